@@ -1,0 +1,73 @@
+"""isogloss: the sentence-embedding model you trust in one language, in every language you need.
+
+    import isogloss as ig
+
+    pairs = ig.prepare(ig.read("en-de.tsv")).bitext          # parallel sentences, cleaned and split
+    teacher = ig.load("all-MiniLM-L6-v2")                    # the model you trust
+    student = ig.Student.load("multilingual-e5-small")       # the model that learns
+    ig.distill(student, teacher, pairs)
+    ig.evaluate(student, teacher, pairs).average()
+    ig.save(student, "my-model")                             # loads in plain sentence-transformers
+
+Names are loaded when they are first used: importing isogloss costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from isogloss.config import BridgeSettings as BridgeSettings
+    from isogloss.config import CleaningSettings as CleaningSettings
+    from isogloss.config import Recipe as Recipe
+    from isogloss.config import TrainingSettings as TrainingSettings
+    from isogloss.corpora.prepare import prepare as prepare
+    from isogloss.corpora.readers import read as read
+    from isogloss.corpora.readers import read_source_text as read_source_text
+    from isogloss.encode.encoder import embed as embed
+    from isogloss.encode.encoder import load as load
+    from isogloss.errors import IsoglossError as IsoglossError
+    from isogloss.evaluation.alignment import evaluate as evaluate
+    from isogloss.export.folder import save as save
+    from isogloss.runs.pipeline import run as run
+    from isogloss.students.student import Student as Student
+    from isogloss.training.distill import distill as distill
+    from isogloss.types import Bitext as Bitext
+    from isogloss.types import Pair as Pair
+
+_HOMES = {
+    "Bitext": "isogloss.types",
+    "BridgeSettings": "isogloss.config",
+    "CleaningSettings": "isogloss.config",
+    "IsoglossError": "isogloss.errors",
+    "Pair": "isogloss.types",
+    "Recipe": "isogloss.config",
+    "Student": "isogloss.students.student",
+    "TrainingSettings": "isogloss.config",
+    "distill": "isogloss.training.distill",
+    "embed": "isogloss.encode.encoder",
+    "evaluate": "isogloss.evaluation.alignment",
+    "load": "isogloss.encode.encoder",
+    "prepare": "isogloss.corpora.prepare",
+    "read": "isogloss.corpora.readers",
+    "read_source_text": "isogloss.corpora.readers",
+    "run": "isogloss.runs.pipeline",
+    "save": "isogloss.export.folder",
+}
+
+__all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605 - built from the table above
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    """Import a public name when it is first asked for (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'isogloss' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return list(__all__)

@@ -1,0 +1,74 @@
+"""The door: which verbs there are, and what an error looks like.
+
+Verbs import what they need when they are called, so `isogloss --help` answers at once.
+"""
+
+import logging
+import sys
+import traceback
+
+import click
+import typer
+
+from isogloss.cli import distill, doctor, embed, evaluate, init, prepare, quickstart, run
+from isogloss.errors import IsoglossError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="isogloss",
+    help="The sentence-embedding model you trust in one language, in every language you need.",
+    epilog="Start with: isogloss quickstart",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (quickstart.quickstart, run.run, init.init, prepare.prepare, embed.embed, distill.distill,
+             evaluate.evaluate, doctor.doctor):  # fmt: skip
+    app.command()(verb)
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    context: typer.Context,
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    show_version: bool = typer.Option(False, "--version", help="Show the version."),
+) -> None:
+    """Set what holds for every verb."""
+    context.obj = debug
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    for noisy in ("sentence_transformers", "transformers", "huggingface_hub"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    if show_version:
+        from isogloss import __version__
+
+        sys.stdout.write(f"isogloss {__version__}\n")
+        raise typer.Exit
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: an error a person can act on is one sentence, a hint and exit code 2."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except IsoglossError as error:
+        _show(error.message, error.hint, "--debug" in arguments)
+        code = 2
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("\nisogloss: stopped. The same command continues from here.\n")
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show(message: str, hint: str, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    sys.stderr.write(f"isogloss: {message}\n")
+    if hint:
+        sys.stderr.write(f"hint: {hint}\n")

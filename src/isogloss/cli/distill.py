@@ -1,0 +1,44 @@
+"""`isogloss distill`: train a student on pairs, without writing a recipe first."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from isogloss.cli.options import FreshFlag, JsonFlag, LanguagesOption, OutFolder, PairFiles, SetOption
+
+
+def distill(
+    pairs: PairFiles,
+    teacher: Annotated[str, Option(help="The model you trust: hub name or folder.")] = "all-MiniLM-L6-v2",
+    student: Annotated[str, Option(help="The model that learns: hub name or folder.")] = "multilingual-e5-small",
+    languages: LanguagesOption = "",
+    out: OutFolder = Path("runs/distilled"),
+    set_: SetOption = None,
+    fresh: FreshFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """Teach a student from pairs, measure it on held-out rows, and save it.
+
+    isogloss distill en-de.tsv --teacher all-MiniLM-L6-v2 --out runs/german
+    """
+    from isogloss import recipes
+    from isogloss.cli.options import as_languages
+    from isogloss.cli.outcome import show_run
+    from isogloss.cli.screen import progress
+    from isogloss.runs import pipeline
+
+    data = {
+        "name": out.name,
+        "languages": list(as_languages(languages)),
+        "pairs": {"files": pairs},
+        "teacher": {"model": teacher},
+        "student": {"model": student},
+        "output": {"folder": str(out)},
+    }
+    recipe = recipes.parse(data, set_ or [], "distill")
+    if fresh:
+        pipeline.forget(Path(recipe.output.folder))
+    with progress() as bars:
+        result = pipeline.run(recipe, bars)
+    show_run(result, json)

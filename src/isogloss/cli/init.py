@@ -1,0 +1,41 @@
+"""`isogloss init`: a commented recipe to start from."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from isogloss.cli.options import LanguagesOption
+
+
+def init(
+    languages: LanguagesOption = "",
+    pairs: Annotated[list[str] | None, Option("--pairs", help="A file of pairs; repeatable.")] = None,
+    teacher: Annotated[str, Option(help="The model you trust: hub name or folder.")] = "all-MiniLM-L6-v2",
+    student: Annotated[str, Option(help="The model that learns: hub name or folder.")] = "multilingual-e5-small",
+    name: Annotated[str, Option(help="What the run is called; its folder is runs/NAME.")] = "my-run",
+    out: Annotated[Path, Option("--out", help="The recipe to write.")] = Path("recipe.toml"),
+    force: Annotated[bool, Option("--force", help="Replace a recipe that is already there.")] = False,
+) -> None:
+    """Write a recipe with every setting explained.
+
+    isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv --out my.toml
+    """
+    from isogloss import recipes
+    from isogloss.cli.options import as_languages
+    from isogloss.cli.screen import say
+    from isogloss.errors import IsoglossError
+    from isogloss.storage import write_text
+
+    if out.exists() and not force:
+        raise IsoglossError(f"{out}: already there", hint="choose another --out, or --force to replace it")
+    data = {
+        "name": name,
+        "languages": list(as_languages(languages)),
+        "pairs": {"files": pairs or ["phrasebook"]},
+        "teacher": {"model": teacher},
+        "student": {"model": student},
+        "output": {"folder": f"runs/{name}"},
+    }
+    write_text(out, recipes.dump(recipes.parse(data, where="init")))
+    say(f"{out} written. Look it over, then:\n\n    isogloss doctor {out}\n    isogloss run {out}")

@@ -1,0 +1,33 @@
+"""How a finished run is shown: the table, where the model is, how to use it, what to do next."""
+
+from isogloss.cli.screen import output, score_table, show_json
+from isogloss.runs.pipeline import RunResult
+
+
+def show_run(result: RunResult, as_json: bool) -> None:
+    """Show a run's result as tables, or as JSON."""
+    if as_json:
+        show_json(result.as_dict())
+        return
+    last = result.reports[-1]
+    queries = last.scores[0].queries
+    title = f"{queries} held-out sentences a language, searched among {last.candidates} (accuracy at 1, %)"
+    output.print()
+    output.print(score_table(result.reports, title))
+    minutes, seconds = divmod(round(result.seconds), 60)
+    memory = result.details.get("peak_memory_gib")
+    output.print(f"\nDone in {minutes} min {seconds} s, at most {memory} GiB of memory. Model: {result.model}", highlight=False)
+    output.print(
+        "\nUse it:\n\n"
+        "    from sentence_transformers import SentenceTransformer\n"
+        f'    model = SentenceTransformer("{result.model}")\n'
+        '    model.similarity(model.encode("Where is the station?"), model.encode("Wo ist der Bahnhof?"))\n',
+        highlight=False, markup=False,
+    )  # fmt: skip
+    output.print(
+        "Next:\n\n"
+        "    isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv     a recipe for your own pairs\n"
+        f"    isogloss evaluate {result.model} --teacher all-MiniLM-L6-v2             measure any model like this\n"
+        f"    {result.folder}/results.json, run.json, metrics.jsonl                  the numbers, and how they came about\n",
+        highlight=False, markup=False,
+    )  # fmt: skip

@@ -1,0 +1,27 @@
+"""`isogloss quickstart`: the main job, on models and pairs that need no hub and no data."""
+
+from pathlib import Path
+
+from isogloss.cli.options import FreshFlag, JsonFlag, OutFolder, SetOption
+
+
+def quickstart(
+    out: OutFolder = Path("runs/quickstart"), set_: SetOption = None, fresh: FreshFlag = False, json: JsonFlag = False
+) -> None:
+    """Teach twelve languages to a real English model, here and now.
+
+    isogloss quickstart --out runs/quickstart
+    """
+    from isogloss import recipes
+    from isogloss.cli.outcome import show_run
+    from isogloss.cli.screen import progress, say
+    from isogloss.runs.pipeline import forget, quickstart_recipe, run
+
+    recipe = recipes.load(quickstart_recipe(), [f"output.folder={out}", *(set_ or [])])
+    if fresh:
+        forget(out)
+    say(f"{recipe.teacher.model} (English) teaches {recipe.student.model} {len(recipe.languages)} languages:"
+        f" {', '.join(recipe.languages)}")  # fmt: skip
+    with progress() as bars:
+        result = run(recipe, bars)
+    show_run(result, json)

@@ -1,0 +1,31 @@
+"""`isogloss run`: everything a recipe says."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument
+
+from isogloss.cli.options import FreshFlag, JsonFlag, SetOption
+
+
+def run(
+    recipe: Annotated[Path, Argument(metavar="RECIPE", help="A TOML file; isogloss init writes one.")],
+    set_: SetOption = None,
+    fresh: FreshFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """Do everything a recipe says: read, clean, distil, measure, save.
+
+    isogloss run recipes/quickstart.toml --set training.epochs=1
+    """
+    from isogloss import recipes
+    from isogloss.cli.outcome import show_run
+    from isogloss.cli.screen import progress
+    from isogloss.runs import pipeline
+
+    loaded = recipes.load(recipe, set_ or [])
+    if fresh:
+        pipeline.forget(Path(loaded.output.folder))
+    with progress() as bars:
+        result = pipeline.run(loaded, bars)
+    show_run(result, json)

@@ -1,0 +1,140 @@
+"""What the command line shows: bars while work goes on, tables when it is done. The only place that knows rich."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from isogloss.progress import OnProgress, Step
+from isogloss.types import LanguageScores, Report
+
+PLAIN_LINE_SECONDS = 15.0
+TITLES = {
+    "pairs": "reading pairs",
+    "models": "loading models",
+    "teacher": "teacher vectors",
+    "lower layers": "frozen layers, once",
+    "untouched student": "untouched student",
+    "trained student": "measuring",
+    "distilled student": "measuring",
+    "distil": "distilling",
+    "embed": "embedding",
+    "model": "embedding",
+}
+
+errors = Console(stderr=True, soft_wrap=True)
+output = Console(soft_wrap=True)
+
+
+class Bars:
+    """One bar a stage, on a terminal; elsewhere one line a stage, so that logs stay readable."""
+
+    def __init__(self) -> None:
+        self.started: dict[str, float] = {}
+        self.offset: dict[str, int] = {}
+        self.tasks: dict[str, TaskID] = {}
+        self.said: dict[str, float] = {}
+        self.closed: set[str] = set()
+        self.live = errors.is_terminal
+        self.progress = Progress(
+            TextColumn("{task.description:<20}"), BarColumn(bar_width=30), MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:>16}"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[note]}"),
+            console=errors,
+        )  # fmt: skip
+
+    def __call__(self, step: Step) -> None:
+        """Show one step."""
+        now = time.monotonic()
+        if step.stage not in self.started:
+            self.started[step.stage], self.offset[step.stage] = now, 0 if step.finished else step.done
+        elapsed = now - self.started[step.stage]
+        counted = step.done - self.offset[step.stage]
+        rate = f"{counted / elapsed:,.0f} {step.unit}/s" if elapsed > 0.5 and counted else ""
+        if self.live:
+            self._bar(step, rate)
+        else:
+            self._line(step, rate, elapsed, now)
+
+    def _bar(self, step: Step, rate: str) -> None:
+        if step.stage not in self.tasks:
+            title = TITLES.get(step.stage, step.stage)
+            self.tasks[step.stage] = self.progress.add_task(title, total=step.total, rate="", note="")
+        self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, rate=rate, note=step.note)
+
+    def _line(self, step: Step, rate: str, elapsed: float, now: float) -> None:
+        due = now - self.said.get(step.stage, self.started[step.stage]) > PLAIN_LINE_SECONDS
+        if step.stage in self.closed or not (step.finished or due):
+            return
+        self.said[step.stage] = now
+        title = TITLES.get(step.stage, step.stage)
+        parts = [f"{step.done:,} of {step.total:,} {step.unit}", rate, f"{elapsed:.0f} s" if elapsed > 1 else "", step.note]
+        errors.print(f"{title:<20} " + ", ".join(part for part in parts if part), highlight=False)
+        if step.finished:
+            self.closed.add(step.stage)
+
+
+@contextmanager
+def progress() -> Iterator[OnProgress]:
+    """Bars for the length of a block."""
+    bars = Bars()
+    if bars.live:
+        with bars.progress:
+            yield bars
+    else:
+        yield bars
+
+
+def say(text: str) -> None:
+    """A line for the person at the screen (standard error, so that pipes get only results)."""
+    errors.print(text, highlight=False)
+
+
+def show_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+    """A result for a machine, on standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def percent(value: float | None) -> str:
+    """A share as a percentage, a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def two_places(value: float | None) -> str:
+    """A cosine, a dash where there is none."""
+    return "–" if value is None else f"{value:.2f}"
+
+
+MEASURES: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+    ("teacher_index", "search the teacher's index", percent),
+    ("to_source", "translation → source", percent),
+    ("from_source", "source → translation", percent),
+    ("cosine", "cosine to teacher", two_places),
+)
+
+
+def score_table(reports: Sequence[Report], title: str = "") -> Table:
+    """One row a language, and for each measure one column a model."""
+    table = Table(title=title or None, title_justify="left", header_style="bold", show_lines=False)
+    table.add_column("language")
+    for _, name, _ in MEASURES:
+        for report in reports:
+            table.add_column(f"{name}\n{report.model}", justify="right")
+    rows = [[report.scores[place] for report in reports] for place in range(len(reports[0].scores))]
+    for scores in rows:
+        table.add_row(*_cells(scores))
+    table.add_section()
+    table.add_row(*_cells([report.average() for report in reports]), style="bold")
+    return table
+
+
+def _cells(scores: Sequence[LanguageScores]) -> list[str]:
+    cells = [scores[0].language]
+    for attribute, _, form in MEASURES:
+        cells += [form(getattr(score, attribute)) for score in scores]
+    return cells

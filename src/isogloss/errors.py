@@ -1,0 +1,26 @@
+"""What isogloss raises when a person can do something about it.
+
+The library never prints and never exits: it raises one of these, and `cli/` turns it into a sentence, a hint and
+exit code 2. Anything else that escapes is a bug of ours and keeps its traceback.
+"""
+
+
+class IsoglossError(Exception):
+    """A problem the user can act on: `message` says what happened and where, `hint` what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class DataError(IsoglossError):
+    """Input text that cannot be used: a missing file, a wrong column, a broken encoding, an empty side."""
+
+
+class ModelError(IsoglossError):
+    """A model that cannot be loaded, or whose vectors cannot be used: NaN, wrong dimension, unknown layout."""
+
+
+class RecipeError(IsoglossError):
+    """A recipe or an override that does not say anything sensible: unknown key, wrong type, impossible value."""

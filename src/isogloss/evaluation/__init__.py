@@ -1,0 +1,1 @@
+"""Evidence: what a model can do, on rows it never saw."""

@@ -1,0 +1,105 @@
+"""Is the student in the teacher's space? Three questions, language by language, on held-out pairs.
+
+1. *Teacher index*: the teacher embedded the English sentences long ago; a query comes in another language and the student
+   embeds it. Is the nearest English sentence the right one? This is what distillation is for: indexes keep working.
+2. *Translation retrieval*, both ways, with the student on both sides.
+3. *Cosine* between the student's vector of a translation and the teacher's vector of its source.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from isogloss.encode.encoder import Encoder
+from isogloss.errors import DataError
+from isogloss.evaluation.metrics import cosines, hits, nearest
+from isogloss.progress import OnProgress, silent
+from isogloss.types import TEST, Bitext, FloatArray, LanguageScores, Report
+
+
+class Questions:
+    """The held-out pairs and what they are searched among; made once, asked of any number of models."""
+
+    def __init__(self, bitext: Bitext, max_candidates: int = 10_000) -> None:
+        translations = bitext.keep(np.array([one != bitext.source_language for one in bitext.column("language")], dtype=bool))
+        self.test = translations.where(split=TEST)
+        if not len(self.test):
+            raise DataError("there are no held-out pairs to measure on", hint="raise pairs.held_out, or give a split column")
+        self.sources = list(dict.fromkeys(self.test.sources() + translations.sources()))[:max_candidates]
+        self.languages = self.test.languages
+        self.targets: dict[str, list[str]] = {}
+        self.sources_of: dict[str, dict[str, set[str]]] = {}
+        for language in self.languages:
+            spoken = translations.where(language=language)
+            held = self.test.where(language=language)
+            self.targets[language] = list(dict.fromkeys(held.column("target") + spoken.column("target")))[:max_candidates]
+            pairs = defaultdict(set)
+            for pair in spoken:
+                pairs[pair.target].add(pair.source)
+            self.sources_of[language] = dict(pairs)
+
+    def texts(self) -> list[str]:
+        """Every sentence a model must embed to answer."""
+        return list(dict.fromkeys([*self.sources, *(text for texts in self.targets.values() for text in texts)]))
+
+    def ask(self, model: str, student: "Rows", teacher: "Rows | None") -> Report:
+        """Score one model from its vectors, and the teacher's if they are in the same space."""
+        comparable = teacher is not None and teacher.vectors.shape[1] == student.vectors.shape[1]
+        scores = tuple(self._language(one, student, teacher if comparable else None) for one in self.languages)
+        return Report(model, scores, len(self.sources))
+
+    def _language(self, language: str, student: "Rows", teacher: "Rows | None") -> LanguageScores:
+        held = self.test.where(language=language)
+        queries, targets = list(dict.fromkeys(held.column("target"))), self.targets[language]
+        sources_of = self.sources_of[language]
+        source_row = {text: row for row, text in enumerate(self.sources)}
+        right_sources = [{source_row[text] for text in sources_of[query] if text in source_row} for query in queries]
+        source_queries = held.sources()
+        right_targets = [
+            {row for row, text in enumerate(targets) if source in sources_of[text]} for source in source_queries
+        ]
+        query_vectors, source_vectors = student.of(queries), student.of(self.sources)
+        back = nearest(student.of(source_queries), student.of(targets))
+        index = cosine = None
+        if teacher is not None:
+            index = float(hits(nearest(query_vectors, teacher.of(self.sources)), right_sources).mean())
+            pair_cosines = cosines(student.of(held.column("target")), teacher.of(held.column("source")))
+            cosine = float(pair_cosines.mean())
+        return LanguageScores(
+            language=language,
+            queries=len(queries),
+            teacher_index=index,
+            to_source=float(hits(nearest(query_vectors, source_vectors), right_sources).mean()),
+            from_source=float(hits(back, right_targets).mean()),
+            cosine=cosine,
+        )
+
+
+class Rows:
+    """Vectors addressed by their text."""
+
+    def __init__(self, row_of: Mapping[str, int], vectors: FloatArray) -> None:
+        self.row_of, self.vectors = row_of, vectors
+
+    def of(self, texts: list[str]) -> FloatArray:
+        """The vectors of `texts`, in order."""
+        return self.vectors[[self.row_of[text] for text in texts]]
+
+
+def evaluate(
+    model: Encoder, teacher: Encoder | None, bitext: Bitext, max_candidates: int = 10_000, on_progress: OnProgress = silent
+) -> Report:
+    """Measure how well `model` stands in for `teacher` on the held-out pairs of `bitext`.
+
+    Without a teacher, only translation retrieval is measured. Sentences to search among are the held-out ones and then
+    the others, up to `max_candidates`.
+    """
+    questions = Questions(bitext, max_candidates)
+    texts = questions.texts()
+    student_rows = Rows({text: row for row, text in enumerate(texts)}, model.encode(texts, on_progress, "model"))
+    teacher_rows = None
+    if teacher is not None:
+        sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
+        teacher_rows = Rows({text: row for row, text in enumerate(sources)}, teacher.encode(sources, on_progress, "teacher"))
+    return questions.ask(model.name, student_rows, teacher_rows)

@@ -1,0 +1,1 @@
+"""Artefacts that others can load."""

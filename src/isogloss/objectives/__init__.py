@@ -1,0 +1,1 @@
+"""One loss a file: tensors in, a scalar out."""

@@ -1,0 +1,150 @@
+"""Recipe files: TOML in, checked `Recipe` out, and a commented recipe written for a new run."""
+
+import copy
+import difflib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from isogloss.config import Recipe, as_dict
+from isogloss.errors import RecipeError
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe file and apply `key=value` overrides to it."""
+    if not path.is_file():
+        raise RecipeError(f"{path}: no such recipe", hint="isogloss init writes one")
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{path}: not valid TOML: {error}", hint="values such as text need quotes") from error
+    return parse(data, overrides, str(path))
+
+
+def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
+    """Check plain data, as TOML gives it, and make it a `Recipe`."""
+    merged: dict[str, Any] = copy.deepcopy(dict(data))
+    for override in overrides:
+        _apply(merged, override)
+    recipe: Recipe = _build(Recipe, merged, "", where)
+    return recipe
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key.strip():
+        raise RecipeError(f"--set {override}: expected key=value", hint="for example --set training.epochs=3")
+    *parents, last = key.strip().split(".")
+    place = data
+    for parent in parents:
+        place = place.setdefault(parent, {})
+        if not isinstance(place, dict):
+            raise RecipeError(f"--set {override}: {parent} is a value, not a table", hint="see isogloss init --full")
+    place[last] = _literal(text.strip())
+
+
+def _literal(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
+    """Read an override's value as TOML; plain words may go without quotes, `a,b` makes a list."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.split(",") if "," in text else text
+
+
+def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, where: str) -> Any:  # noqa: ANN401
+    known = {one.name: one for one in fields(kind)}
+    hints = typing.get_type_hints(kind)
+    values = {}
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if key not in known:
+            raise RecipeError(f"{where}: unknown key {name}", hint=_nearest(name, key, prefix, list(known)))
+        if is_dataclass(hints[key]):
+            if not isinstance(value, Mapping):
+                raise RecipeError(f"{where}: {name} must be a table, not {value!r}", hint=f"write [{name}]")
+            values[key] = _build(typing.cast("type[Any]", hints[key]), value, f"{name}.", where)
+        else:
+            values[key] = _checked(value, hints[key], name, where)
+            _in_range(values[key], dict(known[key].metadata), name, where)
+    return kind(**values)
+
+
+def _nearest(name: str, key: str, prefix: str, siblings: list[str]) -> str:
+    close = difflib.get_close_matches(key, siblings, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {prefix}{close[0]}?"
+    elsewhere = [path for path in all_keys() if path.rsplit(".", 1)[-1] == key]
+    elsewhere = elsewhere or difflib.get_close_matches(name, all_keys(), n=1, cutoff=0.6)
+    return f"did you mean {elsewhere[0]}?" if elsewhere else f"keys here are: {', '.join(siblings)}"
+
+
+def _checked(value: Any, hint: Any, name: str, where: str) -> Any:  # noqa: ANN401
+    """Return `value` as the hinted type, or say what was expected. Whole numbers may stand for floats, nothing else."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        items = value if isinstance(value, list) else [value]
+        return tuple(_checked(item, inner[0], name, where) for item in items)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
+        return value
+    expected = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[hint]
+    raise RecipeError(f"{where}: {name} must be {expected}, not {value!r}", hint=f"for example: {name} = {_example(hint)}")
+
+
+def _example(hint: type) -> str:
+    return {str: '"text"', int: "3", float: "0.1", bool: "true"}[hint]
+
+
+def _in_range(value: Any, limits: Mapping[str, Any], name: str, where: str) -> None:  # noqa: ANN401
+    low, high, choices = limits.get("at_least"), limits.get("at_most"), limits.get("one_of")
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    if numeric and value != value:
+        raise RecipeError(f"{where}: {name} is not a number", hint="give it a finite value")
+    if numeric and ((low is not None and value < low) or (high is not None and value > high)):
+        bounds = f"at least {low:g}" if high is None else f"between {low or 0:g} and {high:g}"
+        raise RecipeError(f"{where}: {name} = {value!r} is impossible", hint=f"it must be {bounds}")
+    if choices and value not in choices:
+        raise RecipeError(f"{where}: {name} = {value!r} is not known", hint=f"choose from: {', '.join(choices)}")
+
+
+def all_keys(kind: type[Any] = Recipe, prefix: str = "") -> list[str]:
+    """Every key a recipe can have, dotted."""
+    hints = typing.get_type_hints(kind)
+    keys: list[str] = []
+    for one in fields(kind):
+        hint = hints[one.name]
+        if isinstance(hint, types.GenericAlias) or not is_dataclass(hint):
+            keys.append(prefix + one.name)
+        else:
+            keys += all_keys(typing.cast("type[Any]", hint), f"{prefix}{one.name}.")
+    return keys
+
+
+def dump(recipe: Recipe, comments: bool = True) -> str:
+    """Write a recipe as TOML that `load` reads back to the same value, each key under the sentence that explains it."""
+    plain = as_dict(recipe)
+    top, tables = [], []
+    for one in fields(recipe):
+        if isinstance(plain[one.name], dict):
+            lines = _table(getattr(recipe, one.name), comments)
+            tables.append(f"\n[{one.name}]" + (f"  # {one.metadata['help']}" if comments else "") + f"\n{lines}")
+        else:
+            top.append(_entry(one.name, plain[one.name], one.metadata, comments))
+    return "\n".join([*top, *tables]) + "\n"
+
+
+def _table(settings: Any, comments: bool) -> str:  # noqa: ANN401
+    plain = as_dict(settings)
+    return "\n".join(_entry(one.name, plain[one.name], one.metadata, comments) for one in fields(settings))
+
+
+def _entry(name: str, value: Any, metadata: Mapping[str, Any], comments: bool) -> str:  # noqa: ANN401
+    choices = f" ({' | '.join(metadata['one_of'])})" if metadata.get("one_of") else ""
+    comment = f"# {metadata['help']}{choices}\n" if comments else ""
+    return f"{comment}{name} = {json.dumps(value, ensure_ascii=False)}"

@@ -1,0 +1,132 @@
+"""Writing to disk so that nobody ever reads half a file.
+
+Everything isogloss leaves behind goes through here: written under a temporary name beside its place, flushed, then
+renamed. A reader, or the next run after a kill -9, sees the old thing or the new thing, never a piece of it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import IsoglossError
+
+TEMPORARY_MARK = ".partial-"
+
+
+def content_hash(*parts: str | bytes) -> str:
+    """A short stable name for some content; the parts are kept apart, so ("ab", "c") is not ("a", "bc")."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def file_hash(path: Path) -> str:
+    """The sha256 of a file's bytes, read in blocks."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def canonical_json(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
+    """JSON with sorted keys and no spaces: equal values give equal text, so it can be hashed."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; when the block ends well it becomes `path`, otherwise it is removed.
+
+    Works for a file or a folder. A folder that was there before is swapped out whole, so it is never half old, half new.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}")
+    try:
+        with explaining_full_disk(path):
+            yield temporary
+            _flush(temporary)
+        _move_into_place(temporary, path)
+    finally:
+        _remove(temporary)
+
+
+@contextmanager
+def explaining_full_disk(path: Path) -> Iterator[None]:
+    """Turn the system's "no space left" and "read-only" into a sentence with the path and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {28, 30, 13, 122}:  # ENOSPC, EROFS, EACCES, EDQUOT
+            raise
+        raise IsoglossError(
+            f"{path}: cannot be written ({error.strerror or error})",
+            hint="free some space or name another folder; what was there before is untouched",
+        ) from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Put `text` in `path` atomically."""
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+    """Put `value` in `path` as readable JSON, atomically."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """Read JSON that `write_json` wrote."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a log such as metrics.jsonl; a torn last line from a killed process is closed off first."""
+    with explaining_full_disk(path), path.open("ab+") as handle:
+        size = handle.seek(0, os.SEEK_END)
+        if size:
+            handle.seek(size - 1)
+            if handle.read(1) != b"\n":
+                handle.write(b"\n")
+        handle.write(line.encode() + b"\n")
+
+
+def sweep(folder: Path) -> None:
+    """Remove temporary files that a killed process left in `folder`."""
+    if folder.is_dir():
+        for leftover in folder.glob(f".*{TEMPORARY_MARK}*"):
+            _remove(leftover)
+
+
+def _flush(path: Path) -> None:
+    """Ask the disk to hold the bytes before the rename makes them visible."""
+    for file in [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _move_into_place(temporary: Path, path: Path) -> None:
+    if path.is_dir():  # a folder cannot be renamed over a full one: step it aside first
+        aside = path.with_name(f".{path.name}{TEMPORARY_MARK}old-{uuid.uuid4().hex[:8]}")
+        path.rename(aside)
+        temporary.rename(path)
+        shutil.rmtree(aside)
+    else:
+        temporary.replace(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""Which letters a language is written with: enough to tell the pieces of a vocabulary that it can never use.
+
+Latin and Cyrillic serve hundreds of languages, so for them the letters decide; any other script is kept whole for the
+languages that use it. A language that is not listed keeps its whole script, read off its own text.
+"""
+
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+
+BASIC_LATIN = "abcdefghijklmnopqrstuvwxyz"
+RUSSIAN = "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"
+
+# Letters beyond the basic alphabet of the script, lower case, loanwords included.
+LETTERS: dict[str, str] = {
+    "en": "éèêçñïöüâ",
+    "af": "áéèêëíîïóôöúûü",
+    "bg": "ѝ",
+    "ca": "àçéèíïóòúü·ñ",
+    "cs": "áčďéěíňóřšťúůýž",
+    "da": "æøåéá",
+    "de": "äöüßéèàç",
+    "es": "áéíñóúüç",
+    "et": "äõöüšž",
+    "eu": "ñçü",
+    "fi": "äöåšž",
+    "fr": "àâæçéèêëîïôœùûüÿñ",
+    "ga": "áéíóú",
+    "gl": "áéíñóúü",
+    "hr": "čćđšž",
+    "hu": "áéíóöőúüű",
+    "id": "é",
+    "is": "áðéíóúýþæö",
+    "it": "àèéìíîòóùúç",
+    "lt": "ąčęėįšųūž",
+    "lv": "āčēģīķļņšūž",
+    "ms": "é",
+    "nl": "áàäçéèêëíïóöúüñ",
+    "no": "æøåéèêóòâô",
+    "pl": "ąćęłńóśźż",
+    "pt": "àáâãçéêíóôõúüñ",
+    "ro": "ăâîșşțţ",
+    "ru": "",
+    "sk": "áäčďéíĺľňóôŕšťúýž",
+    "sl": "čšž",
+    "sq": "çë",
+    "sv": "åäöéàü",
+    "sw": "",
+    "tl": "ñ",
+    "tr": "çğıi̇öşüâîû",
+    "tt": "әөүҗңһ",
+    "uk": "ґєії",
+    "vi": "ăâđêôơưàảãáạằẳẵắặầẩẫấậèẻẽéẹềểễếệìỉĩíịòỏõóọồổỗốộờởỡớợùủũúụừửữứựỳỷỹýỵ",
+}
+CYRILLIC_LANGUAGES = {"ru", "bg", "uk", "tt"}
+SHARED_SCRIPTS = {"LATIN", "CYRILLIC"}
+
+
+@cache
+def script_of(character: str) -> str:
+    """The script of a letter ("LATIN", "CJK", "HANGUL"); empty for what belongs to no script: digits, marks, punctuation."""
+    if not character.isalpha():
+        return ""
+    return unicodedata.name(character, "").split(" ")[0].split("-")[0]
+
+
+def letters_of(language: str) -> frozenset[str] | None:
+    """The lower-case letters a listed language is written with; None where only its script is known."""
+    base = language.split("-")[0]
+    if base not in LETTERS:
+        return None
+    alphabet = RUSSIAN if base in CYRILLIC_LANGUAGES else BASIC_LATIN
+    return frozenset(alphabet) | frozenset(LETTERS[base])
+
+
+class Alphabet:
+    """All that a set of languages can spell, learnt from the table above and from their own text."""
+
+    def __init__(self, texts_by_language: dict[str, Iterable[str]]) -> None:
+        self.scripts: set[str] = set()
+        self.letters: set[str] = set()
+        self.open_scripts: set[str] = set()  # shared scripts of which every letter is kept
+        for language, texts in texts_by_language.items():
+            seen = {character for text in texts for character in text.lower()}
+            scripts = {script_of(character) for character in seen} - {""}
+            self.scripts |= scripts
+            self.letters |= seen
+            known = letters_of(language)
+            if known is None:
+                self.open_scripts |= scripts & SHARED_SCRIPTS
+            else:
+                self.letters |= known
+                self.scripts |= {script_of(character) for character in known} - {""}
+        # Names, units and code are written in basic Latin everywhere.
+        self.scripts.add("LATIN")
+        self.letters |= set(BASIC_LATIN)
+
+    def can_spell(self, piece: str) -> bool:
+        """Whether text in these languages could contain `piece`."""
+        for character in piece.lower():
+            script = script_of(character)
+            if not script:
+                continue
+            if script not in self.scripts:
+                return False
+            if script in SHARED_SCRIPTS - self.open_scripts and character not in self.letters:
+                return False
+        return True

@@ -1,0 +1,1 @@
+"""Batches, the loop, and what it leaves on disk."""

@@ -1,0 +1,262 @@
+"""Distillation: a student, a teacher and pairs in; the student, in the teacher's space, out.
+
+`distill` is the whole of it in one call. `Distillation` is the same work as a session, for callers that want to measure
+between the stages: vectors of the untouched student, then `build_bridge`, then `train`. Everything it computes is kept
+in its folder under a name made from its inputs, so the next session continues where this one was killed.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from isogloss.config import BridgeSettings, TrainingSettings, as_dict
+from isogloss.encode.cache import VectorCache
+from isogloss.encode.encoder import Encoder
+from isogloss.encode.tokens import TokenStore
+from isogloss.errors import DataError, ModelError
+from isogloss.objectives.mse import mse
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.storage import canonical_json, content_hash, replacing
+from isogloss.students.bridge import Bridge, BridgeSolver
+from isogloss.students.frozen import Activations, SplitBody, remember
+from isogloss.students.student import Student
+from isogloss.training.batches import Batch, PairRows, batches_of_epoch, steps_per_epoch
+from isogloss.training.optimiser import rate_at
+from isogloss.training.stepper import Stepper
+from isogloss.types import TRAIN, Bitext, FloatArray, IntArray
+
+logger = logging.getLogger(__name__)
+
+UNIT_NORM_TOLERANCE = 1e-2
+LOG_EVERY_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSummary:
+    """What training did: steps in all, steps done now (fewer after an interruption), the last loss, pairs a second."""
+
+    steps: int
+    steps_now: int
+    loss: float
+    pairs_per_second: float
+
+
+class Distillation:
+    """One student on its way to one teacher, over one set of pairs."""
+
+    def __init__(
+        self,
+        student: Student,
+        teacher: Encoder,
+        bitext: Bitext,
+        training: TrainingSettings | None = None,
+        bridge: BridgeSettings | None = None,
+        seed: int = 17,
+        folder: Path | None = None,
+        cache: Path | None = None,
+        on_progress: OnProgress = silent,
+    ) -> None:
+        self.student, self.teacher, self.bitext = student, teacher, bitext
+        self.training, self.bridge_settings = training or TrainingSettings(), bridge or BridgeSettings()
+        self.seed, self.folder, self.on_progress = seed, folder, on_progress
+        self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
+        if not len(bitext.where(split=TRAIN)):
+            raise DataError("there are no pairs to train on: all are held out", hint="lower pairs.held_out or add pairs")
+        self._number_sentences()
+        self.tokens: TokenStore = student.tokenise(self.texts)
+        self.teacher_vectors = self._teach(cache)
+        self._activations: Activations | None = None
+        self.key = self._key()
+
+    def _number_sentences(self) -> None:
+        """Give every distinct sentence a row: sources first, so that teacher vectors share their row numbers."""
+        sources = self.bitext.sources()
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(sources + self.bitext.column("target")))}
+        self.texts, self.sources = list(row_of), len(sources)
+        self.row_of = row_of
+        train = self.bitext.where(split=TRAIN)
+        self.pairs = PairRows(
+            np.array([row_of[text] for text in train.column("source")], dtype=np.int64),
+            np.array([row_of[text] for text in train.column("target")], dtype=np.int64),
+        )
+
+    def _teach(self, cache: Path | None) -> FloatArray:
+        sources = self.texts[: self.sources]
+        if cache is None:
+            return self.teacher.encode(sources, self.on_progress, "teacher")
+        store = VectorCache(cache, self.teacher.fingerprint, self.teacher.dimension)
+        return store.embed(sources, self.teacher.encode, self.on_progress, "teacher")[0]
+
+    def _key(self) -> str:
+        """Names everything the untouched student's vectors depend on."""
+        return content_hash(self.student.fingerprint, self.tokens.ids.tobytes(), self.tokens.offsets.tobytes())[:16]
+
+    @property
+    def teacher_is_unit_norm(self) -> bool:
+        """Whether the teacher's vectors have length 1; then the student's must too, or the loss fights the scale."""
+        lengths = np.linalg.norm(self.teacher_vectors, axis=1)
+        return bool(np.abs(lengths - 1).max() < UNIT_NORM_TOLERANCE)
+
+    # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def vectors(self, stage: str = "student") -> FloatArray:
+        """The student's vectors of every sentence of the pairs, as it is now (row numbers as in `texts`)."""
+        return self.student.vectors_of(self.tokens, remembered=self._remembered(), on_progress=self.on_progress, stage=stage)
+
+    def untouched_vectors(self) -> FloatArray:
+        """The student's vectors before anything was changed; kept, since the bridge and the report both need them."""
+        return self._kept(f"untouched-{self.key}", lambda: self.vectors("untouched student"))
+
+    def build_bridge(self) -> Bridge:
+        """Solve the bridge on the training pairs and make it the student's last layer."""
+        untouched = self.untouched_vectors()
+        solver = BridgeSolver(untouched.shape[1], self.teacher_vectors.shape[1], self.bridge_settings.folds)
+        for rows in (np.unique(self.pairs.source), self.pairs.target[self.pairs.target != self.pairs.source]):
+            source_of = self._source_of(rows)
+            solver.add(untouched[rows], self.teacher_vectors[source_of], source_of)
+        bridge = solver.solve(self.bridge_settings.strengths)
+        self.student.add_bridge(bridge, normalise=self.teacher_is_unit_norm)
+        return bridge
+
+    def train(self) -> TrainingSummary:
+        """Distil by the paper's loss from where the student stands, continuing from a checkpoint if there is one."""
+        settings = self.training
+        if self.student.dimension != self.teacher_vectors.shape[1]:
+            raise ModelError(
+                f"{self.student.name} gives {self.student.dimension}-d vectors, the teacher {self.teacher_vectors.shape[1]}-d",
+                hint="a bridge is needed between them: set bridge.enabled = true",
+            )
+        if self.teacher_is_unit_norm:
+            self.student.add_normalisation()
+        total = settings.epochs * steps_per_epoch(self.pairs, settings.batch_pairs)
+        stepper = Stepper(self.student, self.split, settings)
+        folder = self._checkpoint_folder()
+        torch.manual_seed(self.seed)
+        first = stepper.resume(folder) if folder else 0
+        began = time.monotonic()
+        loss, seen = float("nan"), 0
+        done_pairs = self._pairs_before(first)
+        note = f"continued at step {first} of {total}" if 0 < first < total else ""
+        self._report_step(first, total, done_pairs, note or ("reused: training was finished" if first else ""), {})
+        saved_at = time.monotonic()
+        for step in range(first, total):
+            batch = self._batch_at(step)
+            loss = stepper.step(self._loss(batch), rate_at(step, total, settings))
+            seen += len(batch.source_at)
+            last = step + 1 == total
+            if folder and (last or time.monotonic() - saved_at >= settings.checkpoint_seconds):
+                stepper.save(folder, step + 1)
+                saved_at = time.monotonic()
+            values = {"step": step + 1.0, "loss": loss, "learning_rate": rate_at(step, total, settings)}
+            shown = values if last or (step + 1) % LOG_EVERY_STEPS == 0 else {}
+            self._report_step(step + 1, total, done_pairs + seen, f"loss {loss:.4f}", shown)
+        self.student.model.eval()
+        return TrainingSummary(total, total - first, loss, seen / max(time.monotonic() - began, 1e-9))
+
+    def trained_vectors(self) -> FloatArray:
+        """The student's vectors after training; kept, so that a second run only measures."""
+        return self._kept(f"trained-{self._training_key()}", lambda: self.vectors("distilled student"))
+
+    def forget_activations(self) -> None:
+        """Free the disk that remembered activations take; a later session computes them again if it needs them."""
+        self._activations = None
+        if self.folder:
+            for place in self.folder.glob("activations-*"):
+                shutil.rmtree(place, ignore_errors=True)
+
+    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _source_of(self, rows: IntArray) -> IntArray:
+        """The source row each training sentence is a translation of (a source is its own)."""
+        source_of = np.arange(len(self.texts))
+        source_of[self.pairs.target] = self.pairs.source
+        source_of[self.pairs.source] = self.pairs.source
+        return source_of[rows]
+
+    def _remembered(self) -> tuple[SplitBody, Activations] | None:
+        if self.split is None or self.folder is None:
+            return None
+        if self._activations is None:
+            place = self.folder / f"activations-{self.key}-{self.split.cut}"
+            self._activations = remember(self.split, self.tokens, place, self.on_progress)
+        return self.split, self._activations
+
+    def _batch_at(self, step: int) -> Batch:
+        """The batch of a step, by counting: the order of an epoch depends on the seed and the epoch alone."""
+        length = steps_per_epoch(self.pairs, self.training.batch_pairs)
+        epoch = step // length
+        if getattr(self, "_epoch", None) != epoch:
+            self._epoch, self._batches = epoch, batches_of_epoch(self.pairs, self.training.batch_pairs, self.seed, epoch)
+        return self._batches[step % length]
+
+    def _pairs_before(self, step: int) -> int:
+        length = steps_per_epoch(self.pairs, self.training.batch_pairs)
+        whole, rest = divmod(step, length)
+        return whole * len(self.pairs) + min(rest * self.training.batch_pairs, len(self.pairs))
+
+    def _loss(self, batch: Batch) -> torch.Tensor:
+        self.student.model.train(self.training.dropout)
+        vectors = self.student.batch(self.tokens, batch.rows, self._remembered())
+        teacher = torch.from_numpy(self.teacher_vectors[batch.rows[batch.source_at]]).to(vectors.device)
+        return mse(vectors[batch.source_at], vectors[batch.target_at], teacher)
+
+    def _report_step(self, step: int, total: int, pairs: int, note: str, values: dict[str, float]) -> None:
+        in_all = self.training.epochs * len(self.pairs)
+        self.on_progress(Step("distil", in_all if step == total else pairs, in_all, "pairs", note, values))
+
+    def _training_key(self) -> str:
+        """Names everything the trained weights depend on."""
+        settings = as_dict(self.training) | {"checkpoint_seconds": 0}
+        parts = [settings, as_dict(self.bridge_settings), self.seed, len(list(self.student.model))]
+        pairs = self.pairs.source.tobytes() + self.pairs.target.tobytes()
+        return content_hash(self.key, canonical_json(parts), pairs, self.teacher_vectors.tobytes())[:16]
+
+    def _checkpoint_folder(self) -> Path | None:
+        if self.folder is None:
+            return None
+        folder = self.folder / f"checkpoints-{self._training_key()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _kept(self, name: str, compute: Callable[[], FloatArray]) -> FloatArray:
+        """An array from the folder, or computed and put there."""
+        if self.folder is None:
+            return compute()
+        path = self.folder / f"{name}.npy"
+        if path.exists():
+            vectors: FloatArray = np.load(path)
+            stage = name.split("-")[0] + " student"
+            self.on_progress(Step(stage, len(vectors), len(vectors), "sentences", "reused"))
+            return vectors
+        vectors = compute()
+        with replacing(path) as temporary, temporary.open("wb") as handle:
+            np.save(handle, vectors)
+        return vectors
+
+
+def distill(
+    student: Student,
+    teacher: Encoder,
+    bitext: Bitext,
+    training: TrainingSettings | None = None,
+    bridge: BridgeSettings | None = None,
+    seed: int = 17,
+    folder: Path | None = None,
+    cache: Path | None = None,
+    on_progress: OnProgress = silent,
+) -> TrainingSummary:
+    """Teach `student` to put the training pairs of `bitext` where `teacher` puts their source sentences.
+
+    Changes the student in place: first the closed-form bridge (unless `bridge.enabled` is off), then the paper's loss.
+    With `folder`, unfinished work is kept there and taken up again; `cache` keeps the teacher's vectors for other runs.
+    """
+    session = Distillation(student, teacher, bitext, training, bridge, seed, folder, cache, on_progress)
+    if session.bridge_settings.enabled:
+        session.build_bridge()
+    return session.train()
