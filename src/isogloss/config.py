@@ -83,7 +83,7 @@ class BridgeSettings:
 
     enabled: bool = setting(True, "solve it before training (needed when the dimensions differ)")
     strengths: tuple[float, ...] = setting(
-        (1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 3.0),
+        (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4, 1.0, 3.0),
         "ridge strengths to try, relative to the mean variance; the best on held-out folds is used",
     )
     folds: int = setting(5, "folds of source sentences for that choice", at_least=2, at_most=50)

@@ -19,14 +19,29 @@ from isogloss.errors import IsoglossError
 TEMPORARY_MARK = ".partial-"
 
 
-def content_hash(*parts: str | bytes) -> str:
+class ContentHash:
     """A short stable name for some content; the parts are kept apart, so ("ab", "c") is not ("a", "bc")."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+
+    def __init__(self) -> None:
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def add(self, *parts: str | bytes | memoryview) -> None:
+        """Take in more content."""
+        for part in parts:
+            data = part.encode() if isinstance(part, str) else part
+            self._digest.update(len(data).to_bytes(8, "little"))
+            self._digest.update(data)
+
+    def name(self) -> str:
+        """The name of everything added so far."""
+        return self._digest.hexdigest()
+
+
+def content_hash(*parts: str | bytes | memoryview) -> str:
+    """The name of a few parts at once."""
+    digest = ContentHash()
+    digest.add(*parts)
+    return digest.name()
 
 
 def file_hash(path: Path) -> str:

@@ -17,17 +17,23 @@ def show_run(result: RunResult, as_json: bool) -> None:
     minutes, seconds = divmod(round(result.seconds), 60)
     memory = result.details.get("peak_memory_gib")
     output.print(f"\nDone in {minutes} min {seconds} s, at most {memory} GiB of memory. Model: {result.model}", highlight=False)
+    say_next(result)
+
+
+def say_next(result: RunResult) -> None:
+    """Three lines of Python that use the model, and what to run next."""
+    commands = {
+        "isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv": "a recipe for your own pairs",
+        f"isogloss evaluate {result.model}": "measure any model like this",
+        f"isogloss embed sentences.txt --model {result.folder}": "vectors of a file, one a line",
+    }
+    width = max(map(len, commands))
     output.print(
         "\nUse it:\n\n"
         "    from sentence_transformers import SentenceTransformer\n"
         f'    model = SentenceTransformer("{result.model}")\n'
-        '    model.similarity(model.encode("Where is the station?"), model.encode("Wo ist der Bahnhof?"))\n',
-        highlight=False, markup=False,
-    )  # fmt: skip
-    output.print(
-        "Next:\n\n"
-        "    isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv     a recipe for your own pairs\n"
-        f"    isogloss evaluate {result.model} --teacher all-MiniLM-L6-v2             measure any model like this\n"
-        f"    {result.folder}/results.json, run.json, metrics.jsonl                  the numbers, and how they came about\n",
+        '    model.similarity(model.encode("Where is the station?"), model.encode("Wo ist der Bahnhof?"))\n\n'
+        "Next:\n\n" + "".join(f"    {command:<{width}}   {what}\n" for command, what in commands.items()) + "\n"
+        f"The numbers and how they came about: {result.folder}/results.json, run.json, metrics.jsonl",
         highlight=False, markup=False,
     )  # fmt: skip

@@ -55,7 +55,8 @@ class Bars:
             self.started[step.stage], self.offset[step.stage] = now, 0 if step.finished else step.done
         elapsed = now - self.started[step.stage]
         counted = step.done - self.offset[step.stage]
-        rate = f"{counted / elapsed:,.0f} {step.unit}/s" if elapsed > 0.5 and counted else ""
+        timed = elapsed > 0.5 and counted and step.unit != "models"
+        rate = f"{counted / elapsed:,.0f} {step.unit}/s" if timed else ""
         if self.live:
             self._bar(step, rate)
         else:
@@ -111,24 +112,23 @@ def two_places(value: float | None) -> str:
 
 
 MEASURES: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("teacher_index", "search the teacher's index", percent),
-    ("to_source", "translation → source", percent),
-    ("from_source", "source → translation", percent),
-    ("cosine", "cosine to teacher", two_places),
+    ("teacher_index", "search the\nteacher's index", percent),
+    ("to_source", "translation\n→ source", percent),
+    ("from_source", "source\n→ translation", percent),
+    ("cosine", "cosine to\nthe teacher", two_places),
 )
 
 
 def score_table(reports: Sequence[Report], title: str = "") -> Table:
-    """One row a language, and for each measure one column a model."""
-    table = Table(title=title or None, title_justify="left", header_style="bold", show_lines=False)
-    table.add_column("language")
+    """One row a language, one column a measure; a cell has one number a model, in the order the first line names them."""
+    names = ", ".join(report.model for report in reports)
+    caption = f"{title}\nin each column: {names}" if len(reports) > 1 else f"{title}\n{names}"
+    table = Table(title=caption, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, 1, 0, 0))
+    table.add_column("", no_wrap=True)
     for _, name, _ in MEASURES:
-        for report in reports:
-            table.add_column(f"{name}\n{report.model}", justify="right")
-    rows = [[report.scores[place] for report in reports] for place in range(len(reports[0].scores))]
-    for scores in rows:
-        table.add_row(*_cells(scores))
-    table.add_section()
+        table.add_column(name, justify="right", no_wrap=True)
+    for place in range(len(reports[0].scores)):
+        table.add_row(*_cells([report.scores[place] for report in reports]))
     table.add_row(*_cells([report.average() for report in reports]), style="bold")
     return table
 
@@ -136,5 +136,5 @@ def score_table(reports: Sequence[Report], title: str = "") -> Table:
 def _cells(scores: Sequence[LanguageScores]) -> list[str]:
     cells = [scores[0].language]
     for attribute, _, form in MEASURES:
-        cells += [form(getattr(score, attribute)) for score in scores]
+        cells.append("".join(f"{form(getattr(score, attribute)):>6}" for score in scores))
     return cells

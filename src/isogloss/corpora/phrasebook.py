@@ -4,7 +4,7 @@ The phrasebook: 500 everyday-to-technical English sentences in twelve languages.
 It is small on purpose: enough to teach a model that already knows the languages where the teacher puts a sentence, and
 to measure it on rows that no other data set has. Rows have an id, a domain and a fixed split (400 train, 100 test).
 
-The reader: some 4,000 further English sentences without translations. Four hundred places are too few to learn a space of
+The reader: 8,000 and some further English sentences without translations. Four hundred places are too few to learn a space of
 384 dimensions from; the teacher knows where any English sentence belongs, so English alone helps every language.
 """
 

@@ -80,7 +80,7 @@ def read_source_text(files: Sequence[str | Path], source_language: str = "en") -
     pairs: list[Pair] = []
     for name in files:
         path, corpus = Path(name), Path(name).name.split(".")[0]
-        if str(name) == phrasebook.READER and not path.exists():
+        if str(name) == phrasebook.READER and not path.is_file():
             path, corpus = phrasebook.reader_path(), phrasebook.READER
         if not path.is_file():
             raise DataError(f"{path}: no such file", hint="source text is one sentence a line, plain or .gz")
@@ -108,7 +108,7 @@ def _only(bitext: Bitext, languages: Sequence[str]) -> Bitext:
 
 def _read_one(path: Path, language: str | None, source_language: str, on_error: OnError, name: str) -> Bitext:
     corpus = path.name.split(".")[0]
-    if name == phrasebook.NAME and not path.exists():
+    if name == phrasebook.NAME and not path.is_file():
         path, corpus = phrasebook.path(), phrasebook.NAME
     if not path.is_file():
         kind = "is a folder, not a file" if path.is_dir() else "no such file"

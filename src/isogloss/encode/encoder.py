@@ -15,7 +15,7 @@ from isogloss.encode.cache import VectorCache
 from isogloss.encode.models import open_model
 from isogloss.errors import DataError, ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash
+from isogloss.storage import ContentHash
 from isogloss.types import FloatArray
 
 if TYPE_CHECKING:
@@ -123,15 +123,17 @@ def embedding_dimension(model: "SentenceTransformer") -> int:
 
 def fingerprint(model: "SentenceTransformer", prompt: str = "") -> str:
     """Hash the weights themselves, so that a copied, renamed or retrained model is told apart by what it computes."""
-    parts: list[str | bytes] = [prompt, str(model.max_seq_length), repr([type(module).__name__ for module in model])]
+    digest = ContentHash()
+    digest.add(prompt, str(model.max_seq_length), repr([type(module).__name__ for module in model]))
     for name, value in sorted(model.state_dict().items()):
-        parts += [name, _bytes(value)]
+        digest.add(name, _bytes(value))
     tokenizer = model.tokenizer
-    parts.append(tokenizer.backend_tokenizer.to_str() if hasattr(tokenizer, "backend_tokenizer") else repr(tokenizer))
-    return content_hash(*parts)
+    digest.add(tokenizer.backend_tokenizer.to_str() if hasattr(tokenizer, "backend_tokenizer") else repr(tokenizer))
+    return digest.name()
 
 
-def _bytes(value: "torch.Tensor") -> bytes:
+def _bytes(value: "torch.Tensor") -> memoryview:
+    """The tensor's own memory, not a copy of it: a model may be as large as what is left of the machine."""
     import torch
 
-    return value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    return memoryview(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())

@@ -1,1 +1,163 @@
-"""placeholder"""
+"""Preflight: what would go wrong, found before an hour is spent.
+
+`examine_machine` looks at versions, devices, memory and disk; `examine_recipe` loads the models and looks at norms,
+dimensions, pooling, prompts and, language by language, at how the student's vocabulary copes with the text.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from isogloss.config import Recipe
+from isogloss.encode.encoder import SentenceEncoder
+from isogloss.errors import IsoglossError
+from isogloss.runs.pipeline import choose_device, gather_pairs, open_models, texts_by_language
+from isogloss.runs.record import memory_gib, processor_name, versions
+from isogloss.students.student import Student
+from isogloss.types import TEST, TRAIN, Bitext
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Verdict = Literal["good", "note", "bad"]
+
+SAMPLE = 200  # sentences a language looked at
+MANY_UNKNOWN = 0.01
+MANY_TOKENS_PER_WORD = 4.0
+UNSPACED = {"zh", "ja", "th", "lo", "km", "my"}  # no spaces between words: tokens per character say more
+MANY_TOKENS_PER_CHARACTER = 1.5
+FEW_GIB = 4.0
+RUN_GIB = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at: what it is, how it is, and what to change if it is not good."""
+
+    about: str
+    verdict: Verdict
+    text: str
+    advice: str = ""
+
+
+def examine_machine(folder: Path = Path()) -> list[Finding]:
+    """Versions, processor, accelerator, memory and free disk."""
+    import torch
+
+    found = versions()
+    listed = ", ".join(f"{name} {number}" for name, number in found.items())
+    missing = [name for name, number in found.items() if number == "not installed"]
+    memory = memory_gib()
+    free = shutil.disk_usage(folder).free / 2**30
+    device = choose_device("auto")
+    accelerator = torch.cuda.get_device_name() if device == "cuda" else device
+    return [
+        Finding("versions", "bad" if missing else "good", listed, f"pip install {' '.join(missing)}" if missing else ""),
+        Finding("processor", "good", f"{processor_name()}, {os.cpu_count()} cores, torch uses {torch.get_num_threads()}"),
+        Finding(
+            "device", "good" if device != "cpu" else "note", accelerator,
+            "" if device != "cpu" else "no accelerator: fine for the quickstart; train_layers keeps larger runs short",
+        ),  # fmt: skip
+        Finding(
+            "memory", "good" if memory is None or memory >= FEW_GIB else "note",
+            "unknown" if memory is None else f"{memory:.1f} GiB",
+            "" if memory is None or memory >= FEW_GIB else "the quickstart needs up to 4 GiB: close other programs",
+        ),  # fmt: skip
+        Finding(
+            "disk", "good" if free >= RUN_GIB else "bad", f"{free:.1f} GiB free here",
+            "" if free >= RUN_GIB else f"a run needs about {RUN_GIB:.0f} GiB: free some, or set output.folder",
+        ),  # fmt: skip
+    ]
+
+
+def examine_recipe(recipe: Recipe) -> list[Finding]:
+    """Everything about a recipe that can be known before training: pairs, models, how they fit, each language."""
+    try:
+        bitext = gather_pairs(recipe).bitext
+    except IsoglossError as error:
+        return [Finding("pairs", "bad", error.message, error.hint)]
+    findings = [_pairs(bitext)]
+    try:
+        teacher, student = open_models(recipe, bitext)
+    except IsoglossError as error:
+        return [*findings, Finding("models", "bad", error.message, error.hint)]
+    sample = bitext.sources()[:SAMPLE]
+    try:
+        teacher_vectors = teacher.encode(sample)
+    except IsoglossError as error:
+        return [*findings, Finding("teacher", "bad", error.message, error.hint)]
+    findings.append(_teacher(teacher, teacher_vectors, recipe))
+    findings.append(_student(student, recipe, teacher.dimension))
+    findings += _languages(student, texts_by_language(bitext))
+    return findings
+
+
+def _pairs(bitext: Bitext) -> Finding:
+    train, test = bitext.where(split=TRAIN), bitext.where(split=TEST)
+    text = f"{len(train):,} to train on, {len(test):,} held out, {len(bitext.languages)} languages"
+    if not len(train):
+        return Finding("pairs", "bad", text, "nothing is left to train on: lower pairs.held_out")
+    if not len(test):
+        return Finding("pairs", "note", text, "nothing is held out: raise pairs.held_out to see what training does")
+    return Finding("pairs", "good", text)
+
+
+def _teacher(teacher: SentenceEncoder, vectors: np.ndarray, recipe: Recipe) -> Finding:  # type: ignore[type-arg]
+    lengths = np.linalg.norm(vectors, axis=1)
+    unit = bool(np.abs(lengths - 1).max() < 1e-2)
+    norms = "unit-norm" if unit else f"norms {lengths.min():.2f} to {lengths.max():.2f}"
+    prompts = {name: prompt for name, prompt in teacher.model.prompts.items() if prompt}
+    text = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}, {pooling_of(teacher.model)}"
+    if prompts and not recipe.teacher.prompt:
+        named = ", ".join(f"{name} = {prompt!r}" for name, prompt in prompts.items())
+        return Finding("teacher", "note", text, f"it was trained with prompts ({named}): set teacher.prompt to the one your index uses")
+    return Finding("teacher", "good", text)
+
+
+def _student(student: Student, recipe: Recipe, wanted: int) -> Finding:
+    text = f"{recipe.student.model}: {student.dimension}-d, {pooling_of(student.model)}"
+    if student.trimming:
+        text += f", vocabulary {student.trimming.rows_before:,} → {student.trimming.rows_after:,} rows"
+    if student.dimension != wanted and not recipe.bridge.enabled:
+        return Finding("student", "bad", text, f"the teacher has {wanted}-d vectors: set bridge.enabled = true")
+    if "mean" not in pooling_of(student.model) and "cls" not in pooling_of(student.model):
+        return Finding("student", "note", text, "mean pooling is what the papers use")
+    return Finding("student", "good", text)
+
+
+def pooling_of(model: "SentenceTransformer") -> str:
+    """How a model makes one vector of many: "mean pooling", or what is known of it."""
+    for module in model:
+        if type(module).__name__ == "Pooling":
+            mode = getattr(module, "pooling_mode", None) or module.get_pooling_mode_str()
+            return f"{mode} pooling"
+    return "no pooling layer"
+
+
+def _languages(student: Student, texts: dict[str, list[str]]) -> list[Finding]:
+    return [_language(student, language, some[:SAMPLE]) for language, some in sorted(texts.items())]
+
+
+def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
+    tokens = student.tokenise(list(texts))
+    special = set(student.tokenizer.all_special_ids) - {student.tokenizer.unk_token_id}
+    counted = tokens.ids[~np.isin(tokens.ids, list(special))]
+    unknown = float((counted == student.tokenizer.unk_token_id).mean()) if len(counted) else 1.0
+    unspaced = language.split("-")[0] in UNSPACED
+    units = sum(len(text) if unspaced else len(text.split()) for text in texts)
+    fertility = len(counted) / max(units, 1)
+    cut = float((tokens.lengths >= int(student.model.max_seq_length)).mean())
+    unit = "character" if unspaced else "word"
+    text = f"{fertility:.2f} tokens a {unit}, {100 * unknown:.2f} % unknown, {100 * cut:.1f} % cut at the end"
+    if unknown > MANY_UNKNOWN:
+        return Finding(language, "bad", text, "the student's vocabulary does not know this script: choose another student")
+    if fertility > (MANY_TOKENS_PER_CHARACTER if unspaced else MANY_TOKENS_PER_WORD):
+        return Finding(language, "note", text, "words fall into many pieces: expect a weaker result, or another student")
+    if cut > 0.05:
+        return Finding(language, "note", text, "many sentences are cut: raise student.max_tokens")
+    return Finding(language, "good", text)

@@ -123,8 +123,9 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
         with record.timed("distil"):
             summary = session.train()
         with record.timed("measure"):
-            trained = session.trained_vectors()
-        reports.append(questions.ask("distilled", Rows(session.row_of, trained), teacher_rows))
+            texts = questions.texts()
+            trained = Rows({text: row for row, text in enumerate(texts)}, session.trained_vectors(texts))
+        reports.append(questions.ask("distilled", trained, teacher_rows))
     result = RunResult(folder, tuple(reports), time.monotonic() - began, summary, details)
     with record.timed("save"):
         _save(recipe, result, student, prepared)

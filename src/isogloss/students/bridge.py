@@ -1,6 +1,6 @@
 """The bridge: the best linear map from the student's vectors to the teacher's, solved and not trained.
 
-    W, b = argmin Σ_i ‖W x_i + b − y_i‖² + λ‖W‖²          x: student vector of a sentence, y: teacher vector of its source
+    W, b = argmin Σ_i w_i ‖W x_i + b − y_i‖² + λ‖W‖²        x: student vector of a sentence, y: teacher vector of its source
 
 It answers a teacher of another dimension, and it is a warm start worth more than many epochs: the body starts training
 with its vectors already turned towards their targets. Only sums over rows are kept (XᵀX, XᵀY and the means, per fold),
@@ -49,14 +49,15 @@ class Sums:
         """No rows yet."""
         return cls(0.0, np.zeros(width), np.zeros(height), np.zeros((width, width)), np.zeros((width, height)), 0.0)
 
-    def add(self, x: Matrix, y: Matrix) -> None:
-        """Take in more rows."""
-        self.count += len(x)
-        self.x += x.sum(0)
-        self.y += y.sum(0)
-        self.xx += x.T @ x
-        self.xy += x.T @ y
-        self.yy += float((y * y).sum())
+    def add(self, x: Matrix, y: Matrix, weight: Matrix) -> None:
+        """Take in more rows; `count` and the sums see a row as often as its weight says."""
+        weighted = x * weight[:, None]
+        self.count += float(weight.sum())
+        self.x += weighted.sum(0)
+        self.y += weight @ y
+        self.xx += weighted.T @ x
+        self.xy += weighted.T @ y
+        self.yy += float(weight @ (y * y).sum(1))
 
     def __sub__(self, other: "Sums") -> "Sums":
         """The rows of `self` that are not in `other`."""
@@ -88,27 +89,28 @@ class BridgeSolver:
     def __init__(self, width: int, height: int, folds: int = 5) -> None:
         self.folds = [Sums.zeros(width, height) for _ in range(folds)]
 
-    def add(self, student: FloatArray, teacher: FloatArray, groups: IntArray) -> None:
-        """Take in a batch: row i of `student` should land on row i of `teacher`.
+    def add(self, student: FloatArray, teacher: FloatArray, groups: IntArray, weight: FloatArray | None = None) -> None:
+        """Take in a batch: row i of `student` should land on row i of `teacher`, and counts `weight[i]` times.
 
         `groups` are source-sentence numbers: translations of a sentence must not be on both sides of a fold, or the
         choice of λ would be made on text that was seen.
         """
         if len(student) != len(teacher) or len(student) != len(groups):
             raise DataError(f"bridge: {len(student)} student rows, {len(teacher)} teacher rows", hint="they must be paired")
+        weights = np.ones(len(student)) if weight is None else weight.astype(np.float64)
         fold_of = groups % len(self.folds)
         for fold, sums in enumerate(self.folds):
             rows = fold_of == fold
             if rows.any():
-                sums.add(student[rows].astype(np.float64), teacher[rows].astype(np.float64))
+                sums.add(student[rows].astype(np.float64), teacher[rows].astype(np.float64), weights[rows])
 
     def solve(self, strengths: Sequence[float]) -> Bridge:
         """Choose λ by the error on left-out folds, then solve over all rows."""
         total = self.folds[0]
         for sums in self.folds[1:]:
             total = total + sums
-        if total.count < 2:
-            raise DataError(f"the bridge needs at least two sentences, not {int(total.count)}", hint="add training pairs")
+        if sum(fold.count > 0 for fold in self.folds) < 2:
+            raise DataError("the bridge needs at least two source sentences to choose its strength", hint="add training pairs")
         errors = {strength: self._left_out_error(total, strength) for strength in strengths}
         best = min(errors, key=lambda strength: errors[strength])
         weight, bias = total.solve(best)

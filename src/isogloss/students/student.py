@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-TOKENS_AT_ONCE = 2048
+TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 640, 16_384
 PROMPT_NAME = "isogloss"
 
 
@@ -113,7 +113,7 @@ class Student:
             self._append(Normalize())
 
     def _append(self, module: nn.Module) -> None:
-        self.model.append(module)
+        self.model.append(module.to(self.body.device))
 
     def forward(self, features: dict[str, Tensor]) -> Tensor:
         """Sentence vectors of a padded batch, with gradients where they are on."""
@@ -134,14 +134,30 @@ class Student:
         done = 0
         self.model.eval()
         with torch.inference_mode():
-            for places in by_length(tokens.lengths[rows], TOKENS_AT_ONCE):
-                vectors[places] = self.batch(tokens, rows[places], remembered).cpu().numpy()
+            for places in by_length(tokens.lengths[rows], self._tokens_at_once):
+                vectors[places] = self._chunk(tokens, rows[places], remembered).cpu().numpy()
                 done += len(places)
                 on_progress(Step(stage, done, len(rows), "sentences"))
         return vectors
 
     def batch(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
-        """Sentence vectors of some rows, from the body's first layer or from what is remembered of its lower ones."""
+        """Sentence vectors of some rows, from the body's first layer or from what is remembered of its lower ones.
+
+        Rows are taken in chunks of similar length: one long sentence does not make the others as long. The vectors, and
+        so the gradients, are those of the whole batch at once.
+        """
+        chunks = list(by_length(tokens.lengths[rows], self._tokens_at_once))
+        vectors = torch.cat([self._chunk(tokens, rows[chunk], remembered) for chunk in chunks])
+        back = np.empty(len(rows), dtype=np.int64)
+        back[np.concatenate(chunks)] = np.arange(len(rows))
+        return vectors[torch.from_numpy(back).to(vectors.device)]
+
+    @property
+    def _tokens_at_once(self) -> int:
+        """Padded tokens in one forward pass: few on a CPU, where padding costs time; many on an accelerator."""
+        return TOKENS_AT_ONCE if self.body.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED
+
+    def _chunk(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
         device = self.body.device
         features = {name: value.to(device) for name, value in tokens.padded(rows).items()}
         if remembered is None:

@@ -8,7 +8,7 @@ in its folder under a name made from its inputs, so the next session continues w
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,21 +105,28 @@ class Distillation:
 
     # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def vectors(self, stage: str = "student") -> FloatArray:
-        """The student's vectors of every sentence of the pairs, as it is now (row numbers as in `texts`)."""
-        return self.student.vectors_of(self.tokens, remembered=self._remembered(), on_progress=self.on_progress, stage=stage)
+    def vectors(self, stage: str = "student", rows: IntArray | None = None) -> FloatArray:
+        """The student's vectors, as it is now, of every sentence of the pairs (row numbers as in `texts`) or of some."""
+        return self.student.vectors_of(self.tokens, rows, self._remembered(), self.on_progress, stage)
 
     def untouched_vectors(self) -> FloatArray:
         """The student's vectors before anything was changed; kept, since the bridge and the report both need them."""
         return self._kept(f"untouched-{self.key}", lambda: self.vectors("untouched student"))
 
     def build_bridge(self) -> Bridge:
-        """Solve the bridge on the training pairs and make it the student's last layer."""
+        """Solve the bridge on the training pairs and make it the student's last layer.
+
+        Every source sentence counts once, and its translations together once: what tells the spaces apart is the number
+        of distinct places seen, and twelve views of one place must not outweigh twelve places.
+        """
         untouched = self.untouched_vectors()
         solver = BridgeSolver(untouched.shape[1], self.teacher_vectors.shape[1], self.bridge_settings.folds)
-        for rows in (np.unique(self.pairs.source), self.pairs.target[self.pairs.target != self.pairs.source]):
-            source_of = self._source_of(rows)
-            solver.add(untouched[rows], self.teacher_vectors[source_of], source_of)
+        sources = np.unique(self.pairs.source)
+        solver.add(untouched[sources], self.teacher_vectors[sources], sources)
+        translated = self.pairs.target != self.pairs.source
+        rows, source_of = self.pairs.target[translated], self.pairs.source[translated]
+        views = np.bincount(source_of, minlength=self.sources)[source_of]
+        solver.add(untouched[rows], self.teacher_vectors[source_of], source_of, (1 / views).astype(np.float32))
         bridge = solver.solve(self.bridge_settings.strengths)
         self.student.add_bridge(bridge, normalise=self.teacher_is_unit_norm)
         return bridge
@@ -159,9 +166,11 @@ class Distillation:
         self.student.model.eval()
         return TrainingSummary(total, total - first, loss, seen / max(time.monotonic() - began, 1e-9))
 
-    def trained_vectors(self) -> FloatArray:
-        """The student's vectors after training; kept, so that a second run only measures."""
-        return self._kept(f"trained-{self._training_key()}", lambda: self.vectors("distilled student"))
+    def trained_vectors(self, texts: Sequence[str]) -> FloatArray:
+        """The student's vectors of `texts` (all from the pairs) after training; kept, so that a second run only measures."""
+        rows = np.array([self.row_of[text] for text in texts], dtype=np.int64)
+        name = f"trained-{content_hash(self._training_key(), rows.tobytes())[:16]}"
+        return self._kept(name, lambda: self.vectors("distilled student", rows))
 
     def forget_activations(self) -> None:
         """Free the disk that remembered activations take; a later session computes them again if it needs them."""
@@ -171,13 +180,6 @@ class Distillation:
                 shutil.rmtree(place, ignore_errors=True)
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _source_of(self, rows: IntArray) -> IntArray:
-        """The source row each training sentence is a translation of (a source is its own)."""
-        source_of = np.arange(len(self.texts))
-        source_of[self.pairs.target] = self.pairs.source
-        source_of[self.pairs.source] = self.pairs.source
-        return source_of[rows]
 
     def _remembered(self) -> tuple[SplitBody, Activations] | None:
         if self.split is None or self.folder is None:
