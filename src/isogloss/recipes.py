@@ -63,7 +63,7 @@ def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, where: str) ->
     for key, value in data.items():
         name = f"{prefix}{key}"
         if key not in known:
-            raise RecipeError(f"{where}: unknown key {name}", hint=_nearest(name, key, prefix, list(known)))
+            raise RecipeError(f"{where}: unknown key {name}", hint=_nearest(key, prefix, list(known)))
         if is_dataclass(hints[key]):
             if not isinstance(value, Mapping):
                 raise RecipeError(f"{where}: {name} must be a table, not {value!r}", hint=f"write [{name}]")
@@ -74,13 +74,13 @@ def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, where: str) ->
     return kind(**values)
 
 
-def _nearest(name: str, key: str, prefix: str, siblings: list[str]) -> str:
+def _nearest(key: str, prefix: str, siblings: list[str]) -> str:
     close = difflib.get_close_matches(key, siblings, n=1, cutoff=0.5)
     if close:
         return f"did you mean {prefix}{close[0]}?"
-    elsewhere = [path for path in all_keys() if path.rsplit(".", 1)[-1] == key]
-    elsewhere = elsewhere or difflib.get_close_matches(name, all_keys(), n=1, cutoff=0.6)
-    return f"did you mean {elsewhere[0]}?" if elsewhere else f"keys here are: {', '.join(siblings)}"
+    names = {path.rsplit(".", 1)[-1]: path for path in all_keys()}
+    elsewhere = [] if prefix else difflib.get_close_matches(key, list(names), n=1, cutoff=0.7)
+    return f"did you mean {names[elsewhere[0]]}?" if elsewhere else f"keys here are: {', '.join(siblings)}"
 
 
 def _checked(value: Any, hint: Any, name: str, where: str) -> Any:  # noqa: ANN401

@@ -4,6 +4,7 @@ Everything isogloss leaves behind goes through here: written under a temporary n
 renamed. A reader, or the next run after a kill -9, sees the old thing or the new thing, never a piece of it.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -17,6 +18,9 @@ from typing import Any
 from isogloss.errors import IsoglossError
 
 TEMPORARY_MARK = ".partial-"
+_NOT_WRITABLE = {
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR,
+}  # fmt: skip
 
 
 class ContentHash:
@@ -61,10 +65,10 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Works for a file or a folder. A folder that was there before is swapped out whole, so it is never half old, half new.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = path.with_name(f".{path.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}")
     try:
-        with explaining_full_disk(path):
+        with explaining_disk(path):
             yield temporary
             _flush(temporary)
         _move_into_place(temporary, path)
@@ -73,17 +77,23 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def explaining_full_disk(path: Path) -> Iterator[None]:
-    """Turn the system's "no space left" and "read-only" into a sentence with the path and what to do."""
+def explaining_disk(path: Path) -> Iterator[None]:
+    """Turn the system's "no space left", "read-only" and the like into a sentence with the path and what to do."""
     try:
         yield
     except OSError as error:
-        if error.errno not in {28, 30, 13, 122}:  # ENOSPC, EROFS, EACCES, EDQUOT
+        if error.errno not in _NOT_WRITABLE:
             raise
         raise IsoglossError(
             f"{path}: cannot be written ({error.strerror or error})",
             hint="free some space or name another folder; what was there before is untouched",
         ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents, if they are not there yet."""
+    with explaining_disk(path):
+        path.mkdir(parents=True, exist_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -104,7 +114,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
 
 def append_line(path: Path, line: str) -> None:
     """Add one line to a log such as metrics.jsonl; a torn last line from a killed process is closed off first."""
-    with explaining_full_disk(path), path.open("ab+") as handle:
+    with explaining_disk(path), path.open("ab+") as handle:
         size = handle.seek(0, os.SEEK_END)
         if size:
             handle.seek(size - 1)

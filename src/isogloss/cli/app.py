@@ -3,17 +3,36 @@
 Verbs import what they need when they are called, so `isogloss --help` answers at once.
 """
 
+import functools
 import logging
 import sys
 import traceback
+from collections.abc import Callable
 
-import click
 import typer
 
 from isogloss.cli import distill, doctor, embed, evaluate, init, prepare, quickstart, run
 from isogloss.errors import IsoglossError
 
 INTERRUPTED = 130
+
+
+class Stopped(Exception):
+    """Ctrl-C, carried past typer, which would only say "Aborted"."""
+
+
+def stoppable(verb: Callable[..., None]) -> Callable[..., None]:
+    """Let Ctrl-C in a verb reach `main`."""
+
+    @functools.wraps(verb)
+    def guarded(*arguments: object, **options: object) -> None:
+        try:
+            verb(*arguments, **options)
+        except KeyboardInterrupt as error:
+            raise Stopped from error
+
+    return guarded
+
 
 app = typer.Typer(
     name="isogloss",
@@ -22,11 +41,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
+    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in (quickstart.quickstart, run.run, init.init, prepare.prepare, embed.embed, distill.distill,
              evaluate.evaluate, doctor.doctor):  # fmt: skip
-    app.command()(verb)
+    app.command()(stoppable(verb))
 
 
 @app.callback(invoke_without_command=True)
@@ -51,19 +71,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line: an error a person can act on is one sentence, a hint and exit code 2."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = app(args=arguments, standalone_mode=False)
+        app(args=arguments)
     except IsoglossError as error:
         _show(error.message, error.hint, "--debug" in arguments)
-        code = 2
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+        sys.exit(2)
+    except Stopped:
         sys.stderr.write("\nisogloss: stopped. The same command continues from here.\n")
-        code = INTERRUPTED
-    except BrokenPipeError:
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(INTERRUPTED)
 
 
 def _show(message: str, hint: str, debug: bool) -> None:

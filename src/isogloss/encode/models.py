@@ -105,7 +105,7 @@ def _open_e5_small() -> "SentenceTransformer":
     find, and the real body and tokenizer are put in its place: half a gigabyte is not written to be read back at once.
     """
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertModel
 
     file = e5_q4.read(e5_q4.locate())

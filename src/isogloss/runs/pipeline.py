@@ -27,7 +27,7 @@ from isogloss.evaluation.metrics import unit
 from isogloss.export.folder import model_card, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
-from isogloss.storage import file_hash, sweep, write_json
+from isogloss.storage import file_hash, make_folder, sweep, write_json
 from isogloss.students.student import Student
 from isogloss.training.distill import Distillation, TrainingSummary
 from isogloss.types import TRAIN, Bitext, Report
@@ -76,7 +76,7 @@ def _scores(score: Any) -> dict[str, float | int | None]:  # noqa: ANN401 - a La
 def run(recipe: Recipe, on_progress: OnProgress = silent) -> RunResult:
     """Do everything a recipe says. Interrupted, it continues; finished, it reuses what is there and says so."""
     folder = Path(recipe.output.folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     lock = FileLock(folder / ".lock")  # let go by the system itself when a process dies
     try:
         with lock.acquire(timeout=0):

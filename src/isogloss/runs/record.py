@@ -60,27 +60,35 @@ class Record:
 
 
 class Metrics:
-    """Passes progress on and writes every value it carries to `metrics.jsonl`."""
+    """Passes progress on and writes every value it carries to `metrics.jsonl`, each step once.
+
+    A run that was killed has logged steps beyond its last checkpoint; they are taken again, so their lines are dropped
+    when the first of them comes back.
+    """
 
     def __init__(self, path: Path, on_progress: OnProgress) -> None:
         self.path, self.on_progress = path, on_progress
+        self.last_step = max((line.get("step", 0) for line in self._lines()), default=0)
 
     def __call__(self, step: Step) -> None:
         """Take one step of progress."""
         if step.values:
             line = {"stage": step.stage, **{name: _rounded(value) for name, value in step.values.items()}}
+            number = line.get("step", 0)
+            if isinstance(number, int) and 0 < number <= self.last_step:
+                self._forget_from(number)
+            self.last_step = int(number)
             append_line(self.path, json.dumps(line))
         self.on_progress(step)
 
-    def forget_from(self, stage: str, done: int) -> None:
-        """Drop what an interrupted run logged after its last checkpoint: those steps are taken again."""
-        if not self.path.exists():
-            return
-        kept = [line for line in self._lines() if line.get("stage") != stage or line.get("step", 0) <= done]
+    def _forget_from(self, number: int) -> None:
+        kept = [line for line in self._lines() if line.get("step", 0) < number]
         write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 
     def _lines(self) -> list[dict[str, Any]]:
-        lines = []
+        lines: list[dict[str, Any]] = []
+        if not self.path.exists():
+            return lines
         for text in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 lines.append(json.loads(text))

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import replacing
+from isogloss.storage import make_folder, replacing
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ class Activations:
 
 def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: OnProgress = silent) -> Activations:
     """Compute the lower layers' output for every sentence into `folder`, part by part; parts already there are kept."""
+    split.body.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     width = split.lower(tokens.padded(order[:1])).shape[-1]  # also learns how the layers return their output
     _refuse_if_too_large(folder, int(tokens.offsets[-1]) * width * 4)
@@ -150,7 +151,7 @@ def _compute(split: SplitBody, tokens: TokenStore, members: IntArray, width: int
 
 
 def _refuse_if_too_large(folder: Path, bytes_needed: int) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     free = shutil.disk_usage(folder).free
     if bytes_needed > 0.9 * free:
         raise IsoglossError(

@@ -91,7 +91,7 @@ class Student:
 
     def add_bridge(self, bridge: Bridge, normalise: bool) -> None:
         """Append the bridge as a Dense layer, and a Normalize layer if the teacher's vectors have unit length."""
-        from sentence_transformers.models import Dense, Normalize
+        from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
         height, width = bridge.weight.shape
         if width != self.dimension:
@@ -107,7 +107,7 @@ class Student:
 
     def add_normalisation(self) -> None:
         """Make its vectors unit length, as the teacher's are, if they are not already."""
-        from sentence_transformers.models import Normalize
+        from sentence_transformers.sentence_transformer.modules import Normalize
 
         if not isinstance(self.model[-1], Normalize):
             self._append(Normalize())

@@ -22,7 +22,7 @@ from isogloss.encode.tokens import TokenStore
 from isogloss.errors import DataError, ModelError
 from isogloss.objectives.mse import mse
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import canonical_json, content_hash, replacing
+from isogloss.storage import canonical_json, content_hash, make_folder, replacing
 from isogloss.students.bridge import Bridge, BridgeSolver
 from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
@@ -144,6 +144,7 @@ class Distillation:
         total = settings.epochs * steps_per_epoch(self.pairs, settings.batch_pairs)
         stepper = Stepper(self.student, self.split, settings)
         folder = self._checkpoint_folder()
+        self._remembered()  # now: computed inside a step it would see dropout, and move the random numbers on
         torch.manual_seed(self.seed)
         first = stepper.resume(folder) if folder else 0
         began = time.monotonic()
@@ -223,7 +224,7 @@ class Distillation:
         if self.folder is None:
             return None
         folder = self.folder / f"checkpoints-{self._training_key()}"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         return folder
 
     def _kept(self, name: str, compute: Callable[[], FloatArray]) -> FloatArray:

@@ -1,0 +1,174 @@
+"""The command line as a person meets it: help, verbs, errors in one sentence, exit codes."""
+
+import json
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import tiny_recipe
+
+from isogloss import recipes
+from isogloss.cli.app import main
+
+VERBS = ("quickstart", "run", "init", "prepare", "embed", "distill", "evaluate", "doctor")
+
+
+class Answer:
+    """What a command printed and its exit code."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def isogloss(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Call":
+    monkeypatch.chdir(tmp_path)
+    return Call(capsys)
+
+
+class Call:
+    """Runs the real entry point in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object) -> Answer:
+        with pytest.raises(SystemExit) as caught:
+            main([str(argument) for argument in arguments])
+        captured = self.capsys.readouterr()
+        return Answer(int(caught.value.code or 0), captured.out, captured.err)
+
+
+def test_help_answers_at_once() -> None:
+    """Half a second on a quiet machine; the best of five counts, since this one is shared."""
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        done = subprocess.run([sys.executable, "-m", "isogloss", "--help"], capture_output=True, text=True, check=True)
+        times.append(time.perf_counter() - began)
+    assert all(verb in done.stdout for verb in VERBS)
+    assert min(times) < 0.5
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys; from isogloss.cli.app import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "print([name for name in ('torch', 'transformers', 'numpy', 'pyarrow') if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_short_help_with_an_example(isogloss: Call, verb: str) -> None:
+    answer = isogloss(verb, "--help")
+    assert answer.code == 0
+    assert f"isogloss {verb}" in answer.out.split("Options")[0].split("Usage", 1)[1].split("\n", 1)[1]
+    assert len(answer.out.splitlines()) < 60
+
+
+def test_version(isogloss: Call) -> None:
+    assert isogloss("--version").out.startswith("isogloss 0.")
+
+
+def test_the_whole_road_on_ones_own_files(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
+    made = isogloss("init", "--pairs", tsv, "--teacher", models / "teacher", "--student", models / "student", "--name", "mine")
+    assert made.code == 0 and "isogloss run recipe.toml" in made.err
+    assert isogloss("init").code == 2
+    healthy = isogloss("doctor", "recipe.toml", "--set", "student.max_tokens=32")
+    assert healthy.code == 0 and "✓ ru" in healthy.out
+    done = isogloss("run", "recipe.toml", "--set", "training.epochs=1", "--set", "student.max_tokens=32", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["stages"]["distilled"]["average"]["queries"] == 16
+    again = isogloss("run", "recipe.toml", "--set", "training.epochs=1", "--set", "student.max_tokens=32")
+    assert "reused" in again.err and "Use it:" in again.out and "runs/mine/model" in again.out
+    (tmp_path / "lines.txt").write_text("the cat sleeps at night.\n\nкошка спит ночью.\n", encoding="utf-8")
+    embedded = isogloss("embed", "lines.txt", "--model", "runs/mine", "--out", "v.npy", "--json")
+    assert json.loads(embedded.out) == {"path": "v.npy", "rows": 3, "dimension": 16}
+    assert np.load(tmp_path / "v.npy").shape == (3, 16)
+    measured = isogloss("evaluate", "runs/mine", models / "teacher", "--teacher", models / "teacher", "--pairs", tsv)
+    assert measured.code == 0 and "average" in measured.out and "searched among 40" in measured.out
+    as_json = json.loads(isogloss("evaluate", "runs/mine", "--teacher", "", "--pairs", tsv, "--json").out)
+    assert as_json[0]["average"]["teacher_index"] is None
+
+
+def test_distill_without_a_recipe(isogloss: Call, models: Path, tsv: Path) -> None:
+    done = isogloss("distill", tsv, "--teacher", models / "teacher", "--student", models / "student", "--out", "runs/d",
+                    "--set", "training.epochs=1", "--set", "student.max_tokens=32", "--fresh", "--json")  # fmt: skip
+    assert done.code == 0 and Path("runs/d/model/modules.json").exists()
+
+
+def test_prepare_shows_what_was_left_out(isogloss: Call, tsv: Path) -> None:
+    with tsv.open("a", encoding="utf-8") as handle:
+        handle.write("train\tHotel\tHotel\tотель\n")
+    shown = isogloss("prepare", tsv, "--out", "pairs.parquet")
+    assert "82  pairs read" in shown.out and "-1  identical sides" in shown.out and "Hotel ↔ Hotel" in shown.out
+    as_json = json.loads(isogloss("prepare", tsv, "--out", "pairs.parquet", "--json").out)
+    assert as_json["rows_out"] == 81
+    assert isogloss("prepare", tsv, "--on-error", "perhaps").code == 2
+
+
+def errors() -> list[tuple[str, bytes, str]]:
+    return [
+        ("one column", b"a\tb\nalone\n", "en-de.tsv line 2: 1 column, expected 2 or more"),
+        ("not UTF-8", b"a\tb\n\xff\xfe\tc\n", "en-de.tsv line 2: not UTF-8"),
+        ("empty side", b"a\tb\nc\t\n", "en-de.tsv line 2: the target (de) side is empty"),
+    ]
+
+
+@pytest.mark.parametrize(("name", "data", "message"), errors(), ids=[name for name, *_ in errors()])
+def test_bad_pairs_are_one_sentence_a_hint_and_exit_2(isogloss: Call, models: Path, tmp_path: Path, name: str, data: bytes, message: str) -> None:
+    (tmp_path / "en-de.tsv").write_bytes(data)
+    answer = isogloss("distill", "en-de.tsv", "--teacher", models / "teacher", "--student", models / "student")
+    assert answer.code == 2
+    first, second = answer.err.strip().splitlines()[-2:]
+    assert first == f"isogloss: {message}" or first.startswith(f"isogloss: {message}")
+    assert second.startswith("hint: ")
+    assert "Traceback" not in answer.err
+
+
+def test_missing_file_and_debug(isogloss: Call) -> None:
+    answer = isogloss("prepare", "gone.tsv")
+    assert answer.code == 2 and answer.err.startswith("isogloss: gone.tsv: no such file\nhint: ")
+    assert "Traceback" in isogloss("--debug", "prepare", "gone.tsv").err
+
+
+def test_nan_teacher_and_missing_bridge(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(models / "teacher", tmp_path / "nan")
+    weights = load_file(tmp_path / "nan" / "model.safetensors")
+    weights["embeddings.LayerNorm.bias"][:] = float("nan")
+    save_file(weights, tmp_path / "nan" / "model.safetensors", metadata={"format": "pt"})
+    base = ["distill", tsv, "--student", models / "student", "--set", "student.max_tokens=32", "--set", "training.epochs=1"]
+    broken = isogloss(*base, "--teacher", tmp_path / "nan")
+    assert broken.code == 2 and "vectors are not finite" in broken.err and "hint: " in broken.err
+    unbridged = isogloss(*base, "--teacher", models / "teacher", "--set", "bridge.enabled=false")
+    assert unbridged.code == 2 and "gives 24-d vectors, the teacher 16-d" in unbridged.err
+
+
+def test_wrong_keys_usage_and_stopping(isogloss: Call, models: Path, tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "r.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run")), encoding="utf-8")
+    wrong = isogloss("run", "r.toml", "--set", "training.epoch=1")
+    assert wrong.code == 2 and "did you mean training.epochs?" in wrong.err
+    assert isogloss("run").code == 2
+    assert isogloss("nonsense").code == 2
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("isogloss.runs.pipeline.run", stop)
+    stopped = isogloss("run", "r.toml")
+    assert stopped.code == 130 and "The same command continues from here" in stopped.err
+
+
+def test_a_place_that_cannot_be_written_is_said(isogloss: Call, models: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("the cat\n")
+    (tmp_path / "file").write_text("in the way")
+    answer = isogloss("embed", "x.txt", "--model", models / "teacher", "--out", "file/v.npy")
+    assert answer.code == 2
+    assert "cannot be written" in answer.err

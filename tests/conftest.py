@@ -1,0 +1,51 @@
+"""Tiny real models, made here: a BERT body with a Unigram vocabulary, a teacher, and pairs in two languages."""
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import PAIRS, save_tiny_model
+
+from isogloss.corpora.prepare import prepare
+from isogloss.types import Bitext
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the user's cache or another test's."""
+    monkeypatch.setenv("ISOGLOSS_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `teacher` (16-d, unit norm) and `student` (24-d, four layers, two scripts)."""
+    folder = tmp_path_factory.mktemp("models")
+    save_tiny_model(folder / "teacher", width=16, layers=1, seed=1, normalise=True)
+    save_tiny_model(folder / "student", width=24, layers=4, seed=2, normalise=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bitext() -> Bitext:
+    """Forty sentences in two languages, eight of them held out."""
+    return prepare(Bitext.of(PAIRS)).bitext
+
+
+@pytest.fixture
+def tsv(tmp_path: Path) -> Iterator[Path]:
+    """The same pairs as an N-way file with a split column."""
+    path = tmp_path / "pairs.tsv"
+    rows: dict[str, dict[str, str]] = {}
+    for pair in PAIRS:
+        rows.setdefault(pair.source, {"split": pair.split})[pair.language] = pair.target
+    lines = ["split\ten\tde\tru"] + [f"{row['split']}\t{en}\t{row['de']}\t{row['ru']}" for en, row in rows.items()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    yield path

@@ -1,0 +1,126 @@
+"""Reading pairs: every layout comes back as written, and every bad file is named with its line."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isogloss.corpora import phrasebook
+from isogloss.corpora.readers import joined, read, read_lines, read_source_text
+from isogloss.errors import DataError
+
+SIDE = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp", "Zs"], exclude_characters="\ufeff\x85"),
+    min_size=1,
+)  # fmt: skip
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@given(rows=st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=20), zipped=st.booleans())
+def test_two_columns_come_back_as_written(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], zipped: bool) -> None:
+    path = tmp_path_factory.mktemp("pairs") / ("en-de.tsv.gz" if zipped else "en-de.tsv")
+    data = "".join(f"{source}\t{target}\n" for source, target in [("first line", "erste Zeile"), *rows]).encode()
+    path.write_bytes(gzip.compress(data) if zipped else data)
+    bitext = read(path)
+    assert list(zip(bitext.column("source"), bitext.column("target"), strict=True))[1:] == rows
+    assert bitext.languages == ("de",)
+
+
+def test_n_way_header_gives_one_pair_a_language_and_keeps_the_split(tsv: Path) -> None:
+    bitext = read(tsv)
+    assert bitext.languages == ("de", "ru")
+    assert len(bitext) == 80
+    assert bitext.where(language="ru", split="test").column("target")[0] == "кошка бежит домой."
+
+
+def test_source_target_language_columns(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.tsv", "language\tsource\ttarget\nko\tHello.\t안녕.\nfr\tHello.\tSalut.\n")
+    assert [(pair.language, pair.target) for pair in read(path)] == [("ko", "안녕."), ("fr", "Salut.")]
+
+
+@pytest.mark.parametrize("name", ["en-sw.tsv", "news.sw-en.tsv.gz", "big_en-sw.txt"])
+def test_language_comes_from_the_name(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    data = b"Good day.\tHabari.\n"
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    assert read(path).languages == ("sw",)
+
+
+def test_language_can_be_told(tmp_path: Path) -> None:
+    assert read(write(tmp_path / "x.tsv", "a b\tc d\n"), language="it").languages == ("it",)
+
+
+def test_only_the_wanted_languages_are_kept(tsv: Path) -> None:
+    assert read(tsv, languages=["ru"]).languages == ("ru",)
+    with pytest.raises(DataError, match="no pairs for ja: the files have de, ru"):
+        read(tsv, languages=["ja"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"Good.\tGut.\nalone\n", r"en-de.tsv line 2: 1 column, expected 2 or more"),
+        (b"Good.\tGut.\nGood \xe4h.\tGut.\n", r"en-de.tsv line 2: not UTF-8 \(byte 0xe4 at column 6\)"),
+        (b"Good.\tGut.\nEmpty.\t \n", r"en-de.tsv line 2: the target \(de\) side is empty"),
+        (b"Good.\tGut.\n\t leer\n", r"en-de.tsv line 2: the source side is empty"),
+        (b"", r"en-de.tsv: no pairs"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_is_named(tmp_path: Path, text: bytes, message: str) -> None:
+    path = tmp_path / "en-de.tsv"
+    path.write_bytes(text)
+    with pytest.raises(DataError, match=message) as caught:
+        read(path)
+    assert caught.value.hint
+
+
+def test_bad_lines_can_be_left_out_and_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = write(tmp_path / "en-de.tsv", "Good.\tGut.\nalone\nBad.\tSchlecht.\n")
+    assert read(path, on_error="skip").column("target") == ["Gut.", "Schlecht."]
+    assert "1 lines left out" in caplog.text
+
+
+def test_missing_unknown_and_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere.tsv: no such file"):
+        read(tmp_path / "nowhere.tsv")
+    with pytest.raises(DataError, match="is a folder"):
+        read(tmp_path)
+    with pytest.raises(DataError, match="the target language is not known"):
+        read(write(tmp_path / "pairs.tsv", "a\tb\n"))
+    cut = tmp_path / "en-de.tsv.gz"
+    cut.write_bytes(gzip.compress(b"Good.\tGut.\n" * 5000)[:60])
+    with pytest.raises(DataError, match="the compressed file is damaged"):
+        read(cut)
+
+
+def test_byte_order_mark_and_windows_line_ends_are_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "en-de.tsv"
+    path.write_bytes(b"\xef\xbb\xbfGood.\tGut.\r\n")
+    assert [(pair.source, pair.target) for pair in read(path)] == [("Good.", "Gut.")]
+
+
+def test_source_text_becomes_pairs_with_itself(tmp_path: Path, tsv: Path) -> None:
+    extra = read_source_text([write(tmp_path / "more.txt", "One thing.\n\nAnother thing.\n")])
+    both = joined(read(tsv), extra)
+    assert [(pair.source, pair.target, pair.language) for pair in both][-1] == ("Another thing.",) * 2 + ("en",)
+    with pytest.raises(DataError, match="no such file"):
+        read_source_text(["gone.txt"])
+
+
+def test_shipped_names_are_known_and_a_file_of_that_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("phrasebook").languages == phrasebook.LANGUAGES
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "phrasebook").mkdir()
+    assert len(read("phrasebook")) == 6000
+
+
+def test_lines_keep_their_numbers(tmp_path: Path) -> None:
+    assert read_lines(str(write(tmp_path / "x.txt", "one\n\nthree\twith tab\n"))) == ["one", "", "three\twith tab"]
+    with pytest.raises(DataError, match="the file is empty"):
+        read_lines(str(write(tmp_path / "y.txt", "")))

@@ -1,0 +1,85 @@
+"""Names become models: the carried ones for real, local folders, and clear words for everything else."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from isogloss.encode.encoder import embed, load
+from isogloss.encode.models import open_model
+from isogloss.errors import DataError, ModelError
+
+
+def test_the_carried_teacher_is_the_real_one() -> None:
+    teacher = load("all-MiniLM-L6-v2")
+    vectors = teacher.encode(["A man is eating food.", "A man eats something.", "The stock market fell."])
+    assert teacher.dimension == 384
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > 0.75 > 0.3 > vectors[0] @ vectors[2]
+
+
+def test_a_local_folder_and_a_finished_run_load(models: Path, tmp_path: Path) -> None:
+    direct = load(str(models / "teacher")).encode(["the cat sleeps at night."])
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "model").symlink_to(models / "teacher")
+    assert np.array_equal(load(str(tmp_path / "run")).encode(["the cat sleeps at night."]), direct)
+
+
+def test_fingerprint_follows_the_weights_and_the_prompt(models: Path) -> None:
+    one, two = load(str(models / "teacher")), load(str(models / "teacher"))
+    assert one.fingerprint == two.fingerprint
+    assert load(str(models / "teacher"), prompt="query: ").fingerprint != one.fingerprint
+    changed = load(str(models / "teacher"))
+    with torch.no_grad():
+        next(changed.model.parameters()).view(-1)[0] += 1
+    assert changed.fingerprint != one.fingerprint
+
+
+def test_prompt_is_put_before_the_text(models: Path) -> None:
+    plain, prompted = load(str(models / "teacher")), load(str(models / "teacher"), prompt="the cat ")
+    assert np.allclose(prompted.encode(["runs home."]), plain.encode(["the cat runs home."]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("./nowhere", "no such folder"),
+        ("", "the model's name is empty"),
+        ("surely/no-such-model-anywhere", "the model cannot be loaded"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said(name: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        open_model(name)
+    assert caught.value.hint
+
+
+def test_a_folder_without_a_model_and_an_unfinished_run(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no model in this folder"):
+        open_model(str(tmp_path))
+    (tmp_path / "work").mkdir()
+    with pytest.raises(ModelError, match="the run has not finished"):
+        open_model(str(tmp_path))
+
+
+def test_vectors_that_are_not_finite_are_refused(models: Path, tmp_path: Path) -> None:
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(models / "teacher", broken)
+    weights = load_file(broken / "model.safetensors")
+    weights["embeddings.LayerNorm.weight"][0] = float("nan")
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"2 of 2 vectors are not finite, the first for 'the dog sings a song.'"):
+        load(str(broken)).encode(["the dog sings a song.", "the cat"])
+
+
+def test_embed_takes_a_name_and_a_cache(models: Path, tmp_path: Path) -> None:
+    texts = ["the cat sleeps at night.", "my friend buys bread."]
+    direct = embed(str(models / "teacher"), texts)
+    for _ in range(2):
+        assert np.allclose(embed(str(models / "teacher"), texts, cache=tmp_path), direct, atol=1e-3)
+    with pytest.raises(DataError, match="one text, not a list"):
+        embed(str(models / "teacher"), "the cat")

@@ -1,0 +1,71 @@
+"""The doctor finds what would go wrong, and says what to change."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sentence_transformers import SentenceTransformer
+from tiny import tiny_recipe
+
+from isogloss.runs import doctor
+from isogloss.runs.doctor import Finding, examine_machine, examine_recipe
+
+
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    return {finding.about: finding for finding in findings}
+
+
+def test_a_healthy_machine_and_recipe(models: Path, tsv: Path, tmp_path: Path) -> None:
+    machine = by_name(examine_machine())
+    assert machine["versions"].verdict == "good" and "torch" in machine["versions"].text
+    found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path)))
+    assert found["pairs"].text == "64 to train on, 16 held out, 2 languages"
+    assert "16-d, unit-norm, mean pooling" in found["teacher"].text
+    assert "24-d, mean pooling" in found["student"].text
+    assert set(found) == {"pairs", "teacher", "student", "de", "en", "ru"}
+    assert all(finding.verdict == "good" for finding in found.values())
+    assert "0.00 % unknown" in found["ru"].text
+
+
+def test_a_full_disk_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 2**20}))
+    assert by_name(examine_machine())["disk"].verdict == "bad"
+
+
+def test_missing_pairs_and_models(models: Path, tsv: Path, tmp_path: Path) -> None:
+    (pairs,) = examine_recipe(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path))
+    assert pairs.verdict == "bad" and "no such file" in pairs.text
+    found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "teacher.model=./gone")))
+    assert found["models"].verdict == "bad"
+
+
+def test_dimensions_without_a_bridge(models: Path, tsv: Path, tmp_path: Path) -> None:
+    student = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "bridge.enabled=false")))["student"]
+    assert student.verdict == "bad" and "bridge.enabled = true" in student.advice
+
+
+def test_prompts_nobody_set(models: Path, tsv: Path, tmp_path: Path) -> None:
+    model = SentenceTransformer(str(models / "teacher"), prompts={"query": "query: "})
+    model.save(str(tmp_path / "prompted"), create_model_card=False)
+    teacher = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, f"teacher.model={tmp_path / 'prompted'}")))["teacher"]
+    assert teacher.verdict == "note" and "query = 'query: '" in teacher.advice
+
+
+def test_a_script_the_student_cannot_read(models: Path, tmp_path: Path) -> None:
+    path = tmp_path / "en-ka.tsv"
+    path.write_text("".join(f"the cat number {n}.\tკატა ნომერი {n}.\n" for n in range(30)), encoding="utf-8")
+    found = by_name(examine_recipe(tiny_recipe(models, path, tmp_path)))
+    assert found["ka"].verdict == "bad" and "another student" in found["ka"].advice
+
+
+def test_long_sentences_are_cut(models: Path, tsv: Path, tmp_path: Path) -> None:
+    found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "student.max_tokens=4")))
+    assert found["de"].verdict == "note" and "max_tokens" in found["de"].advice
+
+
+def test_nothing_held_out(models: Path, tmp_path: Path) -> None:
+    path = tmp_path / "en-de.tsv"
+    path.write_text("".join(f"the cat {n}.\tdie Katze {n}.\n" for n in range(30)), encoding="utf-8")
+    found = by_name(examine_recipe(tiny_recipe(models, path, tmp_path, "pairs.held_out=0")))
+    assert found["pairs"].verdict == "note"
+    assert json.dumps(found["pairs"].text)

@@ -1,0 +1,136 @@
+"""Whole runs on tiny models: results, records, repetition, and kill -9 at several stages."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from sentence_transformers import SentenceTransformer
+
+from tiny import tiny_recipe
+
+from isogloss import recipes
+from isogloss.corpora.prepare import read_prepared
+from isogloss.encode.encoder import load
+from isogloss.errors import DataError, IsoglossError
+from isogloss.evaluation.alignment import evaluate
+from isogloss.progress import Step
+from isogloss.runs.pipeline import choose_device, run
+
+
+def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_path: Path) -> None:
+    steps: list[Step] = []
+    result = run(tiny_recipe(models, tsv, tmp_path / "run"), steps.append)
+    assert [report.model for report in result.reports] == ["untouched", "bridge", "distilled"]
+    record = json.loads((result.folder / "run.json").read_text())
+    assert record["status"] == "finished"
+    assert set(record["hashes"]) == {"pairs", "teacher", "student", "weights"}
+    assert record["recipe"]["training"]["epochs"] == 3 and record["versions"]["torch"] and record["hardware"]["cores"]
+    assert {"pairs", "models", "vectors", "bridge", "distil", "measure", "save"} == set(record["seconds"])
+    written = json.loads((result.folder / "results.json").read_text())
+    assert written["stages"]["distilled"]["languages"]["ru"]["queries"] == 8
+    losses = [json.loads(line)["loss"] for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    assert losses and all(np.isfinite(losses))
+    assert {step.stage for step in steps} >= {"pairs", "models", "teacher", "lower layers", "distil"}
+    assert "| average |" in (result.model / "README.md").read_text()
+    assert not list((result.folder / "work").glob("activations-*")), "activations are not kept after a finished run"
+
+
+def test_the_reported_scores_are_those_of_the_saved_model(models: Path, tsv: Path, tmp_path: Path) -> None:
+    result = run(tiny_recipe(models, tsv, tmp_path / "run"))
+    saved = evaluate(load(str(result.folder)), load(str(models / "teacher")), read_prepared(result.folder / "pairs.parquet"))
+    for reported, measured in zip(result.reports[-1].scores, saved.scores, strict=True):
+        assert reported.teacher_index == measured.teacher_index and reported.to_source == measured.to_source
+        assert reported.cosine == pytest.approx(measured.cosine, abs=1e-3)
+    plain = SentenceTransformer(str(result.model)).encode(["кошка спит ночью."])
+    assert np.allclose(plain, load(str(result.folder)).encode(["кошка спит ночью."]), atol=1e-5)
+
+
+def test_the_same_recipe_gives_the_same_weights_and_a_second_run_reuses(models: Path, tsv: Path, tmp_path: Path) -> None:
+    hashes = []
+    for name in ("a", "b", "a"):
+        notes: list[str] = []
+        run(tiny_recipe(models, tsv, tmp_path / name), lambda step: notes.append(step.note))
+        hashes.append(json.loads((tmp_path / name / "run.json").read_text())["hashes"]["weights"])
+    assert hashes[0] == hashes[1] == hashes[2]
+    assert any("reused" in note for note in notes)
+
+
+KILL = """
+import os, signal, sys
+from isogloss import recipes
+from isogloss.runs.pipeline import run
+from pathlib import Path
+
+stage, count = sys.argv[2], int(sys.argv[3])
+seen = 0
+def die(step):
+    global seen
+    seen += step.stage == stage
+    if stage and seen >= count:
+        os.kill(os.getpid(), signal.SIGKILL)
+run(recipes.load(Path(sys.argv[1])), die)
+"""
+
+
+def test_killed_at_four_stages_the_run_continues_to_the_same_weights(models: Path, tsv: Path, tmp_path: Path) -> None:
+    def start(folder: str, stage: str, count: int) -> int:
+        recipe = tmp_path / f"{folder}.toml"
+        recipe.write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / folder)), encoding="utf-8")
+        command = [sys.executable, "-c", KILL, str(recipe), stage, str(count)]
+        return subprocess.run(command, check=False, capture_output=True).returncode
+
+    killed = -9
+    assert start("cut", "teacher", 1) == killed
+    assert json.loads((tmp_path / "cut" / "run.json").read_text())["status"] == "running"
+    assert start("cut", "lower layers", 1) == killed
+    assert start("cut", "distil", 6) == killed
+    assert list((tmp_path / "cut" / "work").glob("checkpoints-*/step-00000005.pt"))
+    (tmp_path / "cut" / "work" / ".half.npy.partial-dead").write_bytes(b"\x93NUMPY half")
+    assert start("cut", "distilled student", 1) == killed
+    assert not (tmp_path / "cut" / "model").exists()
+    assert start("cut", "", 0) == 0
+    assert start("whole", "", 0) == 0
+    cut, whole = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("cut", "whole"))
+    assert cut["status"] == whole["status"] == "finished"
+    assert cut["hashes"] == whole["hashes"]
+    assert not list((tmp_path / "cut" / "work").glob(".*partial*"))
+    logged = [json.loads(line)["step"] for line in (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()]
+    assert logged == sorted(set(logged)), "no step is logged twice"
+
+
+def test_a_folder_in_use_is_refused(models: Path, tsv: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with FileLock(folder / ".lock"), pytest.raises(IsoglossError, match="another run is using this folder"):
+        run(tiny_recipe(models, tsv, folder))
+
+
+def test_bridge_only_and_no_bridge(models: Path, tsv: Path, tmp_path: Path) -> None:
+    only = run(tiny_recipe(models, tsv, tmp_path / "only", "training.epochs=0"))
+    assert [report.model for report in only.reports] == ["untouched", "bridge"]
+    none = run(tiny_recipe(models, tsv, tmp_path / "none", f"student.model={models / 'teacher'}", "bridge.enabled=false", "training.train_layers=0"))
+    assert [report.model for report in none.reports] == ["untouched", "distilled"]
+
+
+def test_source_text_joins_the_training_pairs(models: Path, tsv: Path, tmp_path: Path) -> None:
+    text = tmp_path / "more.txt"
+    text.write_text("the cat buys water.\na child reads a song.\n", encoding="utf-8")
+    result = run(tiny_recipe(models, tsv, tmp_path / "run", f"pairs.source_text={text}"))
+    assert result.details["pairs"] == {"train": 66, "test": 16, "source_only": 2}
+
+
+def test_errors_leave_a_finished_model_alone(models: Path, tsv: Path, tmp_path: Path) -> None:
+    result = run(tiny_recipe(models, tsv, tmp_path / "run"))
+    before = (result.model / "model.safetensors").read_bytes()
+    with pytest.raises(DataError):
+        run(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path / "run"))
+    assert (result.model / "model.safetensors").read_bytes() == before
+
+
+def test_devices() -> None:
+    assert choose_device("cpu") == "cpu"
+    assert choose_device("auto") in {"cpu", "cuda", "mps"}

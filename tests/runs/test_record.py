@@ -1,0 +1,51 @@
+"""The record says what a run depended on; the metrics log has every step once."""
+
+import json
+from pathlib import Path
+
+from isogloss.progress import Step, silent
+from isogloss.runs.record import Metrics, Record, hardware, memory_gib, peak_memory_gib, versions
+from isogloss.config import Recipe
+
+
+def logged(path: Path) -> list[int]:
+    return [json.loads(line)["step"] for line in path.read_text().splitlines()]
+
+
+def test_steps_taken_again_replace_what_was_logged(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    metrics = Metrics(path, silent)
+    for number in (10, 20, 30):
+        metrics(Step("distil", values={"step": number, "loss": 1 / number}))
+    metrics(Step("distil", note="no values, no line"))
+    path.write_text(path.read_text() + '{"stage": "distil", "st')  # killed while writing
+    again = Metrics(path, silent)
+    for number in (20, 30, 40):
+        again(Step("distil", values={"step": number, "loss": 2.0}))
+    assert logged(path) == [10, 20, 30, 40]
+    assert json.loads(path.read_text().splitlines()[1])["loss"] == 2
+
+
+def test_progress_is_passed_on(tmp_path: Path) -> None:
+    seen: list[Step] = []
+    Metrics(tmp_path / "m.jsonl", seen.append)(Step("teacher", 1, 2))
+    assert seen == [Step("teacher", 1, 2)] and not (tmp_path / "m.jsonl").exists()
+
+
+def test_record_goes_from_running_to_finished(tmp_path: Path) -> None:
+    record = Record(tmp_path, Recipe(name="x"))
+    assert json.loads((tmp_path / "run.json").read_text())["status"] == "running"
+    with record.timed("pairs"):
+        pass
+    record.note(hashes={"pairs": "abc"})
+    record.note(hashes={"teacher": "def"})
+    record.finish()
+    data = json.loads((tmp_path / "run.json").read_text())
+    assert data["status"] == "finished" and data["hashes"] == {"pairs": "abc", "teacher": "def"}
+    assert data["seconds"]["pairs"] >= 0 and data["recipe"]["name"] == "x"
+
+
+def test_facts_about_the_machine() -> None:
+    assert versions()["numpy"] != "not installed"
+    assert hardware()["cores"]
+    assert (memory_gib() or 1) > 0.1 and (peak_memory_gib() or 1) > 0.05

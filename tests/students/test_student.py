@@ -1,0 +1,80 @@
+"""The student: its own encoder, its bridge, and the saved folder give the same vectors as sentence-transformers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from tiny import TEXTS
+
+from isogloss.errors import ModelError
+from isogloss.export.folder import save
+from isogloss.students.bridge import Bridge
+from isogloss.students.student import Student
+
+
+def bridge(width: int, height: int) -> Bridge:
+    random = np.random.default_rng(0)
+    weight = random.normal(size=(height, width)).astype(np.float32)
+    return Bridge(weight, random.normal(size=height).astype(np.float32), 0.1, {})
+
+
+def test_encode_equals_sentence_transformers(models: Path) -> None:
+    student = Student.load(str(models / "student"))
+    assert np.allclose(student.encode(TEXTS), SentenceTransformer(str(models / "student")).encode(TEXTS), atol=1e-5)
+    assert student.encode([]).shape == (0, 24)
+
+
+def test_saved_folder_loads_in_plain_sentence_transformers(models: Path, tmp_path: Path) -> None:
+    student = Student.load(str(models / "student"), prompt="a child ", max_tokens=10)
+    student.trim({"en": TEXTS[::2], "de": TEXTS[1::4], "ru": TEXTS[3::4]}, "corpus")
+    student.add_bridge(bridge(24, 16), normalise=True)
+    save(student, tmp_path / "model", card="# tiny")
+    loaded = SentenceTransformer(str(tmp_path / "model"))
+    assert np.allclose(loaded.encode(TEXTS), student.encode(TEXTS), atol=1e-5)
+    assert loaded.max_seq_length == 10
+    again = Student.load(str(tmp_path / "model"))
+    assert np.allclose(again.encode(TEXTS), student.encode(TEXTS), atol=1e-5)
+    assert again.prompt == "a child "
+
+
+def test_saving_over_a_model_replaces_it_whole(models: Path, tmp_path: Path) -> None:
+    student = Student.load(str(models / "student"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old.txt").write_text("old")
+    save(student, tmp_path / "model")
+    assert not (tmp_path / "model" / "old.txt").exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_bridge_is_the_last_layer(models: Path) -> None:
+    student = Student.load(str(models / "student"))
+    untouched = student.encode(TEXTS[:5])
+    solved = bridge(24, 16)
+    student.add_bridge(solved, normalise=False)
+    assert student.dimension == 16
+    assert np.allclose(student.encode(TEXTS[:5]), solved.apply(untouched), atol=1e-5)
+    with pytest.raises(ModelError, match="the bridge takes 24-d vectors, the student gives 16-d"):
+        student.add_bridge(solved, normalise=False)
+
+
+def test_a_batch_in_chunks_is_the_batch_at_once(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from isogloss.students import student as module
+
+    student = Student.load(str(models / "student"))
+    tokens, rows = student.tokenise(TEXTS), np.array([7, 3, 44, 3, 20])
+    whole = student.batch(tokens, rows, None)
+    monkeypatch.setattr(module, "TOKENS_AT_ONCE", 12)
+    assert torch.allclose(student.batch(tokens, rows, None), whole, atol=1e-6)
+
+
+def test_only_the_upper_layers_and_the_bridge_are_trained(models: Path) -> None:
+    from isogloss.students.frozen import SplitBody
+
+    student = Student.load(str(models / "student"))
+    student.add_bridge(bridge(24, 16), normalise=True)
+    names = [name for name, _ in student.trained_parameters(SplitBody(student.body, 1))]
+    assert any("layer.3." in name for name in names) and any("linear" in name for name in names)
+    assert not any("layer.2." in name or "embeddings" in name for name in names)
+    assert len(list(student.trained_parameters(None))) == len(list(student.model.parameters()))

@@ -1,0 +1,87 @@
+"""Recipes: what is written reads back, and whatever does not fit is refused by name."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isogloss import recipes
+from isogloss.config import Recipe, as_dict
+from isogloss.errors import RecipeError
+from isogloss.runs.pipeline import quickstart_recipe
+
+
+def test_defaults_write_and_read_back() -> None:
+    assert recipes.parse(tomllib.loads(recipes.dump(Recipe()))) == Recipe()
+
+
+@given(
+    st.integers(0, 50), st.floats(0, 1), st.booleans(), st.lists(st.sampled_from(["de", "fr", "ko"]), unique=True),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=20), st.lists(st.floats(1e-6, 10), min_size=1, max_size=3),
+)  # fmt: skip
+def test_any_recipe_writes_and_reads_back(epochs: int, warmup: float, dropout: bool, languages: list[str], name: str, strengths: list[float]) -> None:
+    data = {"name": name, "languages": languages, "bridge": {"strengths": strengths}, "training": {"epochs": epochs, "warmup": warmup, "dropout": dropout}}
+    recipe = recipes.parse(data)
+    assert recipes.parse(tomllib.loads(recipes.dump(recipe))) == recipe
+    assert recipes.parse(tomllib.loads(recipes.dump(recipe, comments=False))) == recipe
+
+
+def test_overrides() -> None:
+    recipe = recipes.parse({"training": {"epochs": 9}}, ["training.epochs=2", "languages=de,fr", "name=my run", "student.trim=corpus", "bridge.strengths=[0.5]"])
+    assert (recipe.training.epochs, recipe.languages, recipe.name, recipe.student.trim) == (2, ("de", "fr"), "my run", "corpus")
+    assert recipe.bridge.strengths == (0.5,)
+
+
+@pytest.mark.parametrize(
+    ("override", "message", "hint"),
+    [
+        ("training.epoch=3", "unknown key training.epoch", "did you mean training.epochs?"),
+        ("epochs=3", "unknown key epochs", "did you mean training.epochs?"),
+        ("trainin.epochs=3", "unknown key trainin", "did you mean training?"),
+        ("training.zzzz=3", "unknown key training.zzzz", "keys here are: epochs, batch_pairs"),
+        ("training.epochs=many", "training.epochs must be a whole number, not 'many'", "training.epochs = 3"),
+        ("training.epochs=1.5", "training.epochs must be a whole number, not 1.5", ""),
+        ("training.dropout=1", "training.dropout must be true or false, not 1", ""),
+        ("training.epochs=true", "training.epochs must be a whole number, not True", ""),
+        ("training.warmup=7", "training.warmup = 7.0 is impossible", "between 0 and 1"),
+        ("training.batch_pairs=0", "training.batch_pairs = 0 is impossible", "at least 1"),
+        ("training.learning_rate=nan", "training.learning_rate is not a number", "finite"),
+        ("student.trim=all", "student.trim = 'all' is not known", "alphabet, corpus, off"),
+        ("training=3", "training must be a table", "[training]"),
+        ("name.x=3", "name is a value, not a table", ""),
+        ("nonsense", "expected key=value", "--set training.epochs=3"),
+        ("bridge.strengths=[0.0]", "every ridge strength must be above 0", ""),
+        ("pairs.files=[]", "pairs.files is empty", "phrasebook"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(override: str, message: str, hint: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipes.parse({"name": "x"}, [override])
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_nothing_to_do_is_refused() -> None:
+    with pytest.raises(RecipeError, match="nothing to do"):
+        recipes.parse({}, ["bridge.enabled=false", "training.epochs=0"])
+
+
+def test_files(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="no such recipe"):
+        recipes.load(tmp_path / "gone.toml")
+    bad = tmp_path / "bad.toml"
+    bad.write_text("languages = de, fr\n")
+    with pytest.raises(RecipeError, match="not valid TOML"):
+        recipes.load(bad)
+
+
+def test_shipped_recipe_is_valid_and_every_key_is_explained() -> None:
+    recipe = recipes.load(quickstart_recipe())
+    assert len(recipe.languages) == 12
+    keys = recipes.all_keys()
+    assert {"name", "training.epochs", "output.folder"} <= set(keys)
+    text = recipes.dump(recipe)
+    assert text.count("\n# ") + 1 == len(keys)
+    assert set(as_dict(recipe)) == {key.split(".")[0] for key in keys}

@@ -1,0 +1,72 @@
+"""Writing: a reader sees the old thing or the new thing; a full disk is a sentence; nothing temporary stays."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isogloss.errors import IsoglossError
+from isogloss.storage import append_line, canonical_json, content_hash, replacing, sweep, write_json, write_text
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_text(path, "old")
+    with pytest.raises(RuntimeError), replacing(path) as temporary:
+        temporary.write_text("half of the new")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["result.json"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    for text in ("one", "two"):
+        with replacing(tmp_path / "model") as temporary:
+            temporary.mkdir()
+            (temporary / f"{text}.txt").write_text(text)
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["two.txt"]
+    assert os.listdir(tmp_path) == ["model"]
+
+
+@pytest.mark.parametrize("number", [28, 30])
+def test_a_full_or_read_only_disk_is_one_sentence(tmp_path: Path, number: int) -> None:
+    path = tmp_path / "x"
+    with pytest.raises(IsoglossError, match="cannot be written") as caught, replacing(path):
+        raise OSError(number, os.strerror(number))
+    assert "untouched" in caught.value.hint
+
+
+def test_other_system_errors_are_not_renamed(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "x"):
+        raise FileNotFoundError(2, "gone")
+
+
+def test_sweep_removes_only_what_a_killed_process_left(tmp_path: Path) -> None:
+    (tmp_path / ".model.partial-12ab").mkdir()
+    (tmp_path / ".x.npy.partial-34cd").write_text("half")
+    (tmp_path / "keep.npy").write_text("whole")
+    sweep(tmp_path)
+    sweep(tmp_path / "nowhere")
+    assert os.listdir(tmp_path) == ["keep.npy"]
+
+
+def test_a_torn_last_line_does_not_swallow_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    append_line(path, '{"step": 1}')
+    path.write_bytes(path.read_bytes() + b'{"step": ')
+    append_line(path, '{"step": 3}')
+    assert path.read_text().splitlines() == ['{"step": 1}', '{"step": ', '{"step": 3}']
+
+
+@given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
+def test_hash_names_the_parts_not_their_sum(one: list[str], other: list[str]) -> None:
+    assert (content_hash(*one) == content_hash(*other)) == (one == other)
+
+
+def test_json_is_canonical(tmp_path: Path) -> None:
+    assert canonical_json({"b": 1, "a": [1.5, "é"]}) == canonical_json({"a": [1.5, "é"], "b": 1})
+    write_json(tmp_path / "x.json", {"é": 1})
+    assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8")) == {"é": 1}

@@ -1,0 +1,141 @@
+"""Distillation on tiny real models: it learns, repeats exactly, and continues exactly after being stopped."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import PAIRS
+
+from isogloss.config import BridgeSettings, TrainingSettings
+from isogloss.encode.encoder import load
+from isogloss.errors import DataError, IsoglossError, ModelError
+from isogloss.evaluation.alignment import evaluate
+from isogloss.progress import Step
+from isogloss.students.student import Student
+from isogloss.training.distill import Distillation, distill
+from isogloss.types import Bitext
+
+FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0)
+
+
+def weights(student: Student) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in student.model.state_dict().items()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_it_moves_the_student_to_the_teacher(models: Path, bitext: Bitext) -> None:
+    teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
+    losses: list[float] = []
+    distill(student, teacher, bitext, FAST, on_progress=lambda step: losses.extend([step.values["loss"]] if step.values else []))
+    assert losses[-1] < 0.7 * losses[0]
+    after = evaluate(student, teacher, bitext).average()
+    assert after.teacher_index is not None and after.cosine is not None
+    assert after.teacher_index > 3 / 40, "far better than chance among forty"
+    assert np.allclose(np.linalg.norm(student.encode(["the cat runs home."]), axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("train_layers", [0, 2])
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(models: Path, bitext: Bitext, train_layers: int, tmp_path: Path) -> None:
+    results = []
+    for place, seed in enumerate((5, 5, 6)):
+        student = Student.load(str(models / "student"))
+        settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=train_layers, dropout=True)
+        distill(student, load(str(models / "teacher")), bitext, settings, seed=seed, folder=tmp_path / str(place))
+        results.append(weights(student))
+    assert same(results[0], results[1])
+    assert not same(results[0], results[2])
+
+
+@pytest.mark.parametrize("train_layers", [0, 2])
+@pytest.mark.parametrize("stop_after", [1, 7, 13])
+def test_stopped_anywhere_it_continues_to_the_same_weights(
+    models: Path, bitext: Bitext, tmp_path: Path, train_layers: int, stop_after: int
+) -> None:
+    settings = TrainingSettings(epochs=4, batch_pairs=16, train_layers=train_layers, dropout=True, checkpoint_seconds=0.0)
+    teacher = load(str(models / "teacher"))
+    uninterrupted = Student.load(str(models / "student"))
+    distill(uninterrupted, teacher, bitext, settings, folder=tmp_path / "whole")
+    taken = 0
+
+    def stop(step: Step) -> None:
+        nonlocal taken
+        taken += step.stage == "distil"
+        if taken > stop_after + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(Student.load(str(models / "student")), teacher, bitext, settings, folder=tmp_path / "cut", on_progress=stop)
+    continued, notes = Student.load(str(models / "student")), []
+    summary = distill(
+        continued, teacher, bitext, settings, folder=tmp_path / "cut", on_progress=lambda step: notes.append(step.note)
+    )
+    assert same(weights(uninterrupted), weights(continued))
+    assert 0 < summary.steps_now < summary.steps
+    assert any("continued at step" in note for note in notes)
+
+
+def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tmp_path: Path) -> None:
+    teacher, first = load(str(models / "teacher")), Student.load(str(models / "student"))
+    distill(first, teacher, bitext, FAST, folder=tmp_path, cache=tmp_path / "cache")
+    again, notes = Student.load(str(models / "student")), []
+    summary = distill(
+        again, teacher, bitext, FAST, folder=tmp_path, cache=tmp_path / "cache", on_progress=lambda s: notes.append((s.stage, s.note))
+    )
+    assert summary.steps_now == 0 and same(weights(first), weights(again))
+    assert {("teacher", "reused from the cache"), ("untouched student", "reused"), ("distil", "reused: training was finished")} <= set(notes)
+
+
+def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
+    teacher = load(str(models / "teacher"))
+    distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)
+    other = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=1e-3)
+    assert distill(Student.load(str(models / "student")), teacher, bitext, other, folder=tmp_path).steps_now > 0
+
+
+def test_bridge_alone_lands_on_the_best_linear_map(models: Path, bitext: Bitext) -> None:
+    session = Distillation(Student.load(str(models / "student")), load(str(models / "teacher")), bitext)
+    untouched = session.untouched_vectors()
+    bridge = session.build_bridge()
+    mapped = bridge.apply(untouched)
+    mapped /= np.linalg.norm(mapped, axis=1, keepdims=True)
+    assert np.allclose(session.vectors(), mapped, atol=1e-5)
+
+
+def test_another_dimension_needs_a_bridge(models: Path, bitext: Bitext) -> None:
+    with pytest.raises(ModelError, match="gives 24-d vectors, the teacher 16-d") as caught:
+        distill(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, bridge=BridgeSettings(enabled=False))
+    assert "bridge.enabled = true" in caught.value.hint
+
+
+def test_without_a_bridge_the_student_is_normalised_for_a_unit_norm_teacher(models: Path, bitext: Bitext) -> None:
+    student = Student.load(str(models / "teacher"))
+    settings = TrainingSettings(epochs=1, batch_pairs=16)
+    distill(student, load(str(models / "teacher")), bitext, settings, BridgeSettings(enabled=False))
+    assert len(list(student.model)) == 3
+
+
+def test_an_exploding_loss_stops_and_keeps_the_checkpoint(models: Path, bitext: Bitext, tmp_path: Path) -> None:
+    settings = TrainingSettings(epochs=4, batch_pairs=16, learning_rate=1e30, clip_norm=0.0, warmup=0.0, checkpoint_seconds=0.0)
+    with pytest.raises(IsoglossError, match="the loss became") as caught:
+        distill(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, settings, folder=tmp_path)
+    assert "learning_rate" in caught.value.hint
+    assert list(tmp_path.glob("checkpoints-*/step-*.pt"))
+
+
+def test_nothing_to_train_on(models: Path) -> None:
+    held = Bitext.of(pair for pair in PAIRS if pair.split == "test")
+    with pytest.raises(DataError, match="no pairs to train on"):
+        distill(Student.load(str(models / "student")), load(str(models / "teacher")), held)
+
+
+def test_a_damaged_checkpoint_is_named(models: Path, bitext: Bitext, tmp_path: Path) -> None:
+    teacher = load(str(models / "teacher"))
+    distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)
+    (path,) = tmp_path.glob("checkpoints-*/step-*.pt")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(IsoglossError, match="the checkpoint cannot be read"):
+        distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)
