@@ -5,15 +5,14 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from tiny import PAIRS, save_tiny_model
 
 from isogloss.corpora.prepare import prepare
 from isogloss.types import Bitext
+from tiny import PAIRS, save_tiny_model
 
 torch.set_num_threads(1)
 
@@ -40,7 +39,7 @@ def bitext() -> Bitext:
 
 
 @pytest.fixture
-def tsv(tmp_path: Path) -> Iterator[Path]:
+def tsv(tmp_path: Path) -> Path:
     """The same pairs as an N-way file with a split column."""
     path = tmp_path / "pairs.tsv"
     rows: dict[str, dict[str, str]] = {}
@@ -48,4 +47,4 @@ def tsv(tmp_path: Path) -> Iterator[Path]:
         rows.setdefault(pair.source, {"split": pair.split})[pair.language] = pair.target
     lines = ["split\ten\tde\tru"] + [f"{row['split']}\t{en}\t{row['de']}\t{row['ru']}" for en, row in rows.items()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    yield path
+    return path

@@ -18,18 +18,32 @@ def test_defaults_write_and_read_back() -> None:
 
 
 @given(
-    st.integers(0, 50), st.floats(0, 1), st.booleans(), st.lists(st.sampled_from(["de", "fr", "ko"]), unique=True),
-    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=20), st.lists(st.floats(1e-6, 10), min_size=1, max_size=3),
-)  # fmt: skip
-def test_any_recipe_writes_and_reads_back(epochs: int, warmup: float, dropout: bool, languages: list[str], name: str, strengths: list[float]) -> None:
-    data = {"name": name, "languages": languages, "bridge": {"strengths": strengths}, "training": {"epochs": epochs, "warmup": warmup, "dropout": dropout}}
+    st.integers(0, 50),
+    st.floats(0, 1),
+    st.booleans(),
+    st.lists(st.sampled_from(["de", "fr", "ko"]), unique=True),
+    st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=20),
+    st.lists(st.floats(1e-6, 10), min_size=1, max_size=3),
+)
+def test_any_recipe_writes_and_reads_back(
+    epochs: int, warmup: float, dropout: bool, languages: list[str], name: str, strengths: list[float]
+) -> None:
+    data = {
+        "name": name,
+        "languages": languages,
+        "bridge": {"strengths": strengths},
+        "training": {"epochs": epochs, "warmup": warmup, "dropout": dropout},
+    }
     recipe = recipes.parse(data)
     assert recipes.parse(tomllib.loads(recipes.dump(recipe))) == recipe
     assert recipes.parse(tomllib.loads(recipes.dump(recipe, comments=False))) == recipe
 
 
 def test_overrides() -> None:
-    recipe = recipes.parse({"training": {"epochs": 9}}, ["training.epochs=2", "languages=de,fr", "name=my run", "student.trim=corpus", "bridge.strengths=[0.5]"])
+    recipe = recipes.parse(
+        {"training": {"epochs": 9}},
+        ["training.epochs=2", "languages=de,fr", "name=my run", "student.trim=corpus", "bridge.strengths=[0.5]"],
+    )
     assert (recipe.training.epochs, recipe.languages, recipe.name, recipe.student.trim) == (2, ("de", "fr"), "my run", "corpus")
     assert recipe.bridge.strengths == (0.5,)
 

@@ -63,9 +63,15 @@ def unigram(texts: list[str] = TEXTS, extra: tuple[str, ...] = ("▁λόγος",
     )
     backend.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
     return PreTrainedTokenizerFast(
-        tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>",
-        cls_token="<s>", sep_token="</s>", model_max_length=64,
-    )  # fmt: skip
+        tokenizer_object=backend,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        cls_token="<s>",
+        sep_token="</s>",
+        model_max_length=64,
+    )
 
 
 def save_tiny_model(path: Path, width: int, layers: int, seed: int, normalise: bool) -> None:
@@ -73,9 +79,15 @@ def save_tiny_model(path: Path, width: int, layers: int, seed: int, normalise: b
     torch.manual_seed(seed)
     tokenizer = unigram()
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=width, num_hidden_layers=layers, num_attention_heads=4,
-        intermediate_size=2 * width, max_position_embeddings=64, pad_token_id=1, initializer_range=0.2,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=2 * width,
+        max_position_embeddings=64,
+        pad_token_id=1,
+        initializer_range=0.2,
+    )
     with quiet_transformers():
         body = BertModel(config)
         body.save_pretrained(path / "body")

@@ -56,7 +56,7 @@ _HOMES = {
     "save": "isogloss.export.folder",
 }
 
-__all__ = sorted([*_HOMES, "__version__"])  # noqa: PLE0605 - built from the table above
+__all__ = sorted([*_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

@@ -12,7 +12,7 @@ from isogloss.errors import RecipeError
 
 def setting(
     default: Any,  # noqa: ANN401 - each field says its own type
-    help: str,  # noqa: A002 - reads best at the call
+    help: str,
     at_least: float | None = None,
     at_most: float | None = None,
     one_of: tuple[str, ...] = (),
@@ -21,7 +21,7 @@ def setting(
     return field(default=default, metadata={"help": help, "at_least": at_least, "at_most": at_most, "one_of": one_of})
 
 
-def section(kind: type[Any], help: str) -> Any:  # noqa: A002, ANN401
+def section(kind: type[Any], help: str) -> Any:  # noqa: ANN401
     """A field that is a table of its own."""
     return field(default_factory=kind, metadata={"help": help})
 
@@ -38,8 +38,9 @@ class PairsSettings:
     held_out: float = setting(
         0.1, "share of source sentences kept for testing where a file has no split column", at_least=0.0, at_most=0.5
     )
-    on_error: str = setting("fail", "what a line that does not fit does: stop the run, or be left out and counted",
-                            one_of=("fail", "skip"))  # fmt: skip
+    on_error: str = setting(
+        "fail", "what a line that does not fit does: stop the run, or be left out and counted", one_of=("fail", "skip")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +102,10 @@ class TrainingSettings:
     clip_norm: float = setting(1.0, "largest gradient norm", at_least=0.0)
     dropout: bool = setting(False, "use the body's dropout while training")
     train_layers: int = setting(
-        0, "train only this many upper layers, over cached activations of the frozen lower ones; 0 trains everything",
+        0,
+        "train only this many upper layers, over cached activations of the frozen lower ones; 0 trains everything",
         at_least=0,
-    )  # fmt: skip
+    )
     checkpoint_seconds: float = setting(20.0, "time between checkpoints", at_least=0.0)
 
 
@@ -143,8 +145,10 @@ class Recipe:
     def __post_init__(self) -> None:
         """Refuse what no single field can see."""
         if not self.bridge.enabled and not self.training.epochs:
-            raise RecipeError("bridge.enabled is false and training.epochs is 0: there is nothing to do",
-                              hint="turn the bridge on or train for at least one epoch")  # fmt: skip
+            raise RecipeError(
+                "bridge.enabled is false and training.epochs is 0: there is nothing to do",
+                hint="turn the bridge on or train for at least one epoch",
+            )
         if any(strength <= 0 for strength in self.bridge.strengths) or not self.bridge.strengths:
             raise RecipeError("bridge.strengths: every ridge strength must be above 0", hint="for example [1e-4, 1e-2]")
         if not self.pairs.files:

@@ -19,8 +19,15 @@ from isogloss.errors import IsoglossError
 
 TEMPORARY_MARK = ".partial-"
 _NOT_WRITABLE = {
-    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR,
-}  # fmt: skip
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+}
 
 
 class ContentHash:

@@ -1,6 +1,6 @@
 """Value types that cross folders. They carry data and answer questions about it; they never read, write or train."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -50,7 +50,7 @@ class Bitext:
         """Number of pairs."""
         return int(self.table.num_rows)
 
-    def __iter__(self) -> "Iterable[Pair]":  # type: ignore[override]
+    def __iter__(self) -> Iterator[Pair]:
         """The pairs, one by one."""
         columns = (self.table.column(name).to_pylist() for name in Pair._fields)
         return (Pair(*row) for row in zip(*columns, strict=True))

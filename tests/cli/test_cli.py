@@ -1,7 +1,6 @@
 """The command line as a person meets it: help, verbs, errors in one sentence, exit codes."""
 
 import json
-
 import subprocess
 import sys
 import time
@@ -9,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import tiny_recipe
 
 from isogloss import recipes
 from isogloss.cli.app import main
+from tiny import tiny_recipe
 
 VERBS = ("quickstart", "run", "init", "prepare", "embed", "distill", "evaluate", "doctor")
 
@@ -95,8 +94,22 @@ def test_the_whole_road_on_ones_own_files(isogloss: Call, models: Path, tsv: Pat
 
 
 def test_distill_without_a_recipe(isogloss: Call, models: Path, tsv: Path) -> None:
-    done = isogloss("distill", tsv, "--teacher", models / "teacher", "--student", models / "student", "--out", "runs/d",
-                    "--set", "training.epochs=1", "--set", "student.max_tokens=32", "--fresh", "--json")  # fmt: skip
+    done = isogloss(
+        "distill",
+        tsv,
+        "--teacher",
+        models / "teacher",
+        "--student",
+        models / "student",
+        "--out",
+        "runs/d",
+        "--set",
+        "training.epochs=1",
+        "--set",
+        "student.max_tokens=32",
+        "--fresh",
+        "--json",
+    )
     assert done.code == 0 and Path("runs/d/model/modules.json").exists()
 
 
@@ -119,7 +132,9 @@ def errors() -> list[tuple[str, bytes, str]]:
 
 
 @pytest.mark.parametrize(("name", "data", "message"), errors(), ids=[name for name, *_ in errors()])
-def test_bad_pairs_are_one_sentence_a_hint_and_exit_2(isogloss: Call, models: Path, tmp_path: Path, name: str, data: bytes, message: str) -> None:
+def test_bad_pairs_are_one_sentence_a_hint_and_exit_2(
+    isogloss: Call, models: Path, tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
     (tmp_path / "en-de.tsv").write_bytes(data)
     answer = isogloss("distill", "en-de.tsv", "--teacher", models / "teacher", "--student", models / "student")
     assert answer.code == 2
@@ -151,7 +166,9 @@ def test_nan_teacher_and_missing_bridge(isogloss: Call, models: Path, tsv: Path,
     assert unbridged.code == 2 and "gives 24-d vectors, the teacher 16-d" in unbridged.err
 
 
-def test_wrong_keys_usage_and_stopping(isogloss: Call, models: Path, tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_keys_usage_and_stopping(
+    isogloss: Call, models: Path, tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "r.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run")), encoding="utf-8")
     wrong = isogloss("run", "r.toml", "--set", "training.epoch=1")
     assert wrong.code == 2 and "did you mean training.epochs?" in wrong.err

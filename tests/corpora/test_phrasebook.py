@@ -22,7 +22,7 @@ def bare(text: str) -> str:
 
 
 def test_every_cell_is_there_and_clean() -> None:
-    assert HEADER == ["id", "domain", "split", *ALL]
+    assert ["id", "domain", "split", *ALL] == HEADER
     assert len(ROWS) == 500
     for row in ROWS:
         assert len(row) == len(HEADER)
@@ -35,7 +35,10 @@ def test_splits_domains_and_ids() -> None:
     assert Counter(COLUMN["split"]) == {"train": 400, "test": 100}
     assert set(COLUMN["domain"]) == set(phrasebook.DOMAINS)
     assert min(Counter(COLUMN["domain"]).values()) >= 55
-    assert all(Counter(d for d, s in zip(COLUMN["domain"], COLUMN["split"], strict=True) if s == "test")[d] >= 11 for d in phrasebook.DOMAINS)
+    assert all(
+        Counter(d for d, s in zip(COLUMN["domain"], COLUMN["split"], strict=True) if s == "test")[d] >= 11
+        for d in phrasebook.DOMAINS
+    )
     assert len(set(COLUMN["id"])) == 500
 
 
@@ -87,7 +90,9 @@ def test_nothing_is_copied_from_one_language_to_another() -> None:
 def test_digits_survive_translation(language: str) -> None:
     for english, text in zip(COLUMN["en"], COLUMN[language], strict=True):
         wanted = set(re.findall(r"\d{2,}", english.replace(",", "")))
-        found = set(re.findall(r"\d{2,}", re.sub(r"(?<=\d)[.,\u202f\u00a0 ](?=\d{3})", "", unicodedata.normalize("NFKC", text))))
+        found = set(
+            re.findall(r"\d{2,}", re.sub(r"(?<=\d)[.,\u202f\u00a0 ](?=\d{3})", "", unicodedata.normalize("NFKC", text)))
+        )
         assert not wanted or not found or wanted & found, (english, text)
 
 

@@ -52,7 +52,11 @@ def test_text_of_the_test_split_is_never_trained_on() -> None:
 
 
 def test_source_text_is_not_dropped_for_being_its_own_translation() -> None:
-    pairs = [Pair("A stone.", "A stone.", "en", "", "train"), Pair("Hotel", "Hotel", "de", "", "train"), Pair("Sun.", "Sonne.", "de", "", "train")]
+    pairs = [
+        Pair("A stone.", "A stone.", "en", "", "train"),
+        Pair("Hotel", "Hotel", "de", "", "train"),
+        Pair("Sun.", "Sonne.", "de", "", "train"),
+    ]
     assert prepare(Bitext.of(pairs)).bitext.column("source") == ["A stone.", "Sun."]
 
 

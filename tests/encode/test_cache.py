@@ -26,7 +26,9 @@ class Counting:
 
 @given(st.lists(st.lists(st.text(max_size=8), max_size=12), min_size=1, max_size=5))
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30, deadline=None)
-def test_any_order_of_requests_gives_the_same_as_computing(tmp_path_factory: pytest.TempPathFactory, requests: list[list[str]]) -> None:
+def test_any_order_of_requests_gives_the_same_as_computing(
+    tmp_path_factory: pytest.TempPathFactory, requests: list[list[str]]
+) -> None:
     folder = tmp_path_factory.mktemp("cache")
     compute = Counting()
     for texts in requests:

@@ -15,8 +15,16 @@ from isogloss.encode import e5_q4
 from isogloss.errors import ModelError
 
 HIDDEN, LAYERS, FEED, VOCABULARY, POSITIONS = 32, 2, 64, 20, 16
-SHORT = {"attention.self.query": "q", "attention.self.key": "k", "attention.self.value": "v", "attention.output.dense": "ao",
-         "attention.output.LayerNorm": "aln", "intermediate.dense": "fi", "output.dense": "fo", "output.LayerNorm": "oln"}  # fmt: skip
+SHORT = {
+    "attention.self.query": "q",
+    "attention.self.key": "k",
+    "attention.self.value": "v",
+    "attention.output.dense": "ao",
+    "attention.output.LayerNorm": "aln",
+    "intermediate.dense": "fi",
+    "output.dense": "fo",
+    "output.LayerNorm": "oln",
+}
 
 
 def quantise(values: NDArray[np.float32]) -> tuple[bytes, NDArray[np.float32]]:
@@ -37,8 +45,11 @@ def test_blocks_come_back_as_defined(values: list[float]) -> None:
 
 
 def short_name(name: str) -> str:
-    tables = {"word_embeddings.weight": "emb.word", "position_embeddings.weight": "emb.pos",
-              "token_type_embeddings.weight": "emb.type"}  # fmt: skip
+    tables = {
+        "word_embeddings.weight": "emb.word",
+        "position_embeddings.weight": "emb.pos",
+        "token_type_embeddings.weight": "emb.type",
+    }
     place = name.removeprefix("embeddings.")
     if place in tables:
         return tables[place]
@@ -53,10 +64,17 @@ def write_file(path: Path, pieces: list[tuple[str, float]]) -> BertModel:
     """Write a small model in the file's layout; return it with the values that quantisation left."""
     torch.manual_seed(0)
     model = BertModel(
-        BertConfig(vocab_size=VOCABULARY, hidden_size=HIDDEN, num_hidden_layers=LAYERS, num_attention_heads=4,
-                   intermediate_size=FEED, max_position_embeddings=POSITIONS, pad_token_id=1),
+        BertConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=HIDDEN,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=4,
+            intermediate_size=FEED,
+            max_position_embeddings=POSITIONS,
+            pad_token_id=1,
+        ),
         add_pooling_layer=False,
-    ).eval()  # fmt: skip
+    ).eval()
     head = b"E5S1" + struct.pack("<8i", 1, HIDDEN, LAYERS, 4, FEED, VOCABULARY, POSITIONS, 2) + struct.pack("<fi", 1e-12, 32)
     blob = b"".join(piece.encode() for piece, _ in pieces)
     offsets = np.cumsum([0] + [len(piece.encode()) for piece, _ in pieces]).astype("<u4")
@@ -84,7 +102,17 @@ def write_file(path: Path, pieces: list[tuple[str, float]]) -> BertModel:
     return model
 
 
-PIECES = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -3.0), ("▁hello", -5.0), ("▁world", -5.5), ("h", -9.0), ("～", -8.0)]
+PIECES = [
+    ("<s>", 0.0),
+    ("<pad>", 0.0),
+    ("</s>", 0.0),
+    ("<unk>", 0.0),
+    ("▁", -3.0),
+    ("▁hello", -5.0),
+    ("▁world", -5.5),
+    ("h", -9.0),
+    ("～", -8.0),
+]
 
 
 def test_a_written_model_is_read_back(tmp_path: Path) -> None:

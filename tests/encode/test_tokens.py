@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import TEXTS, unigram
 
 from isogloss.encode.tokens import TokenStore, by_length
+from tiny import TEXTS, unigram
 
 
 def test_rows_are_what_the_tokenizer_gives() -> None:

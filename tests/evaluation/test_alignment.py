@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import PAIRS
 
 from isogloss.encode.encoder import load
 from isogloss.errors import DataError
@@ -13,6 +12,7 @@ from isogloss.evaluation.alignment import Questions, Rows, evaluate
 from isogloss.progress import OnProgress, silent
 from isogloss.students.student import Student
 from isogloss.types import Bitext, FloatArray, Pair
+from tiny import PAIRS
 
 SMALL = Bitext.of(
     [
@@ -45,7 +45,13 @@ def test_source_text_without_translation_is_not_a_candidate() -> None:
 
 
 def test_two_sources_of_one_translation_are_both_right() -> None:
-    bitext = Bitext.of([Pair("sofa", "Couch", "de", "", "test"), Pair("couch", "Couch", "de", "", "test"), Pair("tea", "Tee", "de", "", "test")])
+    bitext = Bitext.of(
+        [
+            Pair("sofa", "Couch", "de", "", "test"),
+            Pair("couch", "Couch", "de", "", "test"),
+            Pair("tea", "Tee", "de", "", "test"),
+        ]
+    )
     vectors = rows({"sofa": (1, 0), "couch": (0.9, 0.1), "tea": (0, 1), "Couch": (0.9, 0.1), "Tee": (0, 1)})
     report = Questions(bitext).ask("m", vectors, vectors)
     assert report.scores[0].to_source == report.scores[0].from_source == report.scores[0].teacher_index == 1.0

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 from sentence_transformers import SentenceTransformer
-from tiny import tiny_recipe
 
-from isogloss.runs import doctor
 from isogloss.runs.doctor import Finding, examine_machine, examine_recipe
+from tiny import tiny_recipe
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -28,7 +27,7 @@ def test_a_healthy_machine_and_recipe(models: Path, tsv: Path, tmp_path: Path) -
 
 
 def test_a_full_disk_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _path: type("Usage", (), {"free": 2**20}))
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 2**20}))
     assert by_name(examine_machine())["disk"].verdict == "bad"
 
 

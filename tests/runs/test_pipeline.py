@@ -10,8 +10,6 @@ import pytest
 from filelock import FileLock
 from sentence_transformers import SentenceTransformer
 
-from tiny import tiny_recipe
-
 from isogloss import recipes
 from isogloss.corpora.prepare import read_prepared
 from isogloss.encode.encoder import load
@@ -19,6 +17,7 @@ from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.progress import Step
 from isogloss.runs.pipeline import choose_device, run
+from tiny import tiny_recipe
 
 
 def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_path: Path) -> None:
@@ -50,13 +49,15 @@ def test_the_reported_scores_are_those_of_the_saved_model(models: Path, tsv: Pat
 
 
 def test_the_same_recipe_gives_the_same_weights_and_a_second_run_reuses(models: Path, tsv: Path, tmp_path: Path) -> None:
-    hashes = []
+    hashes, steps = [], list[list[Step]]()
     for name in ("a", "b", "a"):
-        notes: list[str] = []
-        run(tiny_recipe(models, tsv, tmp_path / name), lambda step: notes.append(step.note))
+        steps.append([])
+        run(tiny_recipe(models, tsv, tmp_path / name), steps[-1].append)
         hashes.append(json.loads((tmp_path / name / "run.json").read_text())["hashes"]["weights"])
     assert hashes[0] == hashes[1] == hashes[2]
-    assert any("reused" in note for note in notes)
+    reused = {step.stage for step in steps[2] if "reused" in step.note}
+    assert reused == {"teacher", "untouched student", "distil", "trained student"}
+    assert "lower layers" not in {step.stage for step in steps[2]}, "nothing is computed again"
 
 
 KILL = """
@@ -112,7 +113,16 @@ def test_a_folder_in_use_is_refused(models: Path, tsv: Path, tmp_path: Path) -> 
 def test_bridge_only_and_no_bridge(models: Path, tsv: Path, tmp_path: Path) -> None:
     only = run(tiny_recipe(models, tsv, tmp_path / "only", "training.epochs=0"))
     assert [report.model for report in only.reports] == ["untouched", "bridge"]
-    none = run(tiny_recipe(models, tsv, tmp_path / "none", f"student.model={models / 'teacher'}", "bridge.enabled=false", "training.train_layers=0"))
+    none = run(
+        tiny_recipe(
+            models,
+            tsv,
+            tmp_path / "none",
+            f"student.model={models / 'teacher'}",
+            "bridge.enabled=false",
+            "training.train_layers=0",
+        )
+    )
     assert [report.model for report in none.reports] == ["untouched", "distilled"]
 
 

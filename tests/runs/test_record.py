@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from isogloss.config import Recipe
 from isogloss.progress import Step, silent
 from isogloss.runs.record import Metrics, Record, hardware, memory_gib, peak_memory_gib, versions
-from isogloss.config import Recipe
 
 
 def logged(path: Path) -> list[int]:

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import TEXTS, unigram
 from transformers import (
     BertConfig,
     BertModel,
@@ -22,8 +21,16 @@ from isogloss.encode.tokens import TokenStore
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.students import frozen
 from isogloss.students.frozen import SplitBody, layers_of, remember
+from tiny import TEXTS, unigram
 
-SIZES = {"hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 32, "max_position_embeddings": 80, "pad_token_id": 1}
+SIZES = {
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+    "max_position_embeddings": 80,
+    "pad_token_id": 1,
+}
 
 
 def bodies() -> dict[str, PreTrainedModel]:
@@ -34,9 +41,11 @@ def bodies() -> dict[str, PreTrainedModel]:
         "xlm-r": XLMRobertaModel(XLMRobertaConfig(vocab_size=rows, **SIZES)),
         "mpnet": MPNetModel(MPNetConfig(vocab_size=rows, **SIZES)),
         "distilbert": DistilBertModel(
-            DistilBertConfig(vocab_size=rows, dim=24, n_layers=3, n_heads=4, hidden_dim=32, max_position_embeddings=80, pad_token_id=1)
+            DistilBertConfig(
+                vocab_size=rows, dim=24, n_layers=3, n_heads=4, hidden_dim=32, max_position_embeddings=80, pad_token_id=1
+            )
         ),
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture
@@ -46,7 +55,9 @@ def tokens() -> TokenStore:
 
 @pytest.mark.parametrize("family", ["bert", "xlm-r", "mpnet", "distilbert"])
 @pytest.mark.parametrize("train_layers", [1, 2])
-def test_going_on_from_activations_is_the_whole_body(family: str, train_layers: int, tokens: TokenStore, tmp_path: Path) -> None:
+def test_going_on_from_activations_is_the_whole_body(
+    family: str, train_layers: int, tokens: TokenStore, tmp_path: Path
+) -> None:
     body = bodies()[family].eval()
     split = SplitBody(body, train_layers)
     rows = np.array([5, 0, 17, 33])
@@ -64,7 +75,9 @@ def test_going_on_from_activations_is_the_whole_body(family: str, train_layers: 
     assert len(layers_of(body)) == 3, "the stack is whole again"
 
 
-def test_parts_that_are_there_are_not_computed_again(tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_are_there_are_not_computed_again(
+    tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frozen, "SENTENCES_A_PART", 16)
     split = SplitBody(bodies()["bert"].eval(), 1)
     first = remember(split, tokens, tmp_path)
@@ -78,11 +91,13 @@ def test_parts_that_are_there_are_not_computed_again(tokens: TokenStore, tmp_pat
     assert notes[-1] == "24 reused"
 
 
-def test_impossible_cuts_and_full_disks_are_refused(tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_cuts_and_full_disks_are_refused(
+    tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     body = bodies()["bert"].eval()
     with pytest.raises(ModelError, match="train_layers = 3, but the student has 3 layers"):
         SplitBody(body, 3)
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(frozen.shutil, "disk_usage", lambda _path: usage)
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: usage)
     with pytest.raises(IsoglossError, match="activations need"):
         remember(SplitBody(body, 1), tokens, tmp_path)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from tiny import TEXTS
 
 from isogloss.errors import ModelError
 from isogloss.export.folder import save
 from isogloss.students.bridge import Bridge
 from isogloss.students.student import Student
+from tiny import TEXTS
 
 
 def bridge(width: int, height: int) -> Bridge:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import PAIRS, TEXTS, unigram
 from tokenizers import Tokenizer
 from tokenizers.models import BPE, WordPiece
 from tokenizers.pre_tokenizers import Whitespace
@@ -16,13 +15,18 @@ from isogloss.errors import ModelError
 from isogloss.students.alphabets import Alphabet, letters_of, script_of
 from isogloss.students.student import Student
 from isogloss.students.trimming import coverage, kept_rows, trim_tokenizer
+from tiny import PAIRS, TEXTS, unigram
 
 BY_LANGUAGE = {
     "en": [pair.source for pair in PAIRS],
     "de": [pair.target for pair in PAIRS if pair.language == "de"],
     "ru": [pair.target for pair in PAIRS if pair.language == "ru"],
 }
-SENTENCE = st.lists(st.sampled_from(sorted({word for text in TEXTS for word in text.split()} | {"Brotlied", "catdog", "Ω", "φ", "123"})), min_size=1, max_size=12).map(" ".join)
+SENTENCE = st.lists(
+    st.sampled_from(sorted({word for text in TEXTS for word in text.split()} | {"Brotlied", "catdog", "Ω", "φ", "123"})),
+    min_size=1,
+    max_size=12,
+).map(" ".join)
 
 
 @pytest.mark.parametrize("how", ["alphabet", "corpus"])
@@ -76,7 +80,9 @@ def test_wordpiece_is_trimmed_and_bpe_is_refused() -> None:
     trimmed = trim_tokenizer(wrapped, kept_rows(wrapped, {"en": ["stones"]}, "alphabet"))
     assert trimmed.tokenize("stones") == ["stone", "##s"]
     assert "камень" not in trimmed.get_vocab()
-    bpe = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(BPE({"a": 0, "<unk>": 1}, [], unk_token="<unk>")), unk_token="<unk>")
+    bpe = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(BPE({"a": 0, "<unk>": 1}, [], unk_token="<unk>")), unk_token="<unk>"
+    )
     with pytest.raises(ModelError, match="a BPE vocabulary cannot be trimmed"):
         trim_tokenizer(bpe, np.array([0, 1]))
 

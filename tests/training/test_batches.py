@@ -18,7 +18,9 @@ def test_an_epoch_sees_every_pair_once(sources: list[int], size: int, seed: int,
     pairs = some_pairs(sources)
     batches = batches_of_epoch(pairs, size, seed, epoch)
     seen = Counter(
-        (int(batch.rows[s]), int(batch.rows[t])) for batch in batches for s, t in zip(batch.source_at, batch.target_at, strict=True)
+        (int(batch.rows[s]), int(batch.rows[t]))
+        for batch in batches
+        for s, t in zip(batch.source_at, batch.target_at, strict=True)
     )
     assert seen == Counter(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True))
     assert len(batches) == steps_per_epoch(pairs, size)

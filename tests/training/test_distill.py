@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny import PAIRS
 
 from isogloss.config import BridgeSettings, TrainingSettings
 from isogloss.encode.encoder import load
@@ -15,6 +14,7 @@ from isogloss.progress import Step
 from isogloss.students.student import Student
 from isogloss.training.distill import Distillation, distill
 from isogloss.types import Bitext
+from tiny import PAIRS
 
 FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0)
 
@@ -30,7 +30,9 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def test_it_moves_the_student_to_the_teacher(models: Path, bitext: Bitext) -> None:
     teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
     losses: list[float] = []
-    distill(student, teacher, bitext, FAST, on_progress=lambda step: losses.extend([step.values["loss"]] if step.values else []))
+    distill(
+        student, teacher, bitext, FAST, on_progress=lambda step: losses.extend([step.values["loss"]] if step.values else [])
+    )
     assert losses[-1] < 0.7 * losses[0]
     after = evaluate(student, teacher, bitext).average()
     assert after.teacher_index is not None and after.cosine is not None
@@ -39,7 +41,9 @@ def test_it_moves_the_student_to_the_teacher(models: Path, bitext: Bitext) -> No
 
 
 @pytest.mark.parametrize("train_layers", [0, 2])
-def test_the_same_seed_gives_the_same_weights_and_another_does_not(models: Path, bitext: Bitext, train_layers: int, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(
+    models: Path, bitext: Bitext, train_layers: int, tmp_path: Path
+) -> None:
     results = []
     for place, seed in enumerate((5, 5, 6)):
         student = Student.load(str(models / "student"))
@@ -83,10 +87,20 @@ def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tm
     distill(first, teacher, bitext, FAST, folder=tmp_path, cache=tmp_path / "cache")
     again, notes = Student.load(str(models / "student")), []
     summary = distill(
-        again, teacher, bitext, FAST, folder=tmp_path, cache=tmp_path / "cache", on_progress=lambda s: notes.append((s.stage, s.note))
+        again,
+        teacher,
+        bitext,
+        FAST,
+        folder=tmp_path,
+        cache=tmp_path / "cache",
+        on_progress=lambda s: notes.append((s.stage, s.note)),
     )
     assert summary.steps_now == 0 and same(weights(first), weights(again))
-    assert {("teacher", "reused from the cache"), ("untouched student", "reused"), ("distil", "reused: training was finished")} <= set(notes)
+    assert {
+        ("teacher", "reused from the cache"),
+        ("untouched student", "reused"),
+        ("distil", "reused: training was finished"),
+    } <= set(notes)
 
 
 def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
@@ -107,7 +121,9 @@ def test_bridge_alone_lands_on_the_best_linear_map(models: Path, bitext: Bitext)
 
 def test_another_dimension_needs_a_bridge(models: Path, bitext: Bitext) -> None:
     with pytest.raises(ModelError, match="gives 24-d vectors, the teacher 16-d") as caught:
-        distill(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, bridge=BridgeSettings(enabled=False))
+        distill(
+            Student.load(str(models / "student")), load(str(models / "teacher")), bitext, bridge=BridgeSettings(enabled=False)
+        )
     assert "bridge.enabled = true" in caught.value.hint
 
 

@@ -44,8 +44,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (quickstart.quickstart, run.run, init.init, prepare.prepare, embed.embed, distill.distill,
-             evaluate.evaluate, doctor.doctor):  # fmt: skip
+for verb in (
+    quickstart.quickstart,
+    run.run,
+    init.init,
+    prepare.prepare,
+    embed.embed,
+    distill.distill,
+    evaluate.evaluate,
+    doctor.doctor,
+):
     app.command()(stoppable(verb))
 
 

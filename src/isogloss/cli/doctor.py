@@ -1,4 +1,4 @@
-"""`isogloss doctor`: is this machine, and this recipe, fit to run?"""
+"""`isogloss doctor`: whether this machine, and this recipe, are fit to run."""
 
 from pathlib import Path
 from typing import Annotated

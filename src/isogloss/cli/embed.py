@@ -9,7 +9,9 @@ from isogloss.cli.options import JsonFlag
 
 
 def embed(
-    text: Annotated[str, Argument(metavar="TEXT", help="A file with one sentence a line (plain or .gz), or - for standard input.")],
+    text: Annotated[
+        str, Argument(metavar="TEXT", help="A file with one sentence a line (plain or .gz), or - for standard input.")
+    ],
     model: Annotated[str, Option("--model", "-m", help="Hub name, local folder or finished run.")],
     out: Annotated[Path, Option("--out", help="The .npy file to write: one float32 row a line.")] = Path("vectors.npy"),
     prompt: Annotated[str, Option(help="Text put before every line.")] = "",

@@ -35,5 +35,6 @@ def say_next(result: RunResult) -> None:
         '    model.similarity(model.encode("Where is the station?"), model.encode("Wo ist der Bahnhof?"))\n\n'
         "Next:\n\n" + "".join(f"    {command:<{width}}   {what}\n" for command, what in commands.items()) + "\n"
         f"The numbers and how they came about: {result.folder}/results.json, run.json, metrics.jsonl",
-        highlight=False, markup=False,
-    )  # fmt: skip
+        highlight=False,
+        markup=False,
+    )

@@ -20,8 +20,10 @@ def quickstart(
     recipe = recipes.load(quickstart_recipe(), [f"output.folder={out}", *(set_ or [])])
     if fresh:
         forget(out)
-    say(f"{recipe.teacher.model} (English) teaches {recipe.student.model} {len(recipe.languages)} languages:"
-        f" {', '.join(recipe.languages)}")  # fmt: skip
+    say(
+        f"{recipe.teacher.model} (English) teaches {recipe.student.model} {len(recipe.languages)} languages:"
+        f" {', '.join(recipe.languages)}"
+    )
     with progress() as bars:
         result = run(recipe, bars)
     show_run(result, json)

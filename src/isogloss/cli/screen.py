@@ -43,10 +43,14 @@ class Bars:
         self.closed: set[str] = set()
         self.live = errors.is_terminal
         self.progress = Progress(
-            TextColumn("{task.description:<20}"), BarColumn(bar_width=30), MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:>16}"), TimeRemainingColumn(), TextColumn("[dim]{task.fields[note]}"),
+            TextColumn("{task.description:<20}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:>16}"),
+            TimeRemainingColumn(),
+            TextColumn("[dim]{task.fields[note]}"),
             console=errors,
-        )  # fmt: skip
+        )
 
     def __call__(self, step: Step) -> None:
         """Show one step."""
@@ -103,7 +107,7 @@ def show_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
 
 def percent(value: float | None) -> str:
     """A share as a percentage, a dash where there is none."""
-    return "–" if value is None else f"{100 * value:.1f}"
+    return "–" if value is None else f"{100 * value:.1f}".replace("100.0", "100")
 
 
 def two_places(value: float | None) -> str:
@@ -117,6 +121,7 @@ MEASURES: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("from_source", "source\n→ translation", percent),
     ("cosine", "cosine to\nthe teacher", two_places),
 )
+CELL = 5  # "92.4" and a space; a cosine below zero needs one more
 
 
 def score_table(reports: Sequence[Report], title: str = "") -> Table:
@@ -136,5 +141,6 @@ def score_table(reports: Sequence[Report], title: str = "") -> Table:
 def _cells(scores: Sequence[LanguageScores]) -> list[str]:
     cells = [scores[0].language]
     for attribute, _, form in MEASURES:
-        cells.append("".join(f"{form(getattr(score, attribute)):>6}" for score in scores))
+        width = CELL + (attribute == "cosine")
+        cells.append("".join(f"{form(getattr(score, attribute)):>{width}}" for score in scores))
     return cells

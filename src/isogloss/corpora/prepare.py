@@ -47,9 +47,7 @@ class Prepared:
     def manifest(self) -> dict[str, Any]:
         """Counts and reasons, as they are written into the Parquet file and shown on screen."""
         per_language = {
-            language: {
-                split: len(self.bitext.where(language=language, split=split)) for split in (TRAIN, TEST)
-            }
+            language: {split: len(self.bitext.where(language=language, split=split)) for split in (TRAIN, TEST)}
             for language in self.bitext.languages
         }
         return {
@@ -74,7 +72,9 @@ def read_prepared(path: Path) -> Bitext:
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: not a readable Parquet file ({error})", hint="write it again with isogloss prepare") from error
+        raise DataError(
+            f"{path}: not a readable Parquet file ({error})", hint="write it again with isogloss prepare"
+        ) from error
     if missing := [name for name in SCHEMA.names if name not in table.column_names]:
         raise DataError(
             f"{path}: no column {', '.join(missing)}; it has {', '.join(table.column_names)}",
@@ -144,9 +144,7 @@ def _first_of_its_kind(bitext: Bitext) -> BoolArray:
 
 def _splits(bitext: Bitext, held_out: float) -> list[str]:
     """Keep the split a file gave; otherwise decide by the source sentence's hash, so adding data moves no row."""
-    return [
-        pair.split or (TEST if int(content_hash(pair.source)[:8], 16) / 2**32 < held_out else TRAIN) for pair in bitext
-    ]
+    return [pair.split or (TEST if int(content_hash(pair.source)[:8], 16) / 2**32 < held_out else TRAIN) for pair in bitext]
 
 
 def _not_leaked(bitext: Bitext) -> BoolArray:
@@ -154,9 +152,5 @@ def _not_leaked(bitext: Bitext) -> BoolArray:
     held = bitext.where(split=TEST)
     known = {text.casefold() for side in ("source", "target") for text in held.column(side)}
     return np.array(
-        [
-            pair.split == TEST or (pair.source.casefold() not in known and pair.target.casefold() not in known)
-            for pair in bitext
-        ],
-        dtype=bool,
-    )
+        [pair.split == TEST or (pair.source.casefold() not in known and pair.target.casefold() not in known) for pair in bitext]
+    ).astype(np.bool_)

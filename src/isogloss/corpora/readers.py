@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal, cast
 
 import pyarrow as pa
 
@@ -166,9 +166,8 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
             ) from error
 
 
-def _open(path: Path) -> "gzip.GzipFile":
-    opened = gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
-    return opened  # type: ignore[return-value]
+def _open(path: Path) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.GzipFile(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _layout_from_header(cells: list[str], source_language: str, path: Path) -> Layout | None:
@@ -227,8 +226,6 @@ def _pairs_of_line(cells: list[str], layout: Layout, corpus: str, path: Path, nu
                 hint="remove the line, or --on-error skip to leave such lines out (they are counted)",
             )
         yield Pair(source, target, language, corpus, split)
-
-
 
 
 def read_lines(name: str) -> list[str]:

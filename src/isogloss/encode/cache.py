@@ -74,9 +74,15 @@ class VectorCache:
         return (np.concatenate(keys) if keys else np.empty(0, dtype=f"S{KEY_BYTES}")), shards
 
     def _compute(
-        self, texts: Sequence[str], keys: NDArray[np.bytes_], todo: NDArray[np.int64], compute: Compute,
-        on_progress: OnProgress, stage: str, found: int,
-    ) -> list[NDArray[np.void]]:  # fmt: skip
+        self,
+        texts: Sequence[str],
+        keys: NDArray[np.bytes_],
+        todo: NDArray[np.int64],
+        compute: Compute,
+        on_progress: OnProgress,
+        stage: str,
+        found: int,
+    ) -> list[NDArray[np.void]]:
         todo = todo[np.argsort([len(texts[row]) for row in todo], kind="stable")]  # alike lengths pad little
         note = f"{found} reused from the cache" if found else ""
         written: list[NDArray[np.void]] = []

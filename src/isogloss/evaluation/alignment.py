@@ -56,9 +56,7 @@ class Questions:
         source_row = {text: row for row, text in enumerate(self.sources)}
         right_sources = [{source_row[text] for text in sources_of[query] if text in source_row} for query in queries]
         source_queries = held.sources()
-        right_targets = [
-            {row for row, text in enumerate(targets) if source in sources_of[text]} for source in source_queries
-        ]
+        right_targets = [{row for row, text in enumerate(targets) if source in sources_of[text]} for source in source_queries]
         query_vectors, source_vectors = student.of(queries), student.of(self.sources)
         back = nearest(student.of(source_queries), student.of(targets))
         index = cosine = None

@@ -13,15 +13,14 @@ BLOCK = 1024
 def unit(vectors: FloatArray) -> FloatArray:
     """The same directions at length 1; a zero vector stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(lengths, np.finfo(np.float32).tiny)).astype(np.float32)
+    scaled: FloatArray = (vectors / np.maximum(lengths, np.finfo(np.float32).tiny)).astype(np.float32)
+    return scaled
 
 
 def nearest(queries: FloatArray, candidates: FloatArray) -> IntArray:
     """For each query the row of its nearest candidate by cosine; the first of equals. Works block by block."""
     queries, candidates = unit(queries), unit(candidates)
-    found = [
-        (queries[start : start + BLOCK] @ candidates.T).argmax(axis=1) for start in range(0, len(queries), BLOCK)
-    ]
+    found = [(queries[start : start + BLOCK] @ candidates.T).argmax(axis=1) for start in range(0, len(queries), BLOCK)]
     return np.concatenate(found).astype(np.int64) if found else np.empty(0, dtype=np.int64)
 
 

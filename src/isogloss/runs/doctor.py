@@ -19,7 +19,7 @@ from isogloss.errors import IsoglossError
 from isogloss.runs.pipeline import choose_device, gather_pairs, open_models, texts_by_language
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.students.student import Student
-from isogloss.types import TEST, TRAIN, Bitext
+from isogloss.types import TEST, TRAIN, Bitext, FloatArray
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -60,18 +60,23 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
         Finding("versions", "bad" if missing else "good", listed, f"pip install {' '.join(missing)}" if missing else ""),
         Finding("processor", "good", f"{processor_name()}, {os.cpu_count()} cores, torch uses {torch.get_num_threads()}"),
         Finding(
-            "device", "good" if device != "cpu" else "note", accelerator,
+            "device",
+            "good" if device != "cpu" else "note",
+            accelerator,
             "" if device != "cpu" else "no accelerator: fine for the quickstart; train_layers keeps larger runs short",
-        ),  # fmt: skip
+        ),
         Finding(
-            "memory", "good" if memory is None or memory >= FEW_GIB else "note",
+            "memory",
+            "good" if memory is None or memory >= FEW_GIB else "note",
             "unknown" if memory is None else f"{memory:.1f} GiB",
             "" if memory is None or memory >= FEW_GIB else "the quickstart needs up to 4 GiB: close other programs",
-        ),  # fmt: skip
+        ),
         Finding(
-            "disk", "good" if free >= RUN_GIB else "bad", f"{free:.1f} GiB free here",
+            "disk",
+            "good" if free >= RUN_GIB else "bad",
+            f"{free:.1f} GiB free here",
             "" if free >= RUN_GIB else f"a run needs about {RUN_GIB:.0f} GiB: free some, or set output.folder",
-        ),  # fmt: skip
+        ),
     ]
 
 
@@ -107,7 +112,7 @@ def _pairs(bitext: Bitext) -> Finding:
     return Finding("pairs", "good", text)
 
 
-def _teacher(teacher: SentenceEncoder, vectors: np.ndarray, recipe: Recipe) -> Finding:  # type: ignore[type-arg]
+def _teacher(teacher: SentenceEncoder, vectors: FloatArray, recipe: Recipe) -> Finding:
     lengths = np.linalg.norm(vectors, axis=1)
     unit = bool(np.abs(lengths - 1).max() < 1e-2)
     norms = "unit-norm" if unit else f"norms {lengths.min():.2f} to {lengths.max():.2f}"
@@ -115,7 +120,9 @@ def _teacher(teacher: SentenceEncoder, vectors: np.ndarray, recipe: Recipe) -> F
     text = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}, {pooling_of(teacher.model)}"
     if prompts and not recipe.teacher.prompt:
         named = ", ".join(f"{name} = {prompt!r}" for name, prompt in prompts.items())
-        return Finding("teacher", "note", text, f"it was trained with prompts ({named}): set teacher.prompt to the one your index uses")
+        return Finding(
+            "teacher", "note", text, f"it was trained with prompts ({named}): set teacher.prompt to the one your index uses"
+        )
     return Finding("teacher", "good", text)
 
 

@@ -102,9 +102,16 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     record.note(hashes={"teacher": teacher.fingerprint})
     with record.timed("vectors"):
         session = Distillation(
-            student, teacher, bitext, recipe.training, recipe.bridge, recipe.seed,
-            folder / "work", Path(recipe.output.cache) if recipe.output.cache else default_folder(), metrics,
-        )  # fmt: skip
+            student,
+            teacher,
+            bitext,
+            recipe.training,
+            recipe.bridge,
+            recipe.seed,
+            folder / "work",
+            Path(recipe.output.cache) if recipe.output.cache else default_folder(),
+            metrics,
+        )
         record.note(hashes={"student": session.key})
         questions = Questions(bitext, recipe.evaluation.max_candidates)
         teacher_rows = Rows(session.row_of, session.teacher_vectors)
@@ -175,7 +182,7 @@ def choose_device(wanted: str) -> str:
     if wanted == "auto":
         return next(name for name in ("cuda", "mps", "cpu") if there[name])
     if not there[wanted]:
-        raise IsoglossError(f"device = {wanted!r}, but torch finds none here", hint="set device = \"auto\" or \"cpu\"")
+        raise IsoglossError(f"device = {wanted!r}, but torch finds none here", hint='set device = "auto" or "cpu"')
     return wanted
 
 

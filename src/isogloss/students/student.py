@@ -36,8 +36,10 @@ class Student:
         self.model, self.name = model, name
         self.trimming: Trimming | None = None
         if getattr(model[0], "transformers_model", None) is None and not hasattr(model[0], "auto_model"):
-            raise ModelError(f"{name}: its first module is {type(model[0]).__name__}, not a transformer body",
-                             hint="students are encoders such as XLM-R, mBERT or multilingual-e5")  # fmt: skip
+            raise ModelError(
+                f"{name}: its first module is {type(model[0]).__name__}, not a transformer body",
+                hint="students are encoders such as XLM-R, mBERT or multilingual-e5",
+            )
         if prompt:  # saved with the model, so that plain sentence-transformers puts it there too
             model.prompts[PROMPT_NAME] = prompt
             model.default_prompt_name = PROMPT_NAME
@@ -97,9 +99,13 @@ class Student:
         if width != self.dimension:
             raise ModelError(f"the bridge takes {width}-d vectors, the student gives {self.dimension}-d", hint="solve it again")
         dense = Dense(
-            width, height, bias=True, activation_function=nn.Identity(),
-            init_weight=torch.from_numpy(bridge.weight.copy()), init_bias=torch.from_numpy(bridge.bias.copy()),
-        )  # fmt: skip
+            width,
+            height,
+            bias=True,
+            activation_function=nn.Identity(),
+            init_weight=torch.from_numpy(bridge.weight.copy()),
+            init_bias=torch.from_numpy(bridge.bias.copy()),
+        )
         self._append(dense)
         if normalise:
             self._append(Normalize())

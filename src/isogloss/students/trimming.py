@@ -88,9 +88,7 @@ def trim_tokenizer(tokenizer: "PreTrainedTokenizerFast", keep: IntArray) -> "Pre
             f"a {kind} vocabulary cannot be trimmed: its merges build pieces out of pieces",
             hint='set student.trim = "off" for this model',
         )
-    state["added_tokens"] = [
-        token | {"id": new_row[token["id"]]} for token in state["added_tokens"] if token["id"] in new_row
-    ]
+    state["added_tokens"] = [token | {"id": new_row[token["id"]]} for token in state["added_tokens"] if token["id"] in new_row]
     _renumber_template(state.get("post_processor"), new_row)
     return _rewrapped(tokenizer, Tokenizer.from_str(json.dumps(state)))
 

@@ -51,7 +51,7 @@ def latest(folder: Path) -> Checkpoint | None:
         return None
     try:
         state = torch.load(found[-1], map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 - torch raises many kinds for a damaged file
+    except Exception as error:
         raise IsoglossError(
             f"{found[-1]}: the checkpoint cannot be read ({type(error).__name__})",
             hint="remove the file; training starts again from the bridge",

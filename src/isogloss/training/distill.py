@@ -144,9 +144,10 @@ class Distillation:
         total = settings.epochs * steps_per_epoch(self.pairs, settings.batch_pairs)
         stepper = Stepper(self.student, self.split, settings)
         folder = self._checkpoint_folder()
-        self._remembered()  # now: computed inside a step it would see dropout, and move the random numbers on
         torch.manual_seed(self.seed)
         first = stepper.resume(folder) if folder else 0
+        if first < total:
+            self._remembered()  # now, in eval mode: inside a step it would see dropout, and move the random numbers on
         began = time.monotonic()
         loss, seen = float("nan"), 0
         done_pairs = self._pairs_before(first)

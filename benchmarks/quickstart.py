@@ -1,0 +1,36 @@
+"""Time and measure the quickstart from cold caches: `python benchmarks/quickstart.py`.
+
+Writes benchmarks/results/quickstart.json: the scores of every stage, seconds, memory, commit, versions, machine, seed.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from provenance import provenance
+
+from isogloss import recipes
+from isogloss.cli.screen import progress
+from isogloss.runs.pipeline import quickstart_recipe, run
+
+RESULT = Path(__file__).with_name("results") / "quickstart.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULT)
+    out: Path = parser.parse_args().out
+    with tempfile.TemporaryDirectory() as folder, progress() as bars:
+        places = [f"output.folder={folder}/run", f"output.cache={folder}/cache"]
+        recipe = recipes.load(quickstart_recipe(), places)
+        result = run(recipe, bars)
+        seconds = json.loads((result.folder / "run.json").read_text())["seconds"]
+    measured = result.as_dict() | {"seconds_by_stage": seconds}
+    measured.pop("model")
+    out.write_text(json.dumps(provenance(seed=recipe.seed) | measured, indent=2) + "\n")
+    print(f"{out}: {measured['seconds']} s, {measured['peak_memory_gib']} GiB")
+
+
+if __name__ == "__main__":
+    main()
