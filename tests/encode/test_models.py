@@ -47,7 +47,7 @@ def test_prompt_is_put_before_the_text(models: Path) -> None:
     [
         ("./nowhere", "no such folder"),
         ("", "the model's name is empty"),
-        ("surely/no-such-model-anywhere", "the model cannot be loaded"),
+        ("surely/no-such-model-v1.5", "the model cannot be loaded"),
     ],
 )
 def test_what_cannot_be_loaded_is_said(name: str, message: str) -> None:

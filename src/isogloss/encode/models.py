@@ -54,7 +54,7 @@ def open_model(name: str) -> "SentenceTransformer":
         return _open_folder(_minilm_folder())
     if name == "multilingual-e5-small":
         return _open_e5_small()
-    if name.startswith((".", "/", "~")) or folder.suffix:
+    if name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder", hint="a model is a folder that sentence-transformers can load")
     return _open_hub(name)
 

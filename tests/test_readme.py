@@ -1,0 +1,68 @@
+"""The README's commands and code run as they are printed, on real models; its tables are those of the result files."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from isogloss.cli.app import main
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    found: list[str] = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    return found
+
+
+def shell_lines() -> list[str]:
+    return [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines() if line.strip()]
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    named = {line.split()[1] for line in shell_lines() if line.startswith("make ")}
+    assert named == {"quickstart", "test"} <= targets
+
+
+def test_every_link_leads_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_commands_run_as_printed(
+    tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert tsv.name == "pairs.tsv", "the file the README names"
+    lines = [line for line in shell_lines() if line.startswith("isogloss ")]
+    assert [shlex.split(line)[1] for line in lines] == ["init", "doctor", "run", "evaluate"]
+    for line in lines:
+        with pytest.raises(SystemExit) as caught:
+            main(shlex.split(line)[1:])
+        assert caught.value.code in (0, None), line
+    assert "average" in capsys.readouterr().out
+    assert (tmp_path / "runs" / "mine" / "model" / "modules.json").exists()
+
+
+def test_python_runs_as_printed(
+    tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert tsv.exists()
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    assert "LanguageScores(language='average'" in capsys.readouterr().out
+    assert (tmp_path / "my-model" / "modules.json").exists()
+
+
+def test_tables_are_those_of_the_result_files() -> None:
+    results = json.loads((ROOT / "benchmarks" / "results" / "quickstart.json").read_text())
+    for stage in ("untouched", "bridge", "distilled"):
+        for name in ("teacher_index", "to_source", "from_source"):
+            value = 100 * results["stages"][stage]["average"][name]
+            row = next(line for line in README.splitlines() if line.startswith("| **average**"))
+            assert f"{value:.1f}" in row, (stage, name)
