@@ -61,11 +61,12 @@ def test_overrides() -> None:
         ("training.epochs=true", "training.epochs must be a whole number, not True", ""),
         ("training.warmup=7", "training.warmup = 7.0 is impossible", "between 0 and 1"),
         ("training.batch_pairs=0", "training.batch_pairs = 0 is impossible", "at least 1"),
-        ("training.learning_rate=nan", "training.learning_rate is not a number", "finite"),
+        ("training.learning_rate=nan", "training.learning_rate is not a finite number", "0.1"),
         ("student.trim=all", "student.trim = 'all' is not known", "alphabet, corpus, off"),
         ("training=3", "training must be a table", "[training]"),
         ("name.x=3", "name is a value, not a table", ""),
         ("nonsense", "expected key=value", "--set training.epochs=3"),
+        ("bridge.strengths=[inf]", "bridge.strengths is not a finite number", ""),
         ("bridge.strengths=[0.0]", "every ridge strength must be above 0", ""),
         ("pairs.files=[]", "pairs.files is empty", "phrasebook"),
     ],
@@ -80,6 +81,10 @@ def test_what_does_not_fit_is_refused_by_name(override: str, message: str, hint:
 def test_nothing_to_do_is_refused() -> None:
     with pytest.raises(RecipeError, match="nothing to do"):
         recipes.parse({}, ["bridge.enabled=false", "training.epochs=0"])
+
+
+def test_the_output_folder_may_be_called_anything() -> None:
+    assert recipes.load(quickstart_recipe(), [], Path("2024-11-15")).output.folder == "2024-11-15"
 
 
 def test_files(tmp_path: Path) -> None:

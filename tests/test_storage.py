@@ -38,6 +38,22 @@ def test_a_full_or_read_only_disk_is_one_sentence(tmp_path: Path, number: int) -
     assert "untouched" in caught.value.hint
 
 
+def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "precious.txt").write_text("years of work")
+    with pytest.raises(IsoglossError, match="is a folder"):
+        write_text(tmp_path / "runs", "oops")
+    assert (tmp_path / "runs" / "precious.txt").read_text() == "years of work"
+    assert os.listdir(tmp_path) == ["runs"]
+
+
+def test_a_folder_stepped_aside_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / ".model.partial-old-12345678").mkdir()
+    (tmp_path / ".model.partial-old-12345678" / "modules.json").write_text("[]")
+    sweep(tmp_path)
+    assert (tmp_path / "model" / "modules.json").exists()
+
+
 def test_other_system_errors_are_not_renamed(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "x"):
         raise FileNotFoundError(2, "gone")

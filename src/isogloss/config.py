@@ -35,6 +35,7 @@ class PairsSettings:
         (), 'text files with one source-language sentence a line, or "reader" for the shipped ones: more places to learn'
     )
     source_language: str = setting("en", "the language the teacher knows")
+    language: str = setting("", "target language of two-column files whose name does not tell")
     held_out: float = setting(
         0.1, "share of source sentences kept for testing where a file has no split column", at_least=0.0, at_most=0.5
     )
@@ -99,7 +100,7 @@ class TrainingSettings:
     learning_rate: float = setting(2e-4, "peak learning rate", at_least=0.0)
     warmup: float = setting(0.1, "share of the steps over which the learning rate rises", at_least=0.0, at_most=1.0)
     weight_decay: float = setting(0.01, "AdamW's decay of matrices (not of biases or norms)", at_least=0.0)
-    clip_norm: float = setting(1.0, "largest gradient norm", at_least=0.0)
+    clip_norm: float = setting(1.0, "largest gradient norm; 0 turns clipping off", at_least=0.0)
     dropout: bool = setting(False, "use the body's dropout while training")
     train_layers: int = setting(
         0,

@@ -3,6 +3,7 @@
 import copy
 import difflib
 import json
+import math
 import tomllib
 import types
 import typing
@@ -15,14 +16,16 @@ from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 
 
-def load(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe file and apply `key=value` overrides to it."""
+def load(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Recipe:
+    """Read a recipe file and apply `key=value` overrides to it; `folder` replaces its output.folder before that."""
     if not path.is_file():
         raise RecipeError(f"{path}: no such recipe", hint="isogloss init writes one")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}", hint="values such as text need quotes") from error
+    if folder is not None:
+        data.setdefault("output", {})["folder"] = str(folder)
     return parse(data, overrides, str(path))
 
 
@@ -44,7 +47,9 @@ def _apply(data: dict[str, Any], override: str) -> None:
     for parent in parents:
         place = place.setdefault(parent, {})
         if not isinstance(place, dict):
-            raise RecipeError(f"--set {override}: {parent} is a value, not a table", hint="see isogloss init --full")
+            raise RecipeError(
+                f"--set {override}: {parent} is a value, not a table", hint="isogloss init writes a recipe with every key"
+            )
     place[last] = _literal(text.strip())
 
 
@@ -104,8 +109,9 @@ def _example(hint: type) -> str:
 def _in_range(value: Any, limits: Mapping[str, Any], name: str, where: str) -> None:  # noqa: ANN401
     low, high, choices = limits.get("at_least"), limits.get("at_most"), limits.get("one_of")
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    if numeric and value != value:
-        raise RecipeError(f"{where}: {name} is not a number", hint="give it a finite value")
+    for item in value if isinstance(value, tuple) else [value]:
+        if isinstance(item, float) and not math.isfinite(item):
+            raise RecipeError(f"{where}: {name} is not a finite number", hint="for example 0.1")
     if numeric and ((low is not None and value < low) or (high is not None and value > high)):
         bounds = f"at least {low:g}" if high is None else f"between {low or 0:g} and {high:g}"
         raise RecipeError(f"{where}: {name} = {value!r} is impossible", hint=f"it must be {bounds}")

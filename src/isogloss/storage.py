@@ -18,9 +18,10 @@ from typing import Any
 from isogloss.errors import IsoglossError
 
 TEMPORARY_MARK = ".partial-"
+ASIDE_MARK = f"{TEMPORARY_MARK}old-"
 _NOT_WRITABLE = {
     errno.ENOSPC,
-    errno.EDQUOT,
+    getattr(errno, "EDQUOT", errno.ENOSPC),
     errno.EROFS,
     errno.EACCES,
     errno.EPERM,
@@ -61,6 +62,12 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def weights_hash(folder: Path) -> str:
+    """Names the weights of a saved model: every safetensors file in it, with its place."""
+    files = sorted(folder.rglob("*.safetensors"))
+    return content_hash(*(part for file in files for part in (str(file.relative_to(folder)), file_hash(file))))
+
+
 def canonical_json(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
     """JSON with sorted keys and no spaces: equal values give equal text, so it can be hashed."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -78,7 +85,7 @@ def replacing(path: Path) -> Iterator[Path]:
         with explaining_disk(path):
             yield temporary
             _flush(temporary)
-        _move_into_place(temporary, path)
+            _move_into_place(temporary, path)
     finally:
         _remove(temporary)
 
@@ -131,9 +138,17 @@ def append_line(path: Path, line: str) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files that a killed process left in `folder`."""
-    if folder.is_dir():
-        for leftover in folder.glob(f".*{TEMPORARY_MARK}*"):
+    """Remove temporary files that a killed process left in `folder`.
+
+    A folder that was stepped aside and whose place is empty (killed between two renames) is put back.
+    """
+    if not folder.is_dir():
+        return
+    for leftover in folder.glob(f".*{TEMPORARY_MARK}*"):
+        place = leftover.with_name(leftover.name[1:].split(TEMPORARY_MARK)[0])
+        if ASIDE_MARK in leftover.name and not place.exists():
+            leftover.rename(place)
+        else:
             _remove(leftover)
 
 
@@ -148,8 +163,10 @@ def _flush(path: Path) -> None:
 
 
 def _move_into_place(temporary: Path, path: Path) -> None:
+    if path.is_dir() and not temporary.is_dir():
+        raise IsoglossError(f"{path}: is a folder, and a file was to be written there", hint="name a file inside it")
     if path.is_dir():  # a folder cannot be renamed over a full one: step it aside first
-        aside = path.with_name(f".{path.name}{TEMPORARY_MARK}old-{uuid.uuid4().hex[:8]}")
+        aside = path.with_name(f".{path.name}{ASIDE_MARK}{uuid.uuid4().hex[:8]}")
         path.rename(aside)
         temporary.rename(path)
         shutil.rmtree(aside)

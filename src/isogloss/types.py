@@ -119,7 +119,7 @@ class Report:
             language="average",
             queries=sum(score.queries for score in self.scores),
             teacher_index=mean("teacher_index"),
-            to_source=mean("to_source") or 0.0,
-            from_source=mean("from_source") or 0.0,
+            to_source=float(np.mean([score.to_source for score in self.scores])),
+            from_source=float(np.mean([score.from_source for score in self.scores])),
             cosine=mean("cosine"),
         )

@@ -148,6 +148,7 @@ def test_missing_file_and_debug(isogloss: Call) -> None:
     answer = isogloss("prepare", "gone.tsv")
     assert answer.code == 2 and answer.err.startswith("isogloss: gone.tsv: no such file\nhint: ")
     assert "Traceback" in isogloss("--debug", "prepare", "gone.tsv").err
+    assert "Traceback" in isogloss("prepare", "gone.tsv", "--debug").err
 
 
 def test_nan_teacher_and_missing_bridge(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.corpora import phrasebook
+from isogloss.corpora.prepare import prepare
 from isogloss.corpora.readers import joined, read, read_lines, read_source_text
 from isogloss.errors import DataError
 
@@ -47,15 +48,33 @@ def test_source_target_language_columns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["en-sw.tsv", "news.sw-en.tsv.gz", "big_en-sw.txt"])
-def test_language_comes_from_the_name(tmp_path: Path, name: str) -> None:
+def test_language_and_order_of_columns_come_from_the_name(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    data = b"Good day.\tHabari.\n"
+    data = b"Habari.\tGood day.\n" if "sw-en" in name else b"Good day.\tHabari.\n"
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert read(path).languages == ("sw",)
+    (pair,) = read(path)
+    assert (pair.language, pair.source, pair.target) == ("sw", "Good day.", "Habari.")
 
 
 def test_language_can_be_told(tmp_path: Path) -> None:
     assert read(write(tmp_path / "x.tsv", "a b\tc d\n"), language="it").languages == ("it",)
+    assert read(write(tmp_path / "y.tsv", "target\tsource\nc d\ta b\n"), language="it").column("source") == ["a b"]
+
+
+def test_a_line_is_left_out_whole_and_an_unknown_split_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.tsv", "en\tde\tfr\nOne.\tEins.\tUn.\nTwo.\tZwei.\t\n")
+    assert read(path, on_error="skip").column("target") == ["Eins.", "Un."]
+    with pytest.raises(DataError, match="line 2: the split is 'dev'"):
+        read(write(tmp_path / "y.tsv", "split\ten\tde\ndev\tOne.\tEins.\n"))
+
+
+def test_source_languages_are_not_mixed(tmp_path: Path, tsv: Path) -> None:
+    german = prepare(
+        read(write(tmp_path / "de-fr.tsv", "Eins.\tUn.\nZwei.\tDeux.\n"), source_language="de"), out=str(tmp_path / "p.parquet")
+    )
+    assert read(tmp_path / "p.parquet").source_language == german.bitext.source_language == "de"
+    with pytest.raises(DataError, match="different source languages: de, en"):
+        read([tmp_path / "p.parquet", tsv])
 
 
 def test_only_the_wanted_languages_are_kept(tsv: Path) -> None:
@@ -97,6 +116,11 @@ def test_missing_unknown_and_damaged_files(tmp_path: Path) -> None:
         read(write(tmp_path / "pairs.tsv", "a\tb\n"))
     cut = tmp_path / "en-de.tsv.gz"
     cut.write_bytes(gzip.compress(b"Good.\tGut.\n" * 5000)[:60])
+    with pytest.raises(DataError, match="the compressed file is damaged"):
+        read(cut)
+    broken = bytearray(gzip.compress(b"Good.\tGut.\n" * 5000))
+    broken[30:40] = b"\xff" * 10
+    cut.write_bytes(bytes(broken))
     with pytest.raises(DataError, match="the compressed file is damaged"):
         read(cut)
 

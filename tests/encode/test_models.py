@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from sentence_transformers.sentence_transformer.modules import Pooling
 
 from isogloss.encode.encoder import embed, load
 from isogloss.encode.models import open_model
@@ -31,6 +32,9 @@ def test_fingerprint_follows_the_weights_and_the_prompt(models: Path) -> None:
     one, two = load(str(models / "teacher")), load(str(models / "teacher"))
     assert one.fingerprint == two.fingerprint
     assert load(str(models / "teacher"), prompt="query: ").fingerprint != one.fingerprint
+    cls = load(str(models / "teacher"))
+    cls.model[1] = Pooling(16, "cls")
+    assert cls.fingerprint != one.fingerprint, "the pooling is no weight, but it makes the vector"
     changed = load(str(models / "teacher"))
     with torch.no_grad():
         next(changed.model.parameters()).view(-1)[0] += 1

@@ -80,7 +80,7 @@ def test_a_student_of_another_dimension_is_measured_without_the_teacher(models: 
 
 
 def test_candidates_are_limited_but_never_miss_the_answer(bitext: Bitext) -> None:
-    questions = Questions(bitext, max_candidates=8)
+    questions = Questions(bitext, max_candidates=3)
     assert set(questions.sources) == set(bitext.where(split="test").sources())
 
 

@@ -13,10 +13,11 @@ from sentence_transformers import SentenceTransformer
 from isogloss import recipes
 from isogloss.corpora.prepare import read_prepared
 from isogloss.encode.encoder import load
+from isogloss.encode.models import choose_device
 from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.progress import Step
-from isogloss.runs.pipeline import choose_device, run
+from isogloss.runs.pipeline import run
 from tiny import tiny_recipe
 
 
@@ -144,3 +145,21 @@ def test_errors_leave_a_finished_model_alone(models: Path, tsv: Path, tmp_path: 
 def test_devices() -> None:
     assert choose_device("cpu") == "cpu"
     assert choose_device("auto") in {"cpu", "cuda", "mps"}
+    with pytest.raises(IsoglossError, match="torch finds none here"):
+        choose_device("abacus")
+
+
+def test_nothing_held_out_is_said_before_anything_is_computed(models: Path, tmp_path: Path) -> None:
+    path = tmp_path / "en-de.tsv"
+    path.write_text("".join(f"the cat {n}.\tdie Katze {n}.\n" for n in range(9)), encoding="utf-8")
+    steps: list[Step] = []
+    with pytest.raises(DataError, match="no held-out pairs"):
+        run(tiny_recipe(models, path, tmp_path / "run", "pairs.held_out=0"), steps.append)
+    assert {step.stage for step in steps} == {"pairs"}
+
+
+def test_fresh_forgets_unfinished_work(models: Path, tsv: Path, tmp_path: Path) -> None:
+    for fresh in (False, True):
+        steps: list[Step] = []
+        run(tiny_recipe(models, tsv, tmp_path / "run"), steps.append, fresh)
+    assert "lower layers" in {step.stage for step in steps}

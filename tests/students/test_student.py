@@ -41,7 +41,7 @@ def test_saved_folder_loads_in_plain_sentence_transformers(models: Path, tmp_pat
 
 def test_saving_over_a_model_replaces_it_whole(models: Path, tmp_path: Path) -> None:
     student = Student.load(str(models / "student"))
-    (tmp_path / "model").mkdir()
+    save(student, str(tmp_path / "model"))
     (tmp_path / "model" / "old.txt").write_text("old")
     save(student, tmp_path / "model")
     assert not (tmp_path / "model" / "old.txt").exists()

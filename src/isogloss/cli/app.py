@@ -59,12 +59,10 @@ for verb in (
 
 @app.callback(invoke_without_command=True)
 def options(
-    context: typer.Context,
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
     show_version: bool = typer.Option(False, "--version", help="Show the version."),
 ) -> None:
     """Set what holds for every verb."""
-    context.obj = debug
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     for noisy in ("sentence_transformers", "transformers", "huggingface_hub"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
@@ -77,11 +75,11 @@ def options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: an error a person can act on is one sentence, a hint and exit code 2."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    given = sys.argv[1:] if arguments is None else arguments
     try:
-        app(args=arguments)
+        app(args=[argument for argument in given if argument != "--debug"])  # it may stand anywhere
     except IsoglossError as error:
-        _show(error.message, error.hint, "--debug" in arguments)
+        _show(error.message, error.hint, "--debug" in given)
         sys.exit(2)
     except Stopped:
         sys.stderr.write("\nisogloss: stopped. The same command continues from here.\n")

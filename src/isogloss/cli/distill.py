@@ -5,7 +5,16 @@ from typing import Annotated
 
 from typer import Option
 
-from isogloss.cli.options import FreshFlag, JsonFlag, LanguagesOption, OutFolder, PairFiles, SetOption
+from isogloss.cli.options import (
+    FreshFlag,
+    JsonFlag,
+    LanguageOption,
+    LanguagesOption,
+    OnErrorOption,
+    OutFolder,
+    PairFiles,
+    SetOption,
+)
 
 
 def distill(
@@ -13,6 +22,8 @@ def distill(
     teacher: Annotated[str, Option(help="The model you trust: hub name or folder.")] = "all-MiniLM-L6-v2",
     student: Annotated[str, Option(help="The model that learns: hub name or folder.")] = "multilingual-e5-small",
     languages: LanguagesOption = "",
+    language: LanguageOption = None,
+    on_error: OnErrorOption = "fail",
     out: OutFolder = Path("runs/distilled"),
     set_: SetOption = None,
     fresh: FreshFlag = False,
@@ -31,14 +42,12 @@ def distill(
     data = {
         "name": out.name,
         "languages": list(as_languages(languages)),
-        "pairs": {"files": pairs},
+        "pairs": {"files": pairs, "language": language or "", "on_error": on_error},
         "teacher": {"model": teacher},
         "student": {"model": student},
         "output": {"folder": str(out)},
     }
     recipe = recipes.parse(data, set_ or [], "distill")
-    if fresh:
-        pipeline.forget(Path(recipe.output.folder))
     with progress() as bars:
-        result = pipeline.run(recipe, bars)
+        result = pipeline.run(recipe, bars, fresh)
     show_run(result, json)

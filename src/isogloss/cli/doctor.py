@@ -19,6 +19,8 @@ def doctor(
     """
     from dataclasses import asdict
 
+    from rich.markup import escape
+
     from isogloss import recipes
     from isogloss.cli.screen import output, show_json
     from isogloss.runs.doctor import examine_machine, examine_recipe
@@ -31,8 +33,8 @@ def doctor(
     else:
         marks = {"good": "[green]✓[/]", "note": "[yellow]![/]", "bad": "[red]✗[/]"}
         for finding in findings:
-            output.print(f"{marks[finding.verdict]} {finding.about:<24} {finding.text}", highlight=False)
+            output.print(f"{marks[finding.verdict]} {finding.about:<24} {escape(finding.text)}", highlight=False)
             if finding.advice:
-                output.print(f"  {'':<24} → {finding.advice}", highlight=False)
+                output.print(f"  {'':<24} → {escape(finding.advice)}", highlight=False)
     if any(finding.verdict == "bad" for finding in findings):
         raise Exit(2)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from isogloss.cli.options import JsonFlag, LanguagesOption
+from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption
 
 
 def evaluate(
@@ -12,6 +12,8 @@ def evaluate(
     pairs: Annotated[list[str] | None, Option("--pairs", help='Files of pairs; repeatable. Default: "phrasebook".')] = None,
     teacher: Annotated[str, Option(help="Whose index is searched; empty leaves that measure out.")] = "all-MiniLM-L6-v2",
     languages: LanguagesOption = "",
+    language: LanguageOption = None,
+    source_language: Annotated[str, Option(help="The language the teacher knows.")] = "en",
     held_out: Annotated[float, Option(min=0.0, max=1.0, help="Share held out where a file has no split column.")] = 1.0,
     max_candidates: Annotated[int, Option(min=1, help="Sentences to search among.")] = 10_000,
     json: JsonFlag = False,
@@ -26,7 +28,8 @@ def evaluate(
     from isogloss.cli.options import as_languages
     from isogloss.cli.screen import output, progress, score_table, show_json
 
-    bitext = isogloss.prepare(isogloss.read(pairs or ["phrasebook"], as_languages(languages)), held_out=held_out).bitext
+    found = isogloss.read(pairs or ["phrasebook"], as_languages(languages), language, source_language)
+    bitext = isogloss.prepare(found, held_out=held_out).bitext
     judge = isogloss.load(teacher) if teacher else None
     reports = []
     for name in models:

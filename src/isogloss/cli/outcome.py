@@ -10,13 +10,17 @@ def show_run(result: RunResult, as_json: bool) -> None:
         show_json(result.as_dict())
         return
     last = result.reports[-1]
-    queries = last.scores[0].queries
-    title = f"{queries} held-out sentences a language, searched among {last.candidates} (accuracy at 1, %)"
+    counts = {score.queries for score in last.scores}
+    held = (
+        f"{counts.pop()} held-out sentences a language" if len(counts) == 1 else f"{last.average().queries} held-out sentences"
+    )
+    title = f"{held}, searched among {last.candidates} (accuracy at 1, %)"
     output.print()
     output.print(score_table(result.reports, title))
     minutes, seconds = divmod(round(result.seconds), 60)
     memory = result.details.get("peak_memory_gib")
-    output.print(f"\nDone in {minutes} min {seconds} s, at most {memory} GiB of memory. Model: {result.model}", highlight=False)
+    held_memory = f", at most {memory} GiB of memory" if memory else ""
+    output.print(f"\nDone in {minutes} min {seconds} s{held_memory}. Model: {result.model}", highlight=False, markup=False)
     say_next(result)
 
 

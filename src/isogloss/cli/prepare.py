@@ -22,6 +22,8 @@ def prepare(
 
     isogloss prepare en-de.tsv.gz en-fr.tsv.gz --out pairs.parquet
     """
+    from rich.markup import escape
+
     import isogloss
     from isogloss.cli.options import as_languages
     from isogloss.cli.screen import output, show_json
@@ -38,7 +40,7 @@ def prepare(
     for drop in manifest["dropped"]:
         output.print(f"{-drop['count']:>9,}  {drop['rule']}", highlight=False)
         for example in drop["examples"]:
-            output.print(f"{'':>11}[dim]{example.replace('[', chr(92) + '[')}", highlight=False)
+            output.print(f"{'':>11}[dim]{escape(example)}", highlight=False)
     output.print(f"{manifest['rows_out']:>9,}  pairs kept → {out}", highlight=False)
     for code, counts in manifest["languages"].items():
         output.print(f"{'':>11}{code}: {counts['train']:,} to train on, {counts['test']:,} held out", highlight=False)

@@ -15,15 +15,13 @@ def quickstart(
     from isogloss import recipes
     from isogloss.cli.outcome import show_run
     from isogloss.cli.screen import progress, say
-    from isogloss.runs.pipeline import forget, quickstart_recipe, run
+    from isogloss.runs.pipeline import quickstart_recipe, run
 
-    recipe = recipes.load(quickstart_recipe(), [f"output.folder={out}", *(set_ or [])])
-    if fresh:
-        forget(out)
+    recipe = recipes.load(quickstart_recipe(), set_ or [], out)
     say(
         f"{recipe.teacher.model} (English) teaches {recipe.student.model} {len(recipe.languages)} languages:"
         f" {', '.join(recipe.languages)}"
     )
     with progress() as bars:
-        result = run(recipe, bars)
+        result = run(recipe, bars, fresh)
     show_run(result, json)

@@ -24,8 +24,6 @@ def run(
     from isogloss.runs import pipeline
 
     loaded = recipes.load(recipe, set_ or [])
-    if fresh:
-        pipeline.forget(Path(loaded.output.folder))
     with progress() as bars:
-        result = pipeline.run(loaded, bars)
+        result = pipeline.run(loaded, bars, fresh)
     show_run(result, json)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -79,7 +80,7 @@ class Bars:
         self.said[step.stage] = now
         title = TITLES.get(step.stage, step.stage)
         parts = [f"{step.done:,} of {step.total:,} {step.unit}", rate, f"{elapsed:.0f} s" if elapsed > 1 else "", step.note]
-        errors.print(f"{title:<20} " + ", ".join(part for part in parts if part), highlight=False)
+        errors.print(f"{title:<20} " + ", ".join(part for part in parts if part), highlight=False, markup=False)
         if step.finished:
             self.closed.add(step.stage)
 
@@ -97,7 +98,7 @@ def progress() -> Iterator[OnProgress]:
 
 def say(text: str) -> None:
     """A line for the person at the screen (standard error, so that pipes get only results)."""
-    errors.print(text, highlight=False)
+    errors.print(text, highlight=False, markup=False)
 
 
 def show_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
@@ -126,7 +127,7 @@ CELL = 5  # "92.4" and a space; a cosine below zero needs one more
 
 def score_table(reports: Sequence[Report], title: str = "") -> Table:
     """One row a language, one column a measure; a cell has one number a model, in the order the first line names them."""
-    names = ", ".join(report.model for report in reports)
+    names = escape(", ".join(report.model for report in reports))
     caption = f"{title}\nin each column: {names}" if len(reports) > 1 else f"{title}\n{names}"
     table = Table(title=caption, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)

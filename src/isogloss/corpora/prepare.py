@@ -86,7 +86,7 @@ def read_prepared(path: Path) -> Bitext:
 
 
 def prepare(
-    bitext: Bitext, settings: CleaningSettings | None = None, held_out: float = 0.1, out: Path | None = None
+    bitext: Bitext, settings: CleaningSettings | None = None, held_out: float = 0.1, out: Path | str | None = None
 ) -> Prepared:
     """Clean `bitext`, hold out a share of its source sentences where the files did not, and write it if `out` is given.
 
@@ -113,7 +113,7 @@ def prepare(
         raise DataError(f"no pairs are left of {rows_in}", hint=f"most went by the rule: {_worst(drops)}")
     prepared = Prepared(bitext, rows_in, tuple(drops))
     if out is not None:
-        prepared.write(out)
+        prepared.write(Path(out))
     return prepared
 
 

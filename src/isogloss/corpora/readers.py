@@ -11,6 +11,7 @@ import gzip
 import logging
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ import pyarrow as pa
 from isogloss.corpora import phrasebook
 from isogloss.corpora.prepare import read_prepared
 from isogloss.errors import DataError
-from isogloss.types import TRAIN, Bitext, Pair
+from isogloss.types import TEST, TRAIN, Bitext, Pair
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ OnError = Literal["fail", "skip"]
 NAMED_COLUMNS = {"id", "source", "target", "language", "corpus", "domain", "split", "score"}
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?")
 SUFFIXES = (".tsv", ".txt", ".tab")
+SKIPPING = 'leave such lines out and count them with --on-error skip, in a recipe pairs.on_error = "skip"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +60,13 @@ def read(
     """Read parallel sentences from one or more files (or the word "phrasebook") into one `Bitext`.
 
     `languages` keeps only those target languages (all when empty); `language` says the target language of two-column
-    files whose name does not tell. Sides are kept as written; `prepare` cleans them.
+    files whose name does not tell. Sides are kept as written; `prepare` cleans them. A prepared Parquet file brings its
+    own source language.
     """
     names = [files] if isinstance(files, str | Path) else list(files)
     if not names:
         raise DataError("no files were given to read pairs from", hint='name TSV files, or "phrasebook" for the shipped pairs')
-    tables = [_read_one(Path(name), language, source_language, on_error, str(name)).table for name in names]
-    bitext = Bitext(pa.concat_tables(tables).combine_chunks(), source_language)
+    bitext = joined(*(_read_one(Path(name), language, source_language, on_error, str(name)) for name in names))
     if languages:
         bitext = _only(bitext, languages)
     if not len(bitext):
@@ -92,6 +94,9 @@ def read_source_text(files: Sequence[str | Path], source_language: str = "en") -
 
 def joined(first: Bitext, *others: Bitext) -> Bitext:
     """Several bitexts of one source language as one, in order."""
+    if others and {one.source_language for one in others} != {first.source_language}:
+        found = ", ".join(sorted({one.source_language for one in (first, *others)}))
+        raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
     return Bitext(pa.concat_tables([first.table, *(one.table for one in others)]).combine_chunks(), first.source_language)
 
 
@@ -130,14 +135,15 @@ def _pairs(
         number, first = next(lines)
     except StopIteration:
         return
-    layout = _layout_from_header(first, source_language, path)
+    layout = _layout_from_header(first, language, source_language, path)
     if layout is None:
-        layout = Layout(0, ((1, _language_of(path, language, source_language)),))
+        other, source_first = _language_of(path, language, source_language)
+        layout = Layout(0, ((1, other),)) if source_first else Layout(1, ((0, other),))
     else:
         number, first = next(lines, (number, []))
     while first:
         try:
-            yield from _pairs_of_line(first, layout, corpus, path, number)
+            yield from list(_pairs_of_line(first, layout, corpus, path, number))  # a line counts whole or not at all
         except DataError as error:
             if on_error == "fail":
                 raise
@@ -160,24 +166,27 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
                     ) from error
                 if text.strip():
                     yield number, text.split("\t")
-        except (EOFError, gzip.BadGzipFile, OSError) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(
                 f"{path}: the compressed file is damaged after line {number} ({error})", hint="download it again"
             ) from error
 
 
 def _open(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.GzipFile(path)) if path.suffix == ".gz" else path.open("rb")
+    try:
+        return cast("IO[bytes]", gzip.GzipFile(path)) if path.suffix == ".gz" else path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})", hint="check who may read the file") from error
 
 
-def _layout_from_header(cells: list[str], source_language: str, path: Path) -> Layout | None:
+def _layout_from_header(cells: list[str], language: str | None, source_language: str, path: Path) -> Layout | None:
     """Understand a header line, or return None if the first line is already data."""
     names = [cell.strip() for cell in cells]
     if not all(name in NAMED_COLUMNS or LANGUAGE_CODE.fullmatch(name) for name in names) or len(names) < 2:
         return None
     if "source" in names and "target" in names:
         told = names.index("language") if "language" in names else None
-        target = "" if told is not None else _language_of(path, None, source_language)
+        target = "" if told is not None else _language_of(path, language, source_language)[0]
         source, targets = names.index("source"), ((names.index("target"), target),)
     elif source_language in names:
         source, told = names.index(source_language), None
@@ -190,20 +199,23 @@ def _layout_from_header(cells: list[str], source_language: str, path: Path) -> L
     return Layout(source, targets, told, names.index("split") if "split" in names else None)
 
 
-def _language_of(path: Path, told: str | None, source_language: str) -> str:
-    """The target language: as told, or from a name such as `en-de.tsv.gz` or `news.de-en.tsv`."""
+def _language_of(path: Path, told: str | None, source_language: str) -> tuple[str, bool]:
+    """The target language, as told or from a name such as `en-de.tsv.gz`, and whether the source column comes first.
+
+    The order of the codes in the name is the order of the columns: `news.de-en.tsv` has German first.
+    """
     if told:
-        return told
+        return told, True
     stem = path.name.removesuffix(".gz")
     for suffix in SUFFIXES:
         stem = stem.removesuffix(suffix)
     for part in reversed(re.split(r"[._]", stem)):
         codes = part.split("-")
         if len(codes) == 2 and source_language in codes and all(LANGUAGE_CODE.fullmatch(code) for code in codes):
-            return codes[1] if codes[0] == source_language else codes[0]
+            return (codes[1], True) if codes[0] == source_language else (codes[0], False)
     raise DataError(
         f"{path}: the target language is not known",
-        hint=f"name the file {source_language}-XX.tsv, give it a header line, or say --language XX",
+        hint=f"name it {source_language}-XX.tsv, give it a header line, or tell it: --language XX, in a recipe pairs.language",
     )
 
 
@@ -212,10 +224,12 @@ def _pairs_of_line(cells: list[str], layout: Layout, corpus: str, path: Path, nu
         columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
         raise DataError(
             f"{path} line {number}: {columns}, expected {layout.width} or more",
-            hint="is it tab-separated? --on-error skip leaves such lines out (they are counted)",
+            hint=f"is it tab-separated? {SKIPPING}",
         )
     source = cells[layout.source].strip()
     split = cells[layout.split].strip() if layout.split is not None else ""
+    if split not in ("", TRAIN, TEST):
+        raise DataError(f"{path} line {number}: the split is {split!r}", hint="it must be train, test, or empty")
     for place, code in layout.targets:
         target = cells[place].strip()
         language = cells[layout.language].strip() if layout.language is not None else code
@@ -223,7 +237,7 @@ def _pairs_of_line(cells: list[str], layout: Layout, corpus: str, path: Path, nu
             side = "source" if not source else f"target ({language})"
             raise DataError(
                 f"{path} line {number}: the {side} side is empty",
-                hint="remove the line, or --on-error skip to leave such lines out (they are counted)",
+                hint=f"remove the line; or {SKIPPING}",
             )
         yield Pair(source, target, language, corpus, split)
 
@@ -231,7 +245,10 @@ def _pairs_of_line(cells: list[str], layout: Layout, corpus: str, path: Path, nu
 def read_lines(name: str) -> list[str]:
     """Lines of a text file (plain or .gz), or of standard input for "-"; blank lines stay, so rows match lines."""
     if name == "-":
-        return [line.rstrip("\r\n") for line in sys.stdin]
+        typed = [line.rstrip("\r\n") for line in sys.stdin]
+        if not any(typed):
+            raise DataError("standard input is empty", hint="pipe one sentence a line into it")
+        return typed
     path = Path(name)
     if not path.is_file():
         raise DataError(f"{path}: no such file", hint="give a file with one sentence a line, or - for standard input")

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import replacing
 from isogloss.types import FloatArray
@@ -93,7 +94,10 @@ class VectorCache:
             rows = todo[start : start + CHUNK]
             shard = np.empty(len(rows), dtype=self.record)
             shard["key"] = keys[rows]
-            shard["vector"] = compute([texts[row] for row in rows])
+            vectors = compute([texts[row] for row in rows])
+            if np.abs(vectors).max(initial=0.0) > np.finfo(np.float16).max:
+                raise ModelError("the vectors are too long for the cache's fp16", hint="normalise them, or embed without cache")
+            shard["vector"] = vectors
             pending.append(shard)
             last = start + CHUNK >= len(todo)
             if last or time.monotonic() - began > SHARD_SECONDS:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.encode.cache import VectorCache
-from isogloss.encode.models import open_model
+from isogloss.encode.models import choose_device, open_model
 from isogloss.errors import DataError, ModelError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import ContentHash
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 PROGRESS_EVERY = 64
+NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
 
 class Encoder(Protocol):
@@ -79,15 +80,15 @@ class SentenceEncoder:
         return vectors
 
 
-def load(name: str, prompt: str = "", batch_size: int = 32) -> SentenceEncoder:
+def load(name: str, prompt: str = "", batch_size: int = 32, device: str = "auto") -> SentenceEncoder:
     """Load a model to ask it for vectors: hub name, local folder, finished run, or one that a package carries."""
-    return SentenceEncoder(open_model(name), name, prompt, batch_size)
+    return SentenceEncoder(open_model(name).to(choose_device(device)), name, prompt, batch_size)
 
 
 def embed(
     model: "Encoder | str",
     texts: Sequence[str],
-    cache: Path | None = None,
+    cache: Path | str | None = None,
     on_progress: OnProgress = silent,
     stage: str = "embed",
 ) -> FloatArray:
@@ -100,7 +101,7 @@ def embed(
         raise DataError("embed was given one text, not a list of them", hint="write embed(model, [text])")
     if cache is None:
         return encoder.encode(texts, on_progress, stage)
-    store = VectorCache(cache, encoder.fingerprint, encoder.dimension)
+    store = VectorCache(Path(cache), encoder.fingerprint, encoder.dimension)
     return store.embed(texts, encoder.encode, on_progress, stage)[0]
 
 
@@ -125,7 +126,13 @@ def embedding_dimension(model: "SentenceTransformer") -> int:
 def fingerprint(model: "SentenceTransformer", prompt: str = "") -> str:
     """Hash the weights themselves, so that a copied, renamed or retrained model is told apart by what it computes."""
     digest = ContentHash()
-    digest.add(prompt, str(model.max_seq_length), repr([type(module).__name__ for module in model]))
+    digest.add(prompt, str(model.max_seq_length), repr(model.prompts), repr(model.default_prompt_name))
+    for module in model:  # pooling mode, activation, number of heads: what the weights alone do not tell
+        settings = dict(module.get_config_dict()) if hasattr(module, "get_config_dict") else {}
+        body = getattr(module, "auto_model", None)
+        if body is not None:
+            settings |= {key: value for key, value in body.config.to_dict().items() if key not in NOT_COMPUTED_WITH}
+        digest.add(type(module).__name__, repr(sorted(settings.items(), key=lambda item: item[0])))
     for name, value in sorted(model.state_dict().items()):
         digest.add(name, _bytes(value))
     tokenizer = model.tokenizer

@@ -43,6 +43,18 @@ def quiet_transformers() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
+def choose_device(wanted: str = "auto") -> str:
+    """The device that is asked for, or the best there is."""
+    import torch
+
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if wanted == "auto":
+        return next(name for name in ("cuda", "mps", "cpu") if there[name])
+    if not there.get(wanted, False):
+        raise ModelError(f"device = {wanted!r}, but torch finds none here", hint='set device = "auto" or "cpu"')
+    return wanted
+
+
 def open_model(name: str) -> "SentenceTransformer":
     """Load a sentence-transformers model by folder, run folder, carried name or hub name, on the CPU, in eval mode."""
     if not name.strip():

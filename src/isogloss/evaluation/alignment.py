@@ -26,14 +26,14 @@ class Questions:
         self.test = translations.where(split=TEST)
         if not len(self.test):
             raise DataError("there are no held-out pairs to measure on", hint="raise pairs.held_out, or give a split column")
-        self.sources = list(dict.fromkeys(self.test.sources() + translations.sources()))[:max_candidates]
+        self.sources = _first_then(self.test.sources(), translations.sources(), max_candidates)
         self.languages = self.test.languages
         self.targets: dict[str, list[str]] = {}
         self.sources_of: dict[str, dict[str, set[str]]] = {}
         for language in self.languages:
             spoken = translations.where(language=language)
             held = self.test.where(language=language)
-            self.targets[language] = list(dict.fromkeys(held.column("target") + spoken.column("target")))[:max_candidates]
+            self.targets[language] = _first_then(held.column("target"), spoken.column("target"), max_candidates)
             pairs = defaultdict(set)
             for pair in spoken:
                 pairs[pair.target].add(pair.source)
@@ -56,7 +56,11 @@ class Questions:
         source_row = {text: row for row, text in enumerate(self.sources)}
         right_sources = [{source_row[text] for text in sources_of[query] if text in source_row} for query in queries]
         source_queries = held.sources()
-        right_targets = [{row for row, text in enumerate(targets) if source in sources_of[text]} for source in source_queries]
+        targets_of: dict[str, set[int]] = defaultdict(set)
+        for row, text in enumerate(targets):
+            for source in sources_of[text]:
+                targets_of[source].add(row)
+        right_targets = [targets_of[source] for source in source_queries]
         query_vectors, source_vectors = student.of(queries), student.of(self.sources)
         back = nearest(student.of(source_queries), student.of(targets))
         index = cosine = None
@@ -72,6 +76,12 @@ class Questions:
             from_source=float(hits(back, right_targets).mean()),
             cosine=cosine,
         )
+
+
+def _first_then(needed: list[str], others: list[str], limit: int) -> list[str]:
+    """All that are needed, and of the others as many as the limit leaves room for."""
+    wanted = list(dict.fromkeys(needed))
+    return list(dict.fromkeys(needed + others))[: max(limit, len(wanted))]
 
 
 class Rows:

@@ -3,19 +3,25 @@
 from pathlib import Path
 
 from isogloss.encode.models import quiet_transformers
+from isogloss.errors import IsoglossError
 from isogloss.storage import replacing
 from isogloss.students.student import Student
 from isogloss.types import Report
 
 
-def save(student: Student, path: Path, card: str = "") -> None:
+def save(student: Student, path: Path | str, card: str = "") -> None:
     """Write the student to `path` so that `SentenceTransformer(path)` loads it; an older model there is replaced whole."""
+    path = Path(path)
+    if path.is_dir() and any(path.iterdir()) and not (path / "modules.json").is_file():
+        raise IsoglossError(
+            f"{path}: the folder has other things in it than a model", hint="name a new folder; nothing was changed"
+        )
     with replacing(path) as temporary, quiet_transformers():
         student.model.save(str(temporary), create_model_card=False)
         (temporary / "README.md").write_text(card or f"# {student.name}\n", encoding="utf-8")
 
 
-def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...], pairs: int, report: Report | None) -> str:
+def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...], learnt: str, report: Report | None) -> str:
     """A short model card: what it is, how to use it, and what was measured."""
     lines = [
         "---",
@@ -28,7 +34,7 @@ def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...
         "",
         f"# {title}",
         "",
-        f"`{student}` taught by `{teacher}` with isogloss: {pairs} training pairs, languages {', '.join(languages)}.",
+        f"`{student}` taught by `{teacher}` with isogloss from {learnt}, for {', '.join(languages)}.",
         f"Its vectors live in the space of `{teacher}`: indexes built with the teacher can be searched with it.",
         "",
         "```python",

@@ -15,9 +15,11 @@ import numpy as np
 
 from isogloss.config import Recipe
 from isogloss.encode.encoder import SentenceEncoder
+from isogloss.encode.models import choose_device
 from isogloss.errors import IsoglossError
-from isogloss.runs.pipeline import choose_device, gather_pairs, open_models, texts_by_language
+from isogloss.runs.pipeline import gather_pairs, open_models, texts_by_language
 from isogloss.runs.record import memory_gib, processor_name, versions
+from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
 from isogloss.types import TEST, TRAIN, Bitext, FloatArray
 
@@ -53,7 +55,6 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
     listed = ", ".join(f"{name} {number}" for name, number in found.items())
     missing = [name for name, number in found.items() if number == "not installed"]
     memory = memory_gib()
-    free = shutil.disk_usage(folder).free / 2**30
     device = choose_device("auto")
     accelerator = torch.cuda.get_device_name() if device == "cuda" else device
     return [
@@ -71,12 +72,7 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
             "unknown" if memory is None else f"{memory:.1f} GiB",
             "" if memory is None or memory >= FEW_GIB else "the quickstart needs up to 4 GiB: close other programs",
         ),
-        Finding(
-            "disk",
-            "good" if free >= RUN_GIB else "bad",
-            f"{free:.1f} GiB free here",
-            "" if free >= RUN_GIB else f"a run needs about {RUN_GIB:.0f} GiB: free some, or set output.folder",
-        ),
+        _disk(folder),
     ]
 
 
@@ -86,7 +82,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         bitext = gather_pairs(recipe).bitext
     except IsoglossError as error:
         return [Finding("pairs", "bad", error.message, error.hint)]
-    findings = [_pairs(bitext)]
+    findings = [_disk(Path(recipe.output.folder)), _pairs(bitext)]
     try:
         teacher, student = open_models(recipe, bitext)
     except IsoglossError as error:
@@ -102,13 +98,26 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     return findings
 
 
+def _disk(folder: Path) -> Finding:
+    """Free space where `folder` is, or will be."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    free = shutil.disk_usage(there).free / 2**30
+    about = "disk" if folder == Path() else "disk of the run"
+    if free >= RUN_GIB:
+        return Finding(about, "good", f"{free:.1f} GiB free")
+    return Finding(
+        about, "bad", f"{free:.1f} GiB free", f"a run needs about {RUN_GIB:.0f} GiB: free some, or set output.folder"
+    )
+
+
 def _pairs(bitext: Bitext) -> Finding:
     train, test = bitext.where(split=TRAIN), bitext.where(split=TEST)
-    text = f"{len(train):,} to train on, {len(test):,} held out, {len(bitext.languages)} languages"
+    learnt = set(bitext.languages) - {bitext.source_language}
+    text = f"{len(train):,} to train on, {len(test):,} held out, {len(learnt)} languages"
     if not len(train):
         return Finding("pairs", "bad", text, "nothing is left to train on: lower pairs.held_out")
     if not len(test):
-        return Finding("pairs", "note", text, "nothing is held out: raise pairs.held_out to see what training does")
+        return Finding("pairs", "bad", text, "nothing is held out to measure on: raise pairs.held_out")
     return Finding("pairs", "good", text)
 
 
@@ -130,6 +139,11 @@ def _student(student: Student, recipe: Recipe, wanted: int) -> Finding:
     text = f"{recipe.student.model}: {student.dimension}-d, {pooling_of(student.model)}"
     if student.trimming:
         text += f", vocabulary {student.trimming.rows_before:,} → {student.trimming.rows_after:,} rows"
+    if recipe.training.train_layers:
+        try:
+            SplitBody(student.body, recipe.training.train_layers)
+        except IsoglossError as error:
+            return Finding("student", "bad", error.message, error.hint)
     if student.dimension != wanted and not recipe.bridge.enabled:
         return Finding("student", "bad", text, f"the teacher has {wanted}-d vectors: set bridge.enabled = true")
     if "mean" not in pooling_of(student.model) and "cls" not in pooling_of(student.model):

@@ -27,7 +27,7 @@ from isogloss.evaluation.metrics import unit
 from isogloss.export.folder import model_card, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
-from isogloss.storage import file_hash, make_folder, sweep, write_json
+from isogloss.storage import explaining_disk, make_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.distill import Distillation, TrainingSummary
 from isogloss.types import TRAIN, Bitext, Report
@@ -73,16 +73,25 @@ def _scores(score: Any) -> dict[str, float | int | None]:  # noqa: ANN401 - a La
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
 
 
-def run(recipe: Recipe, on_progress: OnProgress = silent) -> RunResult:
-    """Do everything a recipe says. Interrupted, it continues; finished, it reuses what is there and says so."""
+def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -> RunResult:
+    """Do everything a recipe says. Interrupted, it continues; finished, it reuses what is there and says so.
+
+    `fresh` forgets unfinished work in the run's folder first (not its model or results).
+    """
     folder = Path(recipe.output.folder)
     make_folder(folder)
     lock = FileLock(folder / ".lock")  # let go by the system itself when a process dies
     try:
-        with lock.acquire(timeout=0):
-            return _run(recipe, folder, on_progress)
+        with explaining_disk(folder):
+            lock.acquire(timeout=0)
     except Timeout as error:
         raise IsoglossError(f"{folder}: another run is using this folder", hint="wait for it, or set output.folder") from error
+    try:
+        if fresh:
+            shutil.rmtree(folder / "work", ignore_errors=True)
+        return _run(recipe, folder, on_progress)
+    finally:
+        lock.release()
 
 
 def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
@@ -96,6 +105,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
         prepared = gather_pairs(recipe, metrics)
         prepared.write(folder / PAIRS)
     bitext = prepared.bitext
+    questions = Questions(bitext, recipe.evaluation.max_candidates)
     record.note(hashes={"pairs": prepared.hash}, pairs=prepared.manifest())
     with record.timed("models"):
         teacher, student = open_models(recipe, bitext, metrics)
@@ -113,7 +123,6 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
             metrics,
         )
         record.note(hashes={"student": session.key})
-        questions = Questions(bitext, recipe.evaluation.max_candidates)
         teacher_rows = Rows(session.row_of, session.teacher_vectors)
         untouched = session.untouched_vectors()
     reports = [questions.ask("untouched", Rows(session.row_of, untouched), teacher_rows)]
@@ -140,7 +149,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     details |= {"peak_memory_gib": peak_memory_gib(), "pairs": _pair_counts(bitext), "recipe": recipe.name}
     result = RunResult(folder, tuple(reports), time.monotonic() - began, summary, details)
     write_json(folder / RESULTS, result.as_dict())
-    record.note(hashes={"weights": file_hash(folder / MODEL / "model.safetensors")})
+    record.note(hashes={"weights": weights_hash(folder / MODEL)})
     record.finish()
     return result
 
@@ -149,12 +158,13 @@ def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent) -> Prepared:
     """Read and clean what the recipe names: pairs, and source text if there is some."""
     settings = recipe.pairs
     on_error = "skip" if settings.on_error == "skip" else "fail"
-    bitext = read(settings.files, recipe.languages, None, settings.source_language, on_error)  # type: ignore[arg-type]
+    bitext = read(settings.files, recipe.languages, settings.language or None, settings.source_language, on_error)  # type: ignore[arg-type]
     if settings.source_text:
         bitext = joined(bitext, read_source_text(settings.source_text, settings.source_language))
     prepared = prepare(bitext, recipe.cleaning, settings.held_out)
     dropped = sum(drop.count for drop in prepared.drops)
-    note = f"{len(prepared.bitext.languages)} languages" + (f", {dropped} pairs left out" if dropped else "")
+    learnt = set(prepared.bitext.languages) - {prepared.bitext.source_language}
+    note = f"{len(learnt)} languages" + (f", {dropped} pairs left out" if dropped else "")
     on_progress(Step("pairs", len(prepared.bitext), len(prepared.bitext), "pairs", note))
     return prepared
 
@@ -162,28 +172,15 @@ def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent) -> Prepared:
 def open_models(recipe: Recipe, bitext: Bitext, on_progress: OnProgress = silent) -> tuple[SentenceEncoder, Student]:
     """Load teacher and student, and trim the student's vocabulary to the recipe's languages."""
     on_progress(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
-    teacher = load(recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size)
+    teacher = load(recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device)
     on_progress(Step("models", 1, 2, "models", f"loading {recipe.student.model}"))
-    student = Student.load(recipe.student.model, recipe.student.prompt, recipe.student.max_tokens)
+    student = Student.load(recipe.student.model, recipe.student.prompt, recipe.student.max_tokens, recipe.device)
     note = ""
     if recipe.student.trim != "off":
         trimming = student.trim(texts_by_language(bitext), recipe.student.trim)
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
-    device = choose_device(recipe.device)
-    teacher.model.to(device)
-    student.model.to(device)
     on_progress(Step("models", 2, 2, "models", note))
     return teacher, student
-
-
-def choose_device(wanted: str) -> str:
-    """The device a recipe asks for, or the best there is."""
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if wanted == "auto":
-        return next(name for name in ("cuda", "mps", "cpu") if there[name])
-    if not there[wanted]:
-        raise IsoglossError(f"device = {wanted!r}, but torch finds none here", hint='set device = "auto" or "cpu"')
-    return wanted
 
 
 def texts_by_language(bitext: Bitext) -> dict[str, list[str]]:
@@ -203,15 +200,13 @@ def _pair_counts(bitext: Bitext) -> dict[str, int]:
 
 def _save(recipe: Recipe, result: RunResult, student: Student, prepared: Prepared) -> None:
     languages = tuple(sorted({*prepared.bitext.languages, prepared.bitext.source_language}))
-    pairs = len(prepared.bitext.where(split=TRAIN))
-    card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, pairs, result.reports[-1])
+    counts = _pair_counts(prepared.bitext)
+    learnt = f"{counts['train'] - counts['source_only']:,} training pairs"
+    if counts["source_only"]:
+        learnt += f" and {counts['source_only']:,} sentences without translation"
+    card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
     student.model.to("cpu")
     save(student, result.model, card)
-
-
-def forget(folder: Path) -> None:
-    """Remove a run's unfinished work (not its model or results), to start again from nothing."""
-    shutil.rmtree(folder / "work", ignore_errors=True)
 
 
 def quickstart_recipe() -> Path:

@@ -152,6 +152,7 @@ def _compute(split: SplitBody, tokens: TokenStore, members: IntArray, width: int
 
 def _refuse_if_too_large(folder: Path, bytes_needed: int) -> None:
     make_folder(folder)
+    bytes_needed -= sum(part.stat().st_size for part in folder.glob("part-*.npy"))
     free = shutil.disk_usage(folder).free
     if bytes_needed > 0.9 * free:
         raise IsoglossError(

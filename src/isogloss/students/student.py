@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.encode.encoder import embedding_dimension, fingerprint, refuse_broken
-from isogloss.encode.models import open_model
+from isogloss.encode.models import choose_device, open_model
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step, silent
@@ -46,9 +46,9 @@ class Student:
         model.max_seq_length = min(max_tokens, int(model.max_seq_length or max_tokens))
 
     @classmethod
-    def load(cls, name: str, prompt: str = "", max_tokens: int = 128) -> Self:
+    def load(cls, name: str, prompt: str = "", max_tokens: int = 128, device: str = "auto") -> Self:
         """Load a hub model, a local folder, a finished run or a carried model as a student."""
-        return cls(open_model(name), name, prompt, max_tokens)
+        return cls(open_model(name).to(choose_device(device)), name, prompt, max_tokens)
 
     @property
     def body(self) -> "PreTrainedModel":

@@ -58,19 +58,20 @@ class Distillation:
         training: TrainingSettings | None = None,
         bridge: BridgeSettings | None = None,
         seed: int = 17,
-        folder: Path | None = None,
-        cache: Path | None = None,
+        folder: Path | str | None = None,
+        cache: Path | str | None = None,
         on_progress: OnProgress = silent,
     ) -> None:
         self.student, self.teacher, self.bitext = student, teacher, bitext
         self.training, self.bridge_settings = training or TrainingSettings(), bridge or BridgeSettings()
-        self.seed, self.folder, self.on_progress = seed, folder, on_progress
+        self.seed, self.on_progress = seed, on_progress
+        self.folder = Path(folder) if folder is not None else None
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
         if not len(bitext.where(split=TRAIN)):
             raise DataError("there are no pairs to train on: all are held out", hint="lower pairs.held_out or add pairs")
         self._number_sentences()
         self.tokens: TokenStore = student.tokenise(self.texts)
-        self.teacher_vectors = self._teach(cache)
+        self.teacher_vectors = self._teach(Path(cache) if cache is not None else None)
         self._activations: Activations | None = None
         self.key = self._key()
 
@@ -251,8 +252,8 @@ def distill(
     training: TrainingSettings | None = None,
     bridge: BridgeSettings | None = None,
     seed: int = 17,
-    folder: Path | None = None,
-    cache: Path | None = None,
+    folder: Path | str | None = None,
+    cache: Path | str | None = None,
     on_progress: OnProgress = silent,
 ) -> TrainingSummary:
     """Teach `student` to put the training pairs of `bitext` where `teacher` puts their source sentences.

@@ -15,7 +15,7 @@ def adamw(parameters: Iterable[tuple[str, nn.Parameter]], settings: TrainingSett
         {"params": [p for _, p in named if p.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [p for _, p in named if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.learning_rate, foreach=True)
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.learning_rate, fused=True)
 
 
 def rate_at(step: int, total: int, settings: TrainingSettings) -> float:
