@@ -110,6 +110,12 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
+def refuse_folder(path: Path) -> None:
+    """Say before the work, not after it, that a file cannot be written where a folder is."""
+    if path.is_dir():
+        raise IsoglossError(f"{path}: is a folder, and a file was to be written there", hint="name a file inside it")
+
+
 def write_text(path: Path, text: str) -> None:
     """Put `text` in `path` atomically."""
     with replacing(path) as temporary:
@@ -163,8 +169,8 @@ def _flush(path: Path) -> None:
 
 
 def _move_into_place(temporary: Path, path: Path) -> None:
-    if path.is_dir() and not temporary.is_dir():
-        raise IsoglossError(f"{path}: is a folder, and a file was to be written there", hint="name a file inside it")
+    if not temporary.is_dir():
+        refuse_folder(path)
     if path.is_dir():  # a folder cannot be renamed over a full one: step it aside first
         aside = path.with_name(f".{path.name}{ASIDE_MARK}{uuid.uuid4().hex[:8]}")
         path.rename(aside)

@@ -26,8 +26,9 @@ def embed(
     import isogloss
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
-    from isogloss.storage import replacing
+    from isogloss.storage import refuse_folder, replacing
 
+    refuse_folder(out)
     lines = read_lines(text)
     with progress() as bars:
         vectors = isogloss.embed(isogloss.load(model, prompt), lines, on_progress=bars)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption
+from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnErrorOption
 
 
 def evaluate(
@@ -14,6 +14,7 @@ def evaluate(
     languages: LanguagesOption = "",
     language: LanguageOption = None,
     source_language: Annotated[str, Option(help="The language the teacher knows.")] = "en",
+    on_error: OnErrorOption = "fail",
     held_out: Annotated[float, Option(min=0.0, max=1.0, help="Share held out where a file has no split column.")] = 1.0,
     max_candidates: Annotated[int, Option(min=1, help="Sentences to search among.")] = 10_000,
     json: JsonFlag = False,
@@ -28,7 +29,7 @@ def evaluate(
     from isogloss.cli.options import as_languages
     from isogloss.cli.screen import output, progress, score_table, show_json
 
-    found = isogloss.read(pairs or ["phrasebook"], as_languages(languages), language, source_language)
+    found = isogloss.read(pairs or ["phrasebook"], as_languages(languages), language, source_language, on_error)
     bitext = isogloss.prepare(found, held_out=held_out).bitext
     judge = isogloss.load(teacher) if teacher else None
     reports = []

@@ -27,11 +27,10 @@ def prepare(
     import isogloss
     from isogloss.cli.options import as_languages
     from isogloss.cli.screen import output, show_json
-    from isogloss.errors import IsoglossError
+    from isogloss.storage import refuse_folder
 
-    if on_error not in ("fail", "skip"):
-        raise IsoglossError(f"--on-error {on_error} is not known", hint="choose fail or skip")
-    bitext = isogloss.read(files, as_languages(languages), language, source_language, on_error)  # type: ignore[arg-type]
+    refuse_folder(out)
+    bitext = isogloss.read(files, as_languages(languages), language, source_language, on_error)
     manifest = isogloss.prepare(bitext, held_out=held_out, out=out).manifest()
     if json:
         show_json(manifest | {"path": str(out)})

@@ -79,7 +79,11 @@ class Bars:
             return
         self.said[step.stage] = now
         title = TITLES.get(step.stage, step.stage)
-        parts = [f"{step.done:,} of {step.total:,} {step.unit}", rate, f"{elapsed:.0f} s" if elapsed > 1 else "", step.note]
+        took = f"{elapsed:.0f} s" if elapsed > 1 else ""
+        counted = step.done - self.offset[step.stage]
+        if counted and not step.finished:
+            took += f", {elapsed * (step.total - step.done) / counted:.0f} s left"
+        parts = [f"{step.done:,} of {step.total:,} {step.unit}", rate, took, step.note]
         errors.print(f"{title:<20} " + ", ".join(part for part in parts if part), highlight=False, markup=False)
         if step.finished:
             self.closed.add(step.stage)

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, cast
 
 import pyarrow as pa
 
@@ -25,8 +25,6 @@ from isogloss.errors import DataError
 from isogloss.types import TEST, TRAIN, Bitext, Pair
 
 logger = logging.getLogger(__name__)
-
-OnError = Literal["fail", "skip"]
 
 NAMED_COLUMNS = {"id", "source", "target", "language", "corpus", "domain", "split", "score"}
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z]{2,4})?")
@@ -55,7 +53,7 @@ def read(
     languages: Sequence[str] = (),
     language: str | None = None,
     source_language: str = "en",
-    on_error: OnError = "fail",
+    on_error: str = "fail",
 ) -> Bitext:
     """Read parallel sentences from one or more files (or the word "phrasebook") into one `Bitext`.
 
@@ -63,6 +61,8 @@ def read(
     files whose name does not tell. Sides are kept as written; `prepare` cleans them. A prepared Parquet file brings its
     own source language.
     """
+    if on_error not in ("fail", "skip"):
+        raise DataError(f"on_error {on_error!r} is not known", hint="choose fail or skip")
     names = [files] if isinstance(files, str | Path) else list(files)
     if not names:
         raise DataError("no files were given to read pairs from", hint='name TSV files, or "phrasebook" for the shipped pairs')
@@ -111,7 +111,7 @@ def _only(bitext: Bitext, languages: Sequence[str]) -> Bitext:
     return bitext.keep(pa.array([one in wanted for one in bitext.column("language")]))
 
 
-def _read_one(path: Path, language: str | None, source_language: str, on_error: OnError, name: str) -> Bitext:
+def _read_one(path: Path, language: str | None, source_language: str, on_error: str, name: str) -> Bitext:
     corpus = path.name.split(".")[0]
     if name == phrasebook.NAME and not path.is_file():
         path, corpus = phrasebook.path(), phrasebook.NAME
@@ -128,7 +128,7 @@ def _read_one(path: Path, language: str | None, source_language: str, on_error: 
 
 
 def _pairs(
-    path: Path, corpus: str, language: str | None, source_language: str, on_error: OnError, skipped: list[str]
+    path: Path, corpus: str, language: str | None, source_language: str, on_error: str, skipped: list[str]
 ) -> Iterator[Pair]:
     lines = _lines(path)
     try:
@@ -204,15 +204,16 @@ def _language_of(path: Path, told: str | None, source_language: str) -> tuple[st
 
     The order of the codes in the name is the order of the columns: `news.de-en.tsv` has German first.
     """
-    if told:
-        return told, True
     stem = path.name.removesuffix(".gz")
     for suffix in SUFFIXES:
         stem = stem.removesuffix(suffix)
     for part in reversed(re.split(r"[._]", stem)):
         codes = part.split("-")
         if len(codes) == 2 and source_language in codes and all(LANGUAGE_CODE.fullmatch(code) for code in codes):
-            return (codes[1], True) if codes[0] == source_language else (codes[0], False)
+            other, source_first = (codes[1], True) if codes[0] == source_language else (codes[0], False)
+            return told or other, source_first
+    if told:
+        return told, True
     raise DataError(
         f"{path}: the target language is not known",
         hint=f"name it {source_language}-XX.tsv, give it a header line, or tell it: --language XX, in a recipe pairs.language",

@@ -157,8 +157,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
 def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent) -> Prepared:
     """Read and clean what the recipe names: pairs, and source text if there is some."""
     settings = recipe.pairs
-    on_error = "skip" if settings.on_error == "skip" else "fail"
-    bitext = read(settings.files, recipe.languages, settings.language or None, settings.source_language, on_error)  # type: ignore[arg-type]
+    bitext = read(settings.files, recipe.languages, settings.language or None, settings.source_language, settings.on_error)
     if settings.source_text:
         bitext = joined(bitext, read_source_text(settings.source_text, settings.source_language))
     prepared = prepare(bitext, recipe.cleaning, settings.held_out)
