@@ -37,5 +37,6 @@ def init(
         "student": {"model": student},
         "output": {"folder": f"runs/{name}"},
     }
-    write_text(out, recipes.dump(recipes.parse(data, where="init")))
+    header = f"# A recipe for isogloss. Check it: isogloss doctor {out}   Run it: isogloss run {out}\n\n"
+    write_text(out, header + recipes.dump(recipes.parse(data, where="init")))
     say(f"{out} written. Look it over, then:\n\n    isogloss doctor {out}\n    isogloss run {out}")

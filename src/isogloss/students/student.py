@@ -33,7 +33,7 @@ class Student:
     """A multilingual encoder on its way into the teacher's space. Start with `Student.load(name)`."""
 
     def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int = 128) -> None:
-        self.model, self.name = model, name
+        self.model, self.name = model.float(), name  # some hub models come in half precision; training is in single
         self.trimming: Trimming | None = None
         if getattr(model[0], "transformers_model", None) is None and not hasattr(model[0], "auto_model"):
             raise ModelError(

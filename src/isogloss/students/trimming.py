@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-WORD_MARKS = "▁#Ġ</w>"
+WORD_MARKS = "▁#Ġ"
 
 
 @dataclass(frozen=True, slots=True)
