@@ -58,7 +58,8 @@ def versus_table(results: dict[str, Any]) -> str:
         "",
         f"The peer trains at {peer['pairs_per_second']:.0f} pairs/s here and saw {peer['pairs_seen']:,} pairs. It was given"
         " the trimmed vocabulary and a normalisation layer; the best of its learning rates is shown"
-        f" (index accuracy by rate: {tried})."
+        f" (index accuracy by rate: {tried}). The table says what these minutes give on two cores, not where either would end"
+        " with an accelerator and a day."
         " ([script](benchmarks/versus_sentence_transformers.py),"
         " [result](benchmarks/results/versus_sentence_transformers.json))",
     ]

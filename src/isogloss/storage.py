@@ -7,15 +7,21 @@ renamed. A reader, or the next run after a kill -9, sees the old thing or the ne
 import errno
 import hashlib
 import json
+import logging
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isogloss.errors import IsoglossError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+logger = logging.getLogger(__name__)
 
 TEMPORARY_MARK = ".partial-"
 ASIDE_MARK = f"{TEMPORARY_MARK}old-"
@@ -130,6 +136,21 @@ def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
     """Read JSON that `write_json` wrote."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def load_array(path: Path) -> "NDArray[Any] | None":
+    """A kept array, mapped from disk; None if it is not there, or damaged (it is removed then, to be computed again)."""
+    import numpy as np
+
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r")
+    except FileNotFoundError:
+        return None
+    except (ValueError, EOFError, OSError):
+        logger.warning("%s is damaged; it is computed again", path)
+        path.unlink(missing_ok=True)
+        return None
+    return array
 
 
 def append_line(path: Path, line: str) -> None:

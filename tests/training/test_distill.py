@@ -148,6 +148,22 @@ def test_nothing_to_train_on(models: Path) -> None:
         distill(Student.load(str(models / "student")), load(str(models / "teacher")), held)
 
 
+def test_damaged_arrays_are_computed_again(
+    models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    teacher, first = load(str(models / "teacher")), Student.load(str(models / "student"))
+    settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=2)
+    distill(first, teacher, bitext, settings, folder=tmp_path, cache=tmp_path / "cache")
+    for path in [*tmp_path.rglob("*.npy")]:
+        path.write_bytes(path.read_bytes()[:200])
+    for path in tmp_path.rglob("step-*.pt"):
+        path.unlink()
+    again = Student.load(str(models / "student"))
+    distill(again, teacher, bitext, settings, folder=tmp_path, cache=tmp_path / "cache")
+    assert same(weights(first), weights(again))
+    assert caplog.text.count("is damaged") == 3
+
+
 def test_a_damaged_checkpoint_is_named(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher = load(str(models / "teacher"))
     distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)

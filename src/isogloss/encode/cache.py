@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import replacing
+from isogloss.storage import load_array, replacing
 from isogloss.types import FloatArray
 
 logger = logging.getLogger(__name__)
@@ -68,8 +68,8 @@ class VectorCache:
     def _index(self) -> tuple[NDArray[np.bytes_], list[NDArray[np.void]]]:
         shards = []
         for path in sorted(self.folder.glob("*.npy")):
-            shard = np.load(path, mmap_mode="r")
-            if shard.dtype == self.record:
+            shard = load_array(path)
+            if shard is not None and shard.dtype == self.record:
                 shards.append(shard)
         keys = [np.asarray(shard["key"]) for shard in shards]
         return (np.concatenate(keys) if keys else np.empty(0, dtype=f"S{KEY_BYTES}")), shards

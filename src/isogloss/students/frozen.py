@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import make_folder, replacing
+from isogloss.storage import load_array, make_folder, replacing
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
@@ -125,15 +125,17 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
     for begin in range(0, len(order), SENTENCES_A_PART):
         members = order[begin : begin + SENTENCES_A_PART]
         path = folder / f"part-{len(parts):05d}.npy"
-        if path.exists():
+        values = load_array(path)
+        if values is not None:
             reused += len(members)
         else:
             values = _compute(split, tokens, members, width)
             with replacing(path) as temporary, temporary.open("wb") as handle:
                 np.save(handle, values)
+            values = np.load(path, mmap_mode="r")
         part_of[members] = len(parts)
         start_of[members] = np.concatenate([[0], np.cumsum(tokens.lengths[members])[:-1]])
-        parts.append(np.load(path, mmap_mode="r"))
+        parts.append(values)
         note = f"{reused} reused" if reused else ""
         on_progress(Step("lower layers", begin + len(members), len(order), "sentences", note))
     return Activations(parts, part_of, start_of, tokens)

@@ -22,7 +22,7 @@ from isogloss.encode.tokens import TokenStore
 from isogloss.errors import DataError, ModelError
 from isogloss.objectives.mse import mse
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import canonical_json, content_hash, make_folder, replacing
+from isogloss.storage import canonical_json, content_hash, load_array, make_folder, replacing
 from isogloss.students.bridge import Bridge, BridgeSolver
 from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
@@ -234,11 +234,11 @@ class Distillation:
         if self.folder is None:
             return compute()
         path = self.folder / f"{name}.npy"
-        if path.exists():
-            vectors: FloatArray = np.load(path)
+        kept = load_array(path)
+        if kept is not None:
             stage = name.split("-")[0] + " student"
-            self.on_progress(Step(stage, len(vectors), len(vectors), "sentences", "reused"))
-            return vectors
+            self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
+            return np.asarray(kept)
         vectors = compute()
         with replacing(path) as temporary, temporary.open("wb") as handle:
             np.save(handle, vectors)
