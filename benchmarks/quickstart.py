@@ -21,6 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULT)
     out: Path = parser.parse_args().out
+    origin = provenance(seed=recipes.load(quickstart_recipe()).seed)
     with tempfile.TemporaryDirectory() as folder, progress() as bars:
         places = [f"output.folder={folder}/run", f"output.cache={folder}/cache"]
         recipe = recipes.load(quickstart_recipe(), places)
@@ -28,7 +29,7 @@ def main() -> None:
         seconds = json.loads((result.folder / "run.json").read_text())["seconds"]
     measured = result.as_dict() | {"seconds_by_stage": seconds}
     measured.pop("model")
-    out.write_text(json.dumps(provenance(seed=recipe.seed) | measured, indent=2) + "\n")
+    out.write_text(json.dumps(origin | measured, indent=2) + "\n")
     print(f"{out}: {measured['seconds']} s, {measured['peak_memory_gib']} GiB")
 
 

@@ -130,9 +130,9 @@ class Recipe:
     """One run: which model learns which languages from which pairs, and how."""
 
     name: str = setting("run", "what the run is called")
-    seed: int = setting(17, "the same seed on the same machine gives the same weights", at_least=0)
+    seed: int = setting(17, "the same seed on the same machine gives the same weights", at_least=0, at_most=2**32 - 1)
     device: str = setting("auto", "where the models run", one_of=("auto", "cpu", "cuda", "mps"))
-    threads: int = setting(0, "CPU threads; 0 leaves it to torch", at_least=0)
+    threads: int = setting(0, "CPU threads; 0 leaves it to torch", at_least=0, at_most=1024)
     languages: tuple[str, ...] = setting((), "target languages to keep; empty keeps all that the files have")
     pairs: PairsSettings = section(PairsSettings, "where the parallel sentences come from")
     cleaning: CleaningSettings = section(CleaningSettings, "which pairs are left out")
@@ -152,6 +152,8 @@ class Recipe:
             )
         if any(strength <= 0 for strength in self.bridge.strengths) or not self.bridge.strengths:
             raise RecipeError("bridge.strengths: every ridge strength must be above 0", hint="for example [1e-4, 1e-2]")
+        if not self.output.folder.strip() or "\0" in self.output.folder:
+            raise RecipeError("output.folder is empty or not a path", hint='for example "runs/mine"')
         if not self.pairs.files:
             raise RecipeError("pairs.files is empty", hint='name TSV files, or "phrasebook" for the shipped pairs')
 

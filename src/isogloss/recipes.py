@@ -21,7 +21,7 @@ def load(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) 
     if not path.is_file():
         raise RecipeError(f"{path}: no such recipe", hint="isogloss init writes one")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}", hint="values such as text need quotes") from error
     if folder is not None:

@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ _NOT_WRITABLE = {
     errno.EEXIST,
     errno.ENOTDIR,
     errno.EISDIR,
+    errno.ENAMETOOLONG,
 }
 
 
@@ -122,6 +123,14 @@ def refuse_folder(path: Path) -> None:
         raise IsoglossError(f"{path}: is a folder, and a file was to be written there", hint="name a file inside it")
 
 
+def refuse_overwriting(path: Path, inputs: Iterable[str | Path]) -> None:
+    """An output never replaces the file it is made from."""
+    if path.exists():
+        for name in inputs:
+            if Path(name).exists() and path.samefile(name):
+                raise IsoglossError(f"{path}: is also an input, and would be replaced", hint="name another output")
+
+
 def write_text(path: Path, text: str) -> None:
     """Put `text` in `path` atomically."""
     with replacing(path) as temporary:
@@ -146,7 +155,7 @@ def load_array(path: Path) -> "NDArray[Any] | None":
         array: NDArray[Any] = np.load(path, mmap_mode="r")
     except FileNotFoundError:
         return None
-    except (ValueError, EOFError, OSError):
+    except (ValueError, EOFError):  # not OSError: a file that cannot be opened now may be whole
         logger.warning("%s is damaged; it is computed again", path)
         path.unlink(missing_ok=True)
         return None

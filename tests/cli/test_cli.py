@@ -144,6 +144,13 @@ def test_bad_pairs_are_one_sentence_a_hint_and_exit_2(
     assert "Traceback" not in answer.err
 
 
+def test_an_output_never_replaces_its_input(isogloss: Call, tsv: Path, models: Path) -> None:
+    before = tsv.read_bytes()
+    assert "is also an input" in isogloss("prepare", tsv, "--out", tsv).err
+    assert "is also an input" in isogloss("embed", tsv, "--model", models / "teacher", "--out", tsv).err
+    assert tsv.read_bytes() == before
+
+
 def test_missing_file_and_debug(isogloss: Call) -> None:
     answer = isogloss("prepare", "gone.tsv")
     assert answer.code == 2 and answer.err.startswith("isogloss: gone.tsv: no such file\nhint: ")

@@ -51,6 +51,12 @@ def test_text_of_the_test_split_is_never_trained_on() -> None:
     assert {drop.rule: drop.count for drop in prepared.drops}["in the test split"] == 2
 
 
+def test_a_duplicate_is_dropped_from_training_not_from_the_test_split() -> None:
+    pairs = [Pair("It rains.", "Es regnet.", "de", "a", "train"), Pair("It rains.", "Es regnet.", "de", "b", "test")]
+    kept = prepare(Bitext.of([*pairs, Pair("Sun.", "Sonne.", "de", "a", "train")])).bitext
+    assert [(pair.source, pair.split) for pair in kept] == [("It rains.", "test"), ("Sun.", "train")]
+
+
 def test_source_text_is_not_dropped_for_being_its_own_translation() -> None:
     pairs = [
         Pair("A stone.", "A stone.", "en", "", "train"),

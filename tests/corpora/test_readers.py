@@ -68,6 +68,18 @@ def test_a_line_is_left_out_whole_and_an_unknown_split_is_refused(tmp_path: Path
         read(write(tmp_path / "y.tsv", "split\ten\tde\ndev\tOne.\tEins.\n"))
 
 
+def test_a_header_is_never_taken_for_data(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="line 1: the header has the unknown column 'note'"):
+        read(write(tmp_path / "news.en-de.tsv", "id\ten\tde\tnote\n1\tOne.\tEins.\tx\n"))
+    with pytest.raises(DataError, match="line 2: the language is empty"):
+        read(write(tmp_path / "x.tsv", "language\tsource\ttarget\n\tOne.\tEins.\n"))
+
+
+def test_what_is_told_may_not_contradict_the_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the name says de, but it was told fr"):
+        read(write(tmp_path / "en-de.tsv", "One.\tEins.\n"), language="fr")
+
+
 def test_source_languages_are_not_mixed(tmp_path: Path, tsv: Path) -> None:
     german = prepare(
         read(write(tmp_path / "de-fr.tsv", "Eins.\tUn.\nZwei.\tDeux.\n"), source_language="de"), out=str(tmp_path / "p.parquet")

@@ -27,4 +27,4 @@ def test_card_has_the_scores_and_how_to_load_it() -> None:
     assert "| ko | – | 85.0 | 90.0 | – |" in card
     assert "| average | – | 90.0 | 95.0 | – |" in card
     assert "12 training pairs" in card and "`teacher-model`" in card and "SentenceTransformer(" in card
-    assert card.startswith("---\n") and "- ko" in card
+    assert card.startswith("---\n") and '- "ko"' in card

@@ -142,6 +142,26 @@ def test_errors_leave_a_finished_model_alone(models: Path, tsv: Path, tmp_path: 
     assert (result.model / "model.safetensors").read_bytes() == before
 
 
+def test_broken_students_and_runaway_training_save_nothing(models: Path, tsv: Path, tmp_path: Path) -> None:
+    with pytest.raises(IsoglossError, match="the same vector"):
+        run(tiny_recipe(models, tsv, tmp_path / "short", "student.max_tokens=2", "training.epochs=0"))
+    wild = ("training.learning_rate=1e30", "training.warmup=0.0", "training.epochs=1", "training.batch_pairs=1000")
+    with pytest.raises(IsoglossError, match="not finite"):
+        run(tiny_recipe(models, tsv, tmp_path / "wild", *wild))
+    assert not (tmp_path / "short" / "model").exists() and not (tmp_path / "wild" / "model").exists()
+
+
+def test_what_is_in_the_way_is_said_before_the_work(models: Path, tsv: Path, tmp_path: Path) -> None:
+    (tmp_path / "run" / "model").mkdir(parents=True)
+    (tmp_path / "run" / "model" / "thesis.txt").write_text("years of work")
+    with pytest.raises(IsoglossError, match="other things in it"):
+        run(tiny_recipe(models, tsv, tmp_path / "run"))
+    assert not (tmp_path / "run" / "work").exists()
+    done = run(tiny_recipe(models, tsv, tmp_path / "done"))
+    with pytest.raises(IsoglossError, match="is also an input"):
+        run(tiny_recipe(models, done.folder / "pairs.parquet", tmp_path / "done", "languages=de"))
+
+
 def test_devices() -> None:
     assert choose_device("cpu") == "cpu"
     assert choose_device("auto") in {"cpu", "cuda", "mps"}

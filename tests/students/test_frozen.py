@@ -91,6 +91,20 @@ def test_parts_that_are_there_are_not_computed_again(
     assert notes[-1] == "24 reused"
 
 
+def test_a_body_that_cannot_go_on_from_activations_is_refused(tokens: TokenStore, tmp_path: Path) -> None:
+    """A body that scales what its second layer gives by the layer's index would be silently wrong when cut."""
+
+    class Indexed(BertModel):  # type: ignore[misc]
+        def forward(self, *arguments: object, **named: object) -> object:
+            output = super().forward(*arguments, **named)
+            output.last_hidden_state = output.last_hidden_state * len(self.encoder.layer)
+            return output
+
+    body = Indexed(BertConfig(vocab_size=len(unigram()), **SIZES)).eval()
+    with pytest.raises(ModelError, match="Indexed cannot be cut between its layers"):
+        remember(SplitBody(body, 1), tokens, tmp_path)
+
+
 def test_impossible_cuts_and_full_disks_are_refused(
     tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,12 @@ def test_vectors_are_exactly_the_same(models: Path) -> None:
     assert np.array_equal(full.encode(TEXTS), trimmed.encode(TEXTS))
 
 
+def test_the_prompt_keeps_its_pieces(models: Path) -> None:
+    full, trimmed = (Student.load(str(models / "student"), prompt="φιλία ") for _ in range(2))
+    trimmed.trim(BY_LANGUAGE, "corpus")
+    assert np.array_equal(full.encode(TEXTS[:6]), trimmed.encode(TEXTS[:6]))
+
+
 def test_one_language_keeps_less(models: Path) -> None:
     student = Student.load(str(models / "student"))
     done = student.trim({"en": BY_LANGUAGE["en"]}, "alphabet")

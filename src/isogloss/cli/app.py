@@ -4,6 +4,7 @@ Verbs import what they need when they are called, so `isogloss --help` answers a
 """
 
 import functools
+import io
 import logging
 import sys
 import traceback
@@ -76,13 +77,17 @@ def options(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: an error a person can act on is one sentence, a hint and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show ✓ shows ? and goes on
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app(args=[argument for argument in given if argument != "--debug"])  # it may stand anywhere
     except IsoglossError as error:
         _show(error.message, error.hint, "--debug" in given)
         sys.exit(2)
     except Stopped:
-        sys.stderr.write("\nisogloss: stopped. The same command continues from here.\n")
+        continues = bool({"quickstart", "run", "distill"} & set(given))
+        sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
         sys.exit(INTERRUPTED)
 
 

@@ -26,9 +26,10 @@ def embed(
     import isogloss
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
-    from isogloss.storage import refuse_folder, replacing
+    from isogloss.storage import refuse_folder, refuse_overwriting, replacing
 
     refuse_folder(out)
+    refuse_overwriting(out, [text])
     lines = read_lines(text)
     with progress() as bars:
         vectors = isogloss.embed(isogloss.load(model, prompt), lines, on_progress=bars)

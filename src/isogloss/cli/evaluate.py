@@ -39,5 +39,6 @@ def evaluate(
     if json:
         show_json([asdict(report) | {"average": asdict(report.average())} for report in reports])
         return
-    title = f"held-out sentences, searched among {reports[0].candidates} (accuracy at 1, %)"
+    average = reports[0].average()
+    title = f"{average.queries} sentences, searched among {reports[0].candidates} (accuracy at 1, %)"
     output.print(score_table(reports, title))

@@ -27,9 +27,10 @@ def prepare(
     import isogloss
     from isogloss.cli.options import as_languages
     from isogloss.cli.screen import output, show_json
-    from isogloss.storage import refuse_folder
+    from isogloss.storage import refuse_folder, refuse_overwriting
 
     refuse_folder(out)
+    refuse_overwriting(out, files)
     bitext = isogloss.read(files, as_languages(languages), language, source_language, on_error)
     manifest = isogloss.prepare(bitext, held_out=held_out, out=out).manifest()
     if json:
@@ -40,6 +41,8 @@ def prepare(
         output.print(f"{-drop['count']:>9,}  {drop['rule']}", highlight=False)
         for example in drop["examples"]:
             output.print(f"{'':>11}[dim]{escape(example)}", highlight=False)
-    output.print(f"{manifest['rows_out']:>9,}  pairs kept → {out}", highlight=False)
+    output.print(f"{manifest['rows_out']:>9,}  pairs kept → {out}", highlight=False, markup=False)
     for code, counts in manifest["languages"].items():
-        output.print(f"{'':>11}{code}: {counts['train']:,} to train on, {counts['test']:,} held out", highlight=False)
+        output.print(
+            f"{'':>11}{code}: {counts['train']:,} to train on, {counts['test']:,} held out", highlight=False, markup=False
+        )

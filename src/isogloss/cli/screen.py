@@ -49,7 +49,7 @@ class Bars:
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]:>16}"),
             TimeRemainingColumn(),
-            TextColumn("[dim]{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", style="dim", markup=False),
             console=errors,
         )
 
@@ -144,7 +144,7 @@ def score_table(reports: Sequence[Report], title: str = "") -> Table:
 
 
 def _cells(scores: Sequence[LanguageScores]) -> list[str]:
-    cells = [scores[0].language]
+    cells = [escape(scores[0].language)]
     for attribute, _, form in MEASURES:
         width = CELL + (attribute == "cosine")
         cells.append("".join(f"{form(getattr(score, attribute)):>{width}}" for score in scores))

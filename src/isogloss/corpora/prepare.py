@@ -103,10 +103,10 @@ def prepare(
             accepted |= _source_only(bitext)
         bitext, drop = _drop(bitext, rule.name, accepted)
         drops.append(drop)
+    bitext = bitext.with_column("split", _splits(bitext, held_out))
     if settings.drop_duplicates:
         bitext, drop = _drop(bitext, "duplicate", _first_of_its_kind(bitext))
         drops.append(drop)
-    bitext = bitext.with_column("split", _splits(bitext, held_out))
     bitext, drop = _drop(bitext, "in the test split", _not_leaked(bitext))
     drops.append(drop)
     if not len(bitext):
@@ -133,9 +133,10 @@ def _worst(drops: list[Drop]) -> str:
 
 
 def _first_of_its_kind(bitext: Bitext) -> BoolArray:
+    """True for one copy of every pair: a held-out one if there is one, or the test set would shrink in silence."""
     seen: set[tuple[str, str, str]] = set()
     fresh = np.ones(len(bitext), dtype=bool)
-    for row, pair in enumerate(bitext):
+    for row, pair in sorted(enumerate(bitext), key=lambda numbered: numbered[1].split != TEST):
         key = (pair.source.casefold(), pair.target.casefold(), pair.language)
         fresh[row] = key not in seen
         seen.add(key)

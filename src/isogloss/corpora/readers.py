@@ -182,8 +182,14 @@ def _open(path: Path) -> IO[bytes]:
 def _layout_from_header(cells: list[str], language: str | None, source_language: str, path: Path) -> Layout | None:
     """Understand a header line, or return None if the first line is already data."""
     names = [cell.strip() for cell in cells]
-    if not all(name in NAMED_COLUMNS or LANGUAGE_CODE.fullmatch(name) for name in names) or len(names) < 2:
+    named = {"source", "target"} <= set(names) or source_language in names
+    if len(names) < 2 or not named:
         return None
+    if odd := [name for name in names if name not in NAMED_COLUMNS and not LANGUAGE_CODE.fullmatch(name)]:
+        raise DataError(
+            f"{path} line 1: the header has the unknown column {odd[0]!r}",
+            hint=f"columns are language codes and {', '.join(sorted(NAMED_COLUMNS))}; take the others out",
+        )
     if "source" in names and "target" in names:
         told = names.index("language") if "language" in names else None
         target = "" if told is not None else _language_of(path, language, source_language)[0]
@@ -211,7 +217,11 @@ def _language_of(path: Path, told: str | None, source_language: str) -> tuple[st
         codes = part.split("-")
         if len(codes) == 2 and source_language in codes and all(LANGUAGE_CODE.fullmatch(code) for code in codes):
             other, source_first = (codes[1], True) if codes[0] == source_language else (codes[0], False)
-            return told or other, source_first
+            if told and told != other:
+                raise DataError(
+                    f"{path}: the name says {other}, but it was told {told}", hint="rename it, or leave --language out"
+                )
+            return other, source_first
     if told:
         return told, True
     raise DataError(
@@ -234,6 +244,8 @@ def _pairs_of_line(cells: list[str], layout: Layout, corpus: str, path: Path, nu
     for place, code in layout.targets:
         target = cells[place].strip()
         language = cells[layout.language].strip() if layout.language is not None else code
+        if not language:
+            raise DataError(f"{path} line {number}: the language is empty", hint="every line needs its language code")
         if not source or not target:
             side = "source" if not source else f"target ({language})"
             raise DataError(
@@ -246,7 +258,10 @@ def _pairs_of_line(cells: list[str], layout: Layout, corpus: str, path: Path, nu
 def read_lines(name: str) -> list[str]:
     """Lines of a text file (plain or .gz), or of standard input for "-"; blank lines stay, so rows match lines."""
     if name == "-":
-        typed = [line.rstrip("\r\n") for line in sys.stdin]
+        try:
+            typed = [line.decode("utf-8").rstrip("\r\n") for line in sys.stdin.buffer]
+        except UnicodeDecodeError as error:
+            raise DataError("standard input is not UTF-8", hint="convert it first with iconv") from error
         if not any(typed):
             raise DataError("standard input is empty", hint="pipe one sentence a line into it")
         return typed

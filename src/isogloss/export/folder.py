@@ -12,13 +12,18 @@ from isogloss.types import Report
 def save(student: Student, path: Path | str, card: str = "") -> None:
     """Write the student to `path` so that `SentenceTransformer(path)` loads it; an older model there is replaced whole."""
     path = Path(path)
+    refuse_other_things(path)
+    with replacing(path) as temporary, quiet_transformers():
+        student.model.save(str(temporary), create_model_card=False)
+        (temporary / "README.md").write_text(card or f"# {student.name}\n", encoding="utf-8")
+
+
+def refuse_other_things(path: Path) -> None:
+    """A model replaces a model or an empty folder, never anything else."""
     if path.is_dir() and any(path.iterdir()) and not (path / "modules.json").is_file():
         raise IsoglossError(
             f"{path}: the folder has other things in it than a model", hint="name a new folder; nothing was changed"
         )
-    with replacing(path) as temporary, quiet_transformers():
-        student.model.save(str(temporary), create_model_card=False)
-        (temporary / "README.md").write_text(card or f"# {student.name}\n", encoding="utf-8")
 
 
 def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...], learnt: str, report: Report | None) -> str:
@@ -28,7 +33,7 @@ def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...
         "library_name: sentence-transformers",
         "pipeline_tag: sentence-similarity",
         "language:",
-        *(f"- {language}" for language in languages),
+        *(f'- "{language}"' for language in languages),  # quoted: Norwegian is not false
         "tags: [sentence-transformers, multilingual, distillation, isogloss]",
         "---",
         "",

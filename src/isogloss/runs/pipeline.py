@@ -24,10 +24,18 @@ from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.evaluation.metrics import unit
-from isogloss.export.folder import model_card, save
+from isogloss.export.folder import model_card, refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
-from isogloss.storage import explaining_disk, make_folder, sweep, weights_hash, write_json
+from isogloss.storage import (
+    explaining_disk,
+    make_folder,
+    refuse_folder,
+    refuse_overwriting,
+    sweep,
+    weights_hash,
+    write_json,
+)
 from isogloss.students.student import Student
 from isogloss.training.distill import Distillation, TrainingSummary
 from isogloss.types import TRAIN, Bitext, Report
@@ -87,6 +95,10 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -
     except Timeout as error:
         raise IsoglossError(f"{folder}: another run is using this folder", hint="wait for it, or set output.folder") from error
     try:
+        refuse_overwriting(folder / PAIRS, [*recipe.pairs.files, *recipe.pairs.source_text])
+        refuse_other_things(folder / MODEL)
+        for name in (PAIRS, RESULTS, "run.json", "metrics.jsonl"):
+            refuse_folder(folder / name)
         if fresh:
             shutil.rmtree(folder / "work", ignore_errors=True)
         return _run(recipe, folder, on_progress)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.errors import DataError
+from isogloss.errors import DataError, ModelError
 from isogloss.types import FloatArray, IntArray
 
 Matrix = NDArray[np.float64]
@@ -114,6 +114,11 @@ class BridgeSolver:
         errors = {strength: self._left_out_error(total, strength) for strength in strengths}
         best = min(errors, key=lambda strength: errors[strength])
         weight, bias = total.solve(best)
+        if not np.isfinite(weight).all():
+            raise ModelError(
+                "the bridge cannot be solved: the student gives every sentence the same vector",
+                hint="is student.max_tokens very small, or the student untrained?",
+            )
         return Bridge(weight.astype(np.float32), bias.astype(np.float32), best, errors)
 
     def _left_out_error(self, total: Sums, strength: float) -> float:

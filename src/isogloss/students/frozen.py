@@ -7,6 +7,7 @@ unchanged (its own masks, its own layer code) with its lower layers replaced by 
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 TOKENS_AT_ONCE = 2048
+OPEN_PARTS = 256
 SENTENCES_A_PART = 512  # a few seconds of work on a CPU: what a kill -9 may cost
 
 
@@ -100,16 +102,18 @@ class SplitBody:
 class Activations:
     """Lower-layer output of every sentence, in parts on disk; a sentence has as many rows as it has tokens."""
 
-    def __init__(self, parts: list[NDArray[np.float32]], part_of: IntArray, start_of: IntArray, tokens: TokenStore) -> None:
-        self.parts, self.part_of, self.start_of, self.tokens = parts, part_of, start_of, tokens
+    def __init__(self, parts: list[Path], width: int, part_of: IntArray, start_of: IntArray, tokens: TokenStore) -> None:
+        self.parts, self.width, self.part_of, self.start_of, self.tokens = parts, width, part_of, start_of, tokens
+        # Every mapped part holds a file open: a large corpus has more of them than a process may open.
+        self._mapped = lru_cache(maxsize=OPEN_PARTS)(lambda number: np.load(self.parts[number], mmap_mode="r"))
 
     def padded(self, rows: Sequence[int] | IntArray) -> Tensor:
         """The chosen sentences as batch × tokens × width, padded with zeros to the longest of them."""
         lengths = self.tokens.lengths[np.asarray(rows)]
-        out = np.zeros((len(rows), int(lengths.max()), self.parts[0].shape[1]), dtype=np.float32)
+        out = np.zeros((len(rows), int(lengths.max()), self.width), dtype=np.float32)
         for place, (row, count) in enumerate(zip(rows, lengths, strict=True)):
             start = int(self.start_of[row])
-            out[place, :count] = self.parts[int(self.part_of[row])][start : start + int(count)]
+            out[place, :count] = self._mapped(int(self.part_of[row]))[start : start + int(count)]
         return torch.from_numpy(out)
 
 
@@ -117,28 +121,52 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
     """Compute the lower layers' output for every sentence into `folder`, part by part; parts already there are kept."""
     split.body.eval()
     order = np.argsort(tokens.lengths, kind="stable")
-    width = split.lower(tokens.padded(order[:1])).shape[-1]  # also learns how the layers return their output
+    width = _checked_width(split, tokens.padded(order[:2]))
     _refuse_if_too_large(folder, int(tokens.offsets[-1]) * width * 4)
     part_of, start_of = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
-    parts: list[NDArray[np.float32]] = []
+    parts: list[Path] = []
     reused = 0
     for begin in range(0, len(order), SENTENCES_A_PART):
         members = order[begin : begin + SENTENCES_A_PART]
         path = folder / f"part-{len(parts):05d}.npy"
-        values = load_array(path)
-        if values is not None:
+        kept = load_array(path)
+        if kept is not None and kept.shape == (int(tokens.lengths[members].sum()), width):
             reused += len(members)
         else:
             values = _compute(split, tokens, members, width)
             with replacing(path) as temporary, temporary.open("wb") as handle:
                 np.save(handle, values)
-            values = np.load(path, mmap_mode="r")
         part_of[members] = len(parts)
         start_of[members] = np.concatenate([[0], np.cumsum(tokens.lengths[members])[:-1]])
-        parts.append(values)
+        parts.append(path)
         note = f"{reused} reused" if reused else ""
         on_progress(Step("lower layers", begin + len(members), len(order), "sentences", note))
-    return Activations(parts, part_of, start_of, tokens)
+    return Activations(parts, width, part_of, start_of, tokens)
+
+
+def _checked_width(split: SplitBody, features: dict[str, Tensor]) -> int:
+    """Width of the activations, after making sure that this body really goes on from them to the same output."""
+    try:
+        hidden = split.lower(features)
+        device = split.body.device
+        features = {name: value.to(device) for name, value in features.items()}
+        with torch.inference_mode():
+            whole = split.body(**features).last_hidden_state
+            with split.upper(hidden):
+                again = split.body(**features).last_hidden_state
+        mask = features["attention_mask"][..., None].bool()
+        same = torch.allclose(whole.masked_fill(~mask, 0), again.masked_fill(~mask, 0), atol=1e-3, rtol=1e-3)
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise _cannot_be_cut(split) from error
+    if not same:
+        raise _cannot_be_cut(split)
+    return int(hidden.shape[-1])
+
+
+def _cannot_be_cut(split: SplitBody) -> ModelError:
+    return ModelError(
+        f"{type(split.body).__name__} cannot be cut between its layers", hint="set training.train_layers = 0 to train it whole"
+    )
 
 
 def _compute(split: SplitBody, tokens: TokenStore, members: IntArray, width: int) -> NDArray[np.float32]:

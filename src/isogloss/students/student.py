@@ -84,7 +84,8 @@ class Student:
     def trim(self, texts_by_language: Mapping[str, Sequence[str]], how: str = "alphabet") -> Trimming:
         """Cut the vocabulary to what these languages can spell ("alphabet") or did write ("corpus")."""
         before = self.tokenizer
-        keep = kept_rows(before, texts_by_language, how)
+        prompts = [prompt for prompt in (self.prompt, *self.model.prompts.values()) if prompt]
+        keep = kept_rows(before, {**texts_by_language, "prompts": prompts} if prompts else texts_by_language, how)
         share = coverage(before, keep, [text for texts in texts_by_language.values() for text in texts])
         rows_before = int(self.body.get_input_embeddings().weight.shape[0])
         self.model[0].processor = trim(self.body, before, keep)

@@ -17,7 +17,7 @@ import torch
 
 from isogloss.config import BridgeSettings, TrainingSettings, as_dict
 from isogloss.encode.cache import VectorCache
-from isogloss.encode.encoder import Encoder
+from isogloss.encode.encoder import Encoder, refuse_broken
 from isogloss.encode.tokens import TokenStore
 from isogloss.errors import DataError, ModelError
 from isogloss.objectives.mse import mse
@@ -108,7 +108,10 @@ class Distillation:
 
     def vectors(self, stage: str = "student", rows: IntArray | None = None) -> FloatArray:
         """The student's vectors, as it is now, of every sentence of the pairs (row numbers as in `texts`) or of some."""
-        return self.student.vectors_of(self.tokens, rows, self._remembered(), self.on_progress, stage)
+        vectors = self.student.vectors_of(self.tokens, rows, self._remembered(), self.on_progress, stage)
+        texts = self.texts if rows is None else [self.texts[row] for row in rows]
+        refuse_broken(vectors, texts, self.student.name)
+        return vectors
 
     def untouched_vectors(self) -> FloatArray:
         """The student's vectors before anything was changed; kept, since the bridge and the report both need them."""
@@ -167,6 +170,7 @@ class Distillation:
             shown = values if last or (step + 1) % LOG_EVERY_STEPS == 0 else {}
             self._report_step(step + 1, total, done_pairs + seen, f"loss {loss:.4f}", shown)
         self.student.model.eval()
+        stepper.refuse_broken()
         return TrainingSummary(total, total - first, loss, seen / max(time.monotonic() - began, 1e-9))
 
     def trained_vectors(self, texts: Sequence[str]) -> FloatArray:

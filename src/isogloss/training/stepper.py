@@ -43,8 +43,17 @@ class Stepper:
         self.optimiser.step()
         return value
 
+    def refuse_broken(self) -> None:
+        """Stop if a weight is not finite: the loss of the last step was taken before its weights were."""
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters.values()):
+            raise IsoglossError(
+                "training ended in weights that are not finite; no model was saved",
+                hint=f"lower training.learning_rate (now {self.settings.learning_rate:g}), then run with --fresh",
+            )
+
     def save(self, folder: Path, step: int) -> None:
-        """Write a checkpoint after `step` steps."""
+        """Write a checkpoint after `step` steps, if its weights are worth going on from."""
+        self.refuse_broken()
         parameters = {name: parameter.detach() for name, parameter in self.parameters.items()}
         checkpoints.save(folder, checkpoints.Checkpoint(step, parameters, self.optimiser.state_dict(), _random_state()))
 
