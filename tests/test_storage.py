@@ -38,6 +38,14 @@ def test_a_full_or_read_only_disk_is_one_sentence(tmp_path: Path, number: int) -
     assert "untouched" in caught.value.hint
 
 
+def test_a_full_disk_is_known_by_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match="unexpected pos"), replacing(tmp_path / "x"):
+        raise RuntimeError("unexpected pos 64")
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 10}))
+    with pytest.raises(IsoglossError, match="cannot be written"), replacing(tmp_path / "x"):
+        raise RuntimeError("unexpected pos 64")
+
+
 def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "precious.txt").write_text("years of work")

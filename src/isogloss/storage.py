@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 TEMPORARY_MARK = ".partial-"
 ASIDE_MARK = f"{TEMPORARY_MARK}old-"
+NEARLY_NOTHING = 2**20  # bytes
 _NOT_WRITABLE = {
     errno.ENOSPC,
     getattr(errno, "EDQUOT", errno.ENOSPC),
@@ -105,10 +106,25 @@ def explaining_disk(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _NOT_WRITABLE:
             raise
-        raise IsoglossError(
-            f"{path}: cannot be written ({error.strerror or error})",
-            hint="free some space or name another folder; what was there before is untouched",
-        ) from error
+        raise _not_written(path, error.strerror or str(error)) from error
+    except IsoglossError:
+        raise
+    except Exception as error:  # torch and safetensors have errors of their own for a full disk
+        if not _is_full(path):
+            raise
+        raise _not_written(path, "no space left") from error
+
+
+def _not_written(path: Path, why: str) -> IsoglossError:
+    return IsoglossError(
+        f"{path}: cannot be written ({why})",
+        hint="free some space or name another folder; what was there before is untouched",
+    )
+
+
+def _is_full(path: Path) -> bool:
+    there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
+    return shutil.disk_usage(there).free < NEARLY_NOTHING
 
 
 def make_folder(path: Path) -> None:
