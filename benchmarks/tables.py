@@ -34,7 +34,8 @@ def quickstart_table(results: dict[str, Any]) -> str:
         f" a language among {results['candidates']}. {minutes} min {seconds} s and {results['peak_memory_gib']} GiB on"
         f" {hardware['cores']} cores ({hardware['processor']}), from cold caches, with"
         f" {counts['train'] - counts['source_only']:,} pairs and {counts['source_only']:,} English sentences to learn from"
-        " ([script](benchmarks/quickstart.py), [result](benchmarks/results/quickstart.json)).",
+        " ([script](benchmarks/quickstart.py), [result](benchmarks/results/quickstart.json)). The held-out rows were never trained"
+        " on, but they were seen while the recipe was being made: see the [log](LOG.md).",
     ]
     return "\n".join(lines)
 
@@ -57,7 +58,7 @@ def versus_table(results: dict[str, Any]) -> str:
         row(f"sentence-transformers {results['versions']['sentence-transformers']}, MSELoss", peer),
         "",
         f"The peer trains at {peer['pairs_per_second']:.0f} pairs/s here and saw {peer['pairs_seen']:,} pairs. It was given"
-        " the trimmed vocabulary and a normalisation layer; the best of its learning rates is shown"
+        " the trimmed vocabulary and a normalisation layer; the better of the two learning rates tried is shown"
         f" (index accuracy by rate: {tried}). The table says what these minutes give on two cores, not where either would end"
         " with an accelerator and a day."
         " ([script](benchmarks/versus_sentence_transformers.py),"
