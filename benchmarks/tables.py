@@ -34,8 +34,8 @@ def quickstart_table(results: dict[str, Any]) -> str:
         f" a language among {results['candidates']}. {minutes} min {seconds} s and {results['peak_memory_gib']} GiB on"
         f" {hardware['cores']} cores ({hardware['processor']}), from cold caches, with"
         f" {counts['train'] - counts['source_only']:,} pairs and {counts['source_only']:,} English sentences to learn from"
-        " ([script](benchmarks/quickstart.py), [result](benchmarks/results/quickstart.json)). The held-out rows were never trained"
-        " on, but they were seen while the recipe was being made: see the [log](LOG.md).",
+        " ([script](benchmarks/quickstart.py), [result](benchmarks/results/quickstart.json))."
+        " The held-out rows were never trained on, but they were seen while the recipe was being made: see the [log](LOG.md).",
     ]
     return "\n".join(lines)
 
