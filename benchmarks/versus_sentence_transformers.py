@@ -23,7 +23,8 @@ from provenance import provenance
 from isogloss import recipes
 from isogloss.encode.encoder import SentenceEncoder
 from isogloss.evaluation.alignment import evaluate
-from isogloss.runs.pipeline import gather_pairs, open_models, quickstart_recipe
+from isogloss.runs.gathering import gather_pairs
+from isogloss.runs.pipeline import open_models, quickstart_recipe
 from isogloss.types import TRAIN, Bitext, FloatArray
 
 RESULTS = Path(__file__).with_name("results")

@@ -20,11 +20,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from isogloss.config import BridgeSettings as BridgeSettings
     from isogloss.config import CleaningSettings as CleaningSettings
+    from isogloss.config import LeakSettings as LeakSettings
     from isogloss.config import Recipe as Recipe
     from isogloss.config import TrainingSettings as TrainingSettings
     from isogloss.corpora.prepare import prepare as prepare
     from isogloss.corpora.readers import read as read
     from isogloss.corpora.readers import read_source_text as read_source_text
+    from isogloss.corpora.store import open_store as open_store
     from isogloss.encode.encoder import embed as embed
     from isogloss.encode.encoder import load as load
     from isogloss.errors import IsoglossError as IsoglossError
@@ -41,6 +43,7 @@ _HOMES = {
     "BridgeSettings": "isogloss.config",
     "CleaningSettings": "isogloss.config",
     "IsoglossError": "isogloss.errors",
+    "LeakSettings": "isogloss.config",
     "Pair": "isogloss.types",
     "Recipe": "isogloss.config",
     "Student": "isogloss.students.student",
@@ -49,6 +52,7 @@ _HOMES = {
     "embed": "isogloss.encode.encoder",
     "evaluate": "isogloss.evaluation.alignment",
     "load": "isogloss.encode.encoder",
+    "open_store": "isogloss.corpora.store",
     "prepare": "isogloss.corpora.prepare",
     "read": "isogloss.corpora.readers",
     "read_source_text": "isogloss.corpora.readers",

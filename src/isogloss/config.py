@@ -30,30 +30,133 @@ def section(kind: type[Any], help: str) -> Any:  # noqa: ANN401
 class PairsSettings:
     """Where the parallel sentences come from."""
 
-    files: tuple[str, ...] = setting(("phrasebook",), 'TSV files (plain or .gz), or "phrasebook" for the shipped pairs')
+    files: tuple[str, ...] = setting(
+        ("phrasebook",), 'files, folders or globs of pairs, prepared stores, or "phrasebook" for the shipped pairs'
+    )
+    corpora: tuple[str, ...] = setting(
+        (), "corpora of the catalogue to fetch for `languages`, for example TED2020 (see isogloss corpora list)"
+    )
     source_text: tuple[str, ...] = setting(
         (), 'text files with one source-language sentence a line, or "reader" for the shipped ones: more places to learn'
     )
     source_language: str = setting("en", "the language the teacher knows")
     language: str = setting("", "target language of two-column files whose name does not tell")
+    dictionaries: tuple[str, ...] = setting(
+        ("dict_*", "muse*", "freedict*", "wikititles*"),
+        "names of corpora that hold dictionary entries: rules that only make sense for sentences leave them alone",
+    )
+    format: str = setting("", "how the files are written where their names do not tell: tsv, csv, jsonl, moses, tmx, po, …")
+    columns: str = setting("", 'which column holds what where a table has no header: "source=1,target=3,score=5"')
     held_out: float = setting(
         0.1, "share of source sentences kept for testing where a file has no split column", at_least=0.0, at_most=0.5
     )
-    on_error: str = setting(
-        "fail", "what a line that does not fit does: stop the run, or be left out and counted", one_of=("fail", "skip")
-    )
+    on_error: str = setting("fail", 'what a line that does not fit does: "fail", "skip" (counted) or "stop-after N"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningSettings:
-    """Which pairs are left out of training. Held-out rows are cleaned by the same rules."""
+    """Which pairs are left out of training. Held-out rows are cleaned by the same rules. 0 turns a rule off."""
 
+    normalise: str = setting(
+        "nfc",
+        "form of all text: composed characters, also compatibility forms, or also one kind of quote, hyphen and dash",
+        one_of=("nfc", "nfkc", "ham-kim"),
+    )
     max_characters: int = setting(1000, "longest side, in characters", at_least=1)
+    max_tokens: int = setting(128, "longest side, in tokens, as in both papers; 0 turns the rule off", at_least=0)
+    tokenizer: str = setting(
+        "",
+        "tokenizer.json (or a model folder with one) to count tokens with; empty counts words, marks and unspaced characters",
+    )
     max_length_ratio: float = setting(
         9.0, "how many times longer (in UTF-8 bytes) one side may be than the other", at_least=1.0
     )
     drop_identical: bool = setting(True, "leave out pairs whose two sides are the same text")
-    drop_duplicates: bool = setting(True, "leave out pairs that were already seen")
+    min_script: float = setting(0.5, "least share of a side's letters in the script of its language", at_least=0.0, at_most=1.0)
+    min_language: float = setting(
+        0.2,
+        "1 less the lead another language may have by the language model: 0.2 drops what it is sure of",
+        at_least=0.0,
+        at_most=1.0,
+    )
+    min_numbers: float = setting(0.5, "least share of digits the sides have in common", at_least=0.0, at_most=1.0)
+    min_addresses: float = setting(
+        0.5, "web and mail addresses: 1 demands the same ones on both sides, 0.5 as many", at_least=0.0, at_most=1.0
+    )
+    max_repetition: float = setting(
+        0.6, "largest share of a side that repeats itself; 1 turns the rule off", at_least=0.0, at_most=1.0
+    )
+    min_scores: tuple[str, ...] = setting(
+        ("WikiMatrix=1.05",), "what a corpus' own scores must reach, as NAME=NUMBER (the paper takes 1.05 for WikiMatrix)"
+    )
+    similarity_model: str = setting("", "a model that knows both languages, to drop pairs it puts far apart; empty: none")
+    similarity: str = setting("cosine", "what that model is asked for", one_of=("cosine", "margin"))
+    min_similarity: float = setting(0.5, "least similarity by that model (about 1.05 for margin)", at_least=-1.0)
+    duplicates: str = setting(
+        "normalised",
+        "which copies are left out: the same text, the same letters and digits whatever the case, also near copies, or none",
+        one_of=("exact", "normalised", "near", "keep"),
+    )
+    near: float = setting(0.8, "how alike near copies are: estimated share of common word triples", at_least=0.5, at_most=1.0)
+    auto: bool = setting(False, "set thresholds from the data's own score distribution, language by language")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeakSettings:
+    """Which evaluation text must not be trained on."""
+
+    against: tuple[str, ...] = setting(
+        ("phrasebook",), "evaluation sets: files, folders or globs of any text or table; the held-out split is always guarded"
+    )
+    level: str = setting(
+        "near",
+        "what counts as the same: equal text, equal letters and digits, or also eight words in a row in common",
+        one_of=("exact", "normalised", "near", "off"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceSettings:
+    """How much of each corpus and language an epoch holds. docs/balance.md says which scheme is for what."""
+
+    scheme: str = setting(
+        "everything",
+        "what an epoch draws: every pair once; as many from each corpus; languages by temperature; "
+        "as many from each corpus of each language; by size",
+        one_of=("everything", "corpora", "languages", "datasets", "proportional"),
+    )
+    temperature: float = setting(
+        5.0, 'for scheme "languages": share ∝ size^(1/temperature); 1 keeps sizes, 1000 makes all equal', at_least=1.0
+    )
+    group: str = setting(
+        "source", "what is drawn: a source sentence with its translations, or each pair alone", one_of=("source", "pair")
+    )
+    max_languages_per_group: int = setting(
+        0, "translations of a source that are drawn together, the others at another time; 0 draws all", at_least=0
+    )
+    cap_corpus: int = setting(0, "most pairs of one corpus in an epoch, other ones each epoch; 0 sets no limit", at_least=0)
+    cap_language: int = setting(0, "most pairs of one language in an epoch; 0 sets no limit", at_least=0)
+    cap_corpus_language: int = setting(0, "most pairs of one corpus in one language in an epoch; 0 sets no limit", at_least=0)
+    pairs_per_epoch: int = setting(0, "length of an epoch; 0 means as many pairs as there are under the caps", at_least=0)
+
+    def __post_init__(self) -> None:
+        """Refuse settings that would be ignored."""
+        for one in fields(self):
+            if one.metadata["one_of"] and getattr(self, one.name) not in one.metadata["one_of"]:
+                raise RecipeError(
+                    f"balance.{one.name} = {getattr(self, one.name)!r} is not known",
+                    hint=f"choose from: {', '.join(one.metadata['one_of'])}",
+                )
+        if self.scheme == "everything" and self.pairs_per_epoch:
+            raise RecipeError(
+                'balance.pairs_per_epoch is set, but scheme "everything" sees every pair once an epoch',
+                hint='set balance.scheme = "proportional", or use a cap',
+            )
+        if self.group == "pair" and self.max_languages_per_group:
+            raise RecipeError(
+                'balance.max_languages_per_group is set, but group "pair" draws each pair alone',
+                hint='set balance.group = "source"',
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +239,8 @@ class Recipe:
     languages: tuple[str, ...] = setting((), "target languages to keep; empty keeps all that the files have")
     pairs: PairsSettings = section(PairsSettings, "where the parallel sentences come from")
     cleaning: CleaningSettings = section(CleaningSettings, "which pairs are left out")
+    leaks: LeakSettings = section(LeakSettings, "which evaluation text must not be trained on")
+    balance: BalanceSettings = section(BalanceSettings, "how much of each corpus and language an epoch holds")
     teacher: TeacherSettings = section(TeacherSettings, "the model whose space is kept")
     student: StudentSettings = section(StudentSettings, "the model that learns")
     bridge: BridgeSettings = section(BridgeSettings, "the closed-form layer solved before training")
@@ -154,8 +259,8 @@ class Recipe:
             raise RecipeError("bridge.strengths: every ridge strength must be above 0", hint="for example [1e-4, 1e-2]")
         if not self.output.folder.strip() or "\0" in self.output.folder:
             raise RecipeError("output.folder is empty or not a path", hint='for example "runs/mine"')
-        if not self.pairs.files:
-            raise RecipeError("pairs.files is empty", hint='name TSV files, or "phrasebook" for the shipped pairs')
+        if not self.pairs.files and not self.pairs.corpora:
+            raise RecipeError("pairs.files is empty", hint='name files of pairs, or "phrasebook" for the shipped pairs')
 
 
 def default_of(one: Any) -> Any:  # noqa: ANN401 - a dataclass field of any type

@@ -127,6 +127,13 @@ def _is_full(path: Path) -> bool:
     return shutil.disk_usage(there).free < NEARLY_NOTHING
 
 
+def cache_folder() -> Path:
+    """Where what can be made or fetched again is kept: `$ISOGLOSS_CACHE`, or `isogloss` in the user's cache folder."""
+    if told := os.environ.get("ISOGLOSS_CACHE"):
+        return Path(told)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isogloss"
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and its parents, if they are not there yet."""
     with explaining_disk(path):

@@ -107,6 +107,7 @@ class Report:
     model: str
     scores: tuple[LanguageScores, ...]
     candidates: int
+    scanned: tuple[str, ...] | None = None  # test sets that the training text was scanned for; None where it is not known
 
     def average(self) -> LanguageScores:
         """The plain mean over languages: every language counts the same, however many pairs it has."""

@@ -13,7 +13,7 @@ from isogloss import recipes
 from isogloss.cli.app import main
 from tiny import tiny_recipe
 
-VERBS = ("quickstart", "run", "init", "prepare", "embed", "distill", "evaluate", "doctor")
+VERBS = ("quickstart", "run", "init", "prepare", "corpora", "embed", "distill", "evaluate", "doctor")
 
 
 class Answer:
@@ -116,10 +116,10 @@ def test_distill_without_a_recipe(isogloss: Call, models: Path, tsv: Path) -> No
 def test_prepare_shows_what_was_left_out(isogloss: Call, tsv: Path) -> None:
     with tsv.open("a", encoding="utf-8") as handle:
         handle.write("train\tHotel\tHotel\tотель\n")
-    shown = isogloss("prepare", tsv, "--out", "pairs.parquet")
+    shown = isogloss("prepare", tsv, "--out", "store", "--explain", "2")
     assert "82  pairs read" in shown.out and "-1  identical sides" in shown.out and "Hotel ↔ Hotel" in shown.out
-    as_json = json.loads(isogloss("prepare", tsv, "--out", "pairs.parquet", "--json").out)
-    assert as_json["rows_out"] == 81
+    as_json = json.loads(isogloss("prepare", tsv, "--out", "store", "--explain", "1", "--json").out)
+    assert as_json["rows_out"] == 81 and as_json["explained"]["identical sides"][0]["source"] == "Hotel"
     assert isogloss("prepare", tsv, "--on-error", "perhaps").code == 2
 
 
@@ -146,7 +146,7 @@ def test_bad_pairs_are_one_sentence_a_hint_and_exit_2(
 
 def test_an_output_never_replaces_its_input(isogloss: Call, tsv: Path, models: Path) -> None:
     before = tsv.read_bytes()
-    assert "is also an input" in isogloss("prepare", tsv, "--out", tsv).err
+    assert "is a file, and a store is a folder" in isogloss("prepare", tsv, "--out", tsv).err
     assert "is also an input" in isogloss("embed", tsv, "--model", models / "teacher", "--out", tsv).err
     assert tsv.read_bytes() == before
 

@@ -1,99 +1,309 @@
-"""Preparing pairs: nothing is lost unseen, sentences stay on one side of the split, the same input gives the same bytes."""
+"""Preparation as a whole: counts add up, nothing is invented, order and repetition do not matter, only what is new is done."""
 
+import json
+import random
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.corpora.prepare import prepare, read_prepared
-from isogloss.corpora.readers import read
-from isogloss.errors import DataError
+from isogloss.config import CleaningSettings, LeakSettings
+from isogloss.corpora import selecting
+from isogloss.corpora.feeds import from_bitext, from_source, from_store
+from isogloss.corpora.prepare import Preparation, prepare, prepare_store
+from isogloss.corpora.sources import find_sources
+from isogloss.corpora.store import is_store, open_store
+from isogloss.corpora.text.normalise import normalise
+from isogloss.errors import DataError, IsoglossError
 from isogloss.types import Bitext, Pair
+from tiny import PAIRS
 
-WORDS = st.sampled_from(["stone", "river", "cloud", "Stein", "Fluss", "Wolke", "...", "stone stone"])
-
-
-@given(st.lists(st.tuples(WORDS, WORDS, st.sampled_from(["de", "fr"])), min_size=1, max_size=40))
-def test_every_row_is_kept_or_counted(rows: list[tuple[str, str, str]]) -> None:
-    bitext = Bitext.of(Pair(source, target, language, "", "") for source, target, language in [*rows, ("sun", "Sonne", "de")])
-    prepared = prepare(bitext, held_out=0.3)
-    assert prepared.rows_in == len(prepared.bitext) + sum(drop.count for drop in prepared.drops)
-    assert all(len(drop.examples) == min(3, drop.count) for drop in prepared.drops)
-
-
-@given(st.floats(0.0, 0.5), st.integers(1, 60))
-def test_a_source_sentence_is_wholly_in_one_split(held_out: float, count: int) -> None:
-    pairs = [Pair(f"sentence {n}", f"{code} {n}", code, "", "") for n in range(count) for code in ("de", "fr")]
-    bitext = prepare(Bitext.of(pairs), held_out=held_out).bitext
-    train, test = set(bitext.where(split="train").sources()), set(bitext.where(split="test").sources())
-    assert not train & test
-    assert len(train | test) == count
+WORD = st.sampled_from(["cat", "dog", "runs", "Home", "7", "ж", "猫", "", "!", "the"])
+SENTENCE = st.lists(WORD, max_size=6).map(" ".join)
+ROWS = st.lists(
+    st.builds(
+        Pair,
+        SENTENCE,
+        SENTENCE,
+        st.sampled_from(["de", "ru"]),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["", "train", "test"]),
+    ),
+    min_size=1,
+    max_size=25,
+)
 
 
-def test_adding_pairs_moves_no_row_to_the_other_split() -> None:
-    pairs = [Pair(f"sentence {n}", f"Satz {n}", "de", "", "") for n in range(200)]
-    few, many = (prepare(Bitext.of(some), held_out=0.2).bitext for some in (pairs[:100], pairs))
-    before = {pair.source: pair.split for pair in few}
-    assert all(before[pair.source] == pair.split for pair in many if pair.source in before)
-    assert 20 < len(many.where(split="test")) < 60
+def key(pair: Pair) -> tuple[str, ...]:
+    letters = ("".join(filter(str.isalnum, side.lower())) for side in (pair.source, pair.target))
+    return (*letters, pair.language)
 
 
-def test_text_of_the_test_split_is_never_trained_on() -> None:
-    pairs = [
-        Pair("It rains.", "Es regnet.", "de", "", "test"),
-        Pair("it RAINS.", "Il pleut.", "fr", "", "train"),
-        Pair("Rain falls.", "Es regnet.", "de", "", "train"),
-        Pair("The sun shines.", "Die Sonne scheint.", "de", "", "train"),
+def prepared(rows: list[Pair], cleaning: CleaningSettings | None = None, held_out: float = 0.2) -> list[Pair]:
+    return list(prepare(Bitext.of(rows), cleaning, held_out).bitext)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=ROWS)
+def test_counts_add_up_and_nothing_is_invented(rows: list[Pair]) -> None:
+    try:
+        result = prepare(Bitext.of(rows))
+    except DataError:  # nothing is left: see test_bad_places_and_languages_are_said
+        return
+    manifest = result.manifest
+    assert manifest["rows_in"] == len(rows)
+    assert manifest["rows_out"] == len(result.bitext)
+    assert manifest["rows_in"] - sum(drop["count"] for drop in manifest["dropped"]) == manifest["rows_out"]
+    for line in manifest["waterfall"]:
+        assert line["rows_in"] == sum(line["dropped"].values()) + line["train"] + line["test"]
+        assert line["rows_in"] == sum((row.corpus, row.language) == (line["corpus"], line["language"]) for row in rows)
+    given_rows = {(normalise(row.source), normalise(row.target), row.language, row.corpus) for row in rows}
+    assert {pair[:4] for pair in result.bitext} <= given_rows
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=ROWS, seed=st.integers(0, 99))
+def test_order_does_not_matter_and_twice_is_once(rows: list[Pair], seed: int) -> None:
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    try:
+        once = prepared(rows)
+    except DataError:
+        with pytest.raises(DataError):
+            prepared(shuffled)
+        return
+    assert sorted((*key(pair), pair.split) for pair in prepared(shuffled)) == sorted((*key(pair), pair.split) for pair in once)
+    assert sorted(prepared(once)) == sorted(once)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=ROWS)
+def test_no_training_text_is_test_text_and_a_source_has_one_split(rows: list[Pair]) -> None:
+    try:
+        kept = prepared(rows)
+    except DataError:
+        return
+    held = {side for pair in kept if pair.split == "test" for side in key(pair)[:2]}
+    learnt = {side for pair in kept if pair.split == "train" for side in key(pair)[:2]}
+    assert not held & learnt
+
+
+def test_slices_of_the_hash_space_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [Pair(f"sentence {n % 90}", f"Satz {n % 80}", "de", "c", "") for n in range(300)]
+    cleaning = CleaningSettings(duplicates="near")
+    whole = prepared(rows, cleaning)
+    monkeypatch.setattr(selecting, "ROWS_A_SLICE", 17)
+    assert prepared(rows, cleaning) == whole
+
+
+def test_a_held_out_copy_stays_before_a_training_copy() -> None:
+    rows = [Pair("The cat.", "Die Katze.", "de", "a", "train"), Pair("the cat", "die katze", "de", "b", "test")]
+    assert [(pair.corpus, pair.split) for pair in prepared([*rows, Pair("Dogs.", "Hunde.", "de", "a", "train")])] == [
+        ("a", "train"),
+        ("b", "test"),
     ]
-    prepared = prepare(Bitext.of(pairs))
-    assert prepared.bitext.where(split="train").column("source") == ["The sun shines."]
-    assert {drop.rule: drop.count for drop in prepared.drops}["in the test split"] == 2
 
 
-def test_a_duplicate_is_dropped_from_training_not_from_the_test_split() -> None:
-    pairs = [Pair("It rains.", "Es regnet.", "de", "a", "train"), Pair("It rains.", "Es regnet.", "de", "b", "test")]
-    kept = prepare(Bitext.of([*pairs, Pair("Sun.", "Sonne.", "de", "a", "train")])).bitext
-    assert [(pair.source, pair.split) for pair in kept] == [("It rains.", "test"), ("Sun.", "train")]
-
-
-def test_source_text_is_not_dropped_for_being_its_own_translation() -> None:
-    pairs = [
-        Pair("A stone.", "A stone.", "en", "", "train"),
-        Pair("Hotel", "Hotel", "de", "", "train"),
-        Pair("Sun.", "Sonne.", "de", "", "train"),
+@pytest.mark.parametrize(("level", "kept"), [("keep", 5), ("exact", 4), ("normalised", 3), ("near", 2)])
+def test_levels_of_duplicates(level: str, kept: int) -> None:
+    base = "a rather long sentence about a small cat that runs home every single evening before it rains"
+    other = "ein ziemlich langer Satz über eine kleine Katze die jeden Abend nach Hause läuft bevor es regnet"
+    rows = [
+        (base, other),
+        (base, other),
+        (base.upper(), other + "!"),
+        (base + " again", other + " wieder"),
+        ("Dogs bark.", "Hunde."),
     ]
-    assert prepare(Bitext.of(pairs)).bitext.column("source") == ["A stone.", "Sun."]
+    cleaning = CleaningSettings(duplicates=level, near=0.7, min_language=0)
+    assert len(prepared([Pair(*row, "de", "c", "train") for row in rows], cleaning, 0)) == kept
 
 
-def test_nothing_left_says_which_rule(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no pairs are left of 1") as caught:
-        prepare(Bitext.of([Pair("same", "same", "de")]))
-    assert "identical sides" in caught.value.hint
+def test_a_share_of_the_sources_is_held_out_with_all_translations() -> None:
+    rows = [Pair(f"number {n}", f"{code} {n}", code, "c", "") for n in range(2000) for code in ("de", "fr")]
+    cleaning = CleaningSettings(min_language=0)
+    splits: dict[str, set[str]] = {}
+    for pair in prepared(rows, cleaning, 0.1):
+        splits.setdefault(pair.source, set()).add(pair.split)
+    assert all(len(found) == 1 for found in splits.values())
+    assert 0.07 < sum(found == {"test"} for found in splits.values()) / len(splits) < 0.13
 
 
-def test_written_file_is_the_same_bytes_and_reads_back(tsv: Path, tmp_path: Path) -> None:
-    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    prepared = [prepare(read(tsv), out=path) for path in paths]
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    again = read(paths[0])
-    assert list(again) == list(prepared[0].bitext)
-    assert again.source_language == "en"
+def feeds(*names: Path) -> list:  # type: ignore[type-arg]
+    return [from_source(source) for source in find_sources([str(name) for name in names])]
 
 
-def test_manifest_counts(tsv: Path) -> None:
-    manifest = prepare(read(tsv)).manifest()
-    assert manifest["rows_in"] == manifest["rows_out"] == 80
-    assert manifest["languages"]["de"] == {"train": 32, "test": 8}
+def write(path: Path, rows: int, start: int = 0) -> Path:
+    path.write_text("".join(f"sentence number {n} is here\tSatz Nummer {n} ist hier\n" for n in range(start, start + rows)))
+    return path
 
 
-def test_a_file_that_is_not_ours_is_refused(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def stamps(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in sorted(folder.glob("*.parquet"))}
 
-    pq.write_table(pa.table({"text": ["x"]}), tmp_path / "other.parquet")
-    with pytest.raises(DataError, match="no column source"):
-        read_prepared(tmp_path / "other.parquet")
-    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(DataError, match="not a readable Parquet file"):
-        read(tmp_path / "broken.parquet")
+
+HOW = Preparation(cleaning=CleaningSettings(min_language=0), leaks=LeakSettings(level="off"))
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    source = write(tmp_path / "news.en-de.tsv", 300)
+    for name in ("one", "two"):
+        prepare_store(feeds(source), tmp_path / name, HOW)
+    one, two = (
+        {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()} for name in ("one", "two")
+    )
+    assert one == two
+    assert str(tmp_path) not in (tmp_path / "one" / "manifest.json").read_text()
+
+
+def test_other_processes_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isogloss.corpora.prepare.MANY_BYTES", 0)
+    source = write(tmp_path / "news.en-de.tsv", 3000)
+    alone = prepare_store(feeds(source), tmp_path / "one", HOW)
+    together = prepare_store(feeds(source), tmp_path / "two", replace(HOW, workers=2))
+    assert alone.manifest == together.manifest
+
+
+def test_adding_a_corpus_touches_only_what_is_new(tmp_path: Path) -> None:
+    first, out = write(tmp_path / "news.en-de.tsv", 300), tmp_path / "store"
+    prepare_store(feeds(first), out, HOW)
+    before = stamps(out / "pairs") | {f"s/{name}": stamp for name, stamp in stamps(out / "scored").items()}
+    (tmp_path / "talks.en-fr.tsv").write_text("good morning to you\tbonjour à vous\n" * 3)
+    store = prepare_store(feeds(first, tmp_path / "talks.en-fr.tsv"), out, HOW)
+    after = stamps(out / "pairs") | {f"s/{name}": stamp for name, stamp in stamps(out / "scored").items()}
+    assert {name: after[name] for name in before} == before
+    assert len(after) == len(before) + 2
+    assert store.manifest["corpora"]["talks"]["train"] + store.manifest["corpora"]["talks"]["test"] == 1
+
+
+def test_adding_a_language_of_a_many_way_file_reads_only_that_language(tmp_path: Path) -> None:
+    table = tmp_path / "many.tsv"
+    table.write_text("en\tde\tfr\n" + "".join(f"number {n} one\tNummer {n}\tnuméro {n}\n" for n in range(50)))
+    out = tmp_path / "store"
+    prepare_store(feeds(table), out, replace(HOW, languages=("de",)))
+    before = stamps(out / "scored")
+    store = prepare_store(feeds(table), out, replace(HOW, languages=("de", "fr")))
+    assert store.languages == ("de", "fr")
+    assert before.items() <= stamps(out / "scored").items()
+    assert len(before) == 1 and len(stamps(out / "scored")) == 2
+    assert prepare_store(feeds(table), out, replace(HOW, languages=("fr",))).languages == ("fr",)
+
+
+def test_a_threshold_moves_without_scoring_again(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "news.en-de.tsv", 100), tmp_path / "store"
+    prepare_store(feeds(source), out, HOW)
+    before = stamps(out / "scored")
+    stricter = replace(HOW, cleaning=replace(HOW.cleaning, max_characters=25))
+    store = prepare_store(feeds(source), out, stricter)
+    assert stamps(out / "scored") == before
+    dropped = {drop["rule"]: drop["count"] for drop in store.manifest["dropped"]}
+    assert dropped["too long"] == 90  # "sentence number 10 is here" has 26 characters
+    assert len(list((out / "pairs").glob("*.parquet"))) == 1
+
+
+def test_every_dropped_pair_keeps_its_reason(tmp_path: Path) -> None:
+    source = tmp_path / "en-de.tsv"
+    source.write_text("one cat\teine Katze\n!!\t??\nsame\tsame\none cat\teine Katze\nin 1999\tim Jahr 2024\n")
+    store = prepare_store(feeds(source), tmp_path / "store", replace(HOW, held_out=0.0))
+    rows = pq.read_table(tmp_path / "store" / "dropped").to_pylist()
+    assert [(row["line"], row["reason"]) for row in rows] == [
+        (2, "empty side"),
+        (3, "identical sides"),
+        (4, "duplicate"),
+        (5, "different numbers"),
+    ]
+    assert len(store) == 1
+    examples = {drop["rule"]: drop["examples"] for drop in store.manifest["dropped"] if drop["count"]}
+    assert examples["different numbers"][0]["score"] == 0.0
+
+
+def test_evaluation_text_is_removed_from_training_and_reported(tmp_path: Path) -> None:
+    (tmp_path / "test.txt").write_text("Sentence number 7 is here!\n")
+    source = write(tmp_path / "en-de.tsv", 20)
+    guarded = replace(HOW, leaks=LeakSettings(against=(str(tmp_path / "test.txt"),)), held_out=0.0)
+    store = prepare_store(feeds(source), tmp_path / "store", guarded)
+    scan = store.manifest["leak_scan"]
+    assert scan["sets"][0]["name"] == "test.txt" and scan["sets"][0]["texts"] == 1
+    assert sum(scan["removed"].values()) == 1
+    assert "sentence number 7 is here" not in store.bitext().column("source")
+
+
+def test_thresholds_set_from_the_data_say_why(tmp_path: Path) -> None:
+    rows = [Pair(f"a sentence about the number {n}", f"ein Satz über die Zahl {n}", "de", "c", "") for n in range(990)]
+    rows += [Pair(f"short {n}", f"ein Satz der sehr viel länger ist als der andere {n}", "de", "c", "") for n in range(10)]
+    result = prepare(Bitext.of(rows), CleaningSettings(auto=True, min_language=0))
+    (chosen,) = [one for one in result.manifest["thresholds"] if one["rule"] == "length ratio"]
+    assert chosen["value"] < 3 and "ordinary spread ends" in chosen["reason"]
+    assert {drop["rule"]: drop["count"] for drop in result.manifest["dropped"]}["length ratio"] == 10
+
+
+def test_an_interrupted_preparation_goes_on_from_what_is_scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, out = [write(tmp_path / "a.en-de.tsv", 50), write(tmp_path / "b.en-de.tsv", 50, start=50)], tmp_path / "store"
+    broken = feeds(*files)
+    broken[1] = replace(broken[1], blocks=lambda faults: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        prepare_store(broken, out, HOW)
+    assert not is_store(out)
+    before = stamps(out / "scored")
+    assert len(before) == 1
+    store = prepare_store(feeds(*files), out, HOW)
+    assert len(store) == 100 - sum(drop["count"] for drop in store.manifest["dropped"])
+    assert before.items() <= stamps(out / "scored").items()
+
+
+def test_a_failed_preparation_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 50)), out, HOW)
+    (tmp_path / "b.en-de.tsv").write_text("only one column\n")
+    with pytest.raises(DataError, match="1 column"):
+        prepare_store(feeds(tmp_path / "a.en-de.tsv", tmp_path / "b.en-de.tsv"), out, HOW)
+    assert open_store(out).manifest == store.manifest
+    assert len(open_store(out).bitext()) == len(store)
+
+
+def test_stores_can_be_prepared_again_with_others(tmp_path: Path) -> None:
+    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 50)), tmp_path / "one", HOW)
+    again = prepare_store([*from_store(store), *from_bitext(Bitext.of(PAIRS))], tmp_path / "two", HOW)
+    assert set(again.manifest["corpora"]) == {"a", PAIRS[0].corpus}
+    assert sorted(again.bitext().where(corpus="a")) == sorted(store.bitext())
+
+
+def test_bad_places_and_languages_are_said(tmp_path: Path) -> None:
+    source = feeds(write(tmp_path / "a.en-de.tsv", 5))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match="is a file, and a store is a folder"):
+        prepare_store(source, tmp_path / "file", HOW)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.doc").write_text("x")
+    with pytest.raises(DataError, match="has other things in it"):
+        prepare_store(source, tmp_path / "full", HOW)
+    with pytest.raises(DataError, match="no pairs for fr: the files have"):
+        prepare_store(source, tmp_path / "new", replace(HOW, languages=("fr",)))
+    with pytest.raises(DataError, match="different source languages: de, en"):
+        prepare_store([*source, replace(source[0], source_language="de")], tmp_path / "new", HOW)
+    with pytest.raises(DataError, match="no pairs are left of 5"):
+        prepare_store(source, tmp_path / "new", replace(HOW, cleaning=replace(HOW.cleaning, max_characters=1)))
+
+
+def test_two_at_once_do_not_share_a_store(tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    out = tmp_path / "store"
+    prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
+    with FileLock(out / ".lock"), pytest.raises(IsoglossError, match="another isogloss is writing"):
+        prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, HOW)
+
+
+def test_broken_stores_are_explained(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
+    (out / "pairs" / store.manifest["parts"][0]["file"]).write_bytes(b"gone")
+    with pytest.raises(DataError, match="a part of the store cannot be read"):
+        open_store(out).bitext()
+    with pytest.raises(DataError, match="not a prepared store"):
+        open_store(tmp_path)
+    (out / "manifest.json").write_text(json.dumps(store.manifest | {"isogloss_store": 99}))
+    with pytest.raises(DataError, match="another version of isogloss"):
+        open_store(out)

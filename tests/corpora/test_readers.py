@@ -1,38 +1,25 @@
-"""Reading pairs: every layout comes back as written, and every bad file is named with its line."""
+"""Reading pairs: names become one bitext, and every bad file is named with its line. Formats have tests of their own."""
 
 import gzip
+import io
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from isogloss.corpora import phrasebook
+from isogloss.corpora.faults import Faults
 from isogloss.corpora.prepare import prepare
-from isogloss.corpora.readers import joined, read, read_lines, read_source_text
+from isogloss.corpora.readers import joined, read, read_lines, read_source_text, stream
+from isogloss.corpora.sources import Source, find_sources
 from isogloss.errors import DataError
-
-SIDE = st.text(
-    st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp", "Zs"], exclude_characters="\ufeff\x85"),
-    min_size=1,
-)
+from isogloss.types import SCHEMA, Bitext, Pair
 
 
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-@given(rows=st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=20), zipped=st.booleans())
-def test_two_columns_come_back_as_written(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], zipped: bool
-) -> None:
-    path = tmp_path_factory.mktemp("pairs") / ("en-de.tsv.gz" if zipped else "en-de.tsv")
-    data = "".join(f"{source}\t{target}\n" for source, target in [("first line", "erste Zeile"), *rows]).encode()
-    path.write_bytes(gzip.compress(data) if zipped else data)
-    bitext = read(path)
-    assert list(zip(bitext.column("source"), bitext.column("target"), strict=True))[1:] == rows
-    assert bitext.languages == ("de",)
 
 
 def test_n_way_header_gives_one_pair_a_language_and_keeps_the_split(tsv: Path) -> None:
@@ -122,7 +109,7 @@ def test_bad_lines_can_be_left_out_and_are_counted(tmp_path: Path, caplog: pytes
 def test_missing_unknown_and_damaged_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.tsv: no such file"):
         read(tmp_path / "nowhere.tsv")
-    with pytest.raises(DataError, match="is a folder"):
+    with pytest.raises(DataError, match="is a folder without a file"):
         read(tmp_path)
     with pytest.raises(DataError, match="the target language is not known"):
         read(write(tmp_path / "pairs.tsv", "a\tb\n"))
@@ -158,7 +145,69 @@ def test_shipped_names_are_known_and_a_file_of_that_name_wins(tmp_path: Path, mo
     assert len(read("phrasebook")) == 6000
 
 
+def test_everything_in_a_folder_becomes_one_bitext(tmp_path: Path) -> None:
+    write(tmp_path / "en-de.tsv", "One.\tEins.\n")
+    write(tmp_path / "m.en-fr.en", "Two.\n")
+    write(tmp_path / "m.en-fr.fr", "Deux.\n")
+    write(tmp_path / "x.jsonl", '{"en": "Three.", "it": "Tre.", "split": "test"}\n')
+    bitext = read(tmp_path)
+    assert bitext.table.schema.equals(SCHEMA)
+    assert [tuple(pair) for pair in bitext] == [
+        ("One.", "Eins.", "de", tmp_path.name, ""),
+        ("Two.", "Deux.", "fr", "m", ""),
+        ("Three.", "Tre.", "it", "x", "test"),
+    ]
+    assert read(tmp_path, languages=["deu", "fra"]).languages == ("de", "fr")
+
+
+def test_patience_is_counted_over_all_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.en-de.tsv", "Good.\tGut.\nalone\n")
+    assert len(read(tmp_path, on_error="stop-after 3")) == 3
+    assert caplog.text.count("1 lines left out") == 3
+    with pytest.raises(DataError, match=r"c\.en-de\.tsv line 2: 1 column, expected 2 or more \(and 2 bad lines before it\)"):
+        read(tmp_path, on_error="stop-after 2")
+    with pytest.raises(DataError, match="on_error 'ignore' is not known"):
+        read(tmp_path, on_error="ignore")
+
+
+def test_a_store_is_read_as_it_is(tmp_path: Path) -> None:
+    rows = [
+        Pair("Eins ist eine Zahl.", "Un est un nombre.", "fr", "news", "test"),
+        Pair("Zwei.", "Deux.", "fr", "talks", "train"),
+    ]
+    prepare(Bitext.of(rows, "de"), out=tmp_path / "store")
+    bitext = read(tmp_path / "store")
+    assert bitext.source_language == "de" and list(bitext) == rows
+    (source,) = find_sources([tmp_path])
+    assert [row["target"] for table in stream(source, Faults()) for row in table.to_pylist()] == [row.target for row in rows]
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the format 'docx' is not known"):
+        list(stream(Source(path=tmp_path, format="docx", corpus="x"), Faults()))
+
+
 def test_lines_keep_their_numbers(tmp_path: Path) -> None:
     assert read_lines(str(write(tmp_path / "x.txt", "one\n\nthree\twith tab\n"))) == ["one", "", "three\twith tab"]
-    with pytest.raises(DataError, match="the file is empty"):
-        read_lines(str(write(tmp_path / "y.txt", "")))
+    assert read_lines(str(write(tmp_path / "x.txt", "\ufeffone\r\n \n two\u2028\x85\n\n"))) == ["one", "", " two\u2028\x85", ""]
+    for empty in ("", "\n \n"):
+        with pytest.raises(DataError, match="the file is empty"):
+            read_lines(str(write(tmp_path / "y.txt", empty)))
+    (tmp_path / "z.txt").write_bytes(b"good\nbad \xff\n")
+    with pytest.raises(DataError, match=r"z\.txt line 2: not UTF-8"):
+        read_lines(str(tmp_path / "z.txt"))
+    with pytest.raises(DataError, match="is a folder"):
+        read_lines(str(tmp_path))
+    with pytest.raises(DataError, match="cannot be read"):
+        read_lines("x" * 5000)
+
+
+def test_lines_of_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    for typed, expected in ((b"one\n\ntwo", ["one", "", "two"]), (b"\n", None), (b"\xff", None)):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(typed)))
+        if expected is None:
+            with pytest.raises(DataError, match="standard input"):
+                read_lines("-")
+        else:
+            assert read_lines("-") == expected

@@ -11,11 +11,12 @@ from filelock import FileLock
 from sentence_transformers import SentenceTransformer
 
 from isogloss import recipes
-from isogloss.corpora.prepare import read_prepared
+from isogloss.corpora.store import open_store
 from isogloss.encode.encoder import load
 from isogloss.encode.models import choose_device
 from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.alignment import evaluate
+from isogloss.export.folder import scanned_for
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from tiny import tiny_recipe
@@ -41,7 +42,7 @@ def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_
 
 def test_the_reported_scores_are_those_of_the_saved_model(models: Path, tsv: Path, tmp_path: Path) -> None:
     result = run(tiny_recipe(models, tsv, tmp_path / "run"))
-    saved = evaluate(load(str(result.folder)), load(str(models / "teacher")), read_prepared(result.folder / "pairs.parquet"))
+    saved = evaluate(load(str(result.folder)), load(str(models / "teacher")), open_store(result.folder / "pairs").bitext())
     for reported, measured in zip(result.reports[-1].scores, saved.scores, strict=True):
         assert reported.teacher_index == measured.teacher_index and reported.to_source == measured.to_source
         assert reported.cosine == pytest.approx(measured.cosine, abs=1e-3)
@@ -57,7 +58,7 @@ def test_the_same_recipe_gives_the_same_weights_and_a_second_run_reuses(models: 
         hashes.append(json.loads((tmp_path / name / "run.json").read_text())["hashes"]["weights"])
     assert hashes[0] == hashes[1] == hashes[2]
     reused = {step.stage for step in steps[2] if "reused" in step.note}
-    assert reused == {"teacher", "untouched student", "distil", "trained student"}
+    assert reused == {"pairs", "teacher", "untouched student", "distil", "trained student"}
     assert "lower layers" not in {step.stage for step in steps[2]}, "nothing is computed again"
 
 
@@ -157,9 +158,24 @@ def test_what_is_in_the_way_is_said_before_the_work(models: Path, tsv: Path, tmp
     with pytest.raises(IsoglossError, match="other things in it"):
         run(tiny_recipe(models, tsv, tmp_path / "run"))
     assert not (tmp_path / "run" / "work").exists()
+
+
+def test_a_run_takes_a_prepared_store_as_it_is(models: Path, tsv: Path, tmp_path: Path) -> None:
     done = run(tiny_recipe(models, tsv, tmp_path / "done"))
-    with pytest.raises(IsoglossError, match="is also an input"):
-        run(tiny_recipe(models, done.folder / "pairs.parquet", tmp_path / "done", "languages=de"))
+    before = (done.folder / "pairs" / "manifest.json").read_bytes()
+    again = run(tiny_recipe(models, done.folder / "pairs", tmp_path / "done", "languages=de"))
+    assert [score.language for score in again.reports[-1].scores] == ["de"]
+    assert (done.folder / "pairs" / "manifest.json").read_bytes() == before
+    other = run(tiny_recipe(models, done.folder / "pairs", tmp_path / "other"))
+    assert other.details["store"] == str(done.folder / "pairs") and not (tmp_path / "other" / "pairs").exists()
+
+
+def test_a_model_carries_what_it_was_trained_on_and_scanned_for(models: Path, tsv: Path, tmp_path: Path) -> None:
+    done = run(tiny_recipe(models, tsv, tmp_path / "done"))
+    assert scanned_for(done.folder) == scanned_for(done.model) == ("phrasebook (test)",)
+    carried = json.loads((done.model / "isogloss_training.json").read_text())
+    assert carried["rows_in"] == 80 and set(carried["languages"]) == {"de", "ru"}
+    assert scanned_for(models / "teacher") is None
 
 
 def test_devices() -> None:

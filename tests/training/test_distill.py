@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isogloss.config import BridgeSettings, TrainingSettings
+from isogloss.config import BalanceSettings, BridgeSettings, TrainingSettings
 from isogloss.encode.encoder import load
 from isogloss.errors import DataError, IsoglossError, ModelError
 from isogloss.evaluation.alignment import evaluate
@@ -25,6 +25,11 @@ def weights(student: Student) -> dict[str, torch.Tensor]:
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def two_corpora(bitext: Bitext) -> Bitext:
+    """The same pairs, a tenth of them in a corpus of its own."""
+    return bitext.with_column("corpus", ["small" if place % 20 < 2 else "large" for place in range(len(bitext))])
 
 
 def test_it_moves_the_student_to_the_teacher(models: Path, bitext: Bitext) -> None:
@@ -54,15 +59,17 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(
     assert not same(results[0], results[2])
 
 
+@pytest.mark.parametrize("scheme", ["everything", "corpora"])
 @pytest.mark.parametrize("train_layers", [0, 2])
 @pytest.mark.parametrize("stop_after", [1, 7, 13])
 def test_stopped_anywhere_it_continues_to_the_same_weights(
-    models: Path, bitext: Bitext, tmp_path: Path, train_layers: int, stop_after: int
+    models: Path, bitext: Bitext, tmp_path: Path, train_layers: int, stop_after: int, scheme: str
 ) -> None:
+    bitext, balance = two_corpora(bitext), BalanceSettings(scheme=scheme)
     settings = TrainingSettings(epochs=4, batch_pairs=16, train_layers=train_layers, dropout=True, checkpoint_seconds=0.0)
     teacher = load(str(models / "teacher"))
     uninterrupted = Student.load(str(models / "student"))
-    distill(uninterrupted, teacher, bitext, settings, folder=tmp_path / "whole")
+    distill(uninterrupted, teacher, bitext, settings, balance=balance, folder=tmp_path / "whole")
     taken = 0
 
     def stop(step: Step) -> None:
@@ -72,10 +79,24 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        distill(Student.load(str(models / "student")), teacher, bitext, settings, folder=tmp_path / "cut", on_progress=stop)
+        distill(
+            Student.load(str(models / "student")),
+            teacher,
+            bitext,
+            settings,
+            balance=balance,
+            folder=tmp_path / "cut",
+            on_progress=stop,
+        )
     continued, notes = Student.load(str(models / "student")), []
     summary = distill(
-        continued, teacher, bitext, settings, folder=tmp_path / "cut", on_progress=lambda step: notes.append(step.note)
+        continued,
+        teacher,
+        bitext,
+        settings,
+        balance=balance,
+        folder=tmp_path / "cut",
+        on_progress=lambda step: notes.append(step.note),
     )
     assert same(weights(uninterrupted), weights(continued))
     assert 0 < summary.steps_now < summary.steps
@@ -108,6 +129,32 @@ def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, 
     distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)
     other = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=1e-3)
     assert distill(Student.load(str(models / "student")), teacher, bitext, other, folder=tmp_path).steps_now > 0
+
+
+def test_another_balance_does_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
+    teacher, bitext = load(str(models / "teacher")), two_corpora(bitext)
+    students = []
+    for scheme in ("everything", "corpora", "languages"):
+        students.append(Student.load(str(models / "student")))
+        balance = BalanceSettings(scheme=scheme)
+        assert distill(students[-1], teacher, bitext, FAST, balance=balance, folder=tmp_path).steps_now > 0
+    assert not same(weights(students[0]), weights(students[1]))
+
+
+def test_progress_counts_the_pairs_that_are_drawn(models: Path, bitext: Bitext) -> None:
+    steps: list[Step] = []
+    balance = BalanceSettings(scheme="corpora", pairs_per_epoch=50)
+    settings = TrainingSettings(epochs=2, batch_pairs=16)
+    summary = distill(
+        Student.load(str(models / "student")),
+        load(str(models / "teacher")),
+        two_corpora(bitext),
+        settings,
+        balance=balance,
+        on_progress=lambda step: steps.extend([step] if step.stage == "distil" else []),
+    )
+    assert summary.steps == 8
+    assert [step.done for step in steps] == [0, 16, 32, 48, 50, 66, 82, 98, 100] and {step.total for step in steps} == {100}
 
 
 def test_bridge_alone_lands_on_the_best_linear_map(models: Path, bitext: Bitext) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import typer
 
-from isogloss.cli import distill, doctor, embed, evaluate, init, prepare, quickstart, run
+from isogloss.cli import corpora, distill, doctor, embed, evaluate, init, prepare, quickstart, run
 from isogloss.errors import IsoglossError
 
 INTERRUPTED = 130
@@ -56,6 +56,9 @@ for verb in (
     doctor.doctor,
 ):
     app.command()(stoppable(verb))
+for name, part in corpora.VERBS.items():
+    corpora.app.command(name)(stoppable(part))
+app.add_typer(corpora.app)
 
 
 @app.callback(invoke_without_command=True)
@@ -86,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
         _show(error.message, error.hint, "--debug" in given)
         sys.exit(2)
     except Stopped:
-        continues = bool({"quickstart", "run", "distill"} & set(given))
+        continues = bool({"quickstart", "run", "distill", "corpora"} & set(given))
         sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
         sys.exit(INTERRUPTED)
 

@@ -23,7 +23,7 @@ def distill(
     student: Annotated[str, Option(help="The model that learns: hub name or folder.")] = "multilingual-e5-small",
     languages: LanguagesOption = "",
     language: LanguageOption = None,
-    on_error: OnErrorOption = "fail",
+    on_error: OnErrorOption = None,
     out: OutFolder = Path("runs/distilled"),
     set_: SetOption = None,
     fresh: FreshFlag = False,
@@ -42,7 +42,7 @@ def distill(
     data = {
         "name": out.name,
         "languages": list(as_languages(languages)),
-        "pairs": {"files": pairs, "language": language or "", "on_error": on_error},
+        "pairs": {"files": pairs, "language": language or "", "on_error": on_error or "fail"},
         "teacher": {"model": teacher},
         "student": {"model": student},
         "output": {"folder": str(out)},

@@ -12,7 +12,7 @@ SetOption = Annotated[
 JsonFlag = Annotated[bool, Option("--json", help="Print the result as JSON on standard output.")]
 FreshFlag = Annotated[bool, Option("--fresh", help="Do not continue unfinished work in the output folder: start again.")]
 PairFiles = Annotated[
-    list[str], Argument(metavar="PAIRS...", help='TSV files (plain or .gz), a prepared .parquet, or "phrasebook".')
+    list[str], Argument(metavar="PAIRS...", help='Files, folders or globs of pairs, prepared stores, or "phrasebook".')
 ]
 LanguagesOption = Annotated[
     str, Option("--languages", metavar="de,fr,…", help="Keep only these target languages; all of them if not given.")
@@ -21,7 +21,12 @@ LanguageOption = Annotated[
     str | None, Option("--language", metavar="XX", help="Target language of two-column files whose name does not tell.")
 ]
 OnErrorOption = Annotated[
-    str, Option("--on-error", metavar="fail|skip", help="Stop at a line that does not fit, or leave it out and count it.")
+    str | None,
+    Option(
+        "--on-error",
+        metavar="fail|skip|stop-after N",
+        help="A line that does not fit stops the reading, is left out and counted, or is borne with N times.  [default: fail]",
+    ),
 ]
 OutFolder = Annotated[Path, Option("--out", help="Folder for the result.")]
 

@@ -28,7 +28,7 @@ def say_next(result: RunResult) -> None:
     """Three lines of Python that use the model, and what to run next."""
     commands = {
         "isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv": "a recipe for your own pairs",
-        f"isogloss evaluate {result.folder} --pairs {result.folder}/pairs.parquet": "measure models like this",
+        f"isogloss evaluate {result.folder} --pairs {result.details['store']}": "measure models like this",
         f"isogloss embed sentences.txt --model {result.folder}": "vectors of a file, one a line",
     }
     width = max(map(len, commands))

@@ -1,48 +1,71 @@
 """`isogloss prepare`: pairs as found to pairs fit for training."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from typer import Option
+from typer import Argument, Option
 
-from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnErrorOption, PairFiles
+from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnErrorOption, SetOption
 
 
 def prepare(
-    files: PairFiles,
-    out: Annotated[Path, Option("--out", help="The Parquet file to write.")] = Path("pairs.parquet"),
+    files: Annotated[
+        list[str] | None,
+        Argument(metavar="[PAIRS]...", help='Files, folders, globs, - for standard input, stores, or "phrasebook".'),
+    ] = None,
+    out: Annotated[Path, Option("--out", help="Folder of the store.")] = Path("pairs"),
+    recipe: Annotated[Path | None, Option("--recipe", help="A recipe that says what to read and how to clean it.")] = None,
     languages: LanguagesOption = "",
     language: LanguageOption = None,
-    source_language: Annotated[str, Option(help="The language the teacher knows.")] = "en",
-    held_out: Annotated[float, Option(min=0.0, max=0.5, help="Share of source sentences held out for testing.")] = 0.1,
-    on_error: OnErrorOption = "fail",
+    source_language: Annotated[str | None, Option(help="The language the teacher knows.  [default: en]")] = None,
+    held_out: Annotated[float | None, Option(min=0.0, max=0.5, help="Share held out for testing.  [default: 0.1]")] = None,
+    format: Annotated[str | None, Option(help="How files are written whose names do not tell: tsv, csv, tmx, …")] = None,
+    columns: Annotated[str | None, Option(help="Which column holds what: source=1,target=3.")] = None,
+    against: Annotated[
+        list[str] | None, Option("--against", help="Evaluation sets whose text must not be trained on; repeatable.")
+    ] = None,
+    on_error: OnErrorOption = None,
+    auto: Annotated[bool, Option("--auto", help="Set thresholds from the data's own score distribution.")] = False,
+    explain: Annotated[int, Option("--explain", min=0, metavar="N", help="Show N random drops of every rule.")] = 0,
+    workers: Annotated[int, Option(min=0, help="Processes that clean; 0: one a processor.")] = 0,
+    forget_scores: Annotated[
+        bool, Option("--forget-scores", help="Do not keep the scores: less disk, but a changed threshold scores again.")
+    ] = False,
+    set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Clean pairs, hold some out, and write them with an account of what was left out and why.
+    """Clean pairs, guard evaluation text, hold some out, and write a store with an account of what was left out and why.
 
-    isogloss prepare en-de.tsv.gz en-fr.tsv.gz --out pairs.parquet
+    isogloss prepare en-de.tsv.gz data/ 'news.*.tmx' --out pairs
     """
-    from rich.markup import escape
-
-    import isogloss
+    from isogloss import recipes
     from isogloss.cli.options import as_languages
-    from isogloss.cli.screen import output, show_json
-    from isogloss.storage import refuse_folder, refuse_overwriting
+    from isogloss.cli.screen import progress, show_json
+    from isogloss.cli.waterfall import show_waterfall
+    from isogloss.config import Recipe, as_dict
+    from isogloss.corpora.dropped import examples
+    from isogloss.corpora.prepare import forget_scores as forget
+    from isogloss.corpora.store import DROPPED
+    from isogloss.runs.gathering import gather_store
 
-    refuse_folder(out)
-    refuse_overwriting(out, files)
-    bitext = isogloss.read(files, as_languages(languages), language, source_language, on_error)
-    manifest = isogloss.prepare(bitext, held_out=held_out, out=out).manifest()
+    data: dict[str, Any] = as_dict(recipes.load(recipe)) if recipe else {"pairs": as_dict(Recipe().pairs)}
+    told = {"files": files, "language": language, "source_language": source_language, "held_out": held_out}
+    told |= {"format": format, "columns": columns, "on_error": on_error}
+    data["pairs"] |= {key: value for key, value in told.items() if value is not None}
+    if languages:
+        data["languages"] = list(as_languages(languages))
+    if against:
+        data.setdefault("leaks", {})["against"] = against
+    if auto:
+        data.setdefault("cleaning", {})["auto"] = True
+    settings = recipes.parse(data, set_ or [], "prepare")
+    with progress() as bars:
+        store = gather_store(settings, out, bars, workers)
+    if forget_scores:
+        forget(out)
+    drawn = examples((store.folder / DROPPED / part["file"] for part in store.manifest["parts"]), explain) if explain else {}
     if json:
-        show_json(manifest | {"path": str(out)})
+        explained = {reason: [one.as_dict(10_000) for one in found] for reason, found in drawn.items()}
+        show_json(store.manifest | {"path": str(store.folder)} | ({"explained": explained} if explain else {}))
         return
-    output.print(f"{manifest['rows_in']:>9,}  pairs read", highlight=False)
-    for drop in manifest["dropped"]:
-        output.print(f"{-drop['count']:>9,}  {drop['rule']}", highlight=False)
-        for example in drop["examples"]:
-            output.print(f"{'':>11}[dim]{escape(example)}", highlight=False)
-    output.print(f"{manifest['rows_out']:>9,}  pairs kept → {out}", highlight=False, markup=False)
-    for code, counts in manifest["languages"].items():
-        output.print(
-            f"{'':>11}{code}: {counts['train']:,} to train on, {counts['test']:,} held out", highlight=False, markup=False
-        )
+    show_waterfall(store, drawn)

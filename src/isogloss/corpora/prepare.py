@@ -1,157 +1,248 @@
-"""From pairs as they were found to pairs fit for training and testing: normalise, clean, split, write down what happened.
+"""From pairs as they were found to pairs fit for training and testing: normalise, score, select, write down what happened.
 
-The result is the same for the same input, byte by byte, so its hash names it and later stages can be cached under it.
+    feeds → scored parts (scored.py) → thresholds → selection (selecting.py) → final parts and manifest (store.py)
+
+The result is the same for the same input, byte by byte, and everything is named by its content: what was done before is
+found again, and only what is new is read.
 """
 
-import json
-from collections import Counter
-from dataclasses import asdict, dataclass
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
 
-from isogloss.config import CleaningSettings
-from isogloss.corpora.cleaning import normalise, rules_from
-from isogloss.errors import DataError
-from isogloss.storage import canonical_json, content_hash, replacing
-from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, BoolArray
+from isogloss.config import CleaningSettings, LeakSettings
+from isogloss.corpora import account, thresholds
+from isogloss.corpora.cleaning.judgement import EncodeTexts
+from isogloss.corpora.cleaning.rules import rules_for
+from isogloss.corpora.evaluation_text import evaluation_sets
+from isogloss.corpora.feeds import Feed, from_bitext
+from isogloss.corpora.leaks import Guard
+from isogloss.corpora.manifest import manifest_of, write_parts
+from isogloss.corpora.scored import ScoredFeed, Scorer
+from isogloss.corpora.scoring import Scoring, score_column
+from isogloss.corpora.selecting import RulesOf, Scored, Selection
+from isogloss.corpora.store import DROPPED, MANIFEST, PAIRS, SCORED, Store, is_store, open_store
+from isogloss.corpora.workers import Workers
+from isogloss.errors import DataError, IsoglossError
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.storage import explaining_disk, make_folder, refuse_folder, sweep, write_json
+from isogloss.types import Bitext
 
-MANIFEST_KEY = b"isogloss"
+MANY_BYTES = 16 * 2**20  # of text: below this, starting other processes costs more than it saves
+SAMPLE = 200_000  # scores a rule and language that a threshold is learnt from
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """What one rule took out, with up to three examples."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """How pairs are prepared: everything but the pairs."""
 
-    rule: str
-    count: int
-    examples: tuple[str, ...]
+    cleaning: CleaningSettings = field(default_factory=CleaningSettings)
+    leaks: LeakSettings = field(default_factory=LeakSettings)
+    held_out: float = 0.1
+    languages: tuple[str, ...] = ()
+    on_error: str = "fail"
+    workers: int = 1
+    encode: EncodeTexts | None = None
+    on_progress: OnProgress = silent
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Clean pairs, each in the train or the test split, and the account of how they came to be."""
+    """Clean pairs in memory, each in the train or the test split, and the account of how they came to be."""
 
     bitext: Bitext
-    rows_in: int
-    drops: tuple[Drop, ...]
+    manifest: dict[str, Any]
+    folder: Path | None = None  # of the store they come from, where it was kept
 
     @property
     def hash(self) -> str:
-        """Names the content: equal pairs in equal order give an equal name."""
-        return content_hash(self.bitext.source_language, *("\t".join(pair) for pair in self.bitext))
-
-    def manifest(self) -> dict[str, Any]:
-        """Counts and reasons, as they are written into the Parquet file and shown on screen."""
-        per_language = {
-            language: {split: len(self.bitext.where(language=language, split=split)) for split in (TRAIN, TEST)}
-            for language in self.bitext.languages
-        }
-        return {
-            "source_language": self.bitext.source_language,
-            "rows_in": self.rows_in,
-            "rows_out": len(self.bitext),
-            "dropped": [asdict(drop) for drop in self.drops],
-            "languages": per_language,
-            "corpora": dict(sorted(Counter(self.bitext.column("corpus")).items())),
-            "hash": self.hash,
-        }
-
-    def write(self, path: Path) -> None:
-        """Write the pairs as Parquet, with the manifest inside the file so that the two cannot be parted."""
-        metadata = {MANIFEST_KEY: canonical_json(self.manifest()).encode()}
-        with replacing(path) as temporary:
-            pq.write_table(self.bitext.table.replace_schema_metadata(metadata), temporary, compression="zstd")
-
-
-def read_prepared(path: Path) -> Bitext:
-    """Read what `Prepared.write` wrote."""
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{path}: not a readable Parquet file ({error})", hint="write it again with isogloss prepare"
-        ) from error
-    if missing := [name for name in SCHEMA.names if name not in table.column_names]:
-        raise DataError(
-            f"{path}: no column {', '.join(missing)}; it has {', '.join(table.column_names)}",
-            hint="it must come from isogloss prepare",
-        )
-    manifest = json.loads((table.schema.metadata or {}).get(MANIFEST_KEY, b"{}"))
-    table = table.select(SCHEMA.names).replace_schema_metadata(None)
-    return Bitext(table.combine_chunks(), manifest.get("source_language", "en"))
+        """Names the content."""
+        return str(self.manifest["hash"])
 
 
 def prepare(
-    bitext: Bitext, settings: CleaningSettings | None = None, held_out: float = 0.1, out: Path | str | None = None
+    bitext: Bitext,
+    cleaning: CleaningSettings | None = None,
+    held_out: float = 0.1,
+    out: Path | str | None = None,
+    leaks: LeakSettings | None = None,
 ) -> Prepared:
-    """Clean `bitext`, hold out a share of its source sentences where the files did not, and write it if `out` is given.
+    """Clean pairs that are in memory, hold out a share of their source sentences where they have no split, and keep them.
 
     A source sentence is wholly in one split, with all its translations; text of the test split is never trained on.
+    With `out`, the store that is written there stays; otherwise only the pairs come back.
     """
-    settings = settings or CleaningSettings()
-    rows_in = len(bitext)
-    for side in ("source", "target"):
-        bitext = bitext.with_column(side, [normalise(text) for text in bitext.column(side)])
-    drops = []
-    for rule in rules_from(settings):
-        accepted = rule.accept(rule.score(bitext.column("source"), bitext.column("target")))
-        if rule.needs_translation:
-            accepted |= _source_only(bitext)
-        bitext, drop = _drop(bitext, rule.name, accepted)
-        drops.append(drop)
-    bitext = bitext.with_column("split", _splits(bitext, held_out))
-    if settings.drop_duplicates:
-        bitext, drop = _drop(bitext, "duplicate", _first_of_its_kind(bitext))
-        drops.append(drop)
-    bitext, drop = _drop(bitext, "in the test split", _not_leaked(bitext))
-    drops.append(drop)
-    if not len(bitext):
-        raise DataError(f"no pairs are left of {rows_in}", hint=f"most went by the rule: {_worst(drops)}")
-    prepared = Prepared(bitext, rows_in, tuple(drops))
+    how = Preparation(cleaning=cleaning or CleaningSettings(), leaks=leaks or LeakSettings(), held_out=held_out)
+    with _folder(out) as folder:
+        store = prepare_store(from_bitext(bitext), folder, how)
+        return Prepared(store.bitext(), store.manifest, store.folder if out else None)
+
+
+@contextmanager
+def _folder(out: Path | str | None) -> Iterator[Path]:
     if out is not None:
-        prepared.write(Path(out))
-    return prepared
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
+        yield Path(temporary) / "store"
 
 
-def _source_only(bitext: Bitext) -> BoolArray:
-    """True for source text that has no translation: the two sides are the same sentence on purpose."""
-    return np.array([language == bitext.source_language for language in bitext.column("language")], dtype=bool)
+def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
+    """Prepare any number of feeds into a store. What the store already has of them is not read again."""
+    _refuse_other_things(out)
+    make_folder(out / SCORED)
+    lock = FileLock(out / ".lock")
+    try:
+        with explaining_disk(out):
+            lock.acquire(timeout=0)
+    except Timeout as error:
+        raise IsoglossError(f"{out}: another isogloss is writing to this store", hint="wait for it, or name another") from error
+    try:
+        for folder in (out, out / SCORED, out / PAIRS, out / DROPPED):
+            sweep(folder)
+        return _prepare(feeds, out, how)
+    finally:
+        lock.release()
 
 
-def _drop(bitext: Bitext, rule: str, accepted: BoolArray) -> tuple[Bitext, Drop]:
-    refused = bitext.keep(~accepted)
-    examples = tuple(f"{pair.source[:80]} ↔ {pair.target[:80]}" for pair in list(refused)[:3])
-    return (bitext.keep(accepted) if len(refused) else bitext), Drop(rule, len(refused), examples)
+def _refuse_other_things(out: Path) -> None:
+    if out.is_file():
+        raise DataError(f"{out}: is a file, and a store is a folder", hint="name a folder that is not there yet")
+    if out.is_dir() and any(path.name != SCORED for path in out.iterdir() if path.name[0] != ".") and not is_store(out):
+        raise DataError(f"{out}: has other things in it", hint="name a new folder, or a store that isogloss prepare wrote")
+    refuse_folder(out / MANIFEST)
 
 
-def _worst(drops: list[Drop]) -> str:
-    return max(drops, key=lambda drop: drop.count).rule
+def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
+    if len({feed.source_language for feed in feeds}) > 1:
+        found = ", ".join(sorted({feed.source_language for feed in feeds}))
+        raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
+    guard = Guard(
+        evaluation_sets(how.leaks.against) if how.leaks.level != "off" else [], how.leaks.level, how.cleaning.normalise
+    )
+    scored = _score(feeds, out, how, guard)
+    parts = [_part(one, language, out) for one in scored for language in one.rows]
+    languages = [language for one in scored for language in one.rows]
+    _refuse_missing(how.languages, languages)
+    names = list(dict.fromkeys(rule.name for part in parts for rule in rules_for(how.cleaning, part.corpus)))
+    selection = Selection(parts, how.cleaning, how.held_out, names)
+    chosen = _thresholds(selection, languages, how) if how.cleaning.auto else {}
+    rows = sum(part.rows for part in parts)
+    how.on_progress(Step("pairs", rows, rows + 1, "pairs", "selecting"))
+    selection.run(_rules_of(how, chosen))
+    lines = [account.count(part, language, selection.reasons) for part, language in zip(parts, languages, strict=True)]
+    _refuse_nothing(lines)
+    how.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
+    files = write_parts(selection, out)
+    manifest = manifest_of(scored, selection, lines, files, how.cleaning, how.leaks, how.held_out, guard, chosen)
+    write_json(out / MANIFEST, manifest)
+    _forget_others(out, {one["file"] for one in manifest["parts"]})
+    how.on_progress(Step("pairs", rows, rows, "pairs", _note(manifest, reused=not any(one.made for one in scored))))
+    return open_store(out)
 
 
-def _first_of_its_kind(bitext: Bitext) -> BoolArray:
-    """True for one copy of every pair: a held-out one if there is one, or the test set would shrink in silence."""
-    seen: set[tuple[str, str, str]] = set()
-    fresh = np.ones(len(bitext), dtype=bool)
-    for row, pair in sorted(enumerate(bitext), key=lambda numbered: numbered[1].split != TEST):
-        key = (pair.source.casefold(), pair.target.casefold(), pair.language)
-        fresh[row] = key not in seen
-        seen.add(key)
-    return fresh
+def _note(manifest: dict[str, Any], reused: bool) -> str:
+    """What is worth saying when the bar is full."""
+    learnt = len(set(manifest["languages"]) - {manifest["source_language"]})
+    parts = [f"{learnt} languages" if learnt != 1 else "1 language"]
+    if dropped := manifest["rows_in"] - manifest["rows_out"]:
+        parts.append(f"{dropped:,} pairs left out")
+    if manifest["skipped_lines"]:
+        parts.append(f"{manifest['skipped_lines']:,} bad lines left out")
+    return ", ".join([*parts, "scores reused"] if reused else parts)
 
 
-def _splits(bitext: Bitext, held_out: float) -> list[str]:
-    """Keep the split a file gave; otherwise decide by the source sentence's hash, so adding data moves no row."""
-    return [pair.split or (TEST if int(content_hash(pair.source)[:8], 16) / 2**32 < held_out else TRAIN) for pair in bitext]
+def _score(feeds: Sequence[Feed], out: Path, how: Preparation, guard: Guard) -> list[ScoredFeed]:
+    """Every feed's scored parts, from disk or made now, with progress in pairs."""
+    read = {"rows": 0, "bytes": 0}
+    expected = sum(feed.text_bytes for feed in feeds)
+
+    def on_rows(feed: Feed, rows: int, text: int) -> None:
+        read["rows"] += rows
+        read["bytes"] += text
+        total = int(read["rows"] * max(expected, read["bytes"]) / max(read["bytes"], 1))
+        how.on_progress(Step("pairs", read["rows"], max(total, read["rows"] + 1), "pairs", feed.corpus))
+
+    workers = how.workers if expected > MANY_BYTES else 1
+    with Workers(workers, guard) as pool:
+        scorer = Scorer(out / SCORED, pool, guard, how.on_error, how.encode, on_rows)
+        scored = []
+        for feed in feeds:
+            if how.languages and feed.language and feed.language not in (*how.languages, feed.source_language):
+                continue
+            wanted = [*how.languages, feed.source_language] if how.languages else []
+            scoring = Scoring(how.cleaning, feed.corpus, feed.source_language, feed.dictionary)
+            scored.append(scorer.score(feed, scoring, wanted))
+    return scored
 
 
-def _not_leaked(bitext: Bitext) -> BoolArray:
-    """False for training pairs of which either side is also a side of a test pair."""
-    held = bitext.where(split=TEST)
-    known = {text.casefold() for side in ("source", "target") for text in held.column(side)}
-    return np.array(
-        [pair.split == TEST or (pair.source.casefold() not in known and pair.target.casefold() not in known) for pair in bitext]
-    ).astype(np.bool_)
+def _part(one: ScoredFeed, language: str, out: Path) -> Scored:
+    rows = one.rows[language]
+    path = out / SCORED / f"{one.part(language)}.parquet"
+    return Scored(path, one.feed.corpus, np.zeros(rows, dtype=np.uint8), np.zeros(rows, dtype=np.bool_))
+
+
+def _rules_of(how: Preparation, chosen: dict[tuple[str, str], thresholds.Threshold]) -> Callable[[str], RulesOf]:
+    def by_corpus(corpus: str) -> RulesOf:
+        rules = rules_for(how.cleaning, corpus, how.encode)
+        return lambda language: thresholds.apply(rules, language, chosen)
+
+    return by_corpus
+
+
+def _thresholds(
+    selection: Selection, languages: Sequence[str], how: Preparation
+) -> dict[tuple[str, str], thresholds.Threshold]:
+    """A threshold for each rule and language, from a sample of the scores of all corpora together."""
+    chosen = {}
+    for language in sorted(set(languages)):
+        own = [part for part, one in zip(selection.parts, languages, strict=True) if one == language]
+        step = max(1, sum(part.rows for part in own) // SAMPLE)
+        for rule in rules_for(replace(how.cleaning, min_scores=()), "", how.encode):
+            sample = [
+                table.column(0).to_numpy()[-rows.start % step :: step]
+                for part in own
+                for rows, table in part.batches([score_column(rule)])
+            ]
+            found = thresholds.choose(rule, language, np.concatenate(sample))
+            if found:
+                chosen[rule.name, language] = found
+    return chosen
+
+
+def _refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
+    if absent := sorted(set(wanted) - set(found)):
+        have = ", ".join(sorted(set(found))) or "none"
+        raise DataError(
+            f"no pairs for {', '.join(absent)}: the files have {have}",
+            hint="take those languages out of `languages`, or add files that have them",
+        )
+
+
+def _refuse_nothing(lines: Sequence[account.Line]) -> None:
+    every = account.total(lines)
+    if not every.rows_in:
+        raise DataError("no pairs", hint="is the file empty?")
+    if not every.train + every.test:
+        worst = max(every.dropped, key=lambda reason: every.dropped[reason])
+        raise DataError(f"no pairs are left of {every.rows_in:,}", hint=f"most went by the rule: {worst}")
+
+
+def _forget_others(out: Path, files: set[str]) -> None:
+    """Remove parts that the manifest no longer names."""
+    for folder in (out / PAIRS, out / DROPPED):
+        for path in folder.glob("*.parquet"):
+            if path.name not in files:
+                path.unlink()
+
+
+def forget_scores(store: Path) -> None:
+    """Free the disk that kept scores take; the next preparation scores everything again."""
+    shutil.rmtree(store / SCORED, ignore_errors=True)

@@ -7,7 +7,6 @@ interrupted work loses at most the shard in hand.
 
 import hashlib
 import logging
-import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import load_array, replacing
+from isogloss.storage import cache_folder, load_array, replacing
 from isogloss.types import FloatArray
 
 logger = logging.getLogger(__name__)
@@ -31,10 +30,8 @@ Compute = Callable[[Sequence[str]], FloatArray]
 
 
 def default_folder() -> Path:
-    """`$ISOGLOSS_CACHE`, or `isogloss` in the user's cache folder."""
-    if told := os.environ.get("ISOGLOSS_CACHE"):
-        return Path(told)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isogloss"
+    """Where vectors are kept if nobody says otherwise."""
+    return cache_folder()
 
 
 def text_key(text: str) -> bytes:

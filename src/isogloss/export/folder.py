@@ -1,21 +1,37 @@
 """The saved model: a sentence-transformers folder, written whole, with a card that says where it came from."""
 
 from pathlib import Path
+from typing import Any
 
 from isogloss.encode.models import quiet_transformers
 from isogloss.errors import IsoglossError
-from isogloss.storage import replacing
+from isogloss.storage import read_json, replacing, write_json
 from isogloss.students.student import Student
 from isogloss.types import Report
 
+TRAINING = "isogloss_training.json"  # what the model learnt from, and which test sets that was scanned for
 
-def save(student: Student, path: Path | str, card: str = "") -> None:
+
+def save(student: Student, path: Path | str, card: str = "", training: dict[str, Any] | None = None) -> None:
     """Write the student to `path` so that `SentenceTransformer(path)` loads it; an older model there is replaced whole."""
     path = Path(path)
     refuse_other_things(path)
     with replacing(path) as temporary, quiet_transformers():
         student.model.save(str(temporary), create_model_card=False)
         (temporary / "README.md").write_text(card or f"# {student.name}\n", encoding="utf-8")
+        if training is not None:
+            write_json(temporary / TRAINING, training)
+
+
+def scanned_for(path: Path | str) -> tuple[str, ...] | None:
+    """The evaluation sets that a saved model's training text was scanned for; None where nothing is known of it."""
+    for place in (Path(path), Path(path) / "model"):
+        try:
+            known = read_json(place / TRAINING)
+            return tuple(one["name"] for one in known["leak_scan"]["sets"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 def refuse_other_things(path: Path) -> None:

@@ -17,7 +17,8 @@ from isogloss.config import Recipe
 from isogloss.encode.encoder import SentenceEncoder
 from isogloss.encode.models import choose_device
 from isogloss.errors import IsoglossError
-from isogloss.runs.pipeline import gather_pairs, open_models, texts_by_language
+from isogloss.runs.gathering import gather_pairs
+from isogloss.runs.pipeline import open_models, texts_by_language
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student

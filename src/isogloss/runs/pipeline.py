@@ -17,8 +17,8 @@ import torch
 from filelock import FileLock, Timeout
 
 from isogloss.config import Recipe
-from isogloss.corpora.prepare import Prepared, prepare
-from isogloss.corpora.readers import joined, read, read_source_text
+from isogloss.corpora.prepare import Prepared
+from isogloss.corpora.store import training_data
 from isogloss.encode.cache import default_folder
 from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.errors import IsoglossError
@@ -26,12 +26,12 @@ from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.export.folder import model_card, refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.gathering import gather_pairs
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.storage import (
     explaining_disk,
     make_folder,
     refuse_folder,
-    refuse_overwriting,
     sweep,
     weights_hash,
     write_json,
@@ -40,7 +40,7 @@ from isogloss.students.student import Student
 from isogloss.training.distill import Distillation, TrainingSummary
 from isogloss.types import TRAIN, Bitext, Report
 
-MODEL, RESULTS, PAIRS = "model", "results.json", "pairs.parquet"
+MODEL, RESULTS, PAIRS = "model", "results.json", "pairs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,8 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -
     except Timeout as error:
         raise IsoglossError(f"{folder}: another run is using this folder", hint="wait for it, or set output.folder") from error
     try:
-        refuse_overwriting(folder / PAIRS, [*recipe.pairs.files, *recipe.pairs.source_text])
         refuse_other_things(folder / MODEL)
-        for name in (PAIRS, RESULTS, "run.json", "metrics.jsonl"):
+        for name in (RESULTS, "run.json", "metrics.jsonl"):
             refuse_folder(folder / name)
         if fresh:
             shutil.rmtree(folder / "work", ignore_errors=True)
@@ -114,11 +113,10 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     sweep(folder / "work")
     record, metrics = Record(folder, recipe), Metrics(folder / "metrics.jsonl", on_progress)
     with record.timed("pairs"):
-        prepared = gather_pairs(recipe, metrics)
-        prepared.write(folder / PAIRS)
+        prepared = gather_pairs(recipe, metrics, folder / PAIRS)
     bitext = prepared.bitext
     questions = Questions(bitext, recipe.evaluation.max_candidates)
-    record.note(hashes={"pairs": prepared.hash}, pairs=prepared.manifest())
+    record.note(hashes={"pairs": prepared.hash}, pairs=training_data(prepared.manifest))
     with record.timed("models"):
         teacher, student = open_models(recipe, bitext, metrics)
     record.note(hashes={"teacher": teacher.fingerprint})
@@ -129,6 +127,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
             bitext,
             recipe.training,
             recipe.bridge,
+            recipe.balance,
             recipe.seed,
             folder / "work",
             Path(recipe.output.cache) if recipe.output.cache else default_folder(),
@@ -138,7 +137,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
         teacher_rows = Rows(session.row_of, session.teacher_vectors)
         untouched = session.untouched_vectors()
     reports = [questions.ask("untouched", Rows(session.row_of, untouched), teacher_rows)]
-    details: dict[str, Any] = {}
+    details: dict[str, Any] = {"store": str(prepared.folder)}
     if recipe.bridge.enabled:
         with record.timed("bridge"):
             bridge = session.build_bridge()
@@ -164,20 +163,6 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     record.note(hashes={"weights": weights_hash(folder / MODEL)})
     record.finish()
     return result
-
-
-def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent) -> Prepared:
-    """Read and clean what the recipe names: pairs, and source text if there is some."""
-    settings = recipe.pairs
-    bitext = read(settings.files, recipe.languages, settings.language or None, settings.source_language, settings.on_error)
-    if settings.source_text:
-        bitext = joined(bitext, read_source_text(settings.source_text, settings.source_language))
-    prepared = prepare(bitext, recipe.cleaning, settings.held_out)
-    dropped = sum(drop.count for drop in prepared.drops)
-    learnt = set(prepared.bitext.languages) - {prepared.bitext.source_language}
-    note = f"{len(learnt)} languages" + (f", {dropped} pairs left out" if dropped else "")
-    on_progress(Step("pairs", len(prepared.bitext), len(prepared.bitext), "pairs", note))
-    return prepared
 
 
 def open_models(recipe: Recipe, bitext: Bitext, on_progress: OnProgress = silent) -> tuple[SentenceEncoder, Student]:
@@ -217,7 +202,7 @@ def _save(recipe: Recipe, result: RunResult, student: Student, prepared: Prepare
         learnt += f" and {counts['source_only']:,} sentences without translation"
     card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
     student.model.to("cpu")
-    save(student, result.model, card)
+    save(student, result.model, card, training_data(prepared.manifest))
 
 
 def quickstart_recipe() -> Path:

@@ -5,6 +5,7 @@ between the stages: vectors of the untouched student, then `build_bridge`, then 
 in its folder under a name made from its inputs, so the next session continues where this one was killed.
 """
 
+import functools
 import logging
 import shutil
 import time
@@ -15,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from isogloss.config import BridgeSettings, TrainingSettings, as_dict
+from isogloss.config import BalanceSettings, BridgeSettings, TrainingSettings, as_dict
+from isogloss.corpora.balance import coded
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import Encoder, refuse_broken
 from isogloss.encode.tokens import TokenStore
@@ -26,7 +28,7 @@ from isogloss.storage import canonical_json, content_hash, load_array, make_fold
 from isogloss.students.bridge import Bridge, BridgeSolver
 from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
-from isogloss.training.batches import Batch, PairRows, batches_of_epoch, steps_per_epoch
+from isogloss.training.batches import Batch, PairRows, Schedule
 from isogloss.training.optimiser import rate_at
 from isogloss.training.stepper import Stepper
 from isogloss.types import TRAIN, Bitext, FloatArray, IntArray
@@ -57,6 +59,7 @@ class Distillation:
         bitext: Bitext,
         training: TrainingSettings | None = None,
         bridge: BridgeSettings | None = None,
+        balance: BalanceSettings | None = None,
         seed: int = 17,
         folder: Path | str | None = None,
         cache: Path | str | None = None,
@@ -64,7 +67,7 @@ class Distillation:
     ) -> None:
         self.student, self.teacher, self.bitext = student, teacher, bitext
         self.training, self.bridge_settings = training or TrainingSettings(), bridge or BridgeSettings()
-        self.seed, self.on_progress = seed, on_progress
+        self.balance, self.seed, self.on_progress = balance or BalanceSettings(), seed, on_progress
         self.folder = Path(folder) if folder is not None else None
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
         if not len(bitext.where(split=TRAIN)):
@@ -85,6 +88,8 @@ class Distillation:
         self.pairs = PairRows(
             np.array([row_of[text] for text in train.column("source")], dtype=np.int64),
             np.array([row_of[text] for text in train.column("target")], dtype=np.int64),
+            coded(train, "corpus")[0],
+            coded(train, "language")[0],
         )
 
     def _teach(self, cache: Path | None) -> FloatArray:
@@ -145,7 +150,7 @@ class Distillation:
             )
         if self.teacher_is_unit_norm:
             self.student.add_normalisation()
-        total = settings.epochs * steps_per_epoch(self.pairs, settings.batch_pairs)
+        total = self.schedule.steps
         stepper = Stepper(self.student, self.split, settings)
         folder = self._checkpoint_folder()
         torch.manual_seed(self.seed)
@@ -154,12 +159,12 @@ class Distillation:
             self._remembered()  # now, in eval mode: inside a step it would see dropout, and move the random numbers on
         began = time.monotonic()
         loss, seen = float("nan"), 0
-        done_pairs = self._pairs_before(first)
+        done_pairs = self.schedule.pairs_before(first)
         note = f"continued at step {first} of {total}" if 0 < first < total else ""
         self._report_step(first, total, done_pairs, note or ("reused: training was finished" if first else ""), {})
         saved_at = time.monotonic()
         for step in range(first, total):
-            batch = self._batch_at(step)
+            batch = self.schedule.batch_at(step)
             loss = stepper.step(self._loss(batch), rate_at(step, total, settings))
             seen += len(batch.source_at)
             last = step + 1 == total
@@ -196,18 +201,10 @@ class Distillation:
             self._activations = remember(self.split, self.tokens, place, self.on_progress)
         return self.split, self._activations
 
-    def _batch_at(self, step: int) -> Batch:
-        """The batch of a step, by counting: the order of an epoch depends on the seed and the epoch alone."""
-        length = steps_per_epoch(self.pairs, self.training.batch_pairs)
-        epoch = step // length
-        if getattr(self, "_epoch", None) != epoch:
-            self._epoch, self._batches = epoch, batches_of_epoch(self.pairs, self.training.batch_pairs, self.seed, epoch)
-        return self._batches[step % length]
-
-    def _pairs_before(self, step: int) -> int:
-        length = steps_per_epoch(self.pairs, self.training.batch_pairs)
-        whole, rest = divmod(step, length)
-        return whole * len(self.pairs) + min(rest * self.training.batch_pairs, len(self.pairs))
+    @functools.cached_property
+    def schedule(self) -> Schedule:
+        """The batches of the training, step by step; made when training begins, since millions of pairs take seconds."""
+        return Schedule(self.pairs, self.balance, self.seed, self.training.epochs, self.training.batch_pairs)
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         self.student.model.train(self.training.dropout)
@@ -216,15 +213,15 @@ class Distillation:
         return mse(vectors[batch.source_at], vectors[batch.target_at], teacher)
 
     def _report_step(self, step: int, total: int, pairs: int, note: str, values: dict[str, float]) -> None:
-        in_all = self.training.epochs * len(self.pairs)
+        in_all = self.schedule.pairs
         self.on_progress(Step("distil", in_all if step == total else pairs, in_all, "pairs", note, values))
 
     def _training_key(self) -> str:
         """Names everything the trained weights depend on."""
         settings = as_dict(self.training) | {"checkpoint_seconds": 0}
-        parts = [settings, as_dict(self.bridge_settings), self.seed, len(list(self.student.model))]
-        pairs = self.pairs.source.tobytes() + self.pairs.target.tobytes()
-        return content_hash(self.key, canonical_json(parts), pairs, self.teacher_vectors.tobytes())[:16]
+        balance = as_dict(self.balance)
+        parts = [settings, as_dict(self.bridge_settings), balance, self.seed, len(list(self.student.model))]
+        return content_hash(self.key, canonical_json(parts), self.pairs.tobytes(), self.teacher_vectors.tobytes())[:16]
 
     def _checkpoint_folder(self) -> Path | None:
         if self.folder is None:
@@ -255,6 +252,7 @@ def distill(
     bitext: Bitext,
     training: TrainingSettings | None = None,
     bridge: BridgeSettings | None = None,
+    balance: BalanceSettings | None = None,
     seed: int = 17,
     folder: Path | str | None = None,
     cache: Path | str | None = None,
@@ -263,9 +261,10 @@ def distill(
     """Teach `student` to put the training pairs of `bitext` where `teacher` puts their source sentences.
 
     Changes the student in place: first the closed-form bridge (unless `bridge.enabled` is off), then the paper's loss.
+    `balance` says how much of each corpus and language an epoch holds; without it, every pair is seen once an epoch.
     With `folder`, unfinished work is kept there and taken up again; `cache` keeps the teacher's vectors for other runs.
     """
-    session = Distillation(student, teacher, bitext, training, bridge, seed, folder, cache, on_progress)
+    session = Distillation(student, teacher, bitext, training, bridge, balance, seed, folder, cache, on_progress)
     if session.bridge_settings.enabled:
         session.build_bridge()
     return session.train()

@@ -1,0 +1,246 @@
+"""`isogloss corpora`: which parallel corpora there are, and how they come onto this disk."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Exit, Option
+
+from isogloss.cli.corpora_show import show
+from isogloss.cli.options import JsonFlag
+
+if TYPE_CHECKING:
+    from isogloss.corpora.catalogue.entries import Entry, Languages
+    from isogloss.corpora.catalogue.opus import OpusFile
+    from isogloss.errors import DataError
+
+app = typer.Typer(
+    name="corpora",
+    help="Find parallel corpora by name, fetch them, and look at prepared stores.\n\nisogloss corpora list --lang en-de",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+WIDTH = 80
+PAPERS = {"R&G": "Reimers & Gurevych 2020", "H&K": "Ham & Kim 2021"}
+OTHERS_SHOWN = 12
+
+
+def list_(
+    names: Annotated[list[str] | None, Argument(metavar="[NAME]...", help="Tell everything about these.")] = None,
+    lang: Annotated[str, Option("--lang", metavar="en-de", help="Only corpora that have, or may have, this pair.")] = "",
+    online: Annotated[bool, Option("--online", help="Ask OPUS for numbers and versions (needs --lang).")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Show the corpora that isogloss knows: the papers' and a few more.
+
+    isogloss corpora list --lang en-de
+    """
+    from dataclasses import asdict
+
+    from isogloss.cli.screen import output, show_json
+    from isogloss.corpora.catalogue.entries import as_languages, entries, find
+
+    languages = as_languages(lang) if lang else None
+    chosen = [find(name) for name in names] if names else list(entries().values())
+    if languages is not None:
+        chosen = [entry for entry in chosen if entry.may_have(languages)]
+    found = _ask_opus(languages, chosen) if online else {}
+    if json:
+        show_json([asdict(entry) | {"online": _online(found, entry)} for entry in chosen])
+        return
+    if online and languages is not None:
+        text = _table_of_today(chosen, languages, found)
+    elif names:
+        text = "\n\n".join(_everything(entry) for entry in chosen)
+    else:
+        text = _table(chosen, languages)
+    output.print(text, highlight=False, markup=False)
+
+
+def get(
+    names: Annotated[
+        list[str], Argument(metavar="NAME...", help="As the list names them; also opus:NAME, hub:OWNER/NAME, NAME@VERSION.")
+    ],
+    lang: Annotated[list[str], Option("--lang", metavar="en-de", help="A pair of languages; repeatable.")],
+    out: Annotated[Path | None, Option("--out", help="Folder for the files; otherwise they go to the cache.")] = None,
+    min_score: Annotated[
+        float | None, Option("--min-score", help="Leave out pairs below this score (WikiMatrix; 1.05 as in the paper).")
+    ] = None,
+    refresh: Annotated[bool, Option("--refresh", help="Ask whether there is something newer than what was fetched.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Fetch corpora: resumed where it stopped, checked, and only once. Prints the files, one a line.
+
+    isogloss corpora get TED2020 Tatoeba --lang en-de --lang en-fr
+    """
+    from isogloss.cli.screen import output, progress, say, show_json
+    from isogloss.corpora.catalogue.entries import as_languages, find
+    from isogloss.corpora.catalogue.get import get as get_corpus
+    from isogloss.errors import DataError
+
+    wishes = [(name, as_languages(pair)) for pair in lang for name in names]
+    fetched: list[dict[str, Any]] = []
+    failures: list[DataError] = []
+    with progress() as bars:
+        for name, languages in wishes:
+            try:
+                entry = find(name.partition("@")[0])
+                limit = min_score if entry.min_score is not None or len(names) == 1 else None
+                files = get_corpus(name, languages, out, min_score=limit, refresh=refresh, on_progress=bars)
+                fetched += [_described(file, entry.name, languages) for file in files]
+            except DataError as error:
+                failures.append(error)
+    if json:
+        show_json(fetched)
+    for one in [] if json else fetched:
+        output.print(one["path"], highlight=False, markup=False)
+    if fetched:
+        say("\n".join(["", *_licences(fetched)]))
+    _give_up(failures, len(wishes))
+
+
+VERBS: dict[str, Callable[..., None]] = {"list": list_, "get": get, "show": show}
+
+
+def _table(chosen: "list[Entry]", languages: "Languages | None") -> str:
+    """What is known without asking anybody."""
+    lines = [f"{'':<34} {'pairs':>9}  {'langs':>5}  {'licence':<18} paper"]
+    for title, ours in _sections(chosen).items():
+        lines += ["", title]
+        for entry in ours:
+            count = entry.how_many_languages or "?"
+            row = f"{entry.name:<34} {entry.pairs or '?':>9}  {count:>5}  {entry.licence:<18} {' '.join(entry.papers)}"
+            lines.append(row.rstrip())
+    lines += [
+        "",
+        "pairs of all languages together, as far as known",
+        ", ".join(f"{key}: {name}" for key, name in PAPERS.items()),
+        "",
+        "    isogloss corpora list TED2020               what it is, its terms, its page",
+        f"    isogloss corpora get TED2020 --lang {'-'.join(languages or ('en', 'de'))}   fetch it",
+    ]
+    return "\n".join(lines)
+
+
+def _table_of_today(chosen: "list[Entry]", languages: "Languages", found: "dict[str, OpusFile]") -> str:
+    """What OPUS says it has for the pair."""
+    import textwrap
+
+    there = [(entry, found[entry.corpus or entry.name]) for entry in chosen if _online(found, entry)]
+    lines = [f"{'on OPUS in ' + '-'.join(languages):<24} {'pairs':>13}  {'version':<12} {'licence':<18} paper", ""]
+    for entry, file in there:
+        row = f"{entry.name:<24} {file.pairs:>13,}  {file.version:<12} {entry.licence:<18} {' '.join(entry.papers)}"
+        lines.append(row.rstrip())
+    known = {entry.corpus or entry.name for entry in chosen}
+    others = sorted((file for file in found.values() if file.corpus not in known), key=lambda file: -file.pairs)
+    if others:
+        shown = ", ".join(f"opus:{file.corpus} ({file.pairs:,})" for file in others[:OTHERS_SHOWN])
+        more = f"OPUS has {len(others)} more, the largest: {shown}"
+        lines += ["", *textwrap.wrap(more, WIDTH, break_on_hyphens=False)]
+    elsewhere = ", ".join(entry.name for entry in chosen if entry.by in ("files", "wikipedia"))
+    if elsewhere:
+        lines += ["", *textwrap.wrap(f"Not on OPUS, and perhaps also in that pair: {elsewhere}", WIDTH, break_on_hyphens=False)]
+    return "\n".join(lines)
+
+
+def _sections(chosen: "list[Entry]") -> "dict[str, list[Entry]]":
+    titles = {
+        "Sentences": [entry for entry in chosen if entry.by not in ("hub", "hand") and not entry.dictionary],
+        "Dictionaries": [entry for entry in chosen if entry.by not in ("hub", "hand") and entry.dictionary],
+        "Ready made on the hub": [entry for entry in chosen if entry.by == "hub"],
+        "Not fetched: isogloss corpora list NAME says why, and what to do": [entry for entry in chosen if entry.by == "hand"],
+    }
+    return {title: ours for title, ours in titles.items() if ours}
+
+
+def _everything(entry: "Entry") -> str:
+    import textwrap
+
+    facts = {
+        "licence": entry.licence + (f". {entry.terms}" if entry.terms else ""),
+        "pairs": entry.pairs,
+        "languages": f"{entry.how_many_languages or 'not counted'}{': ' * bool(entry.languages)}{' '.join(entry.languages)}",
+        "page": entry.page,
+        "used by": ", ".join(PAPERS[paper] for paper in entry.papers),
+        "note": entry.note,
+        "not fetched": entry.why,
+        "instead": entry.how.format(source="en", target="XX"),
+        "fetch": "" if entry.by == "hand" else f"isogloss corpora get {entry.name} --lang {_example(entry)}",
+    }
+    lines = [entry.name, *textwrap.wrap(entry.what, WIDTH, initial_indent="  ", subsequent_indent="  ")]
+    for key, fact in facts.items():
+        if fact:
+            opening, rest = f"  {key:<12} ", " " * 15
+            lines += textwrap.wrap(
+                fact, WIDTH, initial_indent=opening, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+            )
+    return "\n".join(lines)
+
+
+def _example(entry: "Entry") -> str:
+    other = next((code for code in ("de", *entry.languages) if code != "en" and entry.may_have(("en", code))), "de")
+    return f"en-{other}"
+
+
+def _ask_opus(languages: "Languages | None", chosen: "list[Entry]") -> "dict[str, OpusFile]":
+    """What OPUS has for the pair, by corpus: the newest version, but that of the entry where it has one."""
+    from isogloss.corpora.catalogue import opus
+    from isogloss.corpora.catalogue.web import Patience
+    from isogloss.errors import DataError
+
+    if languages is None:
+        raise DataError("--online needs a pair of languages", hint="for example: isogloss corpora list --online --lang en-de")
+    source, target = languages
+    files = opus.search(source=source, target=target, patience=Patience())
+    found = {file.corpus: file for file in sorted(files, key=lambda file: file.pairs)}
+    for entry in chosen:
+        newest = found.get(entry.corpus or entry.name) if entry.by == "opus" else None
+        if newest is not None and entry.version not in ("", newest.version):
+            fixed = opus.search(source=source, target=target, corpus=newest.corpus, version=entry.version, patience=Patience())
+            found |= {file.corpus: file for file in fixed}
+    return found
+
+
+def _online(found: "dict[str, OpusFile]", entry: "Entry") -> dict[str, Any] | None:
+    file = found.get(entry.corpus or entry.name) if entry.by == "opus" else None
+    return {"version": file.version, "pairs": file.pairs, "url": file.url} if file else None
+
+
+def _described(file: Path, name: str, languages: "Languages") -> dict[str, Any]:
+    from isogloss.corpora.origin import origin_of
+
+    origin = origin_of(file)
+    known = (
+        {} if origin is None else {key: getattr(origin, key) for key in ("version", "licence", "url", "sha256", "dictionary")}
+    )
+    return {"path": str(file), "corpus": name, "languages": list(languages), "bytes": file.stat().st_size, **known}
+
+
+def _licences(fetched: list[dict[str, Any]]) -> list[str]:
+    """One line a corpus and pair: which version, how much, under what licence."""
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in fetched:
+        rows.setdefault((one["corpus"], "-".join(one["languages"])), []).append(one)
+    lines = []
+    for (name, pair), files in rows.items():
+        size = sum(one["bytes"] for one in files)
+        amount = f"{size / 10**6:,.1f} MB" if size >= 10**5 else f"{size / 1000:,.1f} kB"
+        version, licence = files[0].get("version", "")[:12], files[0].get("licence", "unknown")
+        lines.append(f"{name} {pair}: {version}, {amount}, licence: {licence}")
+    return lines
+
+
+def _give_up(failures: "list[DataError]", asked: int) -> None:
+    """One failure alone is an error as any other; among several, each is told and the rest is there."""
+    from isogloss.cli.screen import say
+
+    if failures and asked == 1:
+        raise failures[0]
+    for failure in failures:
+        say(f"\nisogloss: {failure.message}" + (f"\nhint: {failure.hint}" if failure.hint else ""))
+    if failures:
+        say(f"\n{asked - len(failures)} of {asked} fetched")
+        raise Exit(2)

@@ -1,0 +1,288 @@
+"""From an address to a file that is whole: resumed where it was cut, checked before it gets its name, fetched once.
+
+Bytes go to `NAME.part` beside the place; `NAME.part.json` remembers which version of the remote file they belong to, so
+that a later run goes on only if it has not changed. What was at `NAME` before is replaced by a checked file or not at all.
+"""
+
+import http.client
+import json
+import logging
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from isogloss.corpora.catalogue.web import NothingLeft, Patience, Tries, Trouble, open_url, read_some
+from isogloss.corpora.origin import Origin, origin_of
+from isogloss.errors import DataError
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.storage import cache_folder, content_hash, explaining_disk, file_hash, make_folder, refuse_folder, write_json
+
+logger = logging.getLogger(__name__)
+
+PIECE = 2**20
+MANY_BYTES = 10 * 10**6  # from here on a bar counts MB, below it kB
+DAMAGED = "try again later; if it stays so, the file is damaged where it lies"
+
+
+def fetch(
+    url: str,
+    target: Path,
+    *,
+    size: int | None = None,
+    sha256: str | None = None,
+    origin: Origin | None = None,
+    token: str = "",
+    stage: str = "",
+    on_progress: OnProgress = silent,
+    patience: Patience | None = None,
+) -> Path:
+    """Bring what is at `url` to `target`, unless it is there already.
+
+    With an `origin`, a note of descent is kept beside the file, and its checksum decides whether the file there is the one
+    that was fetched. Without one (a file that is only worked from) a file that is there is whole, and taken as it is.
+    """
+    meter = _Meter(stage or target.name, on_progress)
+    refuse_folder(target)
+    make_folder(target.parent)
+    with alone(target, lambda: meter.note("another isogloss is fetching it; waiting")):
+        if _is_here(target, url, size, sha256) if origin is not None else target.is_file():
+            meter.show(target.stat().st_size, target.stat().st_size, "reused from the cache")
+            return target
+        refuse_foreign(target)
+        part = _Part(target, url)
+        _fill(part, size, sha256, token, meter, patience or Patience())
+        if origin is not None:  # before the rename: a note without its file is harmless, the other way round is not
+            replace(origin, url=url, sha256=sha256 or file_hash(part.path)).write_beside(target)
+        part.becomes(target)
+    return target
+
+
+def is_kept(target: Path, size: int | None = None, sha256: str | None = None) -> bool:
+    """Whether the file is there, and is the one its note of descent speaks of."""
+    known = origin_of(target)
+    if known is None or not known.sha256 or not target.is_file():
+        return False
+    if (sha256 is not None and sha256 != known.sha256) or (size is not None and size != target.stat().st_size):
+        return False
+    return file_hash(target) == known.sha256
+
+
+def _is_here(target: Path, url: str, size: int | None, sha256: str | None) -> bool:
+    """Whether the file of this very address is kept; another version may lie under the same name in a folder of the user's."""
+    known = origin_of(target)
+    return known is not None and (known.url == url or known.sha256 == sha256) and is_kept(target, size, sha256)
+
+
+def refuse_foreign(target: Path) -> None:
+    """A file of the user's own that has the name by chance is never replaced."""
+    if target.exists() and origin_of(target) is None:
+        raise DataError(f"{target}: already there, and not fetched by isogloss", hint="move it away, or name another --out")
+
+
+class _Damaged(Exception):
+    """What arrived is not the file."""
+
+
+class _Meter:
+    """Shows bytes as whole MB (or kB, for small files)."""
+
+    def __init__(self, stage: str, on_progress: OnProgress) -> None:
+        self.stage = stage
+        self.on_progress = on_progress
+        self.done, self.total = 0, 0
+
+    def show(self, done: int, total: int | None, note: str = "") -> None:
+        """`done` of `total` bytes; without a total the end is always a little further on."""
+        known = total if total is not None else done + PIECE
+        unit, name = (10**6, "MB") if known >= MANY_BYTES else (1000, "kB")
+        self.total = max(1, math.ceil(known / unit))
+        self.done = self.total if total is not None and done >= total else min(done // unit, self.total - 1)
+        self.on_progress(Step(self.stage, self.done, self.total, name, note))
+
+    def note(self, text: str) -> None:
+        """A line beside the bar."""
+        self.on_progress(Step(self.stage, self.done, max(self.total, self.done + 1), "", text))
+
+
+class _Part:
+    """The bytes that are here so far."""
+
+    def __init__(self, target: Path, url: str) -> None:
+        self.path = target.with_name(target.name + ".part")
+        self.notes = target.with_name(target.name + ".part.json")
+        self.url = url
+
+    @property
+    def length(self) -> int:
+        """How many bytes are here."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
+    def validator(self) -> str:
+        """What names the version of the remote file that the bytes belong to; empty if that is not known."""
+        try:
+            known = json.loads(self.notes.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return ""
+        told = known.get("validator", "") if isinstance(known, dict) and known.get("url") == self.url else ""
+        return str(told)
+
+    def begin(self, validator: str) -> None:
+        """Start from nothing, with a version that can be asked for again (or cannot: then it is never continued)."""
+        self.discard()
+        write_json(self.notes, {"url": self.url, "validator": validator})
+
+    def discard(self) -> None:
+        """Forget what is here."""
+        self.path.unlink(missing_ok=True)
+        self.notes.unlink(missing_ok=True)
+
+    def becomes(self, target: Path) -> None:
+        """Take the name; from here on the file is there for others."""
+        with explaining_disk(target):
+            self.path.replace(target)
+        self.notes.unlink(missing_ok=True)
+
+
+def _fill(part: _Part, size: int | None, sha256: str | None, token: str, meter: _Meter, patience: Patience) -> None:
+    tries = Tries(part.url, patience)
+    furthest = part.length
+    while True:
+        resumed = False
+        try:
+            resumed = _transfer(part, size, token, meter, patience.timeout)
+            meter.note("checking")
+            _check(part.path, size, sha256)
+            meter.show(part.length, part.length)
+            return
+        except Trouble as trouble:
+            if part.length > furthest:
+                furthest = part.length
+                tries.succeeded()
+            pause = tries.failed(trouble)
+            logger.info("%s: %s; again in %.0f s", part.url, trouble, pause)
+            meter.note(f"{trouble.brief}, again in {pause:.0f} s")
+            patience.wait(pause)
+        except _Damaged as damage:
+            part.discard()
+            if not resumed:  # a file put together of two downloads gets a second chance, from the start
+                raise DataError(f"{part.url}: {damage}", hint=DAMAGED) from damage
+
+
+def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout: float) -> bool:
+    """Bring the bytes that are missing; whether some were there before."""
+    start, validator = part.length, part.validator()
+    if not (start and validator):
+        start = 0
+    asked = {"Range": f"bytes={start}-", "If-Range": validator} if start else {}
+    try:
+        response = open_url(part.url, timeout, asked, token)
+    except NothingLeft as nothing:
+        if nothing.total != start:
+            part.discard()
+            raise Trouble("the server would not go on with the file") from nothing
+        return True  # all of it was here already
+    with response:
+        place, total = _place(response)
+        if place not in (0, start):
+            part.discard()
+            raise Trouble("the server went on at the wrong place")
+        start = place
+        if size is not None and total is not None and total != size:
+            raise _Damaged(f"{total:,} bytes long, but it should be {size:,}")
+        if response.headers.get_content_type() == "text/html":
+            raise _Damaged("the server sent a web page, not the file")
+        if not start:
+            part.begin(_validator_of(response))
+        _pour(response, part, start, total, meter)
+    if total is not None and part.length < total:
+        raise Trouble(f"the connection was cut after {part.length:,} of {total:,} bytes")
+    return start > 0
+
+
+def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
+    """Where the answer begins in the file, and how long the file is. A server that ignores ranges begins at the start."""
+    if response.status == http.client.PARTIAL_CONTENT:
+        span, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
+        begins = span.partition("-")[0]
+        return int(begins) if begins.isdigit() else -1, int(total) if total.isdigit() else None
+    told = response.headers.get("Content-Length", "")
+    return 0, int(told) if told.isdigit() else None
+
+
+def _validator_of(response: http.client.HTTPResponse) -> str:
+    """Names this version of the file: a strong ETag, or the date of the last change (a weak ETag may not be used so)."""
+    tag = response.headers.get("ETag", "")
+    return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
+
+
+def _pour(response: http.client.HTTPResponse, part: _Part, done: int, total: int | None, meter: _Meter) -> None:
+    with explaining_disk(part.path):
+        handle = part.path.open("ab")
+    with handle:
+        meter.show(done, total)
+        while piece := read_some(response, PIECE):
+            with explaining_disk(part.path):
+                handle.write(piece)
+            done += len(piece)
+            meter.show(min(done, total - 1) if total else done, total)  # not finished until it is checked
+        with explaining_disk(part.path):
+            handle.flush()
+            os.fsync(handle.fileno())
+
+
+def _check(path: Path, size: int | None, sha256: str | None) -> None:
+    """Whether these bytes are the file: its length and checksum where they are known, else what its kind can tell."""
+    length = path.stat().st_size
+    if size is not None and length != size:
+        raise _Damaged(f"{length:,} bytes arrived, but it should be {size:,}")
+    if sha256 is not None and (found := file_hash(path)) != sha256:
+        raise _Damaged(f"the checksum is {found[:12]}…, but it should be {sha256[:12]}…")
+    kind = path.name.removesuffix(".part").rpartition(".")[2]
+    with path.open("rb") as handle:
+        opening = handle.read(4)
+    if kind == "gz" and opening[:2] != b"\x1f\x8b":
+        raise _Damaged("not a gzip file")
+    if kind == "parquet" and not (opening == b"PAR1" and _ends_with(path, b"PAR1")):
+        raise _Damaged("not a whole Parquet file")
+    if kind == "zip" and sha256 is None:
+        _check_zip(path)
+
+
+def _check_zip(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        raise _Damaged(f"not a whole zip archive ({error})") from error
+    if broken is not None:
+        raise _Damaged(f"{broken} in the zip archive is damaged")
+
+
+def _ends_with(path: Path, ending: bytes) -> bool:
+    with path.open("rb") as handle:
+        handle.seek(-min(len(ending), path.stat().st_size), os.SEEK_END)
+        return handle.read() == ending
+
+
+@contextmanager
+def alone(target: Path, on_waiting: Callable[[], None]) -> Iterator[None]:
+    """Two processes that want the same file: the second waits, and then finds it there."""
+    locks = cache_folder() / "locks"
+    make_folder(locks)
+    lock = FileLock(locks / f"{content_hash(str(target.absolute()))}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        on_waiting()
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

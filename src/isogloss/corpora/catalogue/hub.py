@@ -1,0 +1,80 @@
+"""The model hub's data sets: a folder of Parquet files a language pair (`en-de/train-00000-of-00001.parquet`).
+
+The hub's own package knows who is logged in and how addresses are made. Its documented API is then asked directly, and
+bytes come through our `download`: one way to resume, to check (the hub tells every file's checksum), to wait and to show
+progress for all services. `$HF_ENDPOINT` names another address that speaks the same.
+"""
+
+import os
+import re
+import urllib.parse
+from dataclasses import dataclass
+
+from isogloss.corpora.catalogue.entries import Languages, spellings
+from isogloss.corpora.catalogue.web import NotThere, Patience, ask
+from isogloss.errors import DataError
+
+ENDPOINT = "https://huggingface.co"
+_TRAIN = re.compile(r"(?P<pair>[^/]+)/train(?:-(?P<shard>\d+-of-\d+))?\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """One Parquet file of a data set, at a fixed commit."""
+
+    path: str
+    url: str
+    pair: str
+    shard: str  # "00001-of-00003", empty if there is but one
+    commit: str
+    size: int | None
+    sha256: str | None
+
+
+def find(repo: str, languages: Languages, revision: str = "", patience: Patience | None = None) -> list[HubFile]:
+    """The training files of a pair; a data set's own dev files are left where they are."""
+    if _is_true(os.environ.get("HF_HUB_OFFLINE")):
+        raise DataError(f"the hub is not asked for {repo}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE, or take OPUS")
+    files = _files(repo, revision or "main", patience or Patience())
+    one, other = (spellings(code) for code in languages)
+    wanted = {f"{a}-{b}" for a in one for b in other} | {f"{b}-{a}" for a in one for b in other}
+    if found := [file for file in files if file.pair in wanted]:
+        return sorted(found, key=lambda file: file.path)
+    pairs = sorted({file.pair for file in files if "-" in file.pair})
+    if not pairs:
+        raise DataError(f"{repo} has no folder of Parquet files a language pair", hint=f"see {ENDPOINT}/datasets/{repo}")
+    raise DataError(f"{repo} has no {'-'.join(languages)}", hint=f"it has {', '.join(pairs)}")
+
+
+def token() -> str:
+    """The key of whoever is logged in to the hub, empty if nobody is: public data needs none."""
+    from huggingface_hub import get_token
+
+    return get_token() or ""
+
+
+def _files(repo: str, revision: str, patience: Patience) -> list[HubFile]:
+    from huggingface_hub import hf_hub_url
+
+    endpoint = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+    asked = f"{endpoint}/api/datasets/{repo}/revision/{urllib.parse.quote(revision, safe='')}?blobs=true"
+    try:
+        told = ask(asked, patience, token())
+        commit, siblings = str(told["sha"]), told["siblings"]
+        files = []
+        for one in siblings:
+            if match := _TRAIN.fullmatch(one["rfilename"]):
+                url = hf_hub_url(repo, one["rfilename"], repo_type="dataset", revision=commit, endpoint=endpoint)
+                large = one.get("lfs") or {}
+                shard = match["shard"] or ""
+                shard = "" if shard.endswith("-of-00001") else shard
+                files.append(HubFile(one["rfilename"], url, match["pair"], shard, commit, one.get("size"), large.get("sha256")))
+    except NotThere as error:
+        raise DataError(f"the hub has no data set {repo} at {revision}", hint="check its name on the hub") from error
+    except (TypeError, KeyError) as error:
+        raise DataError(f"{asked}: the answer is not what the hub says", hint="is HF_ENDPOINT the right address?") from error
+    return files
+
+
+def _is_true(told: str | None) -> bool:
+    return (told or "").strip().upper() in ("1", "ON", "YES", "TRUE")

@@ -1,0 +1,90 @@
+"""Odd layouts, turned once into tab-separated text that every reader knows: a header of language codes, one line a pair.
+
+"scored" is a score and two sentences without a header, as WikiMatrix' authors give it: the score becomes a column.
+"csv in zip" is several CSV files in an archive, with one column a language, as in SCB-MT-EN-TH-2020.
+"""
+
+import csv
+import gzip
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from isogloss.corpora.catalogue.entries import Languages
+from isogloss.errors import DataError
+
+CHANGED = "the corpus is not laid out as it was: look at its page, and tell us"
+_BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+
+
+def repack(layout: str, original: Path, out: Path, languages: Languages, min_score: float | None) -> int:
+    """Write `original` to `out` (gzip, the same bytes every time); how many pairs that makes."""
+    try:
+        if layout == "scored":
+            return write_lines(out, (*languages, "score"), _scored(original, min_score))
+        return write_lines(out, languages, _csv_in_zip(original, languages))
+    except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{original}: damaged ({error})", hint="run the same command again: it is fetched anew") from error
+
+
+def write_lines(out: Path, header: Sequence[str], lines: Iterable[Sequence[str]]) -> int:
+    """Cells to gzipped tab-separated text; no file name and no date in it, so equal lines make equal bytes."""
+    count = 0
+    with (
+        out.open("wb") as raw,
+        gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed,
+        io.TextIOWrapper(packed, encoding="utf-8", newline="\n") as handle,
+    ):
+        handle.write("\t".join(header) + "\n")
+        for cells in lines:
+            handle.write("\t".join(cells) + "\n")
+            count += 1
+    return count
+
+
+def _scored(original: Path, min_score: float | None) -> Iterator[tuple[str, str, str]]:
+    with gzip.open(original, "rt", encoding="utf-8", newline="\n") as handle:
+        for number, line in enumerate(handle, start=1):
+            cells = line.rstrip("\r\n").split("\t")
+            try:
+                score, first, second = cells
+                good = min_score is None or float(score) >= min_score
+            except ValueError as error:
+                raise DataError(
+                    f"{original} line {number}: not a score and two sentences", hint="has the file changed?"
+                ) from error
+            if good:
+                yield _one_line(first), _one_line(second), score
+
+
+def _csv_in_zip(original: Path, languages: Languages) -> Iterator[tuple[str, str]]:
+    with zipfile.ZipFile(original) as archive:
+        members = sorted(one for one in archive.namelist() if one.endswith(".csv") and "__MACOSX" not in one)
+        if not members:
+            raise DataError(f"{original}: no CSV file in it", hint=CHANGED)
+        for member in members:
+            with archive.open(member) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as handle:
+                table = csv.reader(handle)
+                places = _columns(next(table, []), languages, f"{original}:{member}")
+                for cells in table:
+                    if len(cells) > max(places):
+                        yield _one_line(cells[places[0]]), _one_line(cells[places[1]])
+
+
+def _columns(header: Sequence[str], languages: Languages, where: str) -> tuple[int, int]:
+    """Which columns hold the two languages: `en_text`, or `en` alone."""
+    codes = [re.split(r"[\W_]", name.strip().casefold())[0] for name in header]
+    try:
+        return codes.index(languages[0]), codes.index(languages[1])
+    except ValueError as error:
+        raise DataError(
+            f"{where}: no columns for {languages[0]} and {languages[1]} in {', '.join(header)}", hint=CHANGED
+        ) from error
+
+
+def _one_line(text: str) -> str:
+    """Text that fits into a cell: breaks inside it become spaces."""
+    return _BREAKS.sub(" ", text).strip()

@@ -1,0 +1,128 @@
+"""Rules about which language a side is in: by its letters, and by a language model."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from isogloss.corpora.cleaning.rule import PairBatch, worse
+from isogloss.corpora.text import characters
+from isogloss.corpora.text.langid import language_model
+from isogloss.corpora.text.side import Side
+from isogloss.types import BoolArray, FloatArray
+
+# Languages that are not written in Latin letters (alone). A language that is in neither list is not judged.
+_SCRIPTS = {
+    ("cyrillic",): "ab ba be bg ce cv kk ky mk mn mhr myv os ru sah tg tt udm uk",
+    ("cyrillic", "latin"): "az cnr crh sh sr tk uz",
+    ("arabic",): "ar arz ckb fa ps sd ug ur azb pnb",
+    ("arabic", "latin"): "ku",
+    ("hebrew",): "he yi",
+    ("greek",): "el",
+    ("armenian",): "hy",
+    ("georgian",): "ka xmf",
+    ("ethiopic",): "am ti",
+    ("devanagari",): "hi mr ne sa bho mai",
+    ("bengali",): "as bn",
+    ("gurmukhi",): "pa",
+    ("gujarati",): "gu",
+    ("oriya",): "or",
+    ("tamil",): "ta",
+    ("telugu",): "te",
+    ("kannada",): "kn",
+    ("malayalam",): "ml",
+    ("sinhala",): "si",
+    ("thai",): "th",
+    ("lao",): "lo",
+    ("tibetan",): "bo dz",
+    ("myanmar",): "my",
+    ("khmer",): "km",
+    ("thaana",): "dv",
+    ("hangul", "han"): "ko",
+    ("han", "kana"): "ja",
+    ("han", "bopomofo"): "zh yue wuu lzh",
+    ("latin",): "af an ast br bs ca ceb co cs cy da de en eo es et eu fi fil fo fr fy ga gd gl gsw ha hr hsb ht hu ia id ie"
+    " ig io is it jv kab lb li lt lv mg mi ms mt nb nds nl nn no oc pl pt qu rn ro rw sc sk sl sm sn so sq st su sv"
+    " sw tl tn to tr vi vo wa war wo xh yo zu",
+}
+SCRIPTS_OF = {language: scripts for scripts, languages in _SCRIPTS.items() for language in languages.split()}
+
+
+def scripts_of(language: str) -> tuple[str, ...] | None:
+    """The scripts a language is written in, None where it is not listed. `sr-Latn` and the like say it themselves."""
+    base, _, rest = language.partition("-")
+    if rest in ("Latn", "Cyrl", "Arab"):
+        return ({"Latn": "latin", "Cyrl": "cyrillic", "Arab": "arabic"}[rest],)
+    return SCRIPTS_OF.get(base)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Drop pairs with a side that is not written in the letters of its language."""
+
+    name: ClassVar[str] = "wrong script"
+    threshold: ClassVar[str] = "min_share"
+    compares_sides: ClassVar[bool] = False
+    for_sentences: ClassVar[bool] = False
+
+    min_share: float
+
+    def score(self, pairs: PairBatch) -> FloatArray:
+        """The share of a side's letters that its language uses; of the poorer side."""
+        return worse(_share(pairs.source), _share(pairs.target))
+
+    def accept(self, score: FloatArray) -> BoolArray:
+        """Enough of them."""
+        return score >= self.min_share
+
+
+def _share(side: Side) -> FloatArray:
+    scripts = scripts_of(side.language)
+    if scripts is None:
+        return np.ones(len(side), dtype=np.float32)
+    letters = side.count(side.scripts > 0)
+    own = side.count(_own(scripts).take(side.scripts))
+    return np.where(letters == 0, 1.0, own / np.maximum(letters, 1)).astype(np.float32)
+
+
+@cache
+def _own(scripts: tuple[str, ...]) -> BoolArray:
+    table = np.zeros(256, dtype=np.bool_)
+    table[[characters.SCRIPT_NUMBER[name] for name in scripts]] = True
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """Drop pairs with a side that the language model is sure is in another language.
+
+    Short text is not judged (a model that sees twelve letters guesses), nor are languages the model does not have.
+    """
+
+    name: ClassVar[str] = "wrong language"
+    threshold: ClassVar[str] = "minimum"
+    compares_sides: ClassVar[bool] = False
+    for_sentences: ClassVar[bool] = True
+
+    minimum: float
+    min_letters: int = 16  # a character of an unspaced script counts as two
+
+    def score(self, pairs: PairBatch) -> FloatArray:
+        """1 less the lead of the most probable other language; of the poorer side."""
+        return worse(self._side(pairs.source), self._side(pairs.target))
+
+    def _side(self, side: Side) -> FloatArray:
+        model = language_model()
+        if not model.knows(side.language):
+            return np.ones(len(side), dtype=np.float32)
+        lead = model.lead(side.words, side.language)
+        if side.language.split("-")[0] == "zh":  # the model takes some Chinese for Japanese; but that would have kana
+            without_kana = side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0
+            lead = np.where(without_kana, model.lead(side.words, side.language, ("ja", "wuu")), lead)
+        letters = np.diff(side.kept_starts) + side.count(side.alone)
+        return np.where(letters < self.min_letters, 1.0, 1 - lead).astype(np.float32)
+
+    def accept(self, score: FloatArray) -> BoolArray:
+        """The other language is not too far ahead."""
+        return score >= self.minimum

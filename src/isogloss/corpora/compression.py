@@ -1,0 +1,262 @@
+"""Bytes of a file, whatever it is packed in: .gz .xz .zst .bz2, a member of a .zip or .tar, or standard input.
+
+A packed file that was cut short or changed on its way is never read as if it were whole: it raises, and says after which
+line the damage is. Everything is read forward in small pieces, so the size of a file does not matter.
+"""
+
+import bz2
+import io
+import lzma
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, cast
+
+import pyarrow as pa
+
+from isogloss.errors import DataError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
+
+STANDARD_INPUT = Path("-")
+_CODECS = {".gz": "gzip", ".zst": "zstd"}  # by Arrow, which is the fastest at these
+_MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ": ".xz"}
+SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
+_SHORT_TAR = {".tgz": ".tar.gz", ".txz": ".tar.xz", ".tbz2": ".tar.bz2", ".tzst": ".tar.zst"}
+_STRICT: dict[str, Callable[[], "_Decompressor"]] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
+_PIECE = 2**16  # of decompressed bytes; small, so that the line before the damage is known well
+_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, pa.ArrowException)
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class ByteStream:
+    """The unpacked bytes of one file, read forward. It counts lines, to say where damage begins."""
+
+    def __init__(self, raw: _Readable, name: str, owned: ExitStack, packed: bool) -> None:
+        self._raw, self._owned, self._packed = raw, owned, packed
+        self.name = name
+        self.lines = 0
+
+    def read(self, size: int) -> bytes:
+        """The next `size` bytes; fewer only at the end, whatever the pieces are that the file comes in."""
+        pieces: list[bytes] = []
+        wanted = size
+        while wanted:
+            piece = self._piece(min(wanted, _PIECE) if self._packed else wanted)
+            if not piece:
+                break
+            pieces.append(piece)
+            wanted -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _piece(self, size: int) -> bytes:
+        try:
+            piece = self._raw.read(size)
+        except _DAMAGE as error:
+            if not self._packed:
+                raise DataError(f"{self.name}: cannot be read ({_reason(error)})", hint="check the disk") from error
+            raise DataError(
+                f"{self.name}: the compressed file is damaged after line {self.lines} ({_reason(error)})",
+                hint="download it again, or pack it again",
+            ) from error
+        if self._packed:
+            self.lines += piece.count(b"\n")
+        return piece
+
+    def close(self) -> None:
+        """Let go of the file; standard input stays open."""
+        self._owned.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def unpacked_name(name: str) -> tuple[str, str]:
+    """A file's name without the suffix of its compression, and that suffix ("" if there is none)."""
+    lower = name.lower()
+    for short, long in _SHORT_TAR.items():
+        if lower.endswith(short):
+            name = name[: -len(short)] + long
+            lower = name.lower()
+    suffix = next((one for one in SUFFIXES if lower.endswith(one)), "")
+    return name[: len(name) - len(suffix)], suffix
+
+
+def open_stream(path: Path, member: str = "") -> ByteStream:
+    """Open a file, a member of an archive, or standard input ("-"), to read its unpacked bytes."""
+    if member:
+        return _open_member(path, member)
+    if path == STANDARD_INPUT:
+        return _open_standard_input()
+    return _open_file(path, unpacked_name(path.name)[1])
+
+
+def _open_file(path: Path, suffix: str) -> ByteStream:
+    with ExitStack() as owned:
+        try:
+            raw = owned.enter_context(path.open("rb", buffering=0 if not suffix else -1))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
+        except ValueError as error:  # a NUL in the name
+            raise DataError(f"{str(path)!r}: no such file", hint="check the path") from error
+        return _unpacked(cast("_Readable", raw), str(path), suffix, owned.pop_all())
+
+
+def _open_standard_input() -> ByteStream:
+    with ExitStack() as owned:
+        raw = owned.enter_context(io.BufferedReader(_Borrowed(sys.stdin.buffer)))
+        head = raw.peek(8)
+        suffix = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
+        return _unpacked(raw, "standard input", suffix, owned.pop_all())
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+class _Members:
+    """Unpacks what is one stream or several, one behind the other (pbzip2 writes such), and nothing else.
+
+    The standard library's files stop without a word at a second stream that is damaged; Arrow's trips over an empty one.
+    """
+
+    def __init__(self, raw: _Readable, new: Callable[[], _Decompressor]) -> None:
+        self._raw, self._new = raw, new
+        self._now = new()
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            data = b""
+            if self._now.eof:
+                data = self._next_stream()
+                if not data:
+                    return b""
+                self._now = self._new()
+            elif self._now.needs_input:
+                data = self._raw.read(_PIECE)
+                if not data:
+                    raise EOFError("it ends too early")
+            if piece := self._now.decompress(data, size):
+                return piece
+
+    def _next_stream(self) -> bytes:
+        """The first bytes behind the stream that has ended; none at the end of the file. xz may pad with zeros."""
+        data = self._now.unused_data.lstrip(b"\0")
+        while not data and (more := self._raw.read(_PIECE)):
+            data = more.lstrip(b"\0")
+        return data
+
+
+class _Borrowed(io.RawIOBase):
+    """A handle that others own: closing this leaves it open."""
+
+    def __init__(self, inner: _Readable) -> None:
+        self._inner = inner
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer", /) -> int:
+        view = memoryview(buffer).cast("B")
+        piece = self._inner.read(len(view))
+        view[: len(piece)] = piece
+        return len(piece)
+
+
+def _unpacked(raw: _Readable, name: str, suffix: str, owned: ExitStack) -> ByteStream:
+    if not suffix:
+        return ByteStream(raw, name, owned, packed=False)
+    buffered = cast("io.BufferedReader", raw)
+    if hasattr(buffered, "peek") and not buffered.peek(1):
+        owned.close()
+        raise DataError(f"{name}: the compressed file is damaged (it has no bytes at all)", hint="download it again")
+    if suffix in _STRICT:
+        return ByteStream(_Members(raw, _STRICT[suffix]), name, owned, packed=True)
+    return ByteStream(owned.enter_context(pa.CompressedInputStream(buffered, _CODECS[suffix])), name, owned, packed=True)
+
+
+def looks_packed(head: bytes) -> str:
+    """The suffix a file should have, going by its first bytes; "" for plain text."""
+    more = {b"PK\x03\x04": ".zip", b"PAR1": ".parquet"}
+    return next((suffix for magic, suffix in (_MAGIC | more).items() if head.startswith(magic)), "")
+
+
+def is_archive(name: str) -> bool:
+    """Whether a file holds other files."""
+    return name.lower().endswith(".zip") or unpacked_name(name)[0].lower().endswith(".tar")
+
+
+def members(path: Path) -> list[str]:
+    """The names of the files in an archive, sorted."""
+    with _explaining_archive(path):
+        if path.name.lower().endswith(".zip"):
+            with zipfile.ZipFile(path) as archive:
+                return sorted({one.filename for one in archive.infolist() if not one.is_dir()})
+        with _open_file(path, unpacked_name(path.name)[1]) as stream, _tar(stream) as tar:
+            return sorted({one.name for one in tar if one.isfile()})
+
+
+@contextmanager
+def _explaining_archive(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, PermissionError) as error:
+        raise DataError(f"{path}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
+    except (*_DAMAGE, UnicodeDecodeError, NotImplementedError) as error:
+        raise DataError(f"{path}: the archive is damaged ({_reason(error)})", hint="download it again") from error
+
+
+def _tar(stream: ByteStream) -> tarfile.TarFile:
+    # "r|" never seeks, so a tar inside any compression is read by the same few lines
+    return tarfile.open(fileobj=cast("io.BufferedReader", stream), mode="r|")
+
+
+def _open_member(path: Path, member: str) -> ByteStream:
+    opener = _open_zipped if path.name.lower().endswith(".zip") else _open_tarred
+    with ExitStack() as owned, _explaining_archive(path):
+        raw = opener(path, member, owned)
+        suffix = unpacked_name(member)[1]
+        name = f"{path}:{member}"
+        if suffix:
+            return _unpacked(io.BufferedReader(cast("io.RawIOBase", raw)), name, suffix, owned.pop_all())
+        return ByteStream(raw, name, owned.pop_all(), packed=True)
+
+
+def _open_zipped(path: Path, member: str, owned: ExitStack) -> _Readable:
+    archive = owned.enter_context(zipfile.ZipFile(path))
+    try:
+        return owned.enter_context(archive.open(member))
+    except (KeyError, RuntimeError) as error:  # RuntimeError: it wants a password
+        raise DataError(f"{path}:{member}: cannot be read ({_reason(error)})", hint="unpack it first") from error
+
+
+def _open_tarred(path: Path, member: str, owned: ExitStack) -> _Readable:
+    stream = owned.enter_context(_open_file(path, unpacked_name(path.name)[1]))
+    tar = owned.enter_context(_tar(stream))
+    found = next((one for one in tar if one.name == member), None)
+    handle = tar.extractfile(found) if found else None
+    if handle is None:
+        raise DataError(f"{path}: has no file {member}", hint="list it with tar -tf")
+    return cast("_Readable", owned.enter_context(handle))
+
+
+def _reason(error: BaseException) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

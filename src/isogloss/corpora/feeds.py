@@ -1,0 +1,113 @@
+"""What is prepared: files, prepared stores, or pairs already in memory, each as blocks under a name made from its content."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isogloss.corpora.blocks import BLOCK_SCHEMA, Blocks
+from isogloss.corpora.faults import Faults
+from isogloss.corpora.readers import stream
+from isogloss.corpora.sources import STANDARD_INPUT, Source
+from isogloss.corpora.store import Store
+from isogloss.errors import DataError
+from isogloss.storage import canonical_json, content_hash, file_hash
+from isogloss.types import Bitext
+
+ROWS_A_BLOCK = 32_768
+# How many bytes of text a packed byte holds, roughly: only the estimate of the time left depends on it.
+_UNPACKED = {".gz": 2.7, ".xz": 3.4, ".zst": 2.8, ".bz2": 3.4, ".zip": 2.7, ".parquet": 2.2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Pairs of one corpus from one place."""
+
+    name: str
+    corpus: str
+    key: str  # names the content, and how it is read
+    source_language: str
+    blocks: Callable[[Faults], Blocks] = field(repr=False)
+    language: str = ""  # of the target, where the whole feed has one
+    dictionary: bool = False
+    licence: str = ""
+    version: str = ""
+    text_bytes: float = 0.0  # about how much text it is, for the time left
+
+
+def from_source(source: Source) -> Feed:
+    """A file as the readers understand it."""
+    if source.path == STANDARD_INPUT:
+        raise DataError("standard input cannot be prepared as it comes", hint="write it to a file first")
+    files = [path for path in (source.path, source.other, source.scores) if path is not None]
+    try:
+        hashes = [file_hash(path) for path in files]
+    except OSError as error:
+        raise DataError(f"{source.path}: cannot be read ({error.strerror})", hint="check who may read the file") from error
+    told: dict[str, Any] = {key: str(value) for key, value in asdict(source).items()}
+    for name in ("path", "other", "scores", "licence", "version"):
+        told.pop(name)
+    size = sum(path.stat().st_size * _UNPACKED.get(path.suffix, 1.0) for path in files)
+    return Feed(
+        name=source.name,
+        corpus=source.corpus,
+        key=content_hash(canonical_json([told, hashes])),
+        source_language=source.source_language,
+        blocks=lambda faults: stream(source, faults),
+        language=source.language,
+        dictionary=source.dictionary,
+        licence=source.licence,
+        version=source.version,
+        text_bytes=size,
+    )
+
+
+def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda corpus: False) -> list[Feed]:
+    """Pairs in memory, corpus by corpus."""
+    feeds = []
+    for corpus in bitext.table.column("corpus").unique().to_pylist():
+        own = bitext.where(corpus=corpus).table
+        digest = content_hash(*(_content(own, name) for name in ("source", "target", "language", "split")))
+        feeds.append(
+            Feed(
+                name=corpus or "pairs",
+                corpus=corpus,
+                key=digest,
+                source_language=bitext.source_language,
+                blocks=lambda faults, own=own: _blocks_of(own),  # type: ignore[misc]
+                dictionary=dictionaries(corpus),
+                text_bytes=float(own.nbytes),
+            )
+        )
+    return feeds
+
+
+def from_store(store: Store) -> list[Feed]:
+    """A prepared store, corpus by corpus, to be prepared again with other things."""
+    return from_bitext(store.bitext(), lambda corpus: bool(store.manifest["corpora"].get(corpus, {}).get("dictionary")))
+
+
+def only(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:
+    """The blocks of a feed, with the pairs of some languages only."""
+    keep = pa.array(list(wanted), pa.string())
+    for block in feed.blocks(faults):
+        table = block.filter(pc.is_in(block.column("language"), keep))
+        if table.num_rows:
+            yield table
+
+
+def _content(table: pa.Table, name: str) -> bytes:
+    column = table.column(name)
+    parts = [pc.binary_length(column).combine_chunks().buffers()[1]] if len(column) else []
+    parts += [chunk.take(pa.array(range(len(chunk)))).buffers()[2] for chunk in column.chunks if len(chunk)]
+    return b"".join(bytes(part) for part in parts if part is not None)
+
+
+def _blocks_of(table: pa.Table) -> Blocks:
+    for start in range(0, table.num_rows, ROWS_A_BLOCK):
+        some = table.slice(start, ROWS_A_BLOCK)
+        line = pa.array(range(start + 1, start + 1 + some.num_rows), pa.int64())
+        columns = [*(some.column(name) for name in BLOCK_SCHEMA.names[:4]), pa.nulls(some.num_rows, pa.float32()), line]
+        yield pa.table(columns, schema=BLOCK_SCHEMA)

@@ -1,0 +1,74 @@
+"""FreeDict dictionaries (TEI): every headword of an entry with every translation of it."""
+
+import logging
+
+from isogloss.corpora.blocks import Blocks
+from isogloss.corpora.faults import Faults
+from isogloss.corpora.formats.layout import target_language
+from isogloss.corpora.formats.markup import Units, records
+from isogloss.corpora.formats.records import Record, gathered
+from isogloss.corpora.sources import Source
+
+logger = logging.getLogger(__name__)
+
+_TRANSLATION = {"trans", "translation", "translationEquivalent"}
+_INFLECTED = {"infl", "inflected"}
+
+
+def blocks(source: Source, faults: Faults) -> Blocks:
+    """The entries of a dictionary; one without a translation is passed over, since it is no fault of the file."""
+    units = _Entries(source)
+    yield from gathered(records(source, units), source.name, faults)
+    if units.passed_over:
+        logger.info("%s: %d entries have no translation", source.name, units.passed_over)
+
+
+class _Entries(Units):
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+        self._language = target_language(source)
+        self._path: list[tuple[str, str]] = []  # the elements around, each with its type
+        self._entry_line = 0
+        self._headwords: list[str] = []
+        self._translations: list[str] = []
+        self._text: list[str] | None = None
+        self.passed_over = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag == "entry":
+            self._entry_line, self._headwords, self._translations = self.line, [], []
+        self._path.append((tag, attributes.get("type", "")))
+        if self._is_headword() or self._is_translation():
+            self._text = []
+
+    def text(self, data: str) -> None:
+        if self._text is not None:
+            self._text.append(data)
+
+    def end(self, tag: str) -> None:
+        if self._text is not None and tag in ("orth", "quote"):
+            (self._headwords if tag == "orth" else self._translations).append(" ".join("".join(self._text).split()))
+            self._text = None
+        self._path.pop()
+        if tag == "entry":
+            self._finish()
+
+    def _is_headword(self) -> bool:
+        """An orth of the entry's own form: not of a related entry, not an inflected form."""
+        inside = dict(self._path)
+        return self._path[-1][0] == "orth" and inside.get("form", "") not in _INFLECTED and "re" not in inside
+
+    def _is_translation(self) -> bool:
+        """A quote of a translation that is not the translation of an example."""
+        kinds = [kind for tag, kind in self._path if tag == "cit"]
+        related = any(tag == "re" for tag, _ in self._path)
+        return self._path[-1][0] == "quote" and bool(kinds) and set(kinds) <= _TRANSLATION and not related
+
+    def _finish(self) -> None:
+        headwords, translations = filter(None, self._headwords), list(filter(None, self._translations))
+        pairs = [(word, translation) for word in headwords for translation in translations]
+        self.passed_over += not pairs
+        for word, translation in pairs:
+            source, target = (word, translation) if self._source.source_first else (translation, word)
+            self.ready.append(Record(self._entry_line, source, [(self._language, target)]))

@@ -1,0 +1,101 @@
+"""JSON, one object a line. Its keys say what it is; four spellings are known.
+
+{"source": "Good day.", "target": "Guten Tag.", "language": "de"}
+{"en": "Good day.", "de": "Guten Tag.", "fr": "Bonjour."}
+{"translation": {"en": "Good day.", "de": "Guten Tag."}}
+{"english": "Good day.", "non_english": "Guten Tag."}
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from isogloss.corpora.blocks import Blocks
+from isogloss.corpora.compression import open_stream
+from isogloss.corpora.faults import SKIPPING, Faults
+from isogloss.corpora.formats.layout import Layout, Told, from_codes, from_header, from_told, parse_columns
+from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
+from isogloss.corpora.lines import line_blocks
+from isogloss.corpora.sources import Source
+from isogloss.errors import DataError
+
+NESTED = "translation"
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_KEYS = f"keys must be source and target, language codes, or a {NESTED} of language codes"
+
+
+def blocks(source: Source, faults: Faults) -> Blocks:
+    """The pairs of a JSONL file. A translation that is null is not there; one that is empty does not fit."""
+    return gathered(_records(source), source.name, faults)
+
+
+def _records(source: Source) -> Iterator[RecordOrFault]:
+    read_object = _Objects(source)
+    with open_stream(source.path, source.member) as stream:
+        for block in line_blocks(stream, source.name):
+            for row, line in enumerate(block.text().to_pylist()):
+                number = block.first + row
+                if row in block.faults:
+                    yield block.faults[row]
+                elif not line.isspace():
+                    yield read_object(line, number)
+
+
+class _Objects:
+    """Takes objects apart. What a set of keys means is found out once, as nearly all lines of a file have the same."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._told: Told = parse_columns(source.columns)
+        self._layouts: dict[tuple[tuple[str, ...], bool], Layout | None] = {}
+
+    def __call__(self, line: str, number: int) -> RecordOrFault:
+        try:
+            found = json.loads(line)
+        except RecursionError:
+            return self._fault(number, "not JSON that can be read (nested too deeply)", SKIPPING)
+        except ValueError as error:
+            what = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            return self._fault(number, f"not JSON ({what})", f"each line must be one object; or {SKIPPING}")
+        if not isinstance(found, dict):
+            return self._fault(number, "not a JSON object", f'write {{"source": …, "target": …}}; or {SKIPPING}')
+        if "\\u" in line and _HALF_PAIR.search(json.dumps(found, ensure_ascii=False)):
+            return self._fault(number, "half of a surrogate pair stands alone", f"it is no character; {SKIPPING}")
+        nested = not self._told.columns and isinstance(found.get(NESTED), dict)
+        return self._sides(found[NESTED] if nested else found, number, nested)
+
+    def _fault(self, number: int, what: str, hint: str) -> DataError:
+        return DataError(f"{self._source.name} line {number}: {what}", hint=hint)
+
+    def _sides(self, found: dict[str, Any], number: int, nested: bool) -> RecordOrFault:
+        keys = tuple(found)
+        if (keys, nested) not in self._layouts:
+            if len(self._layouts) > 1000:  # keys that are data: nothing to remember
+                self._layouts.clear()
+            self._layouts[keys, nested] = self._layout(keys, number, nested)
+        layout = self._layouts[keys, nested]
+        if layout is None:
+            return self._fault(number, f"the keys are {', '.join(keys)[:80] or 'none'}", f"{_KEYS}; or {SKIPPING}")
+        values = list(found.values())
+        language = values[layout.language] if layout.language is not None else None
+        targets = [(code if language is None else language, values[column]) for column, code in layout.targets]
+        # A null is a translation that is not there; if none is there at all, the side is empty.
+        there = [side for side in targets if side[1] is not None] or [(code, "") for code, _ in targets]
+        split = values[layout.split] if layout.split is not None else None
+        texts = [values[layout.source], split, language, *(text for _, text in there)]
+        for value in texts:
+            if value is not None and not isinstance(value, str):
+                return self._fault(number, f"{str(value)[:40]} is not text", f"sides must be strings; or {SKIPPING}")
+        score = values[layout.score] if layout.score is not None else None
+        if score is not None and (isinstance(score, bool) or not isinstance(score, int | float | str)):
+            return self._fault(number, f"the score is {str(score)[:40]}, not a number", "write it like 1.05")
+        return Record(number, texts[0] or "", there, split or "", score)
+
+    def _layout(self, keys: tuple[str, ...], number: int, nested: bool) -> Layout | None:
+        if nested:
+            return from_codes(keys, self._source)
+        if not self._told.columns:
+            return from_header(keys, self._source, number, strict=False)
+        wanted = {place for _, place in self._told.columns}
+        return from_told(self._told, keys, self._source, number) if wanted <= set(keys) else None

@@ -1,0 +1,59 @@
+"""XML read forward: only the unit at hand is ever in memory, and its line is known."""
+
+from collections.abc import Iterator
+from xml.parsers import expat
+
+from isogloss.corpora.compression import open_stream
+from isogloss.corpora.formats.records import RecordOrFault
+from isogloss.corpora.sources import Source
+from isogloss.errors import DataError
+
+_CHUNK = 2**16
+
+
+class Units:
+    """Follows the elements of a document and collects what a format makes of them. Formats say what in three methods."""
+
+    def __init__(self) -> None:
+        self.ready: list[RecordOrFault] = []
+        self.line = 0  # of the tag at hand
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        """An element begins."""
+        raise NotImplementedError
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+        raise NotImplementedError
+
+    def text(self, data: str) -> None:
+        """Text, perhaps not all of it at once."""
+        raise NotImplementedError
+
+
+def records(source: Source, units: Units) -> Iterator[RecordOrFault]:
+    """What `units` collects from the file. Broken XML always raises: where it breaks, nothing says where a unit begins."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        units.line = parser.CurrentLineNumber
+        units.start(tag, attributes)
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = units.end
+    parser.CharacterDataHandler = units.text
+    with open_stream(source.path, source.member) as stream:
+        more = True
+        while more:
+            chunk = stream.read(_CHUNK)
+            more = bool(chunk)
+            try:
+                parser.Parse(chunk, not more)
+            except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: an encoding nobody knows
+                raise DataError(
+                    f"{source.name} line {parser.CurrentLineNumber}: not well-formed XML ({error})",
+                    hint="download it again; xmllint --recover may repair it",
+                ) from error
+            yield from units.ready
+            units.ready.clear()

@@ -1,0 +1,87 @@
+"""Tab-separated text: two columns, one column a language, or columns by name. Whole blocks are taken apart at once.
+
+Cells are not quoted: a double quote is a character like any other, since sentences that begin with one are common in
+plain TSV. A header whose own cells are quoted shows that the file is CSV with tabs, and so does `quoted` in `columns`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from isogloss.corpora.blocks import Blocks
+from isogloss.corpora.compression import open_stream
+from isogloss.corpora.faults import Faults
+from isogloss.corpora.formats import quoted
+from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, cut, marked, trimmed
+from isogloss.corpora.formats.layout import Layout
+from isogloss.corpora.formats.opening import opened
+from isogloss.corpora.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
+from isogloss.corpora.sources import Source
+from isogloss.errors import DataError
+from isogloss.types import IntArray
+
+SEPARATORS = "\t"
+
+
+def blocks(source: Source, faults: Faults) -> Blocks:
+    """The pairs of a TSV file."""
+    with open_stream(source.path, source.member) as stream:
+        opening = opened(line_blocks(stream, source.name), source, faults, SEPARATORS, quoted=False)
+        if opening is None:
+            return
+        if opening.quoted:
+            yield from quoted.blocks_of(opening.lines, opening.separator, opening.layout, source, faults)
+            return
+        for block in opening.lines:
+            yield from cut(_pairs(block, opening.layout, source, faults))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The cells of a block without copying it: each is a stretch of the bytes, with the tab or line end behind it."""
+
+    cells: pa.StringArray
+    first: IntArray  # the first cell of each line
+    widths: IntArray  # how many cells each line has
+
+    @classmethod
+    def over(cls, block: LineBlock) -> "Grid":
+        """Find every tab and line end."""
+        raw = np.frombuffer(block.data, np.uint8)
+        bounds = np.flatnonzero((raw == TAB) | (raw == LINE_FEED)) + 1
+        ends = np.searchsorted(bounds, block.starts[1:])  # the cell each line ends with
+        if len(block) and (not len(bounds) or bounds[-1] != len(raw)):
+            bounds = np.append(bounds, len(raw))
+        first = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
+        return cls(strings_over(block.data, np.concatenate([np.zeros(1, np.int64), bounds])), first, ends - first + 1)
+
+    def column(self, place: int) -> pa.Array:
+        """One cell of each line, trimmed (the tab or line end goes with that); null where the line is too short."""
+        return trimmed(self.cells.take(pa.array(self.first + place, mask=self.widths <= place)))
+
+
+def _pairs(block: LineBlock, layout: Layout, source: Source, faults: Faults) -> pa.Table:
+    grid = Grid.over(block)
+
+    def column(place: int | None) -> pa.Array | None:
+        return None if place is None else grid.column(place)
+
+    cells = Cells(
+        block.numbers,
+        grid.column(layout.source),
+        tuple((grid.column(place), code) for place, code in layout.targets),
+        column(layout.language),
+        column(layout.split),
+        column(layout.score),
+    )
+
+    def explain(row: int) -> DataError | None:
+        if (fault := block.faults.get(row)) or block.is_blank(row):
+            return fault or BLANK
+        width = int(grid.widths[row])
+        short = width < layout.width
+        return quoted.too_few(f"{source.name} line {block.first + row}", width, layout.width) if short else None
+
+    suspects = marked(block.faults, len(block)) | (grid.widths < layout.width)
+    return assemble(cells, f"{source.name} line", faults, explain, suspects)

@@ -1,0 +1,125 @@
+"""The last step of a preparation: final parts, and the manifest that accounts for them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from isogloss.config import CleaningSettings, LeakSettings, as_dict
+from isogloss.corpora import account
+from isogloss.corpora.account import Line
+from isogloss.corpora.dropped import examples, write_dropped
+from isogloss.corpora.leaks import Guard
+from isogloss.corpora.scored import ScoredFeed
+from isogloss.corpora.selecting import KEPT, LEAK_REASONS, Scored, Selection
+from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS
+from isogloss.corpora.thresholds import Threshold, as_rows
+from isogloss.storage import content_hash, file_hash, make_folder, replacing
+from isogloss.types import SCHEMA, TEST, TRAIN
+
+
+def write_parts(selection: Selection, out: Path) -> list[str]:
+    """Write the rows that stay of every part, and beside them those that go; parts that are there already stay as they are."""
+    make_folder(out / PAIRS)
+    make_folder(out / DROPPED)
+    names = []
+    for part in selection.parts:
+        decided = content_hash(part.reasons.tobytes(), part.test.tobytes(), *selection.reasons)[:8]
+        name = f"{part.path.stem}-{decided}.parquet"
+        if not (out / PAIRS / name).is_file() or not (out / DROPPED / name).is_file():
+            write_dropped(part, selection.reasons, out / DROPPED / name)
+            _write_kept(part, out / PAIRS / name)
+        names.append(name)
+    return names
+
+
+def _write_kept(part: Scored, path: Path) -> None:
+    splits = pa.array([TRAIN, TEST])
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+        for rows, table in part.batches(["source", "target", "language"]):
+            kept = np.flatnonzero(part.reasons[rows] == KEPT)
+            some = table.take(pa.array(kept))
+            split = splits.take(pa.array(part.test[rows][kept].astype(np.int8)))
+            corpus = pa.array([part.corpus]).take(pa.array(np.zeros(len(kept), dtype=np.int8)))
+            writer.write_table(pa.table([*some.columns, corpus, split], schema=SCHEMA))
+
+
+def manifest_of(
+    scored: Sequence[ScoredFeed],
+    selection: Selection,
+    lines: Sequence[Line],
+    files: Sequence[str],
+    cleaning: CleaningSettings,
+    leaks: LeakSettings,
+    held_out: float,
+    guard: Guard,
+    chosen: dict[tuple[str, str], Threshold],
+) -> dict[str, Any]:
+    """Everything there is to know of a store. Nothing in it depends on when or where it was made."""
+    every = account.total(lines)
+    order = [name for name in selection.reasons[1:] if name in every.dropped or not name.startswith("in an eval")]
+    out = selection.parts[0].path.parents[1]
+    shown = examples([out / DROPPED / file for file in files])
+    parts: list[dict[str, Any]] = [
+        {"file": file, "rows": line.train + line.test, "sha256": file_hash(out / PAIRS / file)}
+        for file, line in zip(files, lines, strict=True)
+    ]
+    return {
+        MARK: FORMAT,
+        "hash": content_hash(scored[0].feed.source_language, *(one["sha256"] for one in parts)),
+        "source_language": scored[0].feed.source_language,
+        "rows_in": every.rows_in,
+        "rows_out": every.train + every.test,
+        "dropped": [
+            {"rule": name, "count": every.dropped.get(name, 0), "examples": [one.as_dict() for one in shown.get(name, [])]}
+            for name in order
+        ],
+        "languages": _by(lines, "language"),
+        "corpora": {name: counts | _descent(scored, name) for name, counts in _by(lines, "corpus").items()},
+        "waterfall": [line.as_dict() for line in account.joined(lines)],
+        "sources": [_source(one) for one in scored],
+        "skipped_lines": sum(one.skipped for one in scored),
+        "settings": {"cleaning": as_dict(cleaning), "leaks": as_dict(leaks), "held_out": held_out},
+        "thresholds": as_rows(chosen),
+        "leak_scan": {
+            "level": leaks.level,
+            "sets": [{"name": one.name, "texts": one.texts, "hash": one.hash} for one in guard.sets],
+            "removed": {name: every.dropped.get(name, 0) for name in LEAK_REASONS},
+        },
+        "parts": parts,
+    }
+
+
+def _by(lines: Sequence[Line], attribute: str) -> dict[str, dict[str, Any]]:
+    """Rows in, train and test by language or by corpus, sorted by name."""
+    groups: dict[str, list[Line]] = {}
+    for line in lines:
+        groups.setdefault(getattr(line, attribute), []).append(line)
+    sums = {name: account.total(own) for name, own in sorted(groups.items())}
+    return {name: {"rows_in": one.rows_in, TRAIN: one.train, TEST: one.test} for name, one in sums.items()}
+
+
+def _descent(scored: Sequence[ScoredFeed], corpus: str) -> dict[str, Any]:
+    """Licence, version and kind of a corpus: what its files say, each once."""
+    own = [one.feed for one in scored if one.feed.corpus == corpus]
+    return {
+        "licence": ", ".join(sorted({feed.licence for feed in own if feed.licence})),
+        "version": ", ".join(sorted({feed.version for feed in own if feed.version})),
+        "dictionary": any(feed.dictionary for feed in own),
+    }
+
+
+def _source(one: ScoredFeed) -> dict[str, Any]:
+    return {
+        "name": one.feed.name.rsplit("/", 1)[-1],
+        "corpus": one.feed.corpus,
+        "licence": one.feed.licence,
+        "version": one.feed.version,
+        "key": one.key,
+        "rows": one.rows,
+        "skipped_lines": one.skipped,
+        "first_fault": one.first_fault,
+    }

@@ -1,0 +1,133 @@
+"""Scored parts on disk: one for every feed and language, made once and found again by name.
+
+STORE/scored/CORPUS.LANGUAGE-KEY.parquet    the pairs with the scores of every rule
+STORE/scored/KEY.json                       which languages of a feed are scored, and how many lines were left out
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from isogloss.corpora.cleaning.judgement import EncodeTexts
+from isogloss.corpora.faults import Faults
+from isogloss.corpora.feeds import Feed, only
+from isogloss.corpora.leaks import Guard
+from isogloss.corpora.scoring import Scoring, add_similarity, score_block
+from isogloss.corpora.workers import Workers
+from isogloss.storage import content_hash, read_json, replacing, write_json
+
+ROWS_A_GROUP = 32_768
+BUFFERED_BYTES = 64 * 2**20
+WRITING: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "use_dictionary": ["language", "split"]}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredFeed:
+    """What is on disk of one feed: a part a language, and the lines that could not be read."""
+
+    feed: Feed
+    key: str
+    rows: dict[str, int]  # by language
+    skipped: int
+    first_fault: str
+    made: bool = True  # now, and not found on disk
+
+    def part(self, language: str) -> str:
+        """The name of a language's part, without a suffix."""
+        safe = re.sub(r"[^\w.+-]+", "_", self.feed.corpus)[:60] or "pairs"
+        return f"{safe}.{language}-{self.key[:16]}"
+
+
+class _Writers:
+    """One Parquet file a language, written together; small pieces wait until they make a row group."""
+
+    def __init__(self, folder: Path, name: Callable[[str], str], stack: ExitStack) -> None:
+        self._folder, self._name, self._stack = folder, name, stack
+        self._files: dict[str, pq.ParquetWriter] = {}
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self.rows: dict[str, int] = {}
+
+    def add(self, table: pa.Table) -> None:
+        languages = pc.unique(table.column("language")).to_pylist()
+        for language in languages:
+            own = table if len(languages) == 1 else table.filter(pc.equal(table.column("language"), language))
+            self._waiting.setdefault(language, []).append(own)
+            self.rows[language] = self.rows.get(language, 0) + own.num_rows
+            if sum(part.num_rows for part in self._waiting[language]) >= ROWS_A_GROUP:
+                self._write(language)
+        if sum(part.nbytes for parts in self._waiting.values() for part in parts) > BUFFERED_BYTES:
+            self.finish()
+
+    def _write(self, language: str) -> None:
+        parts = self._waiting.pop(language, [])
+        if not parts:
+            return
+        table = pa.concat_tables(parts).combine_chunks()
+        if language not in self._files:
+            path = self._stack.enter_context(replacing(self._folder / f"{self._name(language)}.parquet"))
+            self._files[language] = self._stack.enter_context(pq.ParquetWriter(path, table.schema, **WRITING))
+        self._files[language].write_table(table, row_group_size=ROWS_A_GROUP)
+
+    def finish(self) -> None:
+        for language in list(self._waiting):
+            self._write(language)
+
+
+@dataclass(slots=True)
+class Scorer:
+    """Makes sure that every feed is scored."""
+
+    folder: Path
+    workers: Workers
+    guard: Guard
+    on_error: str = "fail"
+    encode: EncodeTexts | None = None
+    on_rows: Callable[[Feed, int, int], None] = field(default=lambda feed, rows, text: None)
+
+    def score(self, feed: Feed, scoring: Scoring, wanted: Sequence[str]) -> ScoredFeed:
+        """Score what is missing of a feed; `wanted` languages only, or all that it has when none are named."""
+        key = content_hash(feed.key, scoring.key(self.guard))
+        index = self.folder / f"{key[:16]}.json"
+        known = self._read(index)
+        have: dict[str, int] = known.get("rows", {})
+        told = [feed.language] if feed.language else []
+        if known.get("whole") or (wanted and all(one in have for one in (told or wanted))):
+            rows = {one: have[one] for one in sorted(have) if have[one] and (not wanted or one in wanted)}
+            return ScoredFeed(feed, key, rows, known.get("skipped", 0), known.get("first_fault", ""), made=False)
+        missing = [one for one in wanted if one not in have]
+        found = self._make(ScoredFeed(feed, key, {}, 0, ""), scoring, missing)
+        have |= {one: found.rows.get(one, 0) for one in (missing or found.rows)}
+        whole = not wanted
+        write_json(index, {"rows": have, "whole": whole, "skipped": found.skipped, "first_fault": found.first_fault})
+        rows = {one: have[one] for one in sorted(have) if have[one] and (not wanted or one in wanted)}
+        return ScoredFeed(feed, key, rows, found.skipped, found.first_fault)
+
+    def _read(self, index: Path) -> dict[str, Any]:
+        try:
+            known: dict[str, Any] = read_json(index)
+        except (OSError, ValueError):
+            return {}
+        return known
+
+    def _make(self, empty: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredFeed:
+        faults = Faults(self.on_error)
+        feed = empty.feed
+        blocks = only(feed, missing, faults) if missing else feed.blocks(faults)
+        with ExitStack() as stack:
+            writers = _Writers(self.folder, empty.part, stack)
+            for block in self._scored(blocks, scoring):
+                writers.add(block)
+                self.on_rows(feed, block.num_rows, block.column("source").nbytes + block.column("target").nbytes)
+            writers.finish()
+        return ScoredFeed(feed, empty.key, writers.rows, faults.count, faults.first)
+
+    def _scored(self, blocks: Iterator[pa.Table], scoring: Scoring) -> Iterator[pa.Table]:
+        for block in self.workers.map(score_block, blocks, scoring):
+            yield add_similarity(block, scoring, self.encode) if self.encode and scoring.settings.similarity_model else block

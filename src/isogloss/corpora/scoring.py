@@ -1,0 +1,141 @@
+"""Blocks of raw pairs in, blocks of normalised and scored pairs out. Nothing is left out here: selection does that.
+
+Scoring is where the time goes, and each block is scored by itself, so blocks can be handed to other processes.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from isogloss.config import CleaningSettings
+from isogloss.corpora.cleaning.judgement import EncodeTexts
+from isogloss.corpora.cleaning.length import CountTokens, TooManyTokens
+from isogloss.corpora.cleaning.rule import PairBatch, Rule, applies, scoring_settings
+from isogloss.corpora.cleaning.rules import rules_for, token_counter
+from isogloss.corpora.leaks import Guard
+from isogloss.corpora.text.hashing import combine
+from isogloss.corpora.text.near import HASHES, signatures
+from isogloss.corpora.text.normalise import normalise_block
+from isogloss.corpora.text.side import Side
+from isogloss.storage import canonical_json, content_hash
+from isogloss.types import FloatArray
+
+VERSION = 1  # raise it when scores of unchanged settings change
+KEYS = ("source_hash", "target_hash", "pair_hash")
+BASE = ("source", "target", "language", "split", "line")
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Everything the scores of a source depend on. It travels to the processes that do the work."""
+
+    settings: CleaningSettings
+    corpus: str
+    source_language: str
+    dictionary: bool
+
+    def rules(self) -> list[Rule]:
+        """The rules that are scored here; similarity is added where the model is."""
+        return [with_tokenizer(rule) for rule in rules_for(self.settings, self.corpus) if rule.name != "low similarity"]
+
+    def key(self, guard: Guard) -> str:
+        """Names everything the scores depend on: all but the thresholds."""
+        rules: list[Any] = [scoring_settings(rule) for rule in rules_for(self.settings, self.corpus)]
+        near = self.settings.duplicates == "near"
+        plain = [VERSION, self.settings.normalise, rules, self.corpus, self.source_language, self.dictionary, near]
+        return content_hash(canonical_json(plain), guard.key)
+
+
+@cache
+def _counter(name: str) -> CountTokens:
+    return token_counter(name)
+
+
+def with_tokenizer(rule: Rule) -> Rule:
+    """Give the token rule its tokenizer: it is loaded where it is used."""
+    if isinstance(rule, TooManyTokens) and rule.tokenizer:
+        return TooManyTokens(rule.max_tokens, rule.tokenizer, _counter(rule.tokenizer))
+    return rule
+
+
+def score_column(rule: Rule) -> str:
+    """The column a rule's scores are kept in."""
+    return f"score {rule.name}"
+
+
+def score_block(block: pa.Table, scoring: Scoring, guard: Guard) -> pa.Table:
+    """Normalise and score one block (see blocks.BLOCK_SCHEMA); rows stay in order, none is lost."""
+    languages = pc.unique(block.column("language")).to_pylist()
+    if len(languages) == 1:
+        return _score_language(block, scoring, guard, languages[0])
+    parts, places = [], []
+    column = block.column("language").combine_chunks()
+    for language in languages:
+        rows = np.flatnonzero(pc.equal(column, language).to_numpy(zero_copy_only=False))
+        parts.append(_score_language(block.take(pa.array(rows)), scoring, guard, language))
+        places.append(rows)
+    back = np.argsort(np.concatenate(places), kind="stable") if places else np.zeros(0, dtype=np.int64)
+    return (
+        pa.concat_tables(parts).take(pa.array(back)).combine_chunks() if parts else _score_language(block, scoring, guard, "")
+    )
+
+
+def _score_language(block: pa.Table, scoring: Scoring, guard: Guard, language: str) -> pa.Table:
+    form = scoring.settings.normalise
+    source = Side(normalise_block(block.column("source").combine_chunks(), form)[0], scoring.source_language)
+    target = Side(normalise_block(block.column("target").combine_chunks(), form)[0], language)
+    given = block.column("score").to_numpy(zero_copy_only=False).astype(np.float32)
+    pairs = PairBatch(source, target, given, scoring.corpus, scoring.dictionary)
+    columns: dict[str, Any] = {"source": source.texts, "target": target.texts}
+    columns |= {name: block.column(name).combine_chunks() for name in ("language", "split", "line")}
+    for rule in scoring.rules():
+        columns[score_column(rule)] = pa.array(score_of(rule, pairs))
+    columns["leak"] = pa.array(_worst_leak(guard.check(source), guard.check(target)))
+    columns["source_hash"], columns["target_hash"] = (pa.array(side.normalised_hashes) for side in (source, target))
+    exact = combine(source.exact_hashes, target.exact_hashes)
+    columns["pair_hash"] = pa.array(exact)
+    if scoring.settings.duplicates == "near":
+        packed = signatures(source, target).tobytes()
+        columns["signature"] = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(2 * HASHES), len(pairs), [None, pa.py_buffer(packed)]
+        )
+    return pa.table(columns)
+
+
+def _worst_leak(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The surest level of the two sides: exact before normalised before near; 0 only where both are clean."""
+    either = np.where(source == 0, target, np.where(target == 0, source, np.minimum(source, target)))
+    return either.astype(np.uint8)
+
+
+def score_of(rule: Rule, pairs: PairBatch) -> FloatArray:
+    """A rule's scores; NaN, which is always accepted, where it has nothing to say about such pairs."""
+    if not applies(rule, pairs):
+        return np.full(len(pairs), np.nan, dtype=np.float32)
+    return rule.score(pairs)
+
+
+def add_similarity(block: pa.Table, scoring: Scoring, encode: EncodeTexts) -> pa.Table:
+    """Add the similarity scores, for the pairs that every other rule accepts: the model is what costs."""
+    rules = rules_for(scoring.settings, scoring.corpus, encode)
+    similarity = rules[-1]
+    fit = np.ones(block.num_rows, dtype=np.bool_)
+    for rule in rules[:-1]:
+        score = block.column(score_column(rule)).to_numpy()
+        fit &= np.isnan(score) | rule.accept(score)
+    scores = np.full(block.num_rows, np.nan, dtype=np.float32)
+    languages = np.array(block.column("language").to_pylist())
+    for language in dict.fromkeys(languages[fit].tolist()):
+        rows = np.flatnonzero(fit & (languages == language))
+        some = block.take(pa.array(rows))
+        source = Side(some.column("source").combine_chunks(), scoring.source_language)
+        target = Side(some.column("target").combine_chunks(), language)
+        given = np.full(len(rows), np.nan, dtype=np.float32)
+        scores[rows] = score_of(similarity, PairBatch(source, target, given, scoring.corpus, scoring.dictionary))
+    place = block.schema.get_field_index("leak")
+    return block.add_column(place, score_column(similarity), pa.array(scores))

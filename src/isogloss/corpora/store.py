@@ -1,0 +1,129 @@
+"""A prepared store: a folder of Parquet parts with a manifest that says where every row came from and what was left out.
+
+    STORE/manifest.json     sources, versions, licences, rules, thresholds, counts, leak scan, the name of every part
+    STORE/pairs/*.parquet   the pairs that stay: source, target, language, corpus, split; any Parquet reader reads them
+    STORE/dropped/*.parquet the pairs that went, each with its reason
+    STORE/scored/*.parquet  all pairs with the scores of every rule: thresholds can be moved without scoring again
+
+Parts are named by what they were made from, so adding a corpus writes new parts and leaves the others alone. The
+manifest is written last: until then a reader sees the store as it was.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from isogloss.corpora.blocks import BLOCK_SCHEMA, Blocks
+from isogloss.errors import DataError
+from isogloss.types import SCHEMA, Bitext
+
+MANIFEST, MARK, FORMAT = "manifest.json", "isogloss_store", 1
+PAIRS, DROPPED, SCORED = "pairs", "dropped", "scored"
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A prepared store on disk, and its manifest."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @property
+    def hash(self) -> str:
+        """Names the content: equal pairs in equal order give an equal name."""
+        return str(self.manifest["hash"])
+
+    @property
+    def source_language(self) -> str:
+        """The language of the source side."""
+        return str(self.manifest["source_language"])
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Target languages, sorted."""
+        return tuple(sorted(self.manifest["languages"]))
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return int(self.manifest["rows_out"])
+
+    def tables(self, columns: Sequence[str] = SCHEMA.names, folder: str = PAIRS) -> Iterator[pa.Table]:
+        """The pairs, a row group at a time, in order."""
+        for part in self.manifest["parts"]:
+            path = self.folder / folder / part["file"]
+            if folder != PAIRS and not path.is_file():
+                continue
+            try:
+                with pq.ParquetFile(path) as file:
+                    for group in range(file.num_row_groups):
+                        yield file.read_row_group(group, columns=list(columns))
+            except (OSError, pa.ArrowException) as error:
+                raise DataError(
+                    f"{path}: a part of the store cannot be read ({error})", hint="run the same isogloss prepare again"
+                ) from error
+
+    def bitext(self, languages: Sequence[str] = ()) -> Bitext:
+        """All pairs, or those of some languages, in memory."""
+        wanted = pa.array(list(languages), pa.string())
+        tables = [SCHEMA.empty_table()]
+        for table in self.tables():
+            tables.append(table.filter(pc.is_in(table.column("language"), wanted)) if languages else table)
+        joined = pa.concat_tables(tables)
+        columns = [_one_chunk(joined.column(name)) for name in SCHEMA.names]
+        return Bitext(pa.Table.from_arrays(columns, schema=SCHEMA), self.source_language)
+
+    def blocks(self) -> Blocks:
+        """The pairs as a reader gives them, to be prepared again with others."""
+        for table in self.tables():
+            nothing = pa.nulls(table.num_rows, pa.float32())
+            line = pa.array(range(1, table.num_rows + 1), pa.int64())
+            columns = [*(table.column(name) for name in BLOCK_SCHEMA.names[:4]), nothing, line]
+            yield pa.table(columns, schema=BLOCK_SCHEMA)
+
+
+def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What a model trained on a store should carry with it: where its pairs came from and what they were scanned for."""
+    kept = {
+        key: manifest[key] for key in ("hash", "source_language", "rows_in", "rows_out", "languages", "corpora", "leak_scan")
+    }
+    return kept | {"dropped": {drop["rule"]: drop["count"] for drop in manifest["dropped"] if drop["count"]}}
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """One chunk where it fits: columns of more than 2 GiB of text stay in several."""
+    if column.nbytes < 2**30:
+        return pa.chunked_array([pa.concat_arrays(column.chunks)] if column.num_chunks else [pa.array([], pa.string())])
+    return column
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a prepared store."""
+    return read_manifest(path) is not None
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a store; None where there is none."""
+    try:
+        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and MARK in found else None
+
+
+def open_store(folder: Path | str) -> Store:
+    """Open what `isogloss prepare` wrote."""
+    path = Path(folder)
+    manifest = read_manifest(path)
+    if manifest is None:
+        raise DataError(f"{path}: not a prepared store", hint="make one with isogloss prepare FILES --out FOLDER")
+    if manifest[MARK] != FORMAT:
+        raise DataError(
+            f"{path}: written by another version of isogloss (format {manifest[MARK]})", hint="run isogloss prepare again"
+        )
+    return Store(path, manifest)

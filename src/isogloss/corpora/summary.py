@@ -1,0 +1,217 @@
+"""What is in a prepared store: counts, token lengths, overlap, samples, and what each way of balancing would draw from it.
+
+`summarise` reads the pairs once, a block at a time; what it keeps does not grow with them. `report/corpora_page.py` draws
+the result, `isogloss corpora show` prints it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isogloss.config import BalanceSettings
+from isogloss.corpora.overlap import LIMIT, Overlap, SourceSketch
+from isogloss.corpora.shares import Share, plan
+from isogloss.corpora.store import MANIFEST, Store
+from isogloss.corpora.text.side import Side
+from isogloss.errors import DataError
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.types import TEST, TRAIN, IntArray, Pair
+
+ROWS_AT_A_TIME = 2**15
+SAMPLES, SEED = 3, 17
+SPACE = 32
+SCHEMES = ("everything", "corpora", "languages", "datasets")  # "proportional" shares as "everything" does
+# Where the columns of a length histogram begin: steps of about √2, since a difference of one matters at 3 and not at 90.
+BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 129)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One corpus in one language: how many pairs it has."""
+
+    corpus: str
+    language: str
+    train: int
+    test: int
+
+    @property
+    def pairs(self) -> int:
+        """Both splits together."""
+        return self.train + self.test
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How long some sentences are, in tokens. A quantile is a length that occurs: so many are that long or shorter.
+
+    `histogram` counts those from each of `BINS` up to below the next; the last one has no end.
+    """
+
+    mean: float
+    median: int
+    most: int  # 95 % are not longer
+    longest: int
+    histogram: tuple[int, ...]
+
+    @classmethod
+    def of(cls, counts: Mapping[int, int]) -> Self:
+        """From how often each length occurs, so nothing is estimated."""
+        lengths = np.array(sorted(counts), dtype=np.int64)
+        times = np.array([counts[length] for length in lengths.tolist()], dtype=np.int64)
+        reached, total = np.cumsum(times), int(times.sum())
+        median, most = (int(lengths[np.searchsorted(reached, np.ceil(share * total))]) for share in (0.5, 0.95))
+        place = np.searchsorted(BINS, lengths, side="right") - 1
+        histogram = np.bincount(place, times, minlength=len(BINS)).astype(np.int64)
+        return cls(float(lengths @ times / total), median, most, int(lengths[-1]), tuple(histogram.tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageSummary:
+    """One target language: its pairs, how long their two sides are, and a few of them."""
+
+    language: str
+    train: int
+    test: int
+    source: Lengths
+    target: Lengths
+    samples: tuple[Pair, ...]
+
+    @property
+    def pairs(self) -> int:
+        """Both splits together."""
+        return self.train + self.test
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one scheme of balancing draws in an epoch from each corpus in each language, with its default settings."""
+
+    scheme: str
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A store as a person wants to know it. `cells` are sorted by corpus and language, `languages` by name."""
+
+    source_language: str
+    cells: tuple[Cell, ...]
+    languages: tuple[LanguageSummary, ...]
+    overlap: Overlap
+    plans: tuple[Plan, ...]
+
+    @property
+    def pairs(self) -> int:
+        """All pairs of the store."""
+        return sum(cell.pairs for cell in self.cells)
+
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """Their names, sorted."""
+        return tuple(sorted({cell.corpus for cell in self.cells}))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        plain = asdict(self)
+        for language, own in zip(plain["languages"], self.languages, strict=True):
+            language["samples"] = [pair._asdict() for pair in own.samples]
+        return plain | {"pairs": self.pairs, "histogram_bins": list(BINS)}
+
+
+def summarise(store: Store, samples: int = SAMPLES, on_progress: OnProgress = silent, limit: int = LIMIT) -> Summary:
+    """Read a store once and say what is in it, with `samples` random pairs a language: the same ones every time.
+
+    `limit` bounds the memory that comparing source sentences takes; beyond it they are sampled (overlap.py).
+    """
+    account = _Account(samples, limit)
+    for table in store.tables():
+        for start in range(0, table.num_rows, ROWS_AT_A_TIME):
+            account.add(table.slice(start, ROWS_AT_A_TIME))
+            on_progress(Step("reading the store", account.rows, len(store), "pairs"))
+    if account.rows != len(store) or not account.rows:
+        raise DataError(
+            f"{store.folder}: its parts have {account.rows:,} pairs, {MANIFEST} says {len(store):,}",
+            hint="run the same isogloss prepare again",
+        )
+    return account.summary(store.source_language)
+
+
+def count_tokens(side: Side) -> IntArray:
+    """Words, marks, and characters of scripts without spaces: what cleaning counts when it has no tokenizer."""
+    return side.count((side.codes != SPACE) & ~side.continues)
+
+
+class _Account:
+    """What is kept while the pairs go by."""
+
+    def __init__(self, samples: int, limit: int) -> None:
+        self.rows = 0
+        self._pairs: Counter[tuple[str, str, str]] = Counter()
+        self._lengths: dict[tuple[str, str], Counter[int]] = {}
+        self._sketch = SourceSketch(limit)
+        self._samples = samples
+        self._random = np.random.default_rng(SEED)
+        self._drawn: dict[str, list[tuple[float, Pair]]] = {}
+
+    def add(self, table: pa.Table) -> None:
+        """Take in a block of pairs."""
+        source, target = (Side(table.column(name), "") for name in ("source", "target"))
+        tokens = {"source": count_tokens(source), "target": count_tokens(target)}
+        tickets = self._random.random(table.num_rows)
+        for corpus, language, rows in _parted(table):
+            split = table.column("split").take(pa.array(rows))
+            test = int(pc.sum(pc.equal(split, TEST)).as_py())
+            self._pairs[corpus, language, TEST] += test
+            self._pairs[corpus, language, TRAIN] += len(rows) - test
+            self._sketch.add(corpus, language, source.exact_hashes[rows])
+            for side, counted in tokens.items():
+                self._count_lengths(language, side, counted[rows])
+            self._draw(language, table, rows, tickets)
+        self.rows += table.num_rows
+
+    def _count_lengths(self, language: str, side: str, lengths: IntArray) -> None:
+        times = np.bincount(lengths)
+        found = np.flatnonzero(times)
+        self._lengths.setdefault((language, side), Counter()).update(
+            dict(zip(found.tolist(), times[found].tolist(), strict=True))
+        )
+
+    def _draw(self, language: str, table: pa.Table, rows: IntArray, tickets: "np.typing.NDArray[np.float64]") -> None:
+        """Every pair has a ticket; the lowest ones win, wherever in the store they are."""
+        best = rows[np.argsort(tickets[rows])[: self._samples]]
+        pairs = [Pair(**row) for row in table.take(pa.array(best)).to_pylist()]
+        found = [*self._drawn.get(language, []), *zip(tickets[best].tolist(), pairs, strict=True)]
+        self._drawn[language] = sorted(found, key=lambda one: one[0])[: self._samples]
+
+    def summary(self, source_language: str) -> Summary:
+        """All of it, counted."""
+        found = sorted({key[:2] for key in self._pairs})
+        cells = tuple(Cell(*key, self._pairs[*key, TRAIN], self._pairs[*key, TEST]) for key in found)
+        languages = tuple(self._language(code, cells) for code in sorted(self._drawn))
+        plans = tuple(_plan(scheme, cells) for scheme in SCHEMES)
+        return Summary(source_language, cells, languages, self._sketch.overlap(), plans)
+
+    def _language(self, language: str, cells: tuple[Cell, ...]) -> LanguageSummary:
+        own = [cell for cell in cells if cell.language == language]
+        source, target = (Lengths.of(self._lengths[language, side]) for side in ("source", "target"))
+        train, test = sum(cell.train for cell in own), sum(cell.test for cell in own)
+        return LanguageSummary(language, train, test, source, target, tuple(pair for _, pair in self._drawn[language]))
+
+
+def _parted(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:
+    """The rows of each corpus in each language; a block of a store nearly always has one of each."""
+    corpus, language = (table.column(name).combine_chunks().dictionary_encode() for name in ("corpus", "language"))
+    codes = corpus.indices.to_numpy().astype(np.int64) * len(language.dictionary) + language.indices.to_numpy()
+    for code in np.unique(codes).tolist():
+        one, two = divmod(code, len(language.dictionary))
+        yield corpus.dictionary[one].as_py(), language.dictionary[two].as_py(), np.flatnonzero(codes == code)
+
+
+def _plan(scheme: str, cells: tuple[Cell, ...]) -> Plan:
+    trained = {(cell.corpus, cell.language): cell.train for cell in cells if cell.train}
+    return Plan(scheme, plan(trained, BalanceSettings(scheme=scheme)) if trained else ())

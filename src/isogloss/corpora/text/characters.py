@@ -1,0 +1,132 @@
+"""What each Unicode character is, as arrays that are indexed by code point: script, digit value, lower case, inertness.
+
+Built once a process from Python's own character database (about a quarter of a second), then one array look-up answers
+for every character of a block of text.
+"""
+
+import sys
+import unicodedata
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isogloss.types import BoolArray
+
+LIMIT = sys.maxunicode + 1
+LISTED = 0x32000  # beyond this no letters are assigned (tags and private use only)
+NO_DIGIT = 255
+
+# Scripts by their ranges of code points; letters outside all of them get "other". Ranges may hold marks and signs too:
+# only letters (and the marks that belong to them) are counted.
+SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
+    "latin": ((0x41, 0x2AF), (0x1D00, 0x1DBF), (0x1E00, 0x1EFF), (0x2C60, 0x2C7F), (0xA720, 0xA7FF), (0xFF21, 0xFF5A)),
+    "greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
+    "cyrillic": ((0x400, 0x52F), (0x1C80, 0x1C8F), (0x1D2B, 0x1D2B), (0x2DE0, 0x2DFF), (0xA640, 0xA69F)),
+    "armenian": ((0x530, 0x58F), (0xFB13, 0xFB17)),
+    "hebrew": ((0x590, 0x5FF), (0xFB1D, 0xFB4F)),
+    "arabic": ((0x600, 0x6FF), (0x750, 0x77F), (0x870, 0x8FF), (0xFB50, 0xFDFF), (0xFE70, 0xFEFE)),
+    "syriac": ((0x700, 0x74F), (0x860, 0x86F)),
+    "thaana": ((0x780, 0x7BF),),
+    "devanagari": ((0x900, 0x97F), (0xA8E0, 0xA8FF)),
+    "bengali": ((0x980, 0x9FF),),
+    "gurmukhi": ((0xA00, 0xA7F),),
+    "gujarati": ((0xA80, 0xAFF),),
+    "oriya": ((0xB00, 0xB7F),),
+    "tamil": ((0xB80, 0xBFF),),
+    "telugu": ((0xC00, 0xC7F),),
+    "kannada": ((0xC80, 0xCFF),),
+    "malayalam": ((0xD00, 0xD7F),),
+    "sinhala": ((0xD80, 0xDFF),),
+    "thai": ((0xE00, 0xE7F),),
+    "lao": ((0xE80, 0xEFF),),
+    "tibetan": ((0xF00, 0xFFF),),
+    "myanmar": ((0x1000, 0x109F), (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F)),
+    "georgian": ((0x10A0, 0x10FF), (0x1C90, 0x1CBF), (0x2D00, 0x2D2F)),
+    "ethiopic": ((0x1200, 0x139F), (0x2D80, 0x2DDF), (0xAB00, 0xAB2F)),
+    "cherokee": ((0x13A0, 0x13FF), (0xAB70, 0xABBF)),
+    "khmer": ((0x1780, 0x17FF), (0x19E0, 0x19FF)),
+    "mongolian": ((0x1800, 0x18AF),),
+    "tifinagh": ((0x2D30, 0x2D7F),),
+    "hangul": ((0x1100, 0x11FF), (0x3130, 0x318F), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xFFA0, 0xFFDC)),
+    "kana": ((0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F), (0x1B000, 0x1B16F)),
+    "han": ((0x2E80, 0x2FDF), (0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),
+    "bopomofo": ((0x3100, 0x312F), (0x31A0, 0x31BF)),
+    "olchiki": ((0x1C50, 0x1C7F),),
+    "nko": ((0x7C0, 0x7FF),),
+}
+SCRIPTS = ("", "other", *SCRIPT_RANGES)  # a script's number is its place here; 0 is what belongs to no script
+SCRIPT_NUMBER = {name: number for number, name in enumerate(SCRIPTS)}
+UNSPACED = ("han", "kana", "thai", "lao", "khmer", "myanmar", "tibetan")  # written without spaces between words
+
+
+def _table(answers: list[bool]) -> BoolArray:
+    table = np.zeros(LIMIT, dtype=np.bool_)
+    table[:LISTED] = answers
+    return table
+
+
+@cache
+def letters() -> BoolArray:
+    """True for letters."""
+    return _table([chr(code).isalpha() for code in range(LISTED)])
+
+
+@cache
+def wordlike() -> BoolArray:
+    """True for letters, digits and the marks that belong to letters: what a word is made of."""
+    return _table([chr(code).isalnum() or unicodedata.category(chr(code)) in ("Mn", "Mc") for code in range(LISTED)])
+
+
+@cache
+def scripts() -> NDArray[np.uint8]:
+    """The script number of every letter and mark, 0 for what has no script."""
+    table = np.zeros(LIMIT, dtype=np.uint8)
+    known = wordlike().copy()
+    known &= digits() == NO_DIGIT
+    for name, ranges in SCRIPT_RANGES.items():
+        for first, last in ranges:
+            span = slice(first, last + 1)
+            table[span] = np.where(known[span], SCRIPT_NUMBER[name], 0)
+    unlisted = letters() & (table == 0)
+    table[unlisted] = SCRIPT_NUMBER["other"]
+    return table
+
+
+@cache
+def digits() -> NDArray[np.uint8]:
+    """0 to 9 for a decimal digit of any script, NO_DIGIT for everything else."""
+    table = np.full(LIMIT, NO_DIGIT, dtype=np.uint8)
+    table[:LISTED] = [unicodedata.digit(chr(code), NO_DIGIT) if chr(code).isdecimal() else NO_DIGIT for code in range(LISTED)]
+    return table
+
+
+@cache
+def lower_case() -> NDArray[np.uint32]:
+    """Each character's lower case where that is one character, itself elsewhere; ς counts as σ."""
+    table = np.arange(LIMIT, dtype=np.uint32)
+    lowered = [chr(code).lower() for code in range(LISTED)]
+    table[:LISTED] = [ord(low) if len(low) == 1 else code for code, low in enumerate(lowered)]
+    table[ord("ς")], table[ord("İ")] = ord("σ"), ord("i")
+    return table
+
+
+@cache
+def changes_under(form: Literal["NFC", "NFKC"]) -> BoolArray:
+    """True for characters that could make a text differ from its NFC or NFKC form.
+
+    A text without any of them is its own normal form: none decomposes, none composes with what stands before it, and none
+    could be reordered. (Hangul vowels and finals compose by rule, not by table.)
+    """
+    composing = {0x1161 + place for place in range(21)} | {0x11A8 + place for place in range(27)}
+    table = np.zeros(LIMIT, dtype=np.bool_)
+    for code in range(LISTED):
+        character = chr(code)
+        parts = unicodedata.decomposition(character)
+        if parts and not parts.startswith("<") and " " in parts:
+            composing.add(int(parts.split()[1], 16))
+        if parts or unicodedata.combining(character):
+            table[code] = bool(unicodedata.combining(character)) or unicodedata.normalize(form, character) != character
+    table[list(composing)] = True
+    return table

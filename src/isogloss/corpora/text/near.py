@@ -1,0 +1,66 @@
+"""Near copies by MinHash (Broder 1997): texts that share most of their word triples get signatures that mostly agree.
+
+A signature has 64 numbers: for each of 64 hash functions, the least hash of any triple of the pair's words. The share of
+places in which two signatures agree estimates the share of triples the two have in common. Two bytes of each number are
+kept; bands of four numbers find candidates.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isogloss.corpora.text.hashing import Hashes, combine, mix
+from isogloss.corpora.text.side import Side
+
+HASHES, BAND = 64, 4
+BANDS = HASHES // BAND
+TRIPLE = 3
+
+Signatures = NDArray[np.uint16]
+
+
+def signatures(source: Side, target: Side) -> Signatures:
+    """One signature a pair, over the words of both sides."""
+    hashes, owners = [], []
+    for number, side in enumerate((source, target)):
+        words, owner = _triples(side)
+        hashes.append(mix(words + np.uint64(number)))
+        owners.append(owner)
+    every, owner = np.concatenate(hashes), np.concatenate(owners)
+    order = np.argsort(owner, kind="stable")
+    every, owner = every[order], owner[order]
+    result = np.zeros((len(source), HASHES), dtype=np.uint16)
+    if not len(every):
+        return result
+    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
+    present = owner[first]
+    random = np.random.default_rng(20210707)
+    for place in range(HASHES):
+        factor = np.uint64(int(random.integers(1, 2**63)) * 2 + 1)
+        least = np.minimum.reduceat(mix(every * factor), first)
+        result[present, place] = (least >> np.uint64(48)).astype(np.uint16)
+    return result
+
+
+def _triples(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
+    """The hash of every three words in a row; of all words together where a text has fewer."""
+    words, owner, _ = side.tokens
+    nothing = np.zeros(1, dtype=np.uint64)
+    padded, padded_owner = np.concatenate([words, nothing, nothing]), np.concatenate([owner, [-1, -1]])
+    # A window that runs into the next text is cut there: its missing words count as nothing.
+    parts = [np.where(padded_owner[k : k + len(words)] == owner, padded[k : k + len(words)], 0) for k in range(TRIPLE)]
+    whole = padded_owner[TRIPLE - 1 : TRIPLE - 1 + len(words)] == owner
+    first_of_text = np.append(True, owner[1:] != owner[:-1]) if len(owner) else np.zeros(0, dtype=np.bool_)
+    used = whole | first_of_text
+    return combine(*(part[used] for part in parts)), owner[used]
+
+
+def bands(signature: Signatures) -> Hashes:
+    """One hash for each band of each signature: rows × bands. Pairs that share one are candidates."""
+    wide = np.ascontiguousarray(signature).reshape(-1, BANDS, BAND).view(np.uint64)[..., 0]
+    return mix(wide + np.arange(BANDS, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def likeness(one: Signatures, other: Signatures) -> NDArray[np.float64]:
+    """The estimated share of triples in common, row by row."""
+    share: NDArray[np.float64] = (one == other).mean(1)
+    return share

@@ -1,0 +1,147 @@
+"""One side of a block of pairs, seen as arrays: code points, lengths, words. Each view is made when it is first needed."""
+
+from functools import cache, cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from isogloss.corpora.text import characters
+from isogloss.corpora.text.hashing import Hashes, hash_texts
+from isogloss.corpora.text.words import Words, split_words
+from isogloss.types import BoolArray, IntArray
+
+
+class Side:
+    """The sentences of one language in a block, in order."""
+
+    def __init__(self, texts: pa.Array, language: str) -> None:
+        self.texts = _contiguous(texts)
+        self.language = language
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.texts)
+
+    @cached_property
+    def byte_lengths(self) -> IntArray:
+        """UTF-8 bytes of each sentence."""
+        return np.diff(_offsets(self.texts)).astype(np.int64)
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        """Characters of each sentence."""
+        return np.asarray(pc.utf8_length(self.texts).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """Where each sentence begins in `codes`; one more entry at the end."""
+        return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+
+    @cached_property
+    def codes(self) -> NDArray[np.uint32]:
+        """The code points of all sentences, one after the other."""
+        data = self.texts.buffers()[2]
+        text = b"" if data is None else bytes(memoryview(data)[: _offsets(self.texts)[-1]])
+        return np.frombuffer(text.decode("utf-8").encode("utf-32-le"), dtype="<u4")
+
+    @cached_property
+    def lowered(self) -> NDArray[np.uint32]:
+        """`codes` in lower case."""
+        return characters.lower_case().take(self.codes)
+
+    @cached_property
+    def wordlike(self) -> BoolArray:
+        """For every character, whether it is part of a word."""
+        return characters.wordlike().take(self.codes)
+
+    @cached_property
+    def scripts(self) -> NDArray[np.uint8]:
+        """For every character, the number of its script."""
+        return characters.scripts().take(self.codes)
+
+    @cached_property
+    def words(self) -> Words:
+        """The words between spaces."""
+        return split_words(self.texts)
+
+    @cached_property
+    def exact_hashes(self) -> Hashes:
+        """Names of the sentences as they are written."""
+        return hash_texts(self.codes, self.starts)
+
+    @cached_property
+    def kept_starts(self) -> IntArray:
+        """Where each sentence begins among its letters and digits alone; one more entry at the end."""
+        running = np.zeros(len(self.codes) + 1, dtype=np.int64)
+        np.cumsum(self.wordlike, out=running[1:])
+        return running.take(self.starts)
+
+    @cached_property
+    def kept(self) -> NDArray[np.uint32]:
+        """The letters and digits of all sentences, in lower case."""
+        return self.lowered[self.wordlike]
+
+    @cached_property
+    def normalised_hashes(self) -> Hashes:
+        """Names of the sentences by their letters and digits alone, in lower case."""
+        return hash_texts(self.kept, self.kept_starts)
+
+    @cached_property
+    def tokens(self) -> tuple[Hashes, IntArray, BoolArray]:
+        """Names of all words (characters, in unspaced scripts), the sentence of each, and whether it is such a character."""
+        begins = np.flatnonzero(~self.continues[self.wordlike])
+        names = hash_texts(self.kept, np.append(begins, len(self.kept)).astype(np.int64))[: len(begins)]
+        owner = np.searchsorted(self.kept_starts, begins, side="right") - 1
+        return names, owner, self.alone[self.wordlike][begins]
+
+    @cached_property
+    def alone(self) -> BoolArray:
+        """For every character, whether it is of a script that is written without spaces: it counts as a word of its own."""
+        return _unspaced().take(self.scripts)
+
+    @cached_property
+    def continues(self) -> BoolArray:
+        """For every character, whether it goes on with the word that the character before it is in."""
+        word, alone = self.wordlike, self.alone
+        result = np.zeros(len(word), dtype=np.bool_)
+        result[1:] = word[1:] & word[:-1] & ~alone[1:] & ~alone[:-1]
+        result[self.starts[:-1][self.lengths > 0]] = False
+        return result
+
+    def count(self, marked: BoolArray) -> IntArray:
+        """How many characters of each sentence are marked."""
+        return counts_between(marked, self.starts)
+
+
+@cache
+def _unspaced() -> BoolArray:
+    table = np.zeros(256, dtype=np.bool_)
+    table[[characters.SCRIPT_NUMBER[name] for name in characters.UNSPACED]] = True
+    return table
+
+
+def counts_between(marked: BoolArray, starts: IntArray) -> IntArray:
+    """How many are marked in each stretch starts[i]:starts[i + 1]; stretches may be empty."""
+    running = np.zeros(len(marked) + 1, dtype=np.int32)
+    np.cumsum(marked, out=running[1:], dtype=np.int32)
+    return np.diff(running.take(starts)).astype(np.int64)
+
+
+def _contiguous(texts: pa.Array) -> pa.Array:
+    """The same strings in one chunk whose buffers begin at the first of them."""
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    if isinstance(texts, pa.ChunkedArray):  # an empty column stays chunked
+        texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], pa.string())
+    if texts.offset or (len(texts) and _offsets(texts)[0]):
+        texts = texts.take(pa.array(np.arange(len(texts))))
+    return texts
+
+
+def _offsets(texts: pa.Array) -> NDArray[np.int32]:
+    buffer = texts.buffers()[1]
+    if buffer is None or not len(texts):
+        return np.zeros(1, dtype=np.int32)
+    return np.frombuffer(buffer, dtype=np.int32, count=len(texts) + 1, offset=4 * texts.offset)

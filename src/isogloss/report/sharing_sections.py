@@ -1,0 +1,119 @@
+"""The part of a store's page that tells what its corpora and languages have in common, and how they would be balanced."""
+
+from collections.abc import Sequence
+
+from isogloss.config import BalanceSettings
+from isogloss.corpora.overlap import Overlap
+from isogloss.corpora.summary import Plan, Summary
+from isogloss.report import svg
+from isogloss.report.markup import Markup, join, tag
+from isogloss.report.page import NARROW, NUMBER, PICTURE, WIDE, Column, Section, folded, named, number, percent, scroll, table
+
+LARGEST = 10
+SHARES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
+WAYS = (1, 2, 3, 4, 5, 10, 20, 50, 100)  # where groups of N-way sentences begin
+MANY_WAYS = 12  # up to here every number has a bar of its own
+SCHEMES = {
+    "everything": "every pair once",
+    "corpora": "the same from each corpus",
+    "languages": f"languages evened out (temperature {BalanceSettings().temperature:g})",
+    "datasets": "the same from each corpus of each language",
+}
+
+
+def sharing_sections(summary: Summary) -> list[Section]:
+    """Overlap between corpora, N-way structure, plans of balancing."""
+    sections = [_overlap(summary.overlap)] if len(summary.overlap.corpora) > 1 else []
+    return [*sections, _ways(summary.overlap), _balance(summary)]
+
+
+def _sampled(overlap: Overlap) -> str:
+    if overlap.one_in == 1:
+        return ""
+    return f" Estimated from one source sentence in {overlap.one_in}, the same ones everywhere."
+
+
+def _overlap(overlap: Overlap) -> Section:
+    """Corpora by corpora, with numbers for a wide screen and without for a phone; then the largest in words."""
+    names = [named(corpus) for corpus in overlap.corpora]
+    pairs = [(one, two) for one in range(len(names)) for two in range(len(names)) if one != two and overlap.shared[one][two]]
+    if not pairs:
+        return Section("overlap", "Overlap", "No source sentence is in two corpora." + _sampled(overlap), Markup(""))
+    spots, scale = [], svg.Scale.shares(SHARES)
+    for one, two in pairs:
+        share = overlap.share(overlap.corpora[one], overlap.corpora[two])
+        count = number(overlap.shared[one][two])
+        hover = f"{percent(share)} of the source sentences of {names[one]} are in {names[two]} too ({count})"
+        spots.append(svg.Spot(one, two, scale.level(share), hover, f"{100 * share:.0f}" if share >= 0.005 else ""))
+    bare = [svg.Spot(spot.row, spot.column, spot.level, spot.hover) for spot in spots]
+    what = "share of the source sentences of each corpus that each other corpus has too"
+    body = [
+        scale.legend(0.0),
+        scroll(svg.heat_map(names, names, spots, what, WIDE, 20), only_on="wide"),
+        scroll(svg.heat_map(names, names, bare, what, NARROW, 16), only_on="narrow"),
+    ]
+    rows = [[named(one), named(two), percent(share)] for one, two, share in overlap.largest(LARGEST)]
+    body.append(table([Column("of the sentences of"), Column("are also in"), Column("share", NUMBER)], rows))
+    note = "How much of the corpus of a row is also in the corpus of a column, in percent of its different source sentences."
+    return Section("overlap", "Overlap", note + _sampled(overlap), join(body))
+
+
+def _ways(overlap: Overlap) -> Section:
+    """How many languages a source sentence is translated into."""
+    groups = _grouped(overlap.ways)
+    largest = max((count for _, count in groups), default=1)
+    rows = [
+        [label, svg.bar([(count, "train")], largest), number(count), percent(count / max(overlap.sentences, 1))]
+        for label, count in groups
+    ]
+    columns = [Column("languages"), Column("", PICTURE), Column("source sentences", NUMBER), Column("share", NUMBER)]
+    note = "Into how many languages a source sentence is translated: sentences with several are N-way parallel."
+    return Section("ways", "N-way sentences", note + _sampled(overlap), table(columns, rows))
+
+
+def _grouped(ways: Sequence[int]) -> list[tuple[str, int]]:
+    """Each number of languages that occurs, or stretches of them where there are many."""
+    if len(ways) <= MANY_WAYS:
+        return [(str(languages), count) for languages, count in enumerate(ways, start=1) if count]
+    groups = []
+    for start, stop in zip(WAYS, (*WAYS[1:], len(ways) + 1), strict=True):
+        last = min(stop - 1, len(ways))
+        if start <= last:
+            groups.append((str(start) if start == last else f"{start}–{last}", sum(ways[start - 1 : last])))
+    return groups
+
+
+def _balance(summary: Summary) -> Section:
+    """What an epoch would hold under each scheme, by corpus and by language."""
+    by_language = _plans(summary, "language")
+    note = (
+        "What an epoch of training would hold under each scheme of balancing: the share of it, and how often each pair would "
+        "be seen (× 2: twice an epoch, × 0.5: every second epoch)."
+    )
+    body = [_plans(summary, "corpus"), folded("by language", by_language) if len(summary.languages) > 1 else Markup("")]
+    return Section("balance", "Balance", note, join(body))
+
+
+def _plans(summary: Summary, name: str) -> Markup:
+    trained: dict[str, int] = {}
+    for cell in summary.cells:
+        trained[getattr(cell, name)] = trained.get(getattr(cell, name), 0) + cell.train
+    columns = [Column(name), Column("to train on", NUMBER)]
+    columns += [Column(join([tag("code", one.scheme), tag("br"), SCHEMES[one.scheme]]), NUMBER) for one in summary.plans]
+    drawn = [_drawn(plan, name) for plan in summary.plans]
+    rows = []
+    for key, pairs in sorted(trained.items()):
+        cells = [named(key), number(pairs)]
+        for one in drawn:
+            share, passes = one.get(key, 0.0) / max(sum(one.values()), 1), one.get(key, 0.0) / max(pairs, 1)
+            cells.append(join([percent(share), tag("small", f"× {passes:.3g}")], " "))
+        rows.append(cells)
+    return table(columns, rows)
+
+
+def _drawn(plan: Plan, name: str) -> dict[str, float]:
+    """Pairs an epoch of each corpus or language."""
+    drawn: dict[str, float] = {}
+    for share in plan.shares:
+        drawn[getattr(share, name)] = drawn.get(getattr(share, name), 0.0) + share.per_epoch
+    return drawn

@@ -1,0 +1,37 @@
+"""Word lists: a word and its translation on each line, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isogloss.corpora.faults import Faults
+from isogloss.corpora.sources import find_sources
+from parallel import SIDE, complaint, few, packings, put, rows, sides
+
+
+@packings
+@few
+@given(pairs=st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=12), gap=st.sampled_from([" ", "\t", "  "]))
+def test_words_come_back_as_written(
+    tmp_path_factory: pytest.TempPathFactory, packing: str, pairs: list[tuple[str, str]], gap: str
+) -> None:
+    text = "".join(f"{source}{gap}{target}\n" for source, target in [("first", "erste"), *pairs])
+    assert sides(put(tmp_path_factory.mktemp("x") / "en-de.txt", text, packing), format="muse")[1:] == pairs
+
+
+def test_a_list_is_recognised_and_known_as_a_dictionary(tmp_path: Path) -> None:
+    path = put(tmp_path / "muse" / "de-en.0-5000.txt", "Katze cat\nHund dog\n")
+    (source,) = find_sources(path)
+    assert (source.format, source.dictionary, source.corpus, source.language) == ("muse", True, "muse", "de")
+    assert sides(path) == [("cat", "Katze"), ("dog", "Hund")]
+    (source,) = find_sources(put(tmp_path / "en-de.txt", "Good day.\tGuten Tag.\n"))
+    assert (source.format, source.dictionary) == ("tsv", False)
+
+
+def test_lines_of_another_length_are_named(tmp_path: Path) -> None:
+    path = put(tmp_path / "en-de.txt", b"cat Katze\n\nice cream Eis\nalone\n\xff x\ntree Baum\n")
+    assert "line 3: 3 words, expected 2" in complaint(path).message
+    faults = Faults("skip")
+    assert [row["line"] for row in rows(path, faults)] == [1, 6] and faults.count == 3

@@ -1,0 +1,70 @@
+"""The leak scan finds what it should, at the right level, and nothing else."""
+
+import re
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isogloss.corpora.leaks import CLEAN, EXACT, NEAR, NORMALISED, Guard
+from isogloss.corpora.text.side import Side
+
+LONG = "the quick brown fox jumps over the lazy dog near the river"
+
+
+def check(guarded: list[str], texts: list[str], level: str = "near") -> list[int]:
+    guard = Guard([("set", pa.array(guarded, pa.string()))], level)
+    found: list[int] = guard.check(Side(pa.array(texts, pa.string()), "")).tolist()
+    return found
+
+
+def test_each_level() -> None:
+    texts = [LONG, LONG.upper() + "!", f"I saw that {LONG} yesterday", "the quick brown fox", "else"]
+    assert check([LONG], texts) == [EXACT, NORMALISED, NEAR, CLEAN, CLEAN]
+    assert check([LONG], texts, "normalised") == [EXACT, NORMALISED, CLEAN, CLEAN, CLEAN]
+    assert check([LONG], texts, "exact") == [EXACT, CLEAN, CLEAN, CLEAN, CLEAN]
+    assert check([LONG], texts, "off") == [CLEAN] * 5
+
+
+def test_unspaced_scripts_need_sixteen_characters_in_a_row() -> None:
+    text = "我今天早上在公园里看见了一只很漂亮的小猫"
+    assert check([text], ["昨天" + text[:16], "昨天" + text[:15], text]) == [NEAR, CLEAN, EXACT]
+
+
+def test_text_without_letters_is_not_normalised_to_nothing() -> None:
+    assert check(["…", "!!!"], ["???", "…", ""]) == [CLEAN, EXACT, CLEAN]
+
+
+def test_a_text_is_found_whatever_its_spaces_and_composition() -> None:
+    assert check(["cafe\u0301  au lait"], ["café au lait"]) == [EXACT]
+
+
+WORDS = st.lists(st.lists(st.sampled_from(["a", "b", "C", "d,", "é"]), max_size=14).map(" ".join), max_size=6)
+
+
+@given(guarded=WORDS, texts=WORDS)
+def test_against_loops(guarded: list[str], texts: list[str]) -> None:
+    def plain(text: str) -> str:
+        return re.sub(r"\W", "", text.lower())
+
+    def runs(text: str) -> set[tuple[str, ...]]:
+        words = re.findall(r"\w+", text.lower())
+        return {tuple(words[place : place + 8]) for place in range(len(words) - 7)}
+
+    known = {run for text in guarded for run in runs(text)}
+
+    def level(text: str) -> int:
+        if text in guarded:
+            return EXACT
+        if plain(text) and plain(text) in {plain(one) for one in guarded}:
+            return NORMALISED
+        return NEAR if runs(text) & known else CLEAN
+
+    assert check(guarded, texts) == [level(text) for text in texts]
+
+
+def test_the_name_of_a_guard_is_made_from_its_texts_and_level() -> None:
+    one, same = Guard([("x", pa.array(["a", "b"]))]), Guard([("y", pa.array(["b", "a"]))])
+    assert one.key == same.key != Guard([("x", pa.array(["a", "c"]))]).key
+    assert one.key != Guard([("x", pa.array(["a", "b"]))], "exact").key
+    assert [(found.name, found.texts) for found in one.sets] == [("x", 2)]

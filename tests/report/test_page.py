@@ -1,0 +1,58 @@
+"""The frame of a page: whole, alone, and readable."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from isogloss.report.markup import tag
+from isogloss.report.page import NUMBER, Column, Section, folded, foreign, number, page, percent, table
+
+
+def test_a_page_is_whole_and_needs_nothing_else() -> None:
+    sections = [Section("one", "The first", "How to read it.", tag("p", "text")), Section("two", "The second", "", tag("p"))]
+    written = page("A <title>", "lead & all", [("1,234", "pairs")], sections)
+    assert written.startswith("<!DOCTYPE html>\n")
+    parsed = ElementTree.fromstring(written)
+    assert parsed.findtext("head/title") == "A <title>" and parsed.findtext("body/header/p") == "lead & all"
+    anchors = [link.get("href") for link in parsed.iter("a")]
+    assert anchors == ["#one", "#two"] and [section.get("id") for section in parsed.iter("section")] == ["one", "two"]
+    assert not [element.tag for element in parsed.iter() if element.tag in ("script", "link", "img", "iframe", "object")]
+    assert not re.search(r"https?:|url\(|@import", written)
+    assert "prefers-color-scheme: dark" in written and 'name="viewport"' in written
+
+
+def test_a_table_has_its_cells_in_order() -> None:
+    written = table([Column("name"), Column("count", NUMBER)], [["<a>", "1"], ["b", tag("b", "2")]])
+    parsed = ElementTree.fromstring(written)
+    assert [["".join(cell.itertext()) for cell in row] for row in parsed.iter("tr")] == [
+        ["name", "count"],
+        ["<a>", "1"],
+        ["b", "2"],
+    ]
+    assert [cell.get("class") for cell in parsed.iter("td")] == ["number", "number"]
+    with pytest.raises(ValueError, match="zip"):
+        table([Column("name")], [["a", "too many"]])
+
+
+def test_foreign_text_has_its_own_direction_and_language() -> None:
+    parsed = ElementTree.fromstring(foreign("שלום <b>", "he"))
+    assert (parsed.text, parsed.get("dir"), parsed.get("lang")) == ("שלום <b>", "auto", "he")
+    assert ElementTree.fromstring(folded("more", "text")).findtext("summary") == "more"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0 %"),
+        (0.0001, "<0.1 %"),
+        (0.0005, "0.1 %"),
+        (0.053, "5.3 %"),
+        (0.9994, "99.9 %"),
+        (0.9995, ">99.9 %"),
+        (1, "100 %"),
+    ],
+)
+def test_shares_never_round_to_nothing_or_everything(share: float, text: str) -> None:
+    assert percent(share) == text
+    assert number(1234567) == "1,234,567"

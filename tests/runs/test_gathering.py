@@ -1,0 +1,71 @@
+"""What a recipe says about its pairs becomes a store: files, standard input, stores, source text, a judging model."""
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from isogloss import recipes
+from isogloss.config import Recipe
+from isogloss.corpora.prepare import prepare
+from isogloss.encode.encoder import load
+from isogloss.errors import RecipeError
+from isogloss.progress import Step
+from isogloss.runs.gathering import gather_pairs, gather_store
+from isogloss.types import Bitext, Pair
+
+
+def recipe(files: list[str], *overrides: str, **pairs: object) -> Recipe:
+    return recipes.parse({"pairs": {"files": files, "held_out": 0.0} | pairs}, ["cleaning.min_language=0", *overrides])
+
+
+def lines(count: int, start: int = 0) -> str:
+    return "".join(f"number {n} here\tNummer {n} da\n" for n in range(start, start + count))
+
+
+def test_standard_input_is_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(lines(7).encode())))
+    store = gather_store(recipe(["-"], language="de"), tmp_path / "store")
+    assert len(store) == 7 and store.languages == ("de",)
+
+
+def test_files_stores_and_source_text_together(tmp_path: Path) -> None:
+    (tmp_path / "news.en-de.tsv").write_text(lines(5))
+    (tmp_path / "more.txt").write_text("a sentence alone\nanother one\n")
+    prepare(Bitext.of([Pair("old news", "alte Nachrichten", "de", "old", "train")]), out=tmp_path / "old")
+    wanted = recipe([str(tmp_path / "news.en-de.tsv"), str(tmp_path / "old")], source_text=[str(tmp_path / "more.txt")])
+    store = gather_store(wanted, tmp_path / "store")
+    assert {name: counts["train"] for name, counts in store.manifest["corpora"].items()} == {"news": 5, "old": 1, "more": 2}
+    assert store.languages == ("de", "en")
+
+
+def test_one_store_alone_is_taken_as_it_is_and_can_be_narrowed(tmp_path: Path) -> None:
+    rows = [Pair(f"number {n}", f"{code} {n}", code, "c", "train") for n in range(4) for code in ("de", "fr")]
+    prepare(Bitext.of(rows), recipe(["x"]).cleaning, out=tmp_path / "old")
+    steps: list[Step] = []
+    found = gather_pairs(recipe([str(tmp_path / "old")], "languages=fr"), steps.append, tmp_path / "unused")
+    assert found.bitext.languages == ("fr",) and found.folder == tmp_path / "old"
+    assert not (tmp_path / "unused").exists() and "taken as it is" in steps[-1].note
+
+
+def test_pairs_that_a_model_puts_far_apart_go(tmp_path: Path, models: Path) -> None:
+    (tmp_path / "en-de.tsv").write_text("the cat sleeps.\tthe cat sleeps today.\nthe cat sleeps.\tхлеб и вода.\n")
+    similar = [f"cleaning.similarity_model={models / 'student'}", "cleaning.min_script=0"]
+    everything = recipe([str(tmp_path / "en-de.tsv")], *similar, "cleaning.min_similarity=-1")
+    assert len(gather_store(everything, tmp_path / "store")) == 2
+    (scored,) = (tmp_path / "store" / "scored").glob("*.parquet")
+    scores = {row["target"]: row["score low similarity"] for row in pq.read_table(scored).to_pylist()}
+    one, *others = load(str(models / "student")).encode(["the cat sleeps.", *scores])
+    for score, other in zip(scores.values(), others, strict=True):
+        assert score == pytest.approx(one @ other / np.linalg.norm(one) / np.linalg.norm(other), abs=1e-5)
+    between = sum(scores.values()) / 2
+    stricter = recipe([str(tmp_path / "en-de.tsv")], *similar, f"cleaning.min_similarity={between}")
+    assert gather_store(stricter, tmp_path / "store").bitext().column("target") == [max(scores, key=scores.__getitem__)]
+
+
+def test_corpora_of_the_catalogue_need_languages(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"pairs\.corpora needs `languages`"):
+        gather_store(recipe([], corpora=["TED2020"]), tmp_path / "store")
