@@ -47,6 +47,9 @@ class PairsSettings:
     )
     format: str = setting("", "how the files are written where their names do not tell: tsv, csv, jsonl, moses, tmx, po, …")
     columns: str = setting("", 'which column holds what where a table has no header: "source=1,target=3,score=5"')
+    licences: tuple[str, ...] = setting(
+        (), 'what you know of licences, as NAME=LICENCE, for corpora that do not say: "tatoeba=CC BY 2.0 FR"'
+    )
     held_out: float = setting(
         0.1, "share of source sentences kept for testing where a file has no split column", at_least=0.0, at_most=0.5
     )

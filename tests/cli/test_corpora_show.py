@@ -8,7 +8,10 @@ from xml.etree import ElementTree
 import pytest
 
 from isogloss.cli.app import main
+from isogloss.cli.corpora_show import _overlap
+from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.prepare import prepare
+from isogloss.corpora.summary import Summary
 from isogloss.types import Bitext, Pair
 
 Run = Callable[..., tuple[int, str, str]]
@@ -107,6 +110,13 @@ def test_a_damaged_part_is_named(isogloss: Run, tmp_path: Path) -> None:
     code, out, err = isogloss("store")
     assert code == 2 and out == "" and part.name in err and "hint: run the same isogloss prepare again" in err
     assert not (tmp_path / "store" / "summary.html").exists()
+
+
+def test_large_numbers_fit_the_screen_too() -> None:
+    overlap = Overlap(("a", "b"), ((9, 3), (3, 3)), tuple([987_654_321] * 8), one_in=4)
+    lines = _overlap(Summary("en", (), (), overlap, ()))
+    assert max(map(len, lines)) <= 80 and lines[0].startswith("about 7,901,234,568 different")
+    assert "987,654,321 in 4, 3,950,617,284 in more" in " ".join(" ".join(lines).split())
 
 
 def test_help_has_an_example(isogloss: Run) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
@@ -70,6 +70,7 @@ def test_nothing_is_invented_and_nothing_comes_twice_before_all_came_once(
 
 
 @given(some_rows, some_settings())
+@example([(0, 0, 0), (0, 1, 0), (0, 1, 1), (0, 1, 1)], BalanceSettings(scheme="languages", temperature=2.0, cap_corpus=1))
 @settings(max_examples=60, deadline=None)  # a low cap takes many epochs
 def test_caps_hold_and_all_are_seen_over_enough_epochs(rows: Rows, balance: BalanceSettings) -> None:
     draws = sampler(rows, balance)

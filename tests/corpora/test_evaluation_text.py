@@ -66,4 +66,4 @@ def test_files_can_be_left_out_and_the_phrasebook_is_known(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["nowhere.txt", "nothing-*.tsv"])
 def test_what_is_not_there_is_said(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="no evaluation text there"):
-        evaluation_sets([str(tmp_path / name)])
+        list(evaluation_sets([str(tmp_path / name)]))

@@ -307,3 +307,6 @@ def test_broken_stores_are_explained(tmp_path: Path) -> None:
     (out / "manifest.json").write_text(json.dumps(store.manifest | {"isogloss_store": 99}))
     with pytest.raises(DataError, match="another version of isogloss"):
         open_store(out)
+    (out / "manifest.json").write_text('{"isogloss_store": 1, "hash": "x"}')
+    with pytest.raises(DataError, match="its manifest has no source_language, rows_in"):
+        open_store(out)

@@ -42,6 +42,14 @@ def test_files_stores_and_source_text_together(tmp_path: Path) -> None:
     assert store.languages == ("de", "en")
 
 
+def test_licences_that_the_user_knows_are_in_the_manifest(tmp_path: Path) -> None:
+    (tmp_path / "news.en-de.tsv").write_text(lines(5))
+    known = recipe([str(tmp_path / "news.en-de.tsv")], licences=["talks=MIT", "new*=CC BY 4.0"])
+    assert gather_store(known, tmp_path / "store").manifest["corpora"]["news"]["licence"] == "CC BY 4.0"
+    with pytest.raises(RecipeError, match="'news' is not NAME=LICENCE"):
+        gather_store(recipe([str(tmp_path / "news.en-de.tsv")], licences=["news"]), tmp_path / "other")
+
+
 def test_one_store_alone_is_taken_as_it_is_and_can_be_narrowed(tmp_path: Path) -> None:
     rows = [Pair(f"number {n}", f"{code} {n}", code, "c", "train") for n in range(4) for code in ("de", "fr")]
     prepare(Bitext.of(rows), recipe(["x"]).cleaning, out=tmp_path / "old")

@@ -108,6 +108,8 @@ def _bar(share: float) -> str:
 
 def _overlap(summary: "Summary") -> list[str]:
     """The corpora that share most, and how many languages a sentence has."""
+    import textwrap
+
     overlap = summary.overlap
     about = "about " if overlap.one_in > 1 else ""
     lines = [f"{about}{overlap.sentences:,} different source sentences"]
@@ -116,7 +118,7 @@ def _overlap(summary: "Summary") -> list[str]:
     shown = [(count, number) for count, number in enumerate(overlap.ways, start=1) if number]
     rest = sum(number for _, number in shown[WAYS_SHOWN:])
     ways = [f"{number:,} in {count}" for count, number in shown[:WAYS_SHOWN]] + ([f"{rest:,} in more"] if rest else [])
-    lines.append(f"languages a sentence: {', '.join(ways)}")
+    lines += textwrap.wrap(f"languages a sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
     largest = overlap.largest(OVERLAPS)
     for one, two, share in largest:
         lines.append(f"{100 * share:>6.1f} % of {_named(one)} is also in {_named(two)}")

@@ -26,22 +26,20 @@ IDENTIFIER = re.compile(r"[\w.:/#-]*[\d_][\w.:/#-]*")
 PLACES = re.compile(r"\W+")
 
 
-def evaluation_sets(names: Sequence[str]) -> list[tuple[str, pa.Array]]:
-    """Every set that is named, with its sentences: a file is a set, and so is each file of a folder or glob.
+def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
+    """Every set that is named, with its sentences, one after the other: a file is a set, each file of a folder or glob too.
 
     A name that begins with ! leaves out the files it fits: `["eval", "!*train*"]`.
     """
-    sets = []
     excluded = [name[1:] for name in names if name.startswith("!")]
     for name in (one for one in names if not one.startswith("!")):
         if name == phrasebook.NAME and not Path(name).exists():
-            sets.append((f"{name} (test)", pa.array(_phrasebook_test(), pa.string())))
+            yield f"{name} (test)", pa.array(_phrasebook_test(), pa.string())
             continue
         for path in _files(name):
             texts = [] if any(path.match(pattern) for pattern in excluded) else _texts(path)
             if texts:
-                sets.append((_label(path, name), pa.array(texts, pa.string())))
-    return sets
+                yield _label(path, name), pa.array(texts, pa.string())
 
 
 def _label(path: Path, name: str) -> str:

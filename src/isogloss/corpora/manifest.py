@@ -14,7 +14,7 @@ from isogloss.corpora.account import Line
 from isogloss.corpora.dropped import examples, write_dropped
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.scored import ScoredFeed
-from isogloss.corpora.selecting import KEPT, LEAK_REASONS, Scored, Selection
+from isogloss.corpora.selecting import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
 from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS
 from isogloss.corpora.thresholds import Threshold, as_rows
 from isogloss.storage import content_hash, file_hash, make_folder, replacing
@@ -60,7 +60,8 @@ def manifest_of(
 ) -> dict[str, Any]:
     """Everything there is to know of a store. Nothing in it depends on when or where it was made."""
     every = account.total(lines)
-    order = [name for name in selection.reasons[1:] if name in every.dropped or not name.startswith("in an eval")]
+    only_if_found = (*LEAK_REASONS, *((NEAR_COPY,) if cleaning.duplicates != "near" else ()))
+    order = [name for name in selection.reasons[1:] if name in every.dropped or name not in only_if_found]
     out = selection.parts[0].path.parents[1]
     shown = examples([out / DROPPED / file for file in files])
     parts: list[dict[str, Any]] = [

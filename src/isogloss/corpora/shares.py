@@ -113,17 +113,18 @@ def _caps(strata: Strata, settings: BalanceSettings) -> list[tuple[IntArray, int
 
 
 class Allotment:
-    """Whole pairs for each stratum and epoch, near its rate in every epoch and equal to it over many.
+    """Whole pairs for each stratum and epoch; without caps, all epochs so far are within one pair of the rate.
 
-    A stratum gets its rate rounded down, and one pair more when the fractions it is owed are the largest: so a corpus
-    that deserves a third of a pair is seen every third epoch. Epochs are counted through from the first; a thousand of
-    them over a thousand strata take a second.
+    A stratum gets its rate rounded down, and one pair more now and then for the fractions it is owed, the most urgent
+    first: so a corpus that deserves a third of a pair is seen every third epoch. Urgent is what would soonest be owed a
+    whole pair: the largest debt first would let a slow one starve where caps leave debts unpaid. Epochs are counted
+    through from the first; a thousand of them over a thousand strata take a second.
     """
 
     def __init__(self, strata: Strata, settings: BalanceSettings) -> None:
         self.rates = rates_of(strata, settings)
         self.whole = np.floor(self.rates + SLACK).astype(np.int64)
-        self._spare = int(self.rates.sum() + SLACK) - int(self.whole.sum())
+        self._fraction = np.where(self.rates - self.whole > SLACK, self.rates - self.whole, 0)
         self._caps = _caps(strata, settings)
         self._owed = np.zeros(len(strata))
         self._counts: list[IntArray] = []
@@ -143,13 +144,13 @@ class Allotment:
 
     def _next(self) -> IntArray:
         counts = self.whole.copy()
-        self._owed += self.rates - self.whole
+        self._owed += self._fraction
+        spare = int(self._owed.sum() + SLACK)
         rooms = [(codes, cap - np.bincount(codes, counts).astype(np.int64)) for codes, cap in self._caps]
-        spare = self._spare
-        for stratum in np.argsort(-self._owed, kind="stable"):
-            if not spare or self._owed[stratum] <= SLACK:
-                break
-            if all(room[codes[stratum]] > 0 for codes, room in rooms):
+        waiting = np.flatnonzero(self._owed > SLACK)
+        due_in = (1 - self._owed[waiting]) / self._fraction[waiting]
+        for stratum in waiting[np.argsort(due_in, kind="stable")]:
+            if spare and all(room[codes[stratum]] > 0 for codes, room in rooms):
                 counts[stratum] += 1
                 self._owed[stratum] -= 1
                 spare -= 1

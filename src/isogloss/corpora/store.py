@@ -24,6 +24,18 @@ from isogloss.errors import DataError
 from isogloss.types import SCHEMA, Bitext
 
 MANIFEST, MARK, FORMAT = "manifest.json", "isogloss_store", 1
+REQUIRED = (
+    "hash",
+    "source_language",
+    "rows_in",
+    "rows_out",
+    "dropped",
+    "languages",
+    "corpora",
+    "waterfall",
+    "leak_scan",
+    "parts",
+)
 PAIRS, DROPPED, SCORED = "pairs", "dropped", "scored"
 
 
@@ -126,4 +138,6 @@ def open_store(folder: Path | str) -> Store:
         raise DataError(
             f"{path}: written by another version of isogloss (format {manifest[MARK]})", hint="run isogloss prepare again"
         )
+    if missing := [key for key in REQUIRED if key not in manifest]:
+        raise DataError(f"{path}: its manifest has no {', '.join(missing)}", hint="run the same isogloss prepare again")
     return Store(path, manifest)

@@ -3,9 +3,10 @@
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,10 +80,21 @@ def gather_feeds(recipe: Recipe, on_progress: OnProgress, stack: ExitStack) -> l
         if is_store(source.path):
             feeds += from_store(open_store(source.path))
         else:
-            feeds.append(from_source(_spooled(source, stack)))
+            feeds.append(_licensed(from_source(_spooled(source, stack)), settings.licences))
     if settings.source_text:
         feeds += from_bitext(read_source_text(settings.source_text, settings.source_language))
     return feeds
+
+
+def _licensed(feed: Feed, known: Sequence[str]) -> Feed:
+    """The feed with the licence that the user knows, where its file has none of its own."""
+    for entry in known:
+        name, equals, licence = entry.partition("=")
+        if not equals or not licence.strip():
+            raise RecipeError(f"pairs.licences: {entry!r} is not NAME=LICENCE", hint='for example "tatoeba=CC BY 2.0 FR"')
+        if not feed.licence and fnmatchcase(feed.corpus, name.strip()):
+            return replace(feed, licence=licence.strip())
+    return feed
 
 
 def _spooled(source: Source, stack: ExitStack) -> Source:

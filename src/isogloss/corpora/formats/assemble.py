@@ -13,7 +13,7 @@ from isogloss.corpora.languages import canonical, is_shaped_like_a_code
 from isogloss.errors import DataError
 from isogloss.types import TEST, TRAIN, BoolArray, IntArray
 
-MAX_ROWS = 2**15  # of a block
+MAX_ROWS = 2**14  # of a block: what scoring makes of it then stays in the cache of a processor
 _SPLITS = ("", TRAIN, TEST)
 
 
