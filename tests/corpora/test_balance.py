@@ -252,8 +252,8 @@ def test_flattened_languages_share_most_sources() -> None:
 
 
 def test_languages_in_different_passes_meet() -> None:
-    """A large and a small language, 0.75 and 1.5 passes an epoch: the first time a source comes up, it has both."""
-    rows = [(source, 0, 0) for source in range(200)] + [(source, 0, 1) for source in range(100)]
+    """A large and a small language, 0.75 and 3.75 passes an epoch: whatever was drawn of a source meets."""
+    rows = [(source, 0, 0) for source in range(200)] + [(source, 0, 1) for source in range(40)]
     draws = sampler(rows, BalanceSettings(scheme="datasets", pairs_per_epoch=300))
     for epoch in range(5):
         order = draws.order(epoch).tolist()

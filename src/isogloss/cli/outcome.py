@@ -1,6 +1,7 @@
 """How a finished run is shown: the table, where the model is, how to use it, what to do next."""
 
 from isogloss.cli.screen import output, score_table, show_json
+from isogloss.corpora.store import scan_in_words
 from isogloss.runs.pipeline import RunResult
 
 
@@ -21,6 +22,7 @@ def show_run(result: RunResult, as_json: bool) -> None:
     memory = result.details.get("peak_memory_gib")
     held_memory = f", at most {memory} GiB of memory" if memory else ""
     output.print(f"\nDone in {minutes} min {seconds} s{held_memory}. Model: {result.model}", highlight=False, markup=False)
+    output.print(f"The training text was {scan_in_words(result.details['leak_scan'])}.", highlight=False, markup=False)
     say_next(result)
 
 

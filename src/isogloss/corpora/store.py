@@ -107,6 +107,24 @@ def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
     return kept | {"dropped": {drop["rule"]: drop["count"] for drop in manifest["dropped"] if drop["count"]}}
 
 
+def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The leak scan in short: which sets, at which level, how many pairs went."""
+    scan = manifest["leak_scan"]
+    return {
+        "level": scan["level"],
+        "sets": [one["name"] for one in scan["sets"]],
+        "removed": sum(scan["removed"].values()),
+    }
+
+
+def scan_in_words(scan: dict[str, Any]) -> str:
+    """The same for a person: "scanned for phrasebook (test) and its held-out rows: 1 pair left out"."""
+    shown, more = scan["sets"][:3], len(scan["sets"]) - 3
+    named = ", ".join([*shown, *([f"{more} more sets"] if more > 0 else []), "its held-out rows"])
+    pairs = "1 pair" if scan["removed"] == 1 else f"{scan['removed']:,} pairs"
+    return f"scanned for {named}" + (f": {pairs} of evaluation sets left out" if scan["sets"] else "")
+
+
 def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """One chunk where it fits: columns of more than 2 GiB of text stay in several."""
     if column.nbytes < 2**30:

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from isogloss.config import Recipe
 from isogloss.corpora.prepare import Prepared
-from isogloss.corpora.store import training_data
+from isogloss.corpora.store import scan_in_words, scan_of, training_data
 from isogloss.encode.cache import default_folder
 from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.errors import IsoglossError
@@ -137,7 +137,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
         teacher_rows = Rows(session.row_of, session.teacher_vectors)
         untouched = session.untouched_vectors()
     reports = [questions.ask("untouched", Rows(session.row_of, untouched), teacher_rows)]
-    details: dict[str, Any] = {"store": str(prepared.folder)}
+    details: dict[str, Any] = {"store": str(prepared.folder), "leak_scan": scan_of(prepared.manifest)}
     if recipe.bridge.enabled:
         with record.timed("bridge"):
             bridge = session.build_bridge()
@@ -200,6 +200,7 @@ def _save(recipe: Recipe, result: RunResult, student: Student, prepared: Prepare
     learnt = f"{counts['train'] - counts['source_only']:,} training pairs"
     if counts["source_only"]:
         learnt += f" and {counts['source_only']:,} sentences without translation"
+    learnt += f" ({scan_in_words(scan_of(prepared.manifest))})"
     card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
     student.model.to("cpu")
     save(student, result.model, card, training_data(prepared.manifest))
