@@ -1,5 +1,6 @@
 """Recipes: what is written reads back, and whatever does not fit is refused by name."""
 
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -104,3 +105,10 @@ def test_shipped_recipe_is_valid_and_every_key_is_explained() -> None:
     text = recipes.dump(recipe)
     assert text.count("\n# ") + 1 == len(keys)
     assert set(as_dict(recipe)) == {key.split(".")[0] for key in keys}
+
+
+def test_the_page_of_recipes_has_the_tables_of_the_settings() -> None:
+    root = Path(__file__).parent.parent
+    script = runpy.run_path(str(root / "scripts" / "recipe_tables.py"))
+    page = (root / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert script["page"](page) == page, "run python scripts/recipe_tables.py"
