@@ -134,6 +134,24 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isogloss"
 
 
+@contextmanager
+def alone_in(folder: Path, refusal: str, hint: str) -> Iterator[None]:
+    """Be the only isogloss that writes to a folder; the system itself lets go of the lock when a process dies."""
+    from filelock import FileLock, Timeout
+
+    make_folder(folder)
+    lock = FileLock(folder / ".lock")
+    try:
+        with explaining_disk(folder):
+            lock.acquire(timeout=0)
+    except Timeout as error:
+        raise IsoglossError(f"{folder}: {refusal}", hint=hint) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and its parents, if they are not there yet."""
     with explaining_disk(path):

@@ -104,6 +104,7 @@ def test_caps_hold_in_every_epoch(cells: Cells, scheme: str, corpus: int, langua
 
 
 @given(some_cells, schemes, st.integers(1, 300), st.integers(1, 30))
+@example({(0, 0): 21, (1, 0): 17, (2, 0): 21, (3, 0): 17, (4, 0): 21, (5, 0): 7}, "proportional", 10, 30)
 def test_whole_pairs_stay_near_the_rate(cells: Cells, scheme: str, length: int, epochs: int) -> None:
     settings = BalanceSettings(scheme=scheme, pairs_per_epoch=0 if scheme == "everything" else length)
     strata = strata_of(*columns(cells), settings)
@@ -120,6 +121,14 @@ def test_a_part_of_a_pair_an_epoch_is_a_pair_every_few_epochs() -> None:
     settings = BalanceSettings(scheme="proportional", pairs_per_epoch=10)
     allotment = Allotment(strata_of(*columns({(0, 0): 290, (1, 0): 10}), settings), settings)
     assert sum(int(allotment.counts(epoch)[1]) for epoch in range(30)) == 10
+
+
+def test_what_caps_leave_of_a_pair_is_not_lost() -> None:
+    settings = BalanceSettings(scheme="languages", temperature=2.0, cap_corpus=1)
+    allotment = Allotment(strata_of(*columns({(0, 0): 1, (1, 0): 1, (1, 1): 2}), settings), settings)
+    assert 1.8 < allotment.rates.sum() < 1.9
+    drawn = np.sum([allotment.counts(epoch) for epoch in range(100)], axis=0)
+    assert (np.abs(drawn - 100 * allotment.rates) <= 1).all()
 
 
 def test_epochs_may_be_asked_for_in_any_order() -> None:

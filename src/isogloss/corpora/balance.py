@@ -52,7 +52,7 @@ class Sampler:
             self._units = Units.of(unit, settings.max_languages_per_group)
 
     def pairs_in(self, epoch: int) -> int:
-        """Number of pairs in an epoch. The same in all, but for a few where caps leave no room for a spare one."""
+        """Number of pairs in an epoch: the same in all, but for a few where caps leave fractions of pairs."""
         return int(self._allotment.counts(epoch).sum())
 
     def order(self, epoch: int) -> IntArray:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora import account, thresholds
@@ -30,9 +29,9 @@ from isogloss.corpora.scoring import Scoring, score_column
 from isogloss.corpora.selecting import RulesOf, Scored, Selection
 from isogloss.corpora.store import DROPPED, MANIFEST, PAIRS, SCORED, Store, is_store, open_store
 from isogloss.corpora.workers import Workers
-from isogloss.errors import DataError, IsoglossError
+from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import explaining_disk, make_folder, refuse_folder, sweep, write_json
+from isogloss.storage import alone_in, make_folder, refuse_folder, sweep, write_json
 from isogloss.types import Bitext
 
 MANY_BYTES = 16 * 2**20  # of text: below this, starting other processes costs more than it saves
@@ -97,19 +96,11 @@ def _folder(out: Path | str | None) -> Iterator[Path]:
 def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     """Prepare any number of feeds into a store. What the store already has of them is not read again."""
     _refuse_other_things(out)
-    make_folder(out / SCORED)
-    lock = FileLock(out / ".lock")
-    try:
-        with explaining_disk(out):
-            lock.acquire(timeout=0)
-    except Timeout as error:
-        raise IsoglossError(f"{out}: another isogloss is writing to this store", hint="wait for it, or name another") from error
-    try:
+    with alone_in(out, "another isogloss is writing to this store", "wait for it, or name another"):
+        make_folder(out / SCORED)
         for folder in (out, out / SCORED, out / PAIRS, out / DROPPED):
             sweep(folder)
         return _prepare(feeds, out, how)
-    finally:
-        lock.release()
 
 
 def _refuse_other_things(out: Path) -> None:

@@ -141,11 +141,6 @@ def summarise(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
     return account.summary(store.source_language)
 
 
-def count_tokens(side: Side) -> IntArray:
-    """Words, marks, and characters of scripts without spaces: what cleaning counts when it has no tokenizer."""
-    return side.count((side.codes != SPACE) & ~side.continues)
-
-
 class _Account:
     """What is kept while the pairs go by."""
 
@@ -161,7 +156,7 @@ class _Account:
     def add(self, table: pa.Table) -> None:
         """Take in a block of pairs."""
         source, target = (Side(table.column(name), "") for name in ("source", "target"))
-        tokens = {"source": count_tokens(source), "target": count_tokens(target)}
+        tokens = {"source": source.token_counts, "target": target.token_counts}
         tickets = self._random.random(table.num_rows)
         for corpus, language, rows in _parted(table):
             split = table.column("split").take(pa.array(rows))

@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 
 from isogloss.config import Recipe
 from isogloss.corpora.prepare import Prepared
 from isogloss.corpora.store import scan_in_words, scan_of, training_data
 from isogloss.encode.cache import default_folder
 from isogloss.encode.encoder import SentenceEncoder, load
-from isogloss.errors import IsoglossError
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.export.folder import model_card, refuse_other_things, save
@@ -29,8 +27,7 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.gathering import gather_pairs
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.storage import (
-    explaining_disk,
-    make_folder,
+    alone_in,
     refuse_folder,
     sweep,
     weights_hash,
@@ -87,22 +84,13 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -
     `fresh` forgets unfinished work in the run's folder first (not its model or results).
     """
     folder = Path(recipe.output.folder)
-    make_folder(folder)
-    lock = FileLock(folder / ".lock")  # let go by the system itself when a process dies
-    try:
-        with explaining_disk(folder):
-            lock.acquire(timeout=0)
-    except Timeout as error:
-        raise IsoglossError(f"{folder}: another run is using this folder", hint="wait for it, or set output.folder") from error
-    try:
+    with alone_in(folder, "another run is using this folder", "wait for it, or set output.folder"):
         refuse_other_things(folder / MODEL)
         for name in (RESULTS, "run.json", "metrics.jsonl"):
             refuse_folder(folder / name)
         if fresh:
             shutil.rmtree(folder / "work", ignore_errors=True)
         return _run(recipe, folder, on_progress)
-    finally:
-        lock.release()
 
 
 def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:

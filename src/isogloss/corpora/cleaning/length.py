@@ -77,7 +77,7 @@ class TooManyTokens:
 
     def _count(self, side: Side) -> FloatArray:
         if self.count_tokens is None:
-            return side.count((side.codes != 32) & ~side.continues).astype(np.float32)
+            return side.token_counts.astype(np.float32)
         return self.count_tokens(side.texts.to_pylist()).astype(np.float32)
 
     def accept(self, score: FloatArray) -> BoolArray:

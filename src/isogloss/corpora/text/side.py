@@ -96,6 +96,11 @@ class Side:
         owner = np.searchsorted(self.kept_starts, begins, side="right") - 1
         return names, owner, self.alone[self.wordlike][begins]
 
+    @property
+    def token_counts(self) -> IntArray:
+        """Words, punctuation marks and single characters of unspaced scripts in each sentence."""
+        return self.count((self.codes != 32) & ~self.continues)
+
     @cached_property
     def alone(self) -> BoolArray:
         """For every character, whether it is of a script that is written without spaces: it counts as a word of its own."""
