@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from isogloss.config import BalanceSettings as BalanceSettings
     from isogloss.config import BridgeSettings as BridgeSettings
     from isogloss.config import CleaningSettings as CleaningSettings
     from isogloss.config import LeakSettings as LeakSettings
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from isogloss.types import Pair as Pair
 
 _HOMES = {
+    "BalanceSettings": "isogloss.config",
     "Bitext": "isogloss.types",
     "BridgeSettings": "isogloss.config",
     "CleaningSettings": "isogloss.config",

@@ -201,7 +201,9 @@ class BridgeSettings:
 class TrainingSettings:
     """How the student is distilled."""
 
-    epochs: int = setting(4, "times every pair is seen; 0 keeps the bridge alone", at_least=0)
+    epochs: int = setting(
+        4, "times every pair is seen (epochs of the length that [balance] gives); 0 keeps the bridge alone", at_least=0
+    )
     batch_pairs: int = setting(64, "pairs in a batch, as in the paper", at_least=1)
     learning_rate: float = setting(2e-4, "peak learning rate", at_least=0.0)
     warmup: float = setting(0.1, "share of the steps over which the learning rate rises", at_least=0.0, at_most=1.0)

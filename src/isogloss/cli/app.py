@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
         _show(error.message, error.hint, "--debug" in given)
         sys.exit(2)
     except Stopped:
-        continues = bool({"quickstart", "run", "distill", "corpora"} & set(given))
+        continues = bool({"quickstart", "run", "distill", "prepare", "corpora"} & set(given))
         sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
         sys.exit(INTERRUPTED)
 
