@@ -90,7 +90,7 @@ class CleaningSettings:
         0.6, "largest share of a side that repeats itself; 1 turns the rule off", at_least=0.0, at_most=1.0
     )
     min_scores: tuple[str, ...] = setting(
-        ("WikiMatrix=1.05",), "what a corpus' own scores must reach, as NAME=NUMBER (the paper takes 1.05 for WikiMatrix)"
+        ("WikiMatrix*=1.05",), "what a corpus' own scores must reach, as NAME=NUMBER (the paper takes 1.05 for WikiMatrix)"
     )
     similarity_model: str = setting("", "a model that knows both languages, to drop pairs it puts far apart; empty: none")
     similarity: str = setting("cosine", "what that model is asked for", one_of=("cosine", "margin"))

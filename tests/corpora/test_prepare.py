@@ -5,13 +5,16 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from isogloss.config import CleaningSettings, LeakSettings
-from isogloss.corpora import selecting
+from isogloss.corpora import scoring, selecting
+from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.feeds import from_bitext, from_source, from_store
 from isogloss.corpora.prepare import Preparation, prepare, prepare_store
 from isogloss.corpora.sources import find_sources
@@ -251,6 +254,92 @@ def test_an_interrupted_preparation_goes_on_from_what_is_scored(tmp_path: Path, 
     store = prepare_store(feeds(*files), out, HOW)
     assert len(store) == 100 - sum(drop["count"] for drop in store.manifest["dropped"])
     assert before.items() <= stamps(out / "scored").items()
+
+
+def judge(limit: int = 10) -> Judge:
+    """Knows only how long a text is."""
+    return Judge(
+        lambda texts: np.array([[1.0, float(len(text) > limit)] for text in texts], dtype=np.float32), f"length {limit}"
+    )
+
+
+def test_a_loosened_rule_lets_no_pair_past_the_judge(tmp_path: Path) -> None:
+    rows = [Pair("short", "a rather long text indeed", "xx", "c", "train"), Pair("short", "brief", "xx", "c", "train")]
+    cleaning = CleaningSettings(max_length_ratio=2, similarity_model="m", min_similarity=0.9, min_language=0)
+    how = replace(HOW, cleaning=cleaning, judge=judge(), held_out=0.0)
+    for ratio in (2, 50):
+        looser = replace(how, cleaning=replace(cleaning, max_length_ratio=ratio))
+        assert prepare_store(from_bitext(Bitext.of(rows)), tmp_path / "store", looser).bitext().column("target") == ["brief"]
+    other = replace(how, cleaning=replace(cleaning, max_length_ratio=50), judge=judge(100))
+    assert len(prepare_store(from_bitext(Bitext.of(rows)), tmp_path / "store", other)) == 2  # another model, other scores
+    with pytest.raises(DataError, match="needs a loaded model"):
+        prepare_store(from_bitext(Bitext.of(rows)), tmp_path / "other", replace(how, judge=None))
+
+
+def test_damaged_and_missing_parts_are_made_again(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "news.en-de.tsv", 50), tmp_path / "store"
+    before = prepare_store(feeds(source), out, HOW)
+    for folder, damage in (("scored", b""), ("scored", None), ("pairs", b"PAR1"), ("dropped", None)):
+        (part,) = (out / folder).glob("*.parquet")
+        part.unlink() if damage is None else part.write_bytes(damage)
+        again = prepare_store(feeds(source), out, HOW)
+        assert again.manifest == before.manifest and len(again.bitext()) == len(before)
+
+
+def test_the_policy_holds_for_what_was_read_before(tmp_path: Path) -> None:
+    source, out = tmp_path / "en-de.tsv", tmp_path / "store"
+    source.write_text("one cat\teine Katze\nalone\nlonely\ntwo dogs\tzwei Hunde\n")
+    assert prepare_store(feeds(source), out, replace(HOW, on_error="skip")).manifest["skipped_lines"] == 2
+    with pytest.raises(DataError, match=r"en-de.tsv line 2: 1 column.*1 more bad lines"):
+        prepare_store(feeds(source), out, HOW)
+    with pytest.raises(DataError, match="line 2: 1 column"):
+        prepare_store(feeds(source), out, replace(HOW, on_error="stop-after 1"))
+    assert len(prepare_store(feeds(source), out, replace(HOW, on_error="stop-after 2"))) == 2
+    assert str(tmp_path) not in (out / "manifest.json").read_text()
+
+
+def test_parts_do_not_depend_on_what_was_prepared_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isogloss.corpora.scored.ROWS_A_GROUP", 7)
+    table = tmp_path / "many.tsv"
+    table.write_text("en\tde\tfr\n" + "".join(f"number {n} one\tNummer {n}\tnuméro {n}\n" for n in range(50)))
+    whole = prepare_store(feeds(table), tmp_path / "one", HOW)
+    prepare_store(feeds(table), tmp_path / "two", replace(HOW, languages=("de",)))
+    assert prepare_store(feeds(table), tmp_path / "two", HOW).hash == whole.hash
+
+
+def test_a_giant_is_too_long_and_costs_little(tmp_path: Path) -> None:
+    source = tmp_path / "en-de.tsv"
+    source.write_text("one cat\teine Katze\n" + "x" * 3_000_000 + "\tein Riese\n")
+    loose = replace(HOW, cleaning=replace(HOW.cleaning, max_characters=10**9), held_out=0.0)
+    store = prepare_store(feeds(source), tmp_path / "store", loose)
+    assert {drop["rule"]: drop["count"] for drop in store.manifest["dropped"] if drop["count"]} == {"too long": 1}
+    assert len(pq.read_table(tmp_path / "store" / "dropped").to_pylist()[0]["source"]) == 200
+
+
+def test_a_tokenizer_is_known_by_its_content(tmp_path: Path) -> None:
+    path, out = tmp_path / "tokenizer.json", tmp_path / "store"
+    source = write(tmp_path / "en-de.tsv", 5)
+    limited = replace(HOW, cleaning=replace(HOW.cleaning, max_tokens=8, tokenizer=str(path)))
+    for splitter, fits in ((pre_tokenizers.Whitespace(), True), (pre_tokenizers.Split("", "isolated"), False)):
+        tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = splitter
+        tokenizer.save(str(path))
+        scoring._counter.cache_clear()
+        if fits:
+            prepare_store(feeds(source), out, limited)
+        else:
+            with pytest.raises(DataError, match="no pairs are left"):
+                prepare_store(feeds(source), out, limited)
+
+
+def test_long_language_codes_are_told_apart() -> None:
+    rows = [Pair("a cat", "貓在這裡", code, "c", "train") for code in ("zh-Hant-TW", "zh-Hant-HK")]
+    assert len(prepared(rows, CleaningSettings(min_language=0), 0)) == 2
+
+
+def test_a_split_that_is_not_known_is_refused() -> None:
+    with pytest.raises(DataError, match="a split is 'dev'"):
+        prepare(Bitext.of([Pair("a", "b", "de", "c", "dev")]))
 
 
 def test_a_failed_preparation_leaves_the_store_as_it_was(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Blocks that other processes work on come back in order; what goes wrong there is said here."""
 
 import os
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -27,7 +28,7 @@ def blocks(count: int) -> list[pa.Table]:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_results_come_in_order(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with Workers(count, shared=5) as workers:
         found = list(workers.map(total, blocks(9), 10))
     assert [value for value, _ in found] == [20 * number + 5 for number in range(9)]
@@ -35,14 +36,14 @@ def test_results_come_in_order(count: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_errors_of_the_work_are_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with Workers(2) as workers, pytest.raises(DataError, match="line 7: no") as caught:
         list(workers.map(refuse, blocks(3), 0))
     assert caught.value.hint == "try another"
 
 
 def test_a_process_that_dies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with Workers(2) as workers, pytest.raises(IsoglossError, match="a working process ended early"):
         list(workers.map(vanish, blocks(3), 0))
 

@@ -12,7 +12,7 @@ from isogloss import recipes
 from isogloss.config import Recipe
 from isogloss.corpora.prepare import prepare
 from isogloss.encode.encoder import load
-from isogloss.errors import RecipeError
+from isogloss.errors import DataError, RecipeError
 from isogloss.progress import Step
 from isogloss.runs.gathering import gather_pairs, gather_store
 from isogloss.types import Bitext, Pair
@@ -57,6 +57,42 @@ def test_one_store_alone_is_taken_as_it_is_and_can_be_narrowed(tmp_path: Path) -
     found = gather_pairs(recipe([str(tmp_path / "old")], "languages=fr"), steps.append, tmp_path / "unused")
     assert found.bitext.languages == ("fr",) and found.folder == tmp_path / "old"
     assert not (tmp_path / "unused").exists() and "taken as it is" in steps[-1].note
+    with pytest.raises(DataError, match="no pairs for xx"):
+        gather_pairs(recipe([str(tmp_path / "old")], "languages=fr,xx"))
+
+
+def test_preparing_a_store_prepares_it(tmp_path: Path) -> None:
+    (tmp_path / "test.txt").write_text("number 2\n")
+    prepare(Bitext.of([Pair(f"number {n}", f"Nummer {n}", "de", "c", "train") for n in range(4)]), out=tmp_path / "old")
+    guarded = recipe([str(tmp_path / "old")], f"leaks.against={tmp_path / 'test.txt'}")
+    store = gather_store(guarded, tmp_path / "new")
+    assert len(store) == 3 and store.folder == tmp_path / "new"
+    with pytest.raises(DataError, match="nothing to read but the store itself"):
+        gather_store(guarded, tmp_path / "old")
+
+
+def test_the_store_may_lie_in_the_folder_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "news.en-de.tsv").write_text(lines(5))
+    for _ in range(2):
+        assert gather_store(recipe([str(tmp_path)]), tmp_path / "pairs").manifest["rows_in"] == 5
+    (tmp_path / "pairs" / "manifest.json").unlink()  # as if stopped just before its end
+    assert gather_store(recipe([str(tmp_path)]), tmp_path / "pairs").manifest["rows_in"] == 5
+
+
+def test_languages_can_be_spelt_in_several_ways(tmp_path: Path) -> None:
+    (tmp_path / "news.en-pt_BR.tsv").write_text(lines(5))
+    for spelling in ("pt-BR", "pt_br", "por-BR"):
+        found = gather_pairs(recipe([str(tmp_path / "news.en-pt_BR.tsv")], f"languages={spelling}"))
+        assert found.bitext.languages == ("pt-BR",)
+
+
+def test_a_table_of_many_languages_may_be_named_after_one(tmp_path: Path) -> None:
+    table = tmp_path / "multi.en-de.tsv"
+    table.write_text("en\tde\tfr\n" + "".join(f"number {n}\tNummer {n}\tnuméro {n}\n" for n in range(5)))
+    for languages in ("de", "fr", "de,fr"):
+        assert gather_store(recipe([str(table)], f"languages={languages}"), tmp_path / "s").languages == tuple(
+            languages.split(",")
+        )
 
 
 def test_pairs_that_a_model_puts_far_apart_go(tmp_path: Path, models: Path) -> None:

@@ -26,6 +26,13 @@ class Faults:
         self.count = 0
         self.first = ""
 
+    def replay(self, count: int, first: str) -> None:
+        """Judge what an earlier reading left out by the policy of this one."""
+        if self._allowed is not None and count > self._allowed:
+            others = f" (and {count - 1} more bad lines)" if count > 1 else ""
+            raise DataError(f"{first}{others}", hint=f"they were left out before; {SKIPPING}")
+        self.count, self.first = count, first
+
     def add(self, error: DataError) -> None:
         """Take note of one bad line, or raise it if the policy has no patience left."""
         if self._allowed is not None and self.count >= self._allowed:

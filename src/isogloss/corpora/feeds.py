@@ -1,5 +1,6 @@
 """What is prepared: files, prepared stores, or pairs already in memory, each as blocks under a name made from its content."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -8,15 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isogloss.corpora.blocks import BLOCK_SCHEMA, Blocks
+from isogloss.corpora.compression import open_stream
 from isogloss.corpora.faults import Faults
+from isogloss.corpora.languages import is_known
 from isogloss.corpora.readers import stream
 from isogloss.corpora.sources import STANDARD_INPUT, Source
-from isogloss.corpora.store import Store
+from isogloss.corpora.store import PAIRS, Store
 from isogloss.errors import DataError
 from isogloss.storage import canonical_json, content_hash, file_hash
-from isogloss.types import Bitext
+from isogloss.types import TEST, TRAIN, Bitext
 
-ROWS_A_BLOCK = 32_768
+ROWS_A_BLOCK, HEADER_BYTES = 16_384, 4096
 # How many bytes of text a packed byte holds, roughly: only the estimate of the time left depends on it.
 _UNPACKED = {".gz": 2.7, ".xz": 3.4, ".zst": 2.8, ".bz2": 3.4, ".zip": 2.7, ".parquet": 2.2}
 
@@ -56,7 +59,7 @@ def from_source(source: Source) -> Feed:
         key=content_hash(canonical_json([told, hashes])),
         source_language=source.source_language,
         blocks=lambda faults: stream(source, faults),
-        language=source.language,
+        language="" if _has_many_languages(source) else source.language,
         dictionary=source.dictionary,
         licence=source.licence,
         version=source.version,
@@ -64,8 +67,20 @@ def from_source(source: Source) -> Feed:
     )
 
 
+def _has_many_languages(source: Source) -> bool:
+    """Whether a table that is named after one pair has columns of more languages in its header."""
+    if not source.language or source.format not in ("tsv", "csv"):
+        return False
+    with open_stream(source.path, source.member) as raw:
+        first = raw.read(HEADER_BYTES).split(b"\n", 1)[0].decode("utf-8", errors="replace")
+    cells = [cell.strip('"\r ').casefold() for cell in re.split(r"[\t,;]", first)]
+    return source.source_language in cells and sum(len(cell) < 8 and is_known(cell) for cell in cells) > 2
+
+
 def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda corpus: False) -> list[Feed]:
     """Pairs in memory, corpus by corpus."""
+    if odd := set(bitext.table.column("split").unique().to_pylist()) - {"", TRAIN, TEST}:
+        raise DataError(f"a split is {min(map(str, odd))!r}", hint="it must be train, test, or empty")
     feeds = []
     for corpus in bitext.table.column("corpus").unique().to_pylist():
         own = bitext.where(corpus=corpus).table
@@ -85,8 +100,24 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
 
 
 def from_store(store: Store) -> list[Feed]:
-    """A prepared store, corpus by corpus, to be prepared again with other things."""
-    return from_bitext(store.bitext(), lambda corpus: bool(store.manifest["corpora"].get(corpus, {}).get("dictionary")))
+    """A prepared store, corpus by corpus, to be prepared again with other things; it is read as it is needed."""
+    feeds = []
+    for corpus, known in store.manifest["corpora"].items():
+        files = [part["file"] for part in store.manifest["parts"] if part["corpus"] == corpus]
+        feeds.append(
+            Feed(
+                name=f"{store.folder.name}/{corpus}",
+                corpus=corpus,
+                key=content_hash(store.hash, corpus),
+                source_language=store.source_language,
+                blocks=lambda faults, files=files: store.blocks(files),  # type: ignore[misc]
+                dictionary=bool(known.get("dictionary")),
+                licence=str(known.get("licence", "")),
+                version=str(known.get("version", "")),
+                text_bytes=float(sum((store.folder / PAIRS / file).stat().st_size for file in files)) * 2.2,
+            )
+        )
+    return feeds
 
 
 def only(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:

@@ -66,8 +66,8 @@ def runs_of_words(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
     hashes, owners = [], []
     for size, unbroken in ((WORDS_IN_A_ROW, False), (CHARACTERS_IN_A_ROW, True)):
         names, places = _windows(words, owner, size)
-        # Windows of unspaced characters alone count when they are long, all other windows when they are short.
-        places = places[(before[places + size] - before[places] == size) == unbroken]
+        # A window with an unspaced character in it counts when it is long, one of spaced words when it is short.
+        places = places[(before[places + size] > before[places]) == unbroken]
         hashes.append(names.take(places))
         owners.append(owner.take(places))
     return np.concatenate(hashes), np.concatenate(owners)

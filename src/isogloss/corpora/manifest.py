@@ -13,7 +13,7 @@ from isogloss.corpora import account
 from isogloss.corpora.account import Line
 from isogloss.corpora.dropped import examples, write_dropped
 from isogloss.corpora.leaks import Guard
-from isogloss.corpora.scored import ScoredFeed
+from isogloss.corpora.scored import ScoredFeed, rows_of
 from isogloss.corpora.selecting import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
 from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS
 from isogloss.corpora.thresholds import Threshold, as_rows
@@ -29,7 +29,9 @@ def write_parts(selection: Selection, out: Path) -> list[str]:
     for part in selection.parts:
         decided = content_hash(part.reasons.tobytes(), part.test.tobytes(), *selection.reasons)[:8]
         name = f"{part.path.stem}-{decided}.parquet"
-        if not (out / PAIRS / name).is_file() or not (out / DROPPED / name).is_file():
+        kept = int((part.reasons == KEPT).sum())
+        there = (rows_of(out / PAIRS / name), rows_of(out / DROPPED / name))
+        if there != (kept, part.rows - kept):  # missing, or damaged
             write_dropped(part, selection.reasons, out / DROPPED / name)
             _write_kept(part, out / PAIRS / name)
         names.append(name)
@@ -65,7 +67,7 @@ def manifest_of(
     out = selection.parts[0].path.parents[1]
     shown = examples([out / DROPPED / file for file in files])
     parts: list[dict[str, Any]] = [
-        {"file": file, "rows": line.train + line.test, "sha256": file_hash(out / PAIRS / file)}
+        {"file": file, "corpus": line.corpus, "rows": line.train + line.test, "sha256": file_hash(out / PAIRS / file)}
         for file, line in zip(files, lines, strict=True)
     ]
     return {
@@ -83,7 +85,7 @@ def manifest_of(
         "waterfall": [line.as_dict() for line in account.joined(lines)],
         "sources": [_source(one) for one in scored],
         "skipped_lines": sum(one.skipped for one in scored),
-        "settings": {"cleaning": as_dict(cleaning), "leaks": as_dict(leaks), "held_out": held_out},
+        "settings": {"cleaning": _placeless(as_dict(cleaning)), "leaks": _placeless(as_dict(leaks)), "held_out": held_out},
         "thresholds": as_rows(chosen),
         "leak_scan": {
             "level": leaks.level,
@@ -115,7 +117,7 @@ def _descent(scored: Sequence[ScoredFeed], corpus: str) -> dict[str, Any]:
 
 def _source(one: ScoredFeed) -> dict[str, Any]:
     return {
-        "name": one.feed.name.rsplit("/", 1)[-1],
+        "name": _name(one.feed.name),
         "corpus": one.feed.corpus,
         "licence": one.feed.licence,
         "version": one.feed.version,
@@ -124,3 +126,13 @@ def _source(one: ScoredFeed) -> dict[str, Any]:
         "skipped_lines": one.skipped,
         "first_fault": one.first_fault,
     }
+
+
+def _placeless(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with the names of files and models, but not the folders of this machine."""
+    places = {"against": lambda names: [_name(name) for name in names], "tokenizer": _name, "similarity_model": _name}
+    return {key: places[key](value) if key in places else value for key, value in settings.items()}
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1]

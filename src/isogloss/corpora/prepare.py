@@ -18,7 +18,7 @@ import numpy as np
 
 from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora import account, thresholds
-from isogloss.corpora.cleaning.judgement import EncodeTexts
+from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.cleaning.rules import rules_for
 from isogloss.corpora.evaluation_text import evaluation_sets
 from isogloss.corpora.feeds import Feed, from_bitext
@@ -48,7 +48,7 @@ class Preparation:
     languages: tuple[str, ...] = ()
     on_error: str = "fail"
     workers: int = 1
-    encode: EncodeTexts | None = None
+    judge: Judge | None = None  # the model behind cleaning.similarity_model
     on_progress: OnProgress = silent
 
 
@@ -106,7 +106,9 @@ def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
 def _refuse_other_things(out: Path) -> None:
     if out.is_file():
         raise DataError(f"{out}: is a file, and a store is a folder", hint="name a folder that is not there yet")
-    if out.is_dir() and any(path.name != SCORED for path in out.iterdir() if path.name[0] != ".") and not is_store(out):
+    found = {path.name for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()
+    begun = SCORED in found and found <= {SCORED, PAIRS, DROPPED}  # a preparation that was stopped before its manifest
+    if found and not begun and not is_store(out):
         raise DataError(f"{out}: has other things in it", hint="name a new folder, or a store that isogloss prepare wrote")
     refuse_folder(out / MANIFEST)
 
@@ -115,14 +117,17 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     if len({feed.source_language for feed in feeds}) > 1:
         found = ", ".join(sorted({feed.source_language for feed in feeds}))
         raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
+    if how.cleaning.similarity_model and how.judge is None:
+        raise DataError("cleaning.similarity_model needs a loaded model here", hint="use isogloss prepare, or give a judge")
     guard = Guard(
         evaluation_sets(how.leaks.against) if how.leaks.level != "off" else [], how.leaks.level, how.cleaning.normalise
     )
     scored = _score(feeds, out, how, guard)
     parts = [_part(one, language, out) for one in scored for language in one.rows]
     languages = [language for one in scored for language in one.rows]
-    _refuse_missing(how.languages, languages)
-    names = list(dict.fromkeys(rule.name for part in parts for rule in rules_for(how.cleaning, part.corpus)))
+    refuse_missing(how.languages, languages)
+    used = {rule.name for part in parts for rule in rules_for(how.cleaning, part.corpus)}
+    names = [rule.name for rule in rules_for(replace(how.cleaning, min_scores=("*=0",))) if rule.name in used]
     selection = Selection(parts, how.cleaning, how.held_out, names)
     chosen = _thresholds(selection, languages, how) if how.cleaning.auto else {}
     rows = sum(part.rows for part in parts)
@@ -134,7 +139,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     files = write_parts(selection, out)
     manifest = manifest_of(scored, selection, lines, files, how.cleaning, how.leaks, how.held_out, guard, chosen)
     write_json(out / MANIFEST, manifest)
-    _forget_others(out, {one["file"] for one in manifest["parts"]})
+    _forget_others(out, {one["file"] for one in manifest["parts"]}, {one.key[:16] for one in scored})
     how.on_progress(Step("pairs", rows, rows, "pairs", _note(manifest, reused=not any(one.made for one in scored))))
     return open_store(out)
 
@@ -163,13 +168,14 @@ def _score(feeds: Sequence[Feed], out: Path, how: Preparation, guard: Guard) -> 
 
     workers = how.workers if expected > MANY_BYTES else 1
     with Workers(workers, guard) as pool:
-        scorer = Scorer(out / SCORED, pool, guard, how.on_error, how.encode, on_rows)
+        scorer = Scorer(out / SCORED, pool, guard, how.on_error, how.judge, on_rows)
         scored = []
         for feed in feeds:
             if how.languages and feed.language and feed.language not in (*how.languages, feed.source_language):
                 continue
             wanted = [*how.languages, feed.source_language] if how.languages else []
-            scoring = Scoring(how.cleaning, feed.corpus, feed.source_language, feed.dictionary)
+            judge = how.judge.fingerprint if how.judge else ""
+            scoring = Scoring(how.cleaning, feed.corpus, feed.source_language, feed.dictionary, judge)
             scored.append(scorer.score(feed, scoring, wanted))
     return scored
 
@@ -182,7 +188,7 @@ def _part(one: ScoredFeed, language: str, out: Path) -> Scored:
 
 def _rules_of(how: Preparation, chosen: dict[tuple[str, str], thresholds.Threshold]) -> Callable[[str], RulesOf]:
     def by_corpus(corpus: str) -> RulesOf:
-        rules = rules_for(how.cleaning, corpus, how.encode)
+        rules = rules_for(how.cleaning, corpus)
         return lambda language: thresholds.apply(rules, language, chosen)
 
     return by_corpus
@@ -196,7 +202,7 @@ def _thresholds(
     for language in sorted(set(languages)):
         own = [part for part, one in zip(selection.parts, languages, strict=True) if one == language]
         step = max(1, sum(part.rows for part in own) // SAMPLE)
-        for rule in rules_for(replace(how.cleaning, min_scores=()), "", how.encode):
+        for rule in rules_for(replace(how.cleaning, min_scores=()), ""):
             sample = [
                 table.column(0).to_numpy()[-rows.start % step :: step]
                 for part in own
@@ -208,7 +214,8 @@ def _thresholds(
     return chosen
 
 
-def _refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
+def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
+    """Say which wanted languages there are no pairs for."""
     if absent := sorted(set(wanted) - set(found)):
         have = ", ".join(sorted(set(found))) or "none"
         raise DataError(
@@ -226,8 +233,11 @@ def _refuse_nothing(lines: Sequence[account.Line]) -> None:
         raise DataError(f"no pairs are left of {every.rows_in:,}", hint=f"most went by the rule: {worst}")
 
 
-def _forget_others(out: Path, files: set[str]) -> None:
-    """Remove parts that the manifest no longer names."""
+def _forget_others(out: Path, files: set[str], keys: set[str]) -> None:
+    """Remove parts that the manifest no longer names, and scores of what is no longer read or scored that way."""
+    for path in (out / SCORED).iterdir():
+        if path.suffix in (".json", ".parquet") and not any(key in path.name for key in keys):
+            path.unlink()
     for folder in (out / PAIRS, out / DROPPED):
         for path in folder.glob("*.parquet"):
             if path.name not in files:

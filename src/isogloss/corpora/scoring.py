@@ -13,21 +13,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from isogloss.config import CleaningSettings
-from isogloss.corpora.cleaning.judgement import EncodeTexts
+from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.cleaning.length import CountTokens, TooManyTokens
 from isogloss.corpora.cleaning.rule import PairBatch, Rule, applies, scoring_settings
-from isogloss.corpora.cleaning.rules import rules_for, token_counter
+from isogloss.corpora.cleaning.rules import rules_for, token_counter, tokenizer_hash
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.text.hashing import combine
 from isogloss.corpora.text.near import HASHES, signatures
 from isogloss.corpora.text.normalise import normalise_block
 from isogloss.corpora.text.side import Side
 from isogloss.storage import canonical_json, content_hash
-from isogloss.types import FloatArray
+from isogloss.types import BoolArray, FloatArray
 
 VERSION = 1  # raise it when scores of unchanged settings change
-KEYS = ("source_hash", "target_hash", "pair_hash")
-BASE = ("source", "target", "language", "split", "line")
+GIANT = 2**20  # bytes of a side: no sentence, and too much to look at character by character
+SHOWN_OF_A_GIANT = 200  # characters that are kept of it, to be looked at among the dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,19 @@ class Scoring:
     corpus: str
     source_language: str
     dictionary: bool
+    judge: str = ""  # names the model behind the similarity rule by its content
 
     def rules(self) -> list[Rule]:
         """The rules that are scored here; similarity is added where the model is."""
         return [with_tokenizer(rule) for rule in rules_for(self.settings, self.corpus) if rule.name != "low similarity"]
 
     def key(self, guard: Guard) -> str:
-        """Names everything the scores depend on: all but the thresholds."""
+        """Names everything the scores depend on: all but the thresholds, and models by their content, not their place."""
         rules: list[Any] = [scoring_settings(rule) for rule in rules_for(self.settings, self.corpus)]
-        near = self.settings.duplicates == "near"
-        plain = [VERSION, self.settings.normalise, rules, self.corpus, self.source_language, self.dictionary, near]
+        plain = [VERSION, self.settings.normalise, rules, self.corpus, self.source_language, self.dictionary]
+        plain += [self.settings.duplicates == "near", tokenizer_hash(self.settings.tokenizer)]
+        if self.judge:  # it is not asked about what is too long, so that limit is part of its scores
+            plain += [self.judge, self.settings.max_characters]
         return content_hash(canonical_json(plain), guard.key)
 
 
@@ -70,6 +73,30 @@ def score_column(rule: Rule) -> str:
 
 def score_block(block: pa.Table, scoring: Scoring, guard: Guard) -> pa.Table:
     """Normalise and score one block (see blocks.BLOCK_SCHEMA); rows stay in order, none is lost."""
+    block, giants = _without_giants(block)
+    table = _score_all(block, scoring, guard)
+    if giants is None:
+        return table
+    place = table.schema.get_field_index("score too long")
+    length = table.column(place).to_numpy().copy()
+    length[giants] = np.inf  # always too long
+    return table.set_column(place, "score too long", pa.array(length))
+
+
+def _without_giants(block: pa.Table) -> tuple[pa.Table, BoolArray | None]:
+    """The block with sides of more than a mebibyte cut short, and which rows those were."""
+    sizes = [pc.binary_length(block.column(name)).to_numpy() for name in ("source", "target")]
+    giants = np.maximum(*sizes) > GIANT
+    if not giants.any():
+        return block, None
+    for name in ("source", "target"):
+        texts = block.column(name).to_pylist()
+        cut = [text[:SHOWN_OF_A_GIANT] if giant else text for text, giant in zip(texts, giants, strict=True)]
+        block = block.set_column(block.schema.get_field_index(name), name, pa.array(cut, pa.string()))
+    return block, giants
+
+
+def _score_all(block: pa.Table, scoring: Scoring, guard: Guard) -> pa.Table:
     languages = pc.unique(block.column("language")).to_pylist()
     if len(languages) == 1:
         return _score_language(block, scoring, guard, languages[0])
@@ -120,14 +147,12 @@ def score_of(rule: Rule, pairs: PairBatch) -> FloatArray:
     return rule.score(pairs)
 
 
-def add_similarity(block: pa.Table, scoring: Scoring, encode: EncodeTexts) -> pa.Table:
-    """Add the similarity scores, for the pairs that every other rule accepts: the model is what costs."""
-    rules = rules_for(scoring.settings, scoring.corpus, encode)
-    similarity = rules[-1]
+def add_similarity(block: pa.Table, scoring: Scoring, judge: Judge) -> pa.Table:
+    """Add the similarity scores, for all pairs that are not empty or too long: a moved threshold must find them there."""
+    *others, similarity = rules_for(scoring.settings, scoring.corpus, judge)
     fit = np.ones(block.num_rows, dtype=np.bool_)
-    for rule in rules[:-1]:
-        score = block.column(score_column(rule)).to_numpy()
-        fit &= np.isnan(score) | rule.accept(score)
+    for rule in others[:2]:
+        fit &= rule.accept(block.column(score_column(rule)).to_numpy())
     scores = np.full(block.num_rows, np.nan, dtype=np.float32)
     languages = np.array(block.column("language").to_pylist())
     for language in dict.fromkeys(languages[fit].tolist()):

@@ -20,6 +20,7 @@ from isogloss.corpora.leaks import LEVELS
 from isogloss.corpora.scoring import score_column
 from isogloss.corpora.text.hashing import Hashes, among, combine, distinct, mix
 from isogloss.corpora.text.near import BANDS, HASHES, bands, likeness
+from isogloss.storage import content_hash
 from isogloss.types import TEST, BoolArray, IntArray
 
 KEPT = 0
@@ -217,7 +218,7 @@ def _signatures(table: pa.Table) -> NDArray[np.uint16]:
 
 def _language_hashes(table: pa.Table) -> Hashes:
     codes = table.column("language").combine_chunks().dictionary_encode()
-    names = [int.from_bytes(name.encode()[:8].ljust(8, b"\0"), "little") for name in codes.dictionary.to_pylist()]
+    names = [int(content_hash(name)[:16], 16) for name in codes.dictionary.to_pylist()]
     return np.asarray(np.array(names, dtype=np.uint64)[codes.indices.to_numpy()])
 
 

@@ -65,12 +65,10 @@ class Store:
         """Number of pairs."""
         return int(self.manifest["rows_out"])
 
-    def tables(self, columns: Sequence[str] = SCHEMA.names, folder: str = PAIRS) -> Iterator[pa.Table]:
-        """The pairs, a row group at a time, in order."""
-        for part in self.manifest["parts"]:
-            path = self.folder / folder / part["file"]
-            if folder != PAIRS and not path.is_file():
-                continue
+    def tables(self, columns: Sequence[str] = SCHEMA.names, files: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        """The pairs of all parts, or of some files, a row group at a time, in order."""
+        for name in [part["file"] for part in self.manifest["parts"]] if files is None else files:
+            path = self.folder / PAIRS / name
             try:
                 with pq.ParquetFile(path) as file:
                     for group in range(file.num_row_groups):
@@ -90,9 +88,9 @@ class Store:
         columns = [_one_chunk(joined.column(name)) for name in SCHEMA.names]
         return Bitext(pa.Table.from_arrays(columns, schema=SCHEMA), self.source_language)
 
-    def blocks(self) -> Blocks:
-        """The pairs as a reader gives them, to be prepared again with others."""
-        for table in self.tables():
+    def blocks(self, files: Sequence[str] | None = None) -> Blocks:
+        """The pairs of all parts, or of some files, as a reader gives them: to be prepared again with others."""
+        for table in self.tables(files=files):
             nothing = pa.nulls(table.num_rows, pa.float32())
             line = pa.array(range(1, table.num_rows + 1), pa.int64())
             columns = [*(table.column(name) for name in BLOCK_SCHEMA.names[:4]), nothing, line]

@@ -17,6 +17,7 @@ from isogloss.types import FloatArray
 
 UNBOUNDED = ("length ratio",)
 SHARES = ("wrong script", "wrong language", "different numbers", "low similarity")
+MOST_BEYOND = 5.0  # percent
 DEVIATIONS, NORMAL_SPREAD = 3.5, 1.4826  # the second makes a median deviation comparable to a standard deviation
 FEWEST, SMALLEST_LOW_HEAP, LARGEST_LOW_HEAP = 200, 0.0005, 0.2
 BINS, DEEP = 40, 0.5  # a valley has less than half of the lower heap's height
@@ -53,6 +54,8 @@ def _beyond_ordinary(name: str, language: str, scores: FloatArray, default: floa
     if value >= default:
         return Threshold(name, language, default, f"the recipe's: ordinary spread reaches {value:.2f}")
     gone = 100 * float((scores > value).mean())
+    if gone > MOST_BEYOND:
+        return Threshold(name, language, default, f"the recipe's: {gone:.0f} % are beyond {value:.2f}, which is not noise")
     text = f"median {np.exp(middle):.2f}, ordinary spread ends at {value:.2f}; {gone:.1f} % are beyond"
     return Threshold(name, language, round(value, 3), text)
 

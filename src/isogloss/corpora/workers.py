@@ -12,12 +12,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any, Self
 
 import pyarrow as pa
 
+import isogloss
 from isogloss.errors import IsoglossError
 
 Work = Callable[[Any, Any, Any], Any]
@@ -83,10 +85,10 @@ class Workers:
             self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="isogloss-workers")
             for _ in range(self._count):
                 process = subprocess.Popen(
-                    [sys.executable, "-m", __name__],
+                    [sys.executable, "-P", "-m", __name__],  # -P: the user's folder may have a random.py of its own
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    env=os.environ | SINGLE_THREADED,
+                    env=_environment(),
                 )
                 self._started.append(process)
                 assert process.stdin is not None
@@ -102,7 +104,7 @@ class Workers:
             answer = _receive(process.stdout)
         except (BrokenPipeError, EOFError, ValueError) as error:
             raise IsoglossError(
-                f"a working process ended early (exit code {process.poll()})",
+                f"a working process ended early (exit code {process.wait()})",
                 hint="is the memory full? use fewer: --workers 1",
             ) from error
         finally:
@@ -111,6 +113,13 @@ class Workers:
         if not good:
             raise value
         return value
+
+
+def _environment() -> dict[str, str]:
+    """The same environment, single-threaded, and able to import isogloss wherever this process found it."""
+    home = str(Path(isogloss.__file__).parents[1])
+    path = os.pathsep.join(part for part in (os.environ.get("PYTHONPATH", ""), home) if part)
+    return {**os.environ, **SINGLE_THREADED, "PYTHONPATH": path}
 
 
 def _send(stream: IO[bytes], data: bytes) -> None:

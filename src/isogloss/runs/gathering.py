@@ -8,29 +8,40 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from isogloss.config import Recipe
+from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.feeds import Feed, from_bitext, from_source, from_store
-from isogloss.corpora.prepare import Preparation, Prepared, prepare_store
+from isogloss.corpora.languages import canonical
+from isogloss.corpora.prepare import Preparation, Prepared, prepare_store, refuse_missing
 from isogloss.corpora.readers import read_source_text
 from isogloss.corpora.sources import STANDARD_INPUT, Source, find_sources
 from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.corpora.workers import cpu_count
-from isogloss.errors import RecipeError
+from isogloss.errors import DataError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
-
-if TYPE_CHECKING:
-    from isogloss.corpora.cleaning.judgement import EncodeTexts
 
 
 def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent, out: Path | None = None) -> Prepared:
-    """The pairs of a recipe in memory, cleaned and split; the store they come from stays in `out` if it is given."""
+    """The pairs of a recipe in memory, cleaned and split; the store they come from stays in `out` if it is given.
+
+    One prepared store alone is taken as it is.
+    """
     with _place(out) as folder:
-        store = gather_store(recipe, folder, on_progress)
-        wanted = (*recipe.languages, store.source_language) if recipe.languages else ()
-        prepared = Prepared(store.bitext(wanted), store.manifest, store.folder)
-    return prepared
+        store = _as_it_is(recipe, on_progress) or gather_store(recipe, folder, on_progress)
+        wanted = (*map(canonical, recipe.languages), store.source_language) if recipe.languages else ()
+        return Prepared(store.bitext(wanted), store.manifest, store.folder)
+
+
+def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:
+    """The one prepared store that a recipe names, if that is all it names."""
+    settings = recipe.pairs
+    if len(settings.files) != 1 or settings.corpora or settings.source_text or not is_store(Path(settings.files[0])):
+        return None
+    store = open_store(settings.files[0])
+    refuse_missing(tuple(map(canonical, recipe.languages)), store.languages)
+    on_progress(Step("pairs", len(store), len(store), "pairs", "a prepared store, taken as it is"))
+    return store
 
 
 @contextmanager
@@ -43,29 +54,27 @@ def _place(out: Path | None) -> Iterator[Path]:
 
 
 def gather_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent, workers: int = 0) -> Store:
-    """Prepare everything a recipe names into the store `out`; one prepared store alone is taken as it is."""
-    alone = recipe.pairs.files[0] if len(recipe.pairs.files) == 1 else ""
-    if alone and is_store(Path(alone)) and not recipe.pairs.corpora and not recipe.pairs.source_text:
-        store = open_store(alone)
-        on_progress(Step("pairs", len(store), len(store), "pairs", "a prepared store, taken as it is"))
-        return store
+    """Prepare everything a recipe names into the store `out`."""
     with ExitStack() as stack:
-        feeds = gather_feeds(recipe, on_progress, stack)
+        feeds = gather_feeds(recipe, out, on_progress, stack)
         how = Preparation(
             cleaning=recipe.cleaning,
             leaks=recipe.leaks,
             held_out=recipe.pairs.held_out,
-            languages=recipe.languages,
+            languages=tuple(map(canonical, recipe.languages)),
             on_error=recipe.pairs.on_error,
             workers=workers or recipe.threads or cpu_count(),
-            encode=_similarity_encoder(recipe),
+            judge=_judge(recipe),
             on_progress=on_progress,
         )
         return prepare_store(feeds, out, how)
 
 
-def gather_feeds(recipe: Recipe, on_progress: OnProgress, stack: ExitStack) -> list[Feed]:
-    """Everything a recipe names, as feeds, in the order it names them: of equal pairs the first stays."""
+def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: ExitStack) -> list[Feed]:
+    """Everything a recipe names, as feeds, in the order it names them: of equal pairs the first stays.
+
+    What lies in the store that is written to is not read: a folder of files may hold the store made from it.
+    """
     settings = recipe.pairs
     names = [*settings.files, *_fetched(recipe, on_progress)]
     feeds: list[Feed] = []
@@ -77,10 +86,14 @@ def gather_feeds(recipe: Recipe, on_progress: OnProgress, stack: ExitStack) -> l
         columns=settings.columns or None,
         dictionaries=settings.dictionaries,
     ):
+        if source.path.resolve().is_relative_to(out.resolve()):
+            continue
         if is_store(source.path):
             feeds += from_store(open_store(source.path))
         else:
             feeds.append(_licensed(from_source(_spooled(source, stack)), settings.licences))
+    if not feeds:
+        raise DataError(f"{', '.join(names)}: nothing to read but the store itself", hint="name another --out")
     if settings.source_text:
         feeds += from_bitext(read_source_text(settings.source_text, settings.source_language))
     return feeds
@@ -124,11 +137,11 @@ def _fetched(recipe: Recipe, on_progress: OnProgress) -> list[str]:
     ]
 
 
-def _similarity_encoder(recipe: Recipe) -> "EncodeTexts | None":
+def _judge(recipe: Recipe) -> Judge | None:
     """The model that judges pairs, if the recipe names one."""
     if not recipe.cleaning.similarity_model:
         return None
     from isogloss.encode.encoder import load
 
     encoder = load(recipe.cleaning.similarity_model, "", recipe.teacher.batch_size, recipe.device)
-    return lambda texts: encoder.encode(texts)
+    return Judge(lambda texts: encoder.encode(texts), encoder.fingerprint)

@@ -13,7 +13,8 @@ from isogloss.corpora.text import characters
 from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray, FloatArray, IntArray
 
-ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"']*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+# Repeats are bounded: one long run of letters must not be looked at from every one of its letters to its end.
+ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"']{0,2000}[\w/]|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 ADDRESS_MARKS = ("://", "www.", "@")
 
 

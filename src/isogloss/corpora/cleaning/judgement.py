@@ -11,8 +11,16 @@ from isogloss.corpora.cleaning.rule import PairBatch
 from isogloss.errors import RecipeError
 from isogloss.types import BoolArray, FloatArray
 
-EncodeTexts = Callable[[list[str]], FloatArray]
 NEIGHBOURS = 4
+STRIPE = 1024  # rows of the matrix of similarities that are held at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A model that says how near two texts are: how it embeds, and a name made from its content."""
+
+    encode: Callable[[list[str]], FloatArray]
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +74,33 @@ class Similarity:
     for_sentences: ClassVar[bool] = True
 
     minimum: float
-    model: str
     measure: str = "cosine"
-    encode: EncodeTexts | None = field(default=None, compare=False)
+    judge: Judge | None = field(default=None, compare=False)
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """Cosine or margin of each pair."""
-        if self.encode is None or not len(pairs):
-            return np.ones(len(pairs), dtype=np.float32)
-        one, other = (_unit(self.encode(side.texts.to_pylist())) for side in (pairs.source, pairs.target))
+        """Cosine or margin of each pair; NaN where there is nobody to ask."""
+        if self.judge is None or not len(pairs):
+            return np.full(len(pairs), np.nan, dtype=np.float32)
+        one, other = (_unit(self.judge.encode(side.texts.to_pylist())) for side in (pairs.source, pairs.target))
         cosine = np.einsum("ij,ij->i", one, other)
-        if self.measure == "cosine":
-            return np.asarray(cosine, dtype=np.float32)
-        between = one @ other.T
-        k = min(NEIGHBOURS, len(pairs))
-        forward = np.partition(between, -k, axis=1)[:, -k:].mean(1)
-        backward = np.partition(between, -k, axis=0)[-k:].mean(0)
-        return np.asarray(cosine / np.maximum((forward + backward) / 2, 1e-6), dtype=np.float32)
+        if self.measure == "margin":
+            around = (_neighbourhood(one, other) + _neighbourhood(other, one)) / 2
+            cosine = cosine / np.maximum(around, 1e-6)
+        return np.asarray(cosine, dtype=np.float32)
 
     def accept(self, score: FloatArray) -> BoolArray:
         """Near enough."""
         return score >= self.minimum
+
+
+def _neighbourhood(one: FloatArray, other: FloatArray) -> FloatArray:
+    """The mean similarity of each row to the rows of `other` nearest to it, a stripe of the matrix at a time."""
+    k = min(NEIGHBOURS, len(other))
+    means = np.empty(len(one), dtype=np.float32)
+    for start in range(0, len(one), STRIPE):
+        between = one[start : start + STRIPE] @ other.T
+        means[start : start + STRIPE] = np.partition(between, -k, axis=1)[:, -k:].mean(1)
+    return means
 
 
 def _unit(vectors: FloatArray) -> FloatArray:

@@ -46,15 +46,25 @@ _SCRIPTS = {
     " ig io is it jv kab lb li lt lv mg mi ms mt nb nds nl nn no oc pl pt qu rn ro rw sc sk sl sm sn so sq st su sv"
     " sw tl tn to tr vi vo wa war wo xh yo zu",
 }
+SUBTAGS = {
+    "Latn": ("latin",),
+    "Cyrl": ("cyrillic",),
+    "Arab": ("arabic",),
+    "Deva": ("devanagari",),
+    "Mong": ("mongolian",),
+    "Hant": ("han", "bopomofo"),
+    "Hans": ("han", "bopomofo"),
+}
+SECOND_SCRIPTS = {"Latn", "Cyrl", "Arab", "Deva", "Mong"}  # a language model that saw the usual script misjudges these
 SCRIPTS_OF = {language: scripts for scripts, languages in _SCRIPTS.items() for language in languages.split()}
 
 
 def scripts_of(language: str) -> tuple[str, ...] | None:
     """The scripts a language is written in, None where it is not listed. `sr-Latn` and the like say it themselves."""
-    base, _, rest = language.partition("-")
-    if rest in ("Latn", "Cyrl", "Arab"):
-        return ({"Latn": "latin", "Cyrl": "cyrillic", "Arab": "arabic"}[rest],)
-    return SCRIPTS_OF.get(base)
+    base, *rest = language.split("-")
+    if told := SUBTAGS.keys() & set(rest):
+        return SUBTAGS[told.pop()]
+    return None if any(len(part) == 4 for part in rest) else SCRIPTS_OF.get(base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,7 @@ class Language:
 
     def _side(self, side: Side) -> FloatArray:
         model = language_model()
-        if not model.knows(side.language):
+        if not model.knows(side.language) or SECOND_SCRIPTS & set(side.language.split("-")):
             return np.ones(len(side), dtype=np.float32)
         lead = model.lead(side.words, side.language)
         if side.language.split("-")[0] == "zh":  # the model takes some Chinese for Japanese; but that would have kana

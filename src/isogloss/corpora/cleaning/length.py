@@ -68,7 +68,7 @@ class TooManyTokens:
     for_sentences: ClassVar[bool] = False
 
     max_tokens: int
-    tokenizer: str = ""
+    tokenizer: str = field(default="", compare=False)  # a place; the scores are named by what lies there
     count_tokens: CountTokens | None = field(default=None, compare=False)
 
     def score(self, pairs: PairBatch) -> FloatArray:
@@ -101,11 +101,11 @@ class LengthRatio:
     min_bytes: int = 12  # "Hi." ↔ "Guten Tag." is fine: ratios mean nothing on very short text
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """The longer side over the shorter."""
+        """The longer side over the shorter; NaN, which says nothing, where both are short."""
         one, other = pairs.source.byte_lengths, pairs.target.byte_lengths
         longer, shorter = np.maximum(one, other), np.minimum(one, other)
-        return np.where(longer < self.min_bytes, 1.0, longer / np.maximum(shorter, 1)).astype(np.float32)
+        return np.where(longer < self.min_bytes, np.nan, longer / np.maximum(shorter, 1)).astype(np.float32)
 
     def accept(self, score: FloatArray) -> BoolArray:
         """Not more than the limit."""
-        return score <= self.max_ratio
+        return ~(score > self.max_ratio)

@@ -57,8 +57,8 @@ def applies(rule: Rule, pairs: PairBatch) -> bool:
 
 def scoring_settings(rule: Rule) -> dict[str, Any]:
     """Everything a rule's scores depend on: its kind and all fields but the threshold."""
-    settings = {one.name: getattr(rule, one.name) for one in fields(rule) if one.name != rule.threshold}  # type: ignore[arg-type]
-    return {"rule": type(rule).__name__, **{name: value for name, value in settings.items() if not callable(value)}}
+    names = [one.name for one in fields(rule) if one.compare and one.name != rule.threshold]  # type: ignore[arg-type]
+    return {"rule": type(rule).__name__, **{name: getattr(rule, name) for name in names}}
 
 
 def worse(left: FloatArray, right: FloatArray, higher_is_better: bool = True) -> FloatArray:

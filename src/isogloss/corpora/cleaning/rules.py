@@ -7,16 +7,17 @@ import numpy as np
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.agreement import Addresses, Identical, Numbers
-from isogloss.corpora.cleaning.judgement import EncodeTexts, GivenScore, Similarity, minimum_for
+from isogloss.corpora.cleaning.judgement import GivenScore, Judge, Similarity, minimum_for
 from isogloss.corpora.cleaning.language import Language, Script
 from isogloss.corpora.cleaning.length import Empty, LengthRatio, TooLong, TooManyTokens
 from isogloss.corpora.cleaning.repetition import Repetition
 from isogloss.corpora.cleaning.rule import Rule
 from isogloss.errors import DataError
+from isogloss.storage import file_hash
 from isogloss.types import IntArray
 
 
-def rules_for(settings: CleaningSettings, corpus: str = "", encode: EncodeTexts | None = None) -> list[Rule]:
+def rules_for(settings: CleaningSettings, corpus: str = "", judge: Judge | None = None) -> list[Rule]:
     """The rules for one corpus. A threshold that accepts everything leaves its rule out, and its scores uncomputed."""
     s = settings
     minimum = minimum_for(corpus, s.min_scores)
@@ -32,19 +33,29 @@ def rules_for(settings: CleaningSettings, corpus: str = "", encode: EncodeTexts 
         (s.min_numbers > 0, lambda: Numbers(s.min_numbers)),
         (s.min_addresses > 0, lambda: Addresses(s.min_addresses)),
         (s.min_language > 0, lambda: Language(s.min_language)),
-        (bool(s.similarity_model), lambda: Similarity(s.min_similarity, s.similarity_model, s.similarity, encode)),
+        (bool(s.similarity_model), lambda: Similarity(s.min_similarity, s.similarity, judge)),
     ]
     return [make() for on, make in wanted if on]
+
+
+def tokenizer_hash(name: str) -> str:
+    """Names a tokenizer by its content; empty where none is named."""
+    return file_hash(_tokenizer_file(name)) if name else ""
+
+
+def _tokenizer_file(name: str) -> Path:
+    path = Path(name)
+    path = path / "tokenizer.json" if path.is_dir() else path
+    if not path.is_file():
+        raise DataError(f"{name}: no tokenizer.json there", hint="cleaning.tokenizer names the file, or a model folder with it")
+    return path
 
 
 def token_counter(name: str) -> Callable[[list[str]], IntArray]:
     """Count tokens as the tokenizer in `name` (a tokenizer.json, or a folder with one) does, special tokens included."""
     from tokenizers import Tokenizer
 
-    path = Path(name)
-    path = path / "tokenizer.json" if path.is_dir() else path
-    if not path.is_file():
-        raise DataError(f"{name}: no tokenizer.json there", hint="cleaning.tokenizer names the file, or a model folder with it")
+    path = _tokenizer_file(name)
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises bare exceptions for files it cannot read
