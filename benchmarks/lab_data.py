@@ -73,12 +73,12 @@ def page(store: Store, seconds: float, origin: dict[str, Any]) -> str:
         "|---|---|",
         *(f"| {drop['rule']} | {drop['count']:,} |" for drop in manifest["dropped"]),
     ]
-    scan = manifest["leak_scan"]
+    sets = [one["texts"] for one in manifest["leak_scan"]["sets"] if one["texts"]]
     lines += [
         "",
-        f"The leak scan compared with {sum(one['texts'] for one in scan['sets']):,} texts of {len(scan['sets'])} evaluation"
-        " files. Most of what it found is `stsb_mt_train`: STSb's training sentences were collected from the STS tasks of"
-        " 2012 to 2016, which are evaluation sets too.",
+        f"The leak scan compared with {sum(sets):,} texts of {len(sets)} evaluation files. Most of what it found is"
+        " `stsb_mt_train`: STSb's training sentences were collected from the STS tasks of 2012 to 2016, which are evaluation"
+        " sets too.",
         "",
         "## By corpus",
         "",

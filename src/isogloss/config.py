@@ -58,7 +58,7 @@ class PairsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningSettings:
-    """Which pairs are left out of training. Held-out rows are cleaned by the same rules. 0 turns a rule off."""
+    """Which pairs are left out of training. Held-out rows are cleaned by the same rules."""
 
     normalise: str = setting(
         "nfc",

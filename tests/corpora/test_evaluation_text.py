@@ -1,7 +1,10 @@
 """Sentences of evaluation sets are found in any layout; labels, ids and scores are not taken for text."""
 
 import gzip
+import io
 import json
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,7 +47,7 @@ def test_ids_are_not_text(tmp_path: Path) -> None:
     (tmp_path / "zh-en.en").write_text("".join(f"en-{n:09}\tSentence of the year {n}\n" for n in range(30)))
     (tmp_path / "zh-en.gold").write_text("".join(f"zh-{n:09}\ten-{n:09}\n" for n in range(30)))
     found = texts(tmp_path)
-    assert list(found) == [f"{tmp_path.name}/zh-en.en"]
+    assert found.pop(f"{tmp_path.name}/zh-en.gold") == []
     assert all(text.startswith("Sentence") for text in found[f"{tmp_path.name}/zh-en.en"])
 
 
@@ -67,3 +70,157 @@ def test_files_can_be_left_out_and_the_phrasebook_is_known(tmp_path: Path) -> No
 def test_what_is_not_there_is_said(tmp_path: Path, name: str) -> None:
     with pytest.raises(DataError, match="no evaluation text there"):
         list(evaluation_sets([str(tmp_path / name)]))
+
+
+@pytest.mark.parametrize("sentence", ["Let us hope they seize it.", "我们希望他们抓住这个机会", "เราหวังว่าพวกเขาจะคว้าโอกาสนี้ไว้"])
+def test_a_sentence_stays_one_however_often_it_repeats(tmp_path: Path, sentence: str) -> None:
+    path = tmp_path / "europarl.tsv"
+    path.write_text("".join(f"{n % 6}\t{sentence}\tAnother translation, the {n}th.\n" for n in range(60)), encoding="utf-8")
+    (found,) = texts(path).values()
+    assert sentence in found and len(found) == 61
+
+
+@pytest.mark.parametrize("label", ["neutral", "not entailment", "中立", "เป็นกลาง"])
+def test_a_label_is_no_text_in_a_column_or_alone(tmp_path: Path, label: str) -> None:
+    lines = [f"A sentence that is number {n}.\t{label}" for n in range(60)]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "genres.txt").write_text("\n".join(label if n % 2 else "travel" for n in range(60)), encoding="utf-8")
+    genres, pairs = texts(tmp_path).values()
+    assert genres == [] and len(pairs) == 60 and label not in pairs
+
+
+def test_short_lines_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "tatoeba.eng"
+    lines = [f"{word}." for word in ("Go", "Yes", "Stop", "Run", "Why", "Wait", "Hello", "Jump", "Fire", "Help")]
+    path.write_text("\n".join(lines * 3))
+    assert list(texts(path).values()) == [lines]
+    path.write_text("Yes.\nYes.\n")
+    assert list(texts(path).values()) == [["Yes."]]
+
+
+def test_attributions_beside_sentences_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "sts.tsv"
+    path.write_text("".join(f"The cat is number {n}.\tAuthor: Ann (https://example.org/{n})\n" for n in range(30)))
+    (found,) = texts(path).values()
+    assert len(found) == 30 and not any("Author" in text for text in found)
+
+
+def test_the_header_of_a_short_table_does_not_make_its_labels_text(tmp_path: Path) -> None:
+    path = tmp_path / "short.tsv"
+    path.write_text("text\tlabel\nIt rains all day.\tneutral\nThe sun shines now.\tneutral\n")
+    assert list(texts(path).values()) == [["It rains all day.", "The sun shines now."]]
+
+
+RECORDS = [{"s1": f"It is day {n} today.", "s2": f"The {n} suns shine.", "label": "neutral"} for n in range(30)]
+EXPECTED = {str(record[key]) for record in RECORDS for key in ("s1", "s2")}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        RECORDS,
+        {"version": "1.0", "data": RECORDS},
+        {f"q{n}": record for n, record in enumerate(RECORDS)},
+        {key: [record[key] for record in RECORDS] for key in RECORDS[0]},
+        {key: {str(n): record[key] for n, record in enumerate(RECORDS)} for key in RECORDS[0]},
+        [list(record.values()) for record in RECORDS],
+        [{str(place): value for place, value in enumerate(record.values())} for record in RECORDS],
+    ],
+    ids=["list", "under-a-key", "by-name", "columns", "columns-by-row", "rows", "numbered-columns"],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_documents(tmp_path: Path, document: object, indent: int | None) -> None:
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps(document, indent=indent))
+    (found,) = texts(path).values()
+    assert set(found) == EXPECTED
+
+
+def test_an_optional_key_does_not_move_the_others(tmp_path: Path) -> None:
+    rows = [({"note": "checked"} if n % 2 else {}) | record for n, record in enumerate(RECORDS)]
+    path = tmp_path / "dev.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    (found,) = texts(path).values()
+    assert set(found) == EXPECTED
+
+
+def test_the_first_record_of_json_is_not_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "dev.jsonl"
+    path.write_text("\n".join(json.dumps({"a": a, "b": b}) for a, b in [("Yes", "Ja"), ("No way", "Auf keinen Fall")]))
+    assert list(texts(path).values()) == [["Yes", "Ja", "No way", "Auf keinen Fall"]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(sorted(EXPECTED), pa.large_string()),
+        pa.array(sorted(EXPECTED)).dictionary_encode(),
+        pa.array([{"en": text, "id": 1} for text in sorted(EXPECTED)]),
+        pa.array([[text] for text in sorted(EXPECTED)]),
+        pa.array([[("en", text)] for text in sorted(EXPECTED)], pa.map_(pa.string(), pa.string())),
+    ],
+    ids=["large", "dictionary", "struct", "list", "map"],
+)
+def test_parquet_columns_of_any_kind(tmp_path: Path, column: pa.Array) -> None:
+    path = tmp_path / "dev.parquet"
+    pq.write_table(pa.table({"text.all": column, "label": ["neutral"] * len(column), "picture": [b"x"] * len(column)}), path)
+    (found,) = texts(path).values()
+    assert set(found) == EXPECTED
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig"])
+def test_byte_order_marks(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "dev.txt"
+    path.write_bytes("Guten Tag, schöne Welt.\r\n你好，世界。\r\n".encode(encoding))
+    assert list(texts(path).values()) == [["Guten Tag, schöne Welt.", "你好，世界。"]]
+
+
+def members_to_pack() -> dict[str, bytes]:
+    parquet = io.BytesIO()
+    pq.write_table(pa.table({"s": ["A text in a table."]}), parquet)
+    return {
+        "set/dev.txt": b"A sentence in an archive.\n",
+        "set/train.txt": b"A sentence to train on.\n",
+        "set/more.tsv.gz": gzip.compress(b"0.5\tPacked twice, this one.\n"),
+        "set/table.parquet": parquet.getvalue(),
+        "set/LICENSE": b"Do as you please.\n",
+        "set/picture.png": bytes(range(256)),
+    }
+
+
+@pytest.mark.parametrize("name", ["set.zip", "set.tar.gz", "set.tgz", "set.tar"])
+def test_archives_are_read_like_folders(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            for member, content in members_to_pack().items():
+                archive.writestr(member, content)
+    else:
+        with tarfile.open(path, "w:gz" if "gz" in name else "w") as tar:
+            for member, content in members_to_pack().items():
+                header = tarfile.TarInfo(member)
+                header.size = len(content)
+                tar.addfile(header, io.BytesIO(content))
+    ((label, found),) = evaluation_sets([str(path), "!*train*"])
+    assert label == name
+    assert set(found.to_pylist()) == {"A sentence in an archive.", "Packed twice, this one.", "A text in a table."}
+
+
+NO_SENTENCES = {
+    "picture.bin": bytes(range(256)) * 20,
+    "packed.txt": gzip.compress(b"A sentence under a wrong name.\n" * 50),
+    "scores.txt": b"0.5\n4.0\n" * 30,
+    "genres.txt": b"travel\nfiction\n" * 30,
+    "empty.txt": b"",
+    "cut.json": b'[\n  {\n    "s": "It is cut he',
+    "numbers.json": b"[1, 2, 3]",
+}
+
+
+@pytest.mark.parametrize("name", NO_SENTENCES)
+def test_a_file_without_sentences_is_refused_if_named_and_shown_if_found(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(NO_SENTENCES[name])
+    with pytest.raises(DataError, match=rf"{name}: no sentences found in it"):
+        texts(tmp_path / name)
+    assert texts(tmp_path) == texts(tmp_path / "*") == {f"{tmp_path.name}/{name}": []}
+    assert list(evaluation_sets([str(tmp_path / name), f"!{name}"])) == []

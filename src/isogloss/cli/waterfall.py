@@ -78,10 +78,13 @@ def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _scan(scan: Mapping[str, Any]) -> None:
-    texts = sum(one["texts"] for one in scan["sets"])
-    sets = f"{len(scan['sets'])} evaluation sets" if len(scan["sets"]) != 1 else scan["sets"][0]["name"]
-    if scan["sets"]:
+    found = [one for one in scan["sets"] if one["texts"]]
+    texts = sum(one["texts"] for one in found)
+    sets = f"{len(found)} evaluation sets" if len(found) != 1 else found[0]["name"]
+    if found:
         text = f"Scanned for {texts:,} texts of {sets} (level: {scan['level']}), and for the held-out rows."
+        if empty := len(scan["sets"]) - len(found):
+            text += f" {empty} files had no sentences in them."
     else:
         text = "Scanned for the held-out rows only; name evaluation sets with --against."
     output.print("\n" + text, highlight=False, markup=False)

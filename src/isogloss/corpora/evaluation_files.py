@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -106,14 +106,14 @@ def _json_rows(text: str) -> list[Row]:
     return [row for record in records if (row := list(_cells(record, "", among_others=True)))]
 
 
-def _parsed(line: str) -> list[Any]:
+def _parsed(line: str) -> list[object]:
     try:
         return [json.loads(line)]
     except (ValueError, RecursionError):
         return []
 
 
-def _cells(value: Any, path: str, among_others: bool = False) -> Iterator[tuple[str, str]]:
+def _cells(value: object, path: str, among_others: bool = False) -> Iterator[tuple[str, str]]:
     """Every string in a value, however deep, under its path: an optional key does not move the others.
 
     The items of a list are one column, except that a list `among_others` is a row, whose places are columns.
@@ -121,7 +121,7 @@ def _cells(value: Any, path: str, among_others: bool = False) -> Iterator[tuple[
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict):
-        names_things = _names_things(value)
+        names_things = _names_things(value, nested=bool(path))
         for key, inner in value.items():
             yield from _cells(inner, f"{path}/{'*' if names_things else key}")
     elif isinstance(value, list | tuple):
@@ -129,10 +129,12 @@ def _cells(value: Any, path: str, among_others: bool = False) -> Iterator[tuple[
             yield from _cells(inner, f"{path}/{place if among_others else '[]'}", among_others=True)
 
 
-def _names_things(value: dict[Any, Any]) -> bool:
+def _names_things(value: dict[object, object], nested: bool) -> bool:
     """Whether an object is a list of things by name (`{"q17": {...}, "q18": {...}}`), whose keys are no columns."""
-    if len(value) > MANY_KEYS or all(str(key).isdigit() for key in value):
+    if len(value) > MANY_KEYS:
         return True
+    if all(str(key).isdigit() for key in value):  # numbers of rows, but those of columns in a record of strings
+        return nested or not any(isinstance(inner, str) for inner in value.values())
     kinds = {frozenset(inner) if isinstance(inner, dict) else None for inner in value.values()}
     (kind,) = kinds if len(kinds) == 1 else (None,)
     return kind is not None and len(value) > len(kind)

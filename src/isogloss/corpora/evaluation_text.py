@@ -23,6 +23,9 @@ SEVERAL_WORDS = 3  # "not entailment" is a label, "it is raining" a sentence
 LETTERS_A_WORD = 4  # in scripts without spaces; generous, so that a label of two words stays one
 IDENTIFIER = re.compile(r"[\w.:/#-]*[\d_][\w.:/#-]*")
 PLACES = re.compile(r"\W+")
+UNSPACED = re.compile(
+    "[" + "".join(f"{chr(a)}-{chr(b)}" for script in characters.UNSPACED for a, b in characters.SCRIPT_RANGES[script]) + "]"
+)
 
 
 def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
@@ -85,21 +88,22 @@ def _texts(path: Path, wanted: Callable[[PurePath], bool]) -> list[str]:
 
 def _sentences(table: Table) -> Iterator[str]:
     rows = table.rows
-    # The first row may name the columns, and must not count then: two words in a column of three cells look like text.
-    columns = set(text_columns(rows[1:] if table.may_have_header and len(rows) > 1 else rows))
-    body = rows[1:] if table.may_have_header and _has_header(rows, columns) else rows
-    cells = (cell.strip() for row in body for column, cell in row if column in columns)
+    columns = text_columns(rows)
+    if table.may_have_header and _has_header(rows, columns):
+        rows = rows[1:]
+        columns = text_columns(rows)  # again: in a short table, a label and its column's name can pass for two sentences
+    cells = (cell.strip() for row in rows for column, cell in row if column in columns)
     return (cell for cell in cells if cell)
 
 
-def text_columns(rows: Iterable[Row]) -> list[str]:
+def text_columns(rows: Iterable[Row]) -> set[str]:
     """Which columns hold sentences."""
     columns: dict[str, list[str]] = {}
     for row in rows:
         for column, cell in row:
             if filled := cell.strip():
                 columns.setdefault(column, []).append(filled)
-    return [column for column, cells in columns.items() if _is_text(cells, alone=len(columns) == 1)]
+    return {column for column, cells in columns.items() if _is_text(cells, alone=len(columns) == 1)}
 
 
 def _is_text(cells: Sequence[str], alone: bool) -> bool:
@@ -133,11 +137,7 @@ def _is_reference(cell: str) -> bool:
 
 def _has_several_words(cell: str) -> bool:
     words = sum(map(_has_letters, cell.split()))
-    return words + sum(map(_is_unspaced, cell)) / LETTERS_A_WORD >= SEVERAL_WORDS
-
-
-def _is_unspaced(letter: str) -> bool:
-    UNSPACED_TEST
+    return words + sum(map(str.isalpha, UNSPACED.findall(cell))) / LETTERS_A_WORD >= SEVERAL_WORDS
 
 
 def _has_header(rows: Sequence[Row], columns: set[str]) -> bool:

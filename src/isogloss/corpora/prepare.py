@@ -95,7 +95,7 @@ def _folder(out: Path | str | None) -> Iterator[Path]:
 
 def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     """Prepare any number of feeds into a store. What the store already has of them is not read again."""
-    _refuse_other_things(out)
+    refuse_other_things(out)
     with alone_in(out, "another isogloss is writing to this store", "wait for it, or name another"):
         make_folder(out / SCORED)
         for folder in (out, out / SCORED, out / PAIRS, out / DROPPED):
@@ -103,7 +103,8 @@ def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
         return _prepare(feeds, out, how)
 
 
-def _refuse_other_things(out: Path) -> None:
+def refuse_other_things(out: Path) -> None:
+    """A store is written to a new folder or to a store, never among other things."""
     if out.is_file():
         raise DataError(f"{out}: is a file, and a store is a folder", hint="name a folder that is not there yet")
     found = {path.name for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()

@@ -110,7 +110,7 @@ def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
     scan = manifest["leak_scan"]
     return {
         "level": scan["level"],
-        "sets": [one["name"] for one in scan["sets"]],
+        "sets": [one["name"] for one in scan["sets"] if one["texts"]],
         "removed": sum(scan["removed"].values()),
     }
 

@@ -19,7 +19,6 @@ from typing import IO, Any, Self
 
 import pyarrow as pa
 
-import isogloss
 from isogloss.errors import IsoglossError
 
 Work = Callable[[Any, Any, Any], Any]
@@ -117,7 +116,7 @@ class Workers:
 
 def _environment() -> dict[str, str]:
     """The same environment, single-threaded, and able to import isogloss wherever this process found it."""
-    home = str(Path(isogloss.__file__).parents[1])
+    home = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(part for part in (os.environ.get("PYTHONPATH", ""), home) if part)
     return {**os.environ, **SINGLE_THREADED, "PYTHONPATH": path}
 

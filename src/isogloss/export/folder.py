@@ -28,7 +28,7 @@ def scanned_for(path: Path | str) -> tuple[str, ...] | None:
     for place in (Path(path), Path(path) / "model"):
         try:
             known = read_json(place / TRAINING)
-            return tuple(one["name"] for one in known["leak_scan"]["sets"])
+            return tuple(one["name"] for one in known["leak_scan"]["sets"] if one["texts"])
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return None

@@ -13,7 +13,7 @@ from isogloss.config import Recipe
 from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.feeds import Feed, from_bitext, from_source, from_store
 from isogloss.corpora.languages import canonical
-from isogloss.corpora.prepare import Preparation, Prepared, prepare_store, refuse_missing
+from isogloss.corpora.prepare import Preparation, Prepared, prepare_store, refuse_missing, refuse_other_things
 from isogloss.corpora.readers import read_source_text
 from isogloss.corpora.sources import STANDARD_INPUT, Source, find_sources
 from isogloss.corpora.store import Store, is_store, open_store
@@ -55,6 +55,7 @@ def _place(out: Path | None) -> Iterator[Path]:
 
 def gather_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent, workers: int = 0) -> Store:
     """Prepare everything a recipe names into the store `out`."""
+    refuse_other_things(out)  # before anything is fetched or loaded
     with ExitStack() as stack:
         feeds = gather_feeds(recipe, out, on_progress, stack)
         how = Preparation(

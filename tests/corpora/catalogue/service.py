@@ -2,7 +2,8 @@
 
 OPUS: one address with parameters, as its source code has it (pairs sorted, `latest` as the string "True", a question about
 one language answered with the pairs that have it on either side). The hub: the data set's API, and files that are found
-through a redirect to a store that refuses keys. Files: ranges with If-Range, ETag and Last-Modified.
+through a redirect to a store that refuses keys. Files: ranges with If-Range, ETag and Last-Modified; a condition that still
+holds is answered with 304.
 """
 
 import hashlib
@@ -27,6 +28,7 @@ class Served:
     last_modified: str = ""
     content_type: str = "application/octet-stream"
     says_length: bool = True
+    conditions: bool = True
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Service:
         self.asked: list[Asked] = []
         self.opus: list[dict[str, Any]] = []
         self.datasets: dict[str, dict[str, bytes]] = {}
+        self.commit = COMMIT
         self.server = Server(self)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
         self.thread.start()
@@ -148,6 +151,10 @@ class OneRequest(BaseHTTPRequestHandler):
         self.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def file(self, file: Served, cut_after: int) -> None:
+        held = (self.headers.get("If-None-Match"), self.headers.get("If-Modified-Since"))
+        if file.conditions and any(one and one in (file.etag, file.last_modified) for one in held):
+            self.send_response(304)
+            return self.end_headers()
         start, status = 0, 200
         asked = self.headers.get("Range", "")
         unchanged = self.headers.get("If-Range", file.etag) in (file.etag, file.last_modified)
@@ -183,7 +190,7 @@ class OneRequest(BaseHTTPRequestHandler):
             }
             for name, content in self.known.datasets[repo].items()
         ]
-        return self.say({"id": repo, "sha": COMMIT, "siblings": [{"rfilename": "README.md", "size": 3}, *siblings]})
+        return self.say({"id": repo, "sha": self.known.commit, "siblings": [{"rfilename": "README.md", "size": 3}, *siblings]})
 
     def redirect(self, path: str) -> None:
         """`OWNER/NAME/resolve/COMMIT/FILE` is in a store elsewhere, whose address is signed: a key there is refused."""

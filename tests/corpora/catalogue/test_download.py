@@ -1,7 +1,10 @@
 """Bytes into files: resumed, checked, waited for, and what was there before is never harmed."""
 
+import bz2
 import errno
+import gzip
 import io
+import lzma
 import os
 import socket
 import threading
@@ -10,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -239,6 +243,31 @@ def test_what_is_damaged_never_gets_its_name(
         fetch(url, tmp_path / name, origin=ORIGIN, patience=patience, **known)  # type: ignore[arg-type]
     assert is_kept(before) and before.read_bytes() == good
     assert names(tmp_path) == [name, f"{name}.origin.json"]
+
+
+def zstandard(data: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(data, asbytes=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "packed"),
+    [
+        ("gz", gzip.compress(TEXT[:5000]) + gzip.compress(TEXT)),
+        ("bz2", bz2.compress(TEXT)),
+        ("xz", lzma.compress(TEXT)),
+        ("zst", zstandard(TEXT)),
+    ],
+)
+@pytest.mark.parametrize("missing", [1, 9, 200])
+def test_a_packed_file_of_unknown_length_is_read_to_its_end(
+    service: Service, tmp_path: Path, patience: Patience, kind: str, packed: bytes, missing: int
+) -> None:
+    url = service.serve(f"/some.{kind}", packed, says_length=False)
+    service.faults[f"/some.{kind}"] = [Fault(cut_after=len(packed) - missing)]
+    with pytest.raises(DataError, match="not a whole"):
+        fetch(url, tmp_path / f"some.{kind}", patience=patience)
+    assert names(tmp_path) == []
+    assert fetch(url, tmp_path / f"some.{kind}", patience=patience).read_bytes() == packed
 
 
 def test_a_web_page_is_not_a_corpus(service: Service, tmp_path: Path, patience: Patience) -> None:

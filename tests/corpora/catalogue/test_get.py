@@ -95,6 +95,20 @@ def test_a_version_of_ones_own_choice_and_a_fixed_one(service: Service, cache: P
         get("OpenSubtitles2018@../up", ("en", "de"), patience=patience)
 
 
+@pytest.mark.parametrize("version", ["../../evil", "/tmp/evil", "..", "a/b", "", ".hidden"])
+def test_what_a_server_calls_a_version_is_no_way_out_of_the_cache(
+    service: Service, tmp_path: Path, patience: Patience, version: str
+) -> None:
+    service.offer_on_opus("TED2020", "v1", "de-en", MOSES)
+    service.opus[0]["version"] = version
+    service.datasets["sentence-transformers/parallel-sentences-talks"] = {"en-de/train.parquet": parquet(("Hello", "Hallo"))}
+    service.commit = version
+    for name in ("TED2020", "parallel-sentences-talks"):
+        with pytest.raises(DataError, match="not a version"):
+            get(name, ("en", "de"), patience=patience)
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".zip", ".parquet", ".part")]
+
+
 def test_tmx_where_there_is_no_moses_text(service: Service, patience: Patience) -> None:
     service.offer_on_opus("Some", "v1", "de-en", gzip.compress(b"<tmx/>"), kind="tmx")
     (path,) = get("opus:Some", ("en", "de"), patience=patience)
@@ -152,6 +166,16 @@ def test_parquet_from_the_hub(service: Service, cache: Path, tmp_path: Path, pat
         "parallel-sentences-talks.00001-of-00002.en-fr.parquet",
     ]
     assert all(pair_in(path.name.removesuffix(".parquet"), "en") == ("fr", True) for path in french)
+
+
+def test_a_pair_in_two_spellings_makes_one_file(service: Service, patience: Patience) -> None:
+    service.datasets["sentence-transformers/parallel-sentences-talks"] = {
+        "en-zh/train.parquet": parquet(("Hello", "你好")),
+        "en-zh_cn/train.parquet": parquet(("Bye", "再见")),
+    }
+    (path,) = get("parallel-sentences-talks", ("en", "zh"), patience=patience)
+    assert path.name.endswith(".en-zh.parquet")
+    assert pq.read_table(path).to_pylist() == [{"english": "Hello", "non_english": "你好"}]
 
 
 def test_a_file_of_the_hub_that_is_not_what_it_says(service: Service, cache: Path, patience: Patience) -> None:

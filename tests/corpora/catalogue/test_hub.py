@@ -50,6 +50,32 @@ def test_a_pair_that_is_missing_is_answered_with_those_that_are_there(service: S
     assert caught.value.hint == "it has en-de, en-zh_cn"
 
 
+@pytest.mark.parametrize(
+    ("languages", "there", "best"),
+    [
+        (("en", "zh"), ("en-cmn", "en-zh", "en-zh_cn"), "en-zh"),
+        (("en", "zh"), ("en-zh_cn", "zh-en"), "zh-en"),
+        (("en", "zh"), ("cmn-en", "en-zh_cn", "zh_cn-en"), "en-zh_cn"),
+        (("en", "de"), ("de-en", "en-de"), "en-de"),
+        (("de", "en"), ("de-en", "en-de"), "de-en"),
+        (("en", "no"), ("en-nb", "en-no"), "en-no"),
+        (("en", "nb"), ("en-nb", "en-no"), "en-nb"),
+        (("nb", "en"), ("en-no",), "en-no"),
+    ],
+)
+def test_of_several_spellings_only_the_best_is_taken_with_all_its_shards(
+    service: Service, patience: Patience, languages: tuple[str, str], there: tuple[str, ...], best: str
+) -> None:
+    offer(service, *(f"{pair}/train-{shard}-of-00002.parquet" for pair in there for shard in ("00000", "00001")))
+    found = [file.path for file in hub.find(REPO, languages, patience=patience)]
+    assert found == [f"{best}/train-00000-of-00002.parquet", f"{best}/train-00001-of-00002.parquet"]
+
+
+def test_a_shard_that_is_written_in_two_ways_is_taken_once(service: Service, patience: Patience) -> None:
+    offer(service, "en-de/train.parquet", "en-de/train-00000-of-00001.parquet")
+    assert [file.path for file in hub.find(REPO, ("en", "de"), patience=patience)] == ["en-de/train-00000-of-00001.parquet"]
+
+
 def test_a_set_that_is_laid_out_otherwise(service: Service, patience: Patience) -> None:
     offer(service, "data/train-00000-of-00001.parquet")
     with pytest.raises(DataError, match="no folder of Parquet files a language pair"):

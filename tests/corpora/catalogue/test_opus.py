@@ -1,5 +1,7 @@
 """Asking OPUS: the newest version, the handiest format, languages in any spelling and order."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,16 @@ def test_other_formats_where_there_is_no_moses_text(service: Service, patience: 
     service.offer_on_opus("Some", "v1", "en-fr")
     file = opus.find("Some", ("en", "de"), patience=patience)
     assert (file.kind, file.suffix) == (kind, suffix)
+
+
+def test_a_format_that_was_not_asked_for_is_not_taken(
+    service: Service, patience: Patience, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.offer_on_opus("Some", "v1", "de-en")
+    odd = service.opus[0] | {"preprocessing": "x/../../../evil", "url": f"{service.url}/odd"}  # it would end the file's name
+    monkeypatch.setenv("ISOGLOSS_OPUS_API", service.serve("/odd/", json.dumps({"corpora": [odd]}).encode()))
+    with pytest.raises(DataError, match="Some has no en-de"):
+        opus.find("Some", ("en", "de"), patience=patience)
 
 
 def test_where_no_version_is_marked_as_latest_the_highest_is(service: Service, patience: Patience) -> None:

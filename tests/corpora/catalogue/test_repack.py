@@ -71,7 +71,31 @@ def test_what_is_laid_out_otherwise_is_refused(tmp_path: Path) -> None:
     two.write_bytes(gzip.compress(b"1.2\ta\tb\na\tb\n"))
     with pytest.raises(DataError, match="line 2: not a score and two sentences"):
         repack("scored", two, out, ("de", "en"), 1.05)
+    with zipfile.ZipFile(tmp_path / "z.zip", "w") as packed:
+        packed.writestr("huge.csv", "en,th\n" + "a" * (csv.field_size_limit() + 1) + ",b\n")
+    with pytest.raises(DataError, match=r"huge.csv line 2: not CSV"):
+        repack("csv in zip", tmp_path / "z.zip", out, ("en", "th"), None)
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress("".join(f"1.1\t{n * 7919}\tb\n" for n in range(999)).encode())[:-20])
     with pytest.raises(DataError, match="damaged"):
         repack("scored", cut, out, ("de", "en"), 1.05)
+
+
+@given(st.integers(0, 3000))
+def test_bytes_that_are_no_text_are_told_with_their_line(tmp_path_factory: pytest.TempPathFactory, before: int) -> None:
+    folder = tmp_path_factory.mktemp("latin")
+    scored, tables = folder / "x.tsv.gz", folder / "x.zip"
+    scored.write_bytes(gzip.compress(b"1.1\tgut\tgood\n" * before + b"1.1\tsch\xf6n\tnice\n1.1\ta\tb\n"))
+    with pytest.raises(DataError, match=rf"x.tsv.gz line {before + 1}: not UTF-8"):
+        repack("scored", scored, folder / "out.gz", ("de", "en"), 1.05)
+    with zipfile.ZipFile(tables, "w") as packed:
+        packed.writestr("a.csv", b"en,th\n" + b"good,gut\n" * before + b"nice,sch\xf6n\na,b\n")
+    with pytest.raises(DataError, match=rf"x.zip:a.csv line {before + 2}: not UTF-8"):
+        repack("csv in zip", tables, folder / "out.gz", ("en", "th"), None)
+
+
+def test_a_header_that_is_no_text(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
+        packed.writestr("a.csv", b"en,th,\xff\na,b,c\n")
+    with pytest.raises(DataError, match=r"a.csv line 1: not UTF-8"):
+        repack("csv in zip", tmp_path / "x.zip", tmp_path / "out.gz", ("en", "th"), None)

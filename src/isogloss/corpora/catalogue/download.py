@@ -4,9 +4,12 @@ Bytes go to `NAME.part` beside the place; `NAME.part.json` remembers which versi
 that a later run goes on only if it has not changed. What was at `NAME` before is replaced by a checked file or not at all.
 """
 
+import bz2
+import gzip
 import http.client
 import json
 import logging
+import lzma
 import math
 import os
 import zipfile
@@ -15,9 +18,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
 
 from filelock import FileLock, Timeout
 
+from isogloss.corpora.catalogue.freshness import Remote, forget, is_unchanged, recall, remember
 from isogloss.corpora.catalogue.web import NothingLeft, Patience, Tries, Trouble, open_url, read_some
 from isogloss.corpora.origin import Origin, origin_of
 from isogloss.errors import DataError
@@ -28,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 PIECE = 2**20
 MANY_BYTES = 10 * 10**6  # from here on a bar counts MB, below it kB
+_PACKED = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
 DAMAGED = "try again later; if it stays so, the file is damaged where it lies"
 
 
@@ -39,28 +45,34 @@ def fetch(
     sha256: str | None = None,
     origin: Origin | None = None,
     token: str = "",
+    refresh: bool = False,
     stage: str = "",
     on_progress: OnProgress = silent,
     patience: Patience | None = None,
 ) -> Path:
-    """Bring what is at `url` to `target`, unless it is there already.
+    """Bring what is at `url` to `target`, unless it is there already; with `refresh`, unless it is also still the same.
 
     With an `origin`, a note of descent is kept beside the file, and its checksum decides whether the file there is the one
     that was fetched. Without one (a file that is only worked from) a file that is there is whole, and taken as it is.
     """
-    meter = _Meter(stage or target.name, on_progress)
+    meter, patience = _Meter(stage or target.name, on_progress), patience or Patience()
     refuse_folder(target)
     make_folder(target.parent)
     with alone(target, lambda: meter.note("another isogloss is fetching it; waiting")):
-        if _is_here(target, url, size, sha256) if origin is not None else target.is_file():
+        here = _is_here(target, url, size, sha256) if origin is not None else target.is_file()
+        if here and (not refresh or _is_current(target, url, token, patience)):
             meter.show(target.stat().st_size, target.stat().st_size, "reused from the cache")
             return target
-        refuse_foreign(target)
+        if origin is not None:  # without one it is a file of ours, under a name of ours
+            refuse_foreign(target)
         part = _Part(target, url)
-        _fill(part, size, sha256, token, meter, patience or Patience())
+        _fill(part, size, sha256, token, meter, patience)
+        remote = part.remote()
+        forget(target)
         if origin is not None:  # before the rename: a note without its file is harmless, the other way round is not
             replace(origin, url=url, sha256=sha256 or file_hash(part.path)).write_beside(target)
         part.becomes(target)
+        remember(target, url, remote)
     return target
 
 
@@ -78,6 +90,12 @@ def _is_here(target: Path, url: str, size: int | None, sha256: str | None) -> bo
     """Whether the file of this very address is kept; another version may lie under the same name in a folder of the user's."""
     known = origin_of(target)
     return known is not None and (known.url == url or known.sha256 == sha256) and is_kept(target, size, sha256)
+
+
+def _is_current(target: Path, url: str, token: str, patience: Patience) -> bool:
+    """Whether the server still has the file that is here; where nothing was noted of it, its length must do."""
+    known = recall(target, url) or Remote(size=target.stat().st_size)
+    return is_unchanged(url, known, patience, token)
 
 
 def refuse_foreign(target: Path) -> None:
@@ -124,19 +142,20 @@ class _Part:
         """How many bytes are here."""
         return self.path.stat().st_size if self.path.is_file() else 0
 
-    def validator(self) -> str:
-        """What names the version of the remote file that the bytes belong to; empty if that is not known."""
+    def remote(self) -> Remote:
+        """What names the version of the remote file that the bytes belong to, as far as that is known."""
         try:
             known = json.loads(self.notes.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return ""
-        told = known.get("validator", "") if isinstance(known, dict) and known.get("url") == self.url else ""
-        return str(told)
+            known = None
+        if not isinstance(known, dict) or known.get("url") != self.url:
+            return Remote(size=self.length)
+        return Remote(str(known.get("etag", "")), str(known.get("modified", "")), self.length)
 
-    def begin(self, validator: str) -> None:
+    def begin(self, remote: Remote) -> None:
         """Start from nothing, with a version that can be asked for again (or cannot: then it is never continued)."""
         self.discard()
-        write_json(self.notes, {"url": self.url, "validator": validator})
+        write_json(self.notes, {"url": self.url, "etag": remote.etag, "modified": remote.modified})
 
     def discard(self) -> None:
         """Forget what is here."""
@@ -150,15 +169,22 @@ class _Part:
         self.notes.unlink(missing_ok=True)
 
 
+class _Arrival(NamedTuple):
+    """What is known of bytes that have just come."""
+
+    resumed: bool  # some were here before
+    counted: bool  # the server said how many there are, and all of them came
+
+
 def _fill(part: _Part, size: int | None, sha256: str | None, token: str, meter: _Meter, patience: Patience) -> None:
     tries = Tries(part.url, patience)
     furthest = part.length
     while True:
-        resumed = False
+        arrival = _Arrival(resumed=False, counted=False)
         try:
-            resumed = _transfer(part, size, token, meter, patience.timeout)
+            arrival = _transfer(part, size, token, meter, patience.timeout)
             meter.note("checking")
-            _check(part.path, size, sha256)
+            _check(part.path, size, sha256, arrival.counted)
             meter.show(part.length, part.length)
             return
         except Trouble as trouble:
@@ -171,13 +197,13 @@ def _fill(part: _Part, size: int | None, sha256: str | None, token: str, meter: 
             patience.wait(pause)
         except _Damaged as damage:
             part.discard()
-            if not resumed:  # a file put together of two downloads gets a second chance, from the start
+            if not arrival.resumed:  # a file put together of two downloads gets a second chance, from the start
                 raise DataError(f"{part.url}: {damage}", hint=DAMAGED) from damage
 
 
-def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout: float) -> bool:
-    """Bring the bytes that are missing; whether some were there before."""
-    start, validator = part.length, part.validator()
+def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout: float) -> _Arrival:
+    """Bring the bytes that are missing."""
+    start, validator = part.length, part.remote().validator
     if not (start and validator):
         start = 0
     asked = {"Range": f"bytes={start}-", "If-Range": validator} if start else {}
@@ -187,7 +213,7 @@ def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout:
         if nothing.total != start:
             part.discard()
             raise Trouble("the server would not go on with the file") from nothing
-        return True  # all of it was here already
+        return _Arrival(resumed=True, counted=True)  # all of it was here already
     with response:
         place, total = _place(response)
         if place not in (0, start):
@@ -199,11 +225,11 @@ def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout:
         if response.headers.get_content_type() == "text/html":
             raise _Damaged("the server sent a web page, not the file")
         if not start:
-            part.begin(_validator_of(response))
+            part.begin(Remote.of(response))
         _pour(response, part, start, total, meter)
     if total is not None and part.length < total:
         raise Trouble(f"the connection was cut after {part.length:,} of {total:,} bytes")
-    return start > 0
+    return _Arrival(resumed=start > 0, counted=total is not None)
 
 
 def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
@@ -214,12 +240,6 @@ def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
         return int(begins) if begins.isdigit() else -1, int(total) if total.isdigit() else None
     told = response.headers.get("Content-Length", "")
     return 0, int(told) if told.isdigit() else None
-
-
-def _validator_of(response: http.client.HTTPResponse) -> str:
-    """Names this version of the file: a strong ETag, or the date of the last change (a weak ETag may not be used so)."""
-    tag = response.headers.get("ETag", "")
-    return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
 
 
 def _pour(response: http.client.HTTPResponse, part: _Part, done: int, total: int | None, meter: _Meter) -> None:
@@ -237,8 +257,11 @@ def _pour(response: http.client.HTTPResponse, part: _Part, done: int, total: int
             os.fsync(handle.fileno())
 
 
-def _check(path: Path, size: int | None, sha256: str | None) -> None:
-    """Whether these bytes are the file: its length and checksum where they are known, else what its kind can tell."""
+def _check(path: Path, size: int | None, sha256: str | None, counted: bool) -> None:
+    """Whether these bytes are the file: its length and checksum where they are known, else what its kind can tell.
+
+    A packed file of unknown length is read to its end: nothing else would tell that the connection was cut.
+    """
     length = path.stat().st_size
     if size is not None and length != size:
         raise _Damaged(f"{length:,} bytes arrived, but it should be {size:,}")
@@ -253,6 +276,31 @@ def _check(path: Path, size: int | None, sha256: str | None) -> None:
         raise _Damaged("not a whole Parquet file")
     if kind == "zip" and sha256 is None:
         _check_zip(path)
+    if kind in _PACKED and size is None and sha256 is None and not counted:
+        _check_packed(path, kind)
+
+
+def _check_packed(path: Path, kind: str) -> None:
+    import pyarrow as pa  # heavy, and not needed by most downloads
+
+    try:
+        with _open_packed(path, kind) as handle:
+            while handle.read(PIECE):
+                pass
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+        raise _Damaged(f"not a whole {_PACKED[kind]} file ({error})") from error
+
+
+def _open_packed(path: Path, kind: str) -> BinaryIO:
+    import pyarrow as pa
+
+    if kind == "gz":
+        return cast("BinaryIO", gzip.open(path))
+    if kind == "bz2":
+        return cast("BinaryIO", bz2.open(path))
+    if kind == "xz":
+        return cast("BinaryIO", lzma.open(path))
+    return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))
 
 
 def _check_zip(path: Path) -> None:

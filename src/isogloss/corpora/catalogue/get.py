@@ -17,11 +17,14 @@ from pathlib import Path
 from isogloss.corpora.catalogue import hub, opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import alone, fetch, is_kept, refuse_foreign
 from isogloss.corpora.catalogue.entries import Entry, Languages, as_languages, find
+from isogloss.corpora.catalogue.freshness import forget, is_unchanged, recall, remember
 from isogloss.corpora.catalogue.web import NotThere, Patience, mirrored
 from isogloss.corpora.origin import Origin, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import cache_folder, content_hash, file_hash, replacing, write_json
+
+_VERSION = re.compile(r"\w[\w.-]*")  # it becomes the name of a folder
 
 
 def get(
@@ -85,10 +88,14 @@ class _Wish:
     def label(self) -> str:
         """The version of files that are not the newest of anything; another limit than usual makes another version."""
         usual = self.min_score == self.entry.min_score
-        return self.version if usual else f"{self.version}-{self.min_score:g}"
+        return self.version if usual else f"{self.version}-{self.min_score:g}".replace("+", "")
 
     def place(self, version: str) -> Path:
-        """The folder for files of a version."""
+        """The folder for files of a version; what a service calls a version is never a way to somewhere else."""
+        if not _VERSION.fullmatch(version):
+            raise DataError(
+                f"{self.entry.name}: the server says {version!r}, which is not a version", hint="is it the right address?"
+            )
         return self.folder if self.folder is not None else cache_folder() / "corpora" / self.entry.name / version
 
     def origin(self, version: str) -> Origin:
@@ -104,8 +111,9 @@ class _Wish:
         size: int | None = None,
         sha256: str | None = None,
         token: str = "",
+        refresh: bool = False,
     ) -> Path:
-        """Fetch one file, with its note of descent."""
+        """Fetch one file, with its note of descent; what a service names by its version is not asked about again."""
         return fetch(
             url,
             target,
@@ -113,6 +121,7 @@ class _Wish:
             sha256=sha256,
             origin=self.origin(version),
             token=token,
+            refresh=refresh,
             stage=stage or self.stage,
             on_progress=self.on_progress,
             patience=self.patience,
@@ -146,7 +155,7 @@ def _check(entry: Entry, languages: Languages, version: str, min_score: float | 
     if entry.by == "hand":
         source, target = languages
         raise DataError(f"{entry.name} is not fetched: {entry.why}", hint=entry.how.format(source=source, target=target))
-    if version and not re.fullmatch(r"\w[\w.-]*", version):
+    if version and not _VERSION.fullmatch(version):
         raise DataError(f"{version!r} is not a version", hint=f"for example {entry.name}@v1")
     if version and entry.files and version != entry.version:
         raise DataError(f"{entry.name} has no version {version}", hint=f"there is only {entry.version}")
@@ -186,7 +195,10 @@ def _from_files(wish: _Wish) -> list[Path]:
         address = mirrored(url.format(**there))
         stage = wish.stage if len(entry.files) == 1 else f"{wish.stage} {number}/{len(entry.files)}"
         try:
-            path = _repacked(wish, address, target) if entry.layout else wish.bring(address, target, wish.label, stage)
+            if entry.layout:
+                path = _repacked(wish, address, target)
+            else:
+                path = wish.bring(address, target, wish.label, stage, refresh=wish.refresh)
         except NotThere as error:
             raise missing from error
         paths.append(path)
@@ -209,13 +221,23 @@ def _in_order(wish: _Wish) -> Languages:
 
 def _repacked(wish: _Wish, url: str, target: Path) -> Path:
     """A file in an odd layout: fetched, written anew as plain columns, and removed."""
-    if _is_made(target, wish.label):
+    if _is_made(target, wish.label) and not (wish.refresh and _is_changed(wish, url, target)):
         return target
     original = target.with_name(f".original-{_last(url)}")
-    fetch(url, original, stage=wish.stage, on_progress=wish.on_progress, patience=wish.patience)
+    fetch(url, original, refresh=wish.refresh, stage=wish.stage, on_progress=wish.on_progress, patience=wish.patience)
+    remote = recall(original, url)
     layout, columns = wish.entry.layout, _in_order(wish)
     origin = replace(wish.origin(wish.label), url=url)
-    return _made(wish, target, origin, [original], lambda out: repack.repack(layout, original, out, columns, wish.min_score))
+    _made(wish, target, origin, [original], lambda out: repack.repack(layout, original, out, columns, wish.min_score))
+    if remote is not None:
+        remember(target, url, remote)
+    return target
+
+
+def _is_changed(wish: _Wish, url: str, target: Path) -> bool:
+    """Whether the server has another file than the one `target` was made of; so it is taken where nobody knows."""
+    known = recall(target, url)
+    return known is None or not is_unchanged(url, known, wish.patience)
 
 
 def _from_wikipedia(wish: _Wish) -> list[Path]:
@@ -228,7 +250,14 @@ def _from_wikipedia(wish: _Wish) -> list[Path]:
     for url in addresses:
         dump = target.with_name(f".original-{_last(url)}")
         try:
-            fetch(mirrored(url), dump, stage=_last(url), on_progress=wish.on_progress, patience=wish.patience)
+            fetch(
+                mirrored(url),
+                dump,
+                refresh=wish.refresh,
+                stage=_last(url),
+                on_progress=wish.on_progress,
+                patience=wish.patience,
+            )
         except NotThere as error:
             raise DataError(f"there are no dumps for {wish.pair} ({url})", hint="has Wikipedia that language?") from error
         dumps.append(dump)
@@ -266,6 +295,7 @@ def _made(wish: _Wish, target: Path, origin: Origin, originals: list[Path], buil
 def _remove(files: list[Path]) -> None:
     for file in files:
         file.unlink(missing_ok=True)
+        forget(file)
 
 
 def _last(url: str) -> str:

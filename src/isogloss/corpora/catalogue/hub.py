@@ -36,14 +36,24 @@ def find(repo: str, languages: Languages, revision: str = "", patience: Patience
     if _is_true(os.environ.get("HF_HUB_OFFLINE")):
         raise DataError(f"the hub is not asked for {repo}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE, or take OPUS")
     files = _files(repo, revision or "main", patience or Patience())
-    one, other = (spellings(code) for code in languages)
-    wanted = {f"{a}-{b}" for a in one for b in other} | {f"{b}-{a}" for a in one for b in other}
-    if found := [file for file in files if file.pair in wanted]:
-        return sorted(found, key=lambda file: file.path)
-    pairs = sorted({file.pair for file in files if "-" in file.pair})
+    there = {file.pair for file in files}
+    if best := next((pair for pair in _in_order_of_liking(languages) if pair in there), ""):
+        found = sorted((file for file in files if file.pair == best), key=lambda file: file.path, reverse=True)
+        return list({file.shard: file for file in found}.values())[::-1]  # one file a shard, however it is written
+    pairs = sorted(pair for pair in there if "-" in pair)
     if not pairs:
         raise DataError(f"{repo} has no folder of Parquet files a language pair", hint=f"see {ENDPOINT}/datasets/{repo}")
     raise DataError(f"{repo} has no {'-'.join(languages)}", hint=f"it has {', '.join(pairs)}")
+
+
+def _in_order_of_liking(languages: Languages) -> list[str]:
+    """The names a pair's folder may have, the best first: of several only one is taken, as they would share a name here.
+
+    The codes as asked for come first, in either order (`en-zh`, `zh-en`), then what is spelled ever less like them.
+    """
+    one, other = (list(enumerate(spellings(code))) for code in languages)
+    names = [(a + b, turned, pair) for a, x in one for b, y in other for turned, pair in enumerate((f"{x}-{y}", f"{y}-{x}"))]
+    return [pair for _, _, pair in sorted(names)]
 
 
 def token() -> str:

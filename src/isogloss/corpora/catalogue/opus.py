@@ -73,7 +73,7 @@ def find(corpus: str, languages: Languages, version: str = "", patience: Patienc
             if not offered and not version:  # where OPUS has marked no version as its latest
                 offered = newest(search(source=code, corpus=corpus, version="", kind=kind, patience=patience))
             seen += offered
-            if fitting := [file for file in offered if file.joins(languages)]:
+            if fitting := [file for file in offered if file.kind == kind and file.joins(languages)]:
                 return max(fitting, key=lambda file: (_age(file.version), file.pairs))
     raise _missing(corpus, languages, version, seen)
 

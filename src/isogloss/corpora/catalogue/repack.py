@@ -12,11 +12,13 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from isogloss.corpora.catalogue.entries import Languages
 from isogloss.errors import DataError
 
 CHANGED = "the corpus is not laid out as it was: look at its page, and tell us"
+NOT_UTF8 = "it is damaged where it lies, or no longer UTF-8: look at its page, and tell us"
 _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
@@ -46,9 +48,12 @@ def write_lines(out: Path, header: Sequence[str], lines: Iterable[Sequence[str]]
 
 
 def _scored(original: Path, min_score: float | None) -> Iterator[tuple[str, str, str]]:
-    with gzip.open(original, "rt", encoding="utf-8", newline="\n") as handle:
+    with gzip.open(original, "rb") as handle:
         for number, line in enumerate(handle, start=1):
-            cells = line.rstrip("\r\n").split("\t")
+            try:
+                cells = line.decode().rstrip("\r\n").split("\t")
+            except UnicodeDecodeError as error:
+                raise DataError(f"{original} line {number}: not UTF-8", hint=NOT_UTF8) from error
             try:
                 score, first, second = cells
                 good = min_score is None or float(score) >= min_score
@@ -66,12 +71,26 @@ def _csv_in_zip(original: Path, languages: Languages) -> Iterator[tuple[str, str
         if not members:
             raise DataError(f"{original}: no CSV file in it", hint=CHANGED)
         for member in members:
-            with archive.open(member) as raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as handle:
-                table = csv.reader(handle)
+            with archive.open(member) as raw:
+                table = _table(raw, f"{original}:{member}")
                 places = _columns(next(table, []), languages, f"{original}:{member}")
                 for cells in table:
                     if len(cells) > max(places):
                         yield _one_line(cells[places[0]]), _one_line(cells[places[1]])
+
+
+def _table(raw: IO[bytes], where: str) -> Iterator[list[str]]:
+    """The rows of a CSV file. Bytes that are no text are let in first and found in their row, which knows its line."""
+    with io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
+        table = csv.reader(handle)
+        try:
+            for cells in table:
+                "".join(cells).encode()
+                yield cells
+        except UnicodeEncodeError as error:
+            raise DataError(f"{where} line {table.line_num}: not UTF-8", hint=NOT_UTF8) from error
+        except csv.Error as error:
+            raise DataError(f"{where} line {table.line_num}: not CSV ({error})", hint=CHANGED) from error
 
 
 def _columns(header: Sequence[str], languages: Languages, where: str) -> tuple[int, int]:

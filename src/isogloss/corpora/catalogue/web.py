@@ -56,6 +56,10 @@ class NotThere(DataError):
     """The server knows no such thing."""
 
 
+class NotChanged(Exception):
+    """The file is still the one that was asked about."""
+
+
 class NothingLeft(Exception):
     """The server has nothing beyond the place a download was to continue from; `total` is how long it says the file is."""
 
@@ -175,6 +179,8 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
     if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
         total = (error.headers.get("Content-Range") or "").rpartition("/")[2]
         return NothingLeft(int(total) if total.isdigit() else None)
+    if error.code == http.client.NOT_MODIFIED:
+        return NotChanged(url)
     if error.code in (http.client.NOT_FOUND, http.client.GONE):
         return NotThere(f"{url}: {said}", hint="it was moved or never was there: isogloss corpora list says where to look")
     if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
