@@ -1,6 +1,7 @@
 """The last step of a preparation: final parts, and the manifest that accounts for them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +16,31 @@ from isogloss.corpora.dropped import examples, write_dropped
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.scored import ScoredFeed, rows_of
 from isogloss.corpora.selecting import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
-from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS
+from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS, read_manifest
 from isogloss.corpora.thresholds import Threshold, as_rows
 from isogloss.storage import content_hash, file_hash, make_folder, replacing
 from isogloss.types import SCHEMA, TEST, TRAIN
 
 
-def write_parts(selection: Selection, out: Path) -> list[str]:
-    """Write the rows that stay of every part, and beside them those that go; parts that are there already stay as they are."""
+def write_parts(selection: Selection, out: Path, threads: int = 1) -> list[str]:
+    """Write the rows that stay of every part, and beside them those that go; whole parts that are there stay as they are."""
     make_folder(out / PAIRS)
     make_folder(out / DROPPED)
-    names = []
-    for part in selection.parts:
-        decided = content_hash(part.reasons.tobytes(), part.test.tobytes(), *selection.reasons)[:8]
-        name = f"{part.path.stem}-{decided}.parquet"
-        kept = int((part.reasons == KEPT).sum())
-        there = (rows_of(out / PAIRS / name), rows_of(out / DROPPED / name))
-        if there != (kept, part.rows - kept):  # missing, or damaged
-            write_dropped(part, selection.reasons, out / DROPPED / name)
-            _write_kept(part, out / PAIRS / name)
-        names.append(name)
-    return names
+    known = {part["file"]: part["sha256"] for part in (read_manifest(out) or {}).get("parts", ())}
+    with ThreadPoolExecutor(max(1, threads)) as pool:  # packing and writing happen outside of Python's lock
+        return list(pool.map(lambda part: _write_part(part, selection.reasons, out, known), selection.parts))
+
+
+def _write_part(part: Scored, reasons: Sequence[str], out: Path, known: Mapping[str, str]) -> str:
+    decided = content_hash(part.reasons.tobytes(), part.test.tobytes(), *reasons)[:8]
+    name = f"{part.path.stem}-{decided}.parquet"
+    kept = int((part.reasons == KEPT).sum())
+    pairs, dropped = out / PAIRS / name, out / DROPPED / name
+    whole = (rows_of(pairs), rows_of(dropped)) == (kept, part.rows - kept)
+    if not whole or (name in known and file_hash(pairs) != known[name]):  # missing, cut, or damaged
+        write_dropped(part, reasons, dropped)
+        _write_kept(part, pairs)
+    return name
 
 
 def _write_kept(part: Scored, path: Path) -> None:

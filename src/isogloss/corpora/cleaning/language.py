@@ -126,12 +126,12 @@ class Language:
         model = language_model()
         if not model.knows(side.language) or SECOND_SCRIPTS & set(side.language.split("-")):
             return np.ones(len(side), dtype=np.float32)
-        lead = model.lead(side.words, side.language)
+        judged = np.diff(side.kept_starts) + side.count(side.alone) >= self.min_letters
+        lead = model.lead(side.words, side.language, judged)
         if side.language.split("-")[0] == "zh":  # the model takes some Chinese for Japanese; but that would have kana
             without_kana = side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0
-            lead = np.where(without_kana, model.lead(side.words, side.language, ("ja", "wuu")), lead)
-        letters = np.diff(side.kept_starts) + side.count(side.alone)
-        return np.where(letters < self.min_letters, 1.0, 1 - lead).astype(np.float32)
+            lead = np.where(without_kana, model.lead(side.words, side.language, judged, ("ja", "wuu")), lead)
+        return np.where(judged, 1 - lead, 1.0).astype(np.float32)
 
     def accept(self, score: FloatArray) -> BoolArray:
         """The other language is not too far ahead."""

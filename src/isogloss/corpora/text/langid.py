@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from isogloss.corpora.text.places import PlaceTable
+from isogloss.corpora.text.side import Side
 from isogloss.corpora.text.words import Words
 from isogloss.errors import DataError, ModelError
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import BoolArray, FloatArray, IntArray
 
 MAGIC = 793712314
 HIERARCHICAL, SUPERVISED = 1, 3
@@ -51,7 +53,7 @@ class LanguageModel:
         self._output = reader.output_rows()
         self._tree = _tree(counts)
         self._end_row = self._rows[self._word_rows[END_OF_LINE]]
-        self._place: dict[bytes, int] = {}
+        self._known = PlaceTable(REMEMBERED_WORDS)
         self._sums = np.zeros((REMEMBERED_WORDS, self._rows.shape[1] + 1), dtype=np.float32)  # last column: how many rows
         self._number = {label: number for number, label in enumerate(self.labels)}
 
@@ -68,20 +70,20 @@ class LanguageModel:
 
     def probability(self, words: Words, language: str) -> FloatArray:
         """How probable it is that each sentence is in `language`."""
-        return self._of(self._hidden(words), self._known(language))
+        return self._of(self._hidden(words), self._labels_of(language))
 
-    def lead(self, words: Words, language: str, not_counted: Sequence[str] = ()) -> FloatArray:
+    def lead(self, words: Words, language: str, judged: BoolArray | None = None, not_counted: Sequence[str] = ()) -> FloatArray:
         """By how much another language is more probable than `language`, for each sentence; 0 where none is.
 
         A probability alone would be unfair to languages the model knows little of: it spreads their text over many others
-        without believing in any. A lead is large only where it is sure of another one. `not_counted` are languages that
-        may lead: the caller knows better.
+        without believing in any. A lead is large only where it is sure of another one. Only `judged` sentences are looked at,
+        if they are given; `not_counted` are languages that may lead: the caller knows better.
         """
-        numbers = self._known(language)
+        numbers = self._labels_of(language)
         hidden = self._hidden(words)
         own = self._of(hidden, numbers)
         lead = np.zeros(len(own), dtype=np.float32)
-        unsure = np.flatnonzero(own < 0.5)  # elsewhere nothing else can be more probable
+        unsure = np.flatnonzero(own < 0.5 if judged is None else (own < 0.5) & judged)  # else nothing can be more probable
         every = self._every(hidden[unsure])
         every[:, [*numbers, *(self._number[one] for one in not_counted)]] = 0
         lead[unsure] = np.maximum(every.max(1, initial=0) - own[unsure], 0)
@@ -93,7 +95,7 @@ class LanguageModel:
         winner = every.argmax(1)
         return [self.labels[number] for number in winner], every[np.arange(len(every)), winner]
 
-    def _known(self, language: str) -> list[int]:
+    def _labels_of(self, language: str) -> list[int]:
         numbers = self._numbers_of(language)
         if not numbers:
             raise DataError(f"the language model does not know {language!r}", hint="leave language identification out for it")
@@ -124,18 +126,18 @@ class LanguageModel:
 
     def _places(self, vocabulary: pa.Array) -> IntArray:
         """Where the sums of these words are remembered; words that are new are summed first."""
-        words = vocabulary.cast(pa.binary()).to_pylist()
-        if len(self._place) + len(words) > len(self._sums):
-            self._place.clear()
-            if len(words) > len(self._sums):
-                self._sums = np.zeros((2 * len(words), self._sums.shape[1]), dtype=np.float32)
-        known = self._place
-        fresh = [word for word in words if word not in known]
-        if fresh:
-            first = len(known)
-            self._sums[first : first + len(fresh)] = self._sum_pieces(fresh)
-            known.update(zip(fresh, range(first, first + len(fresh)), strict=True))
-        return np.fromiter(map(known.__getitem__, words), dtype=np.int64, count=len(words))
+        names = Side(vocabulary, "").exact_hashes
+        if len(self._known) + len(names) > len(self._sums):
+            self._known = PlaceTable(max(len(self._sums), 2 * len(names)))
+            self._sums = np.zeros((self._known.room, self._sums.shape[1]), dtype=np.float32)
+        places = self._known.find(names)
+        fresh = np.flatnonzero(places < 0)
+        if len(fresh):
+            first = len(self._known)
+            words = vocabulary.take(pa.array(fresh)).cast(pa.binary()).to_pylist()
+            self._sums[first : first + len(fresh)] = self._sum_pieces(words)
+            places[fresh] = self._known.add(names[fresh])
+        return places
 
     def _sum_pieces(self, words: Sequence[bytes]) -> FloatArray:
         """For each word the sum of its rows and how many they are."""
