@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from isogloss.corpora.evaluation_text import evaluation_sets
+from isogloss.corpora.prepare import prepare
 from isogloss.errors import DataError
+from isogloss.types import Bitext, Pair
 
 
 def texts(path: Path | str) -> dict[str, list[str]]:
@@ -222,5 +224,27 @@ def test_a_file_without_sentences_is_refused_if_named_and_shown_if_found(tmp_pat
     (tmp_path / name).write_bytes(NO_SENTENCES[name])
     with pytest.raises(DataError, match=rf"{name}: no sentences found in it"):
         texts(tmp_path / name)
-    assert texts(tmp_path) == texts(tmp_path / "*") == {f"{tmp_path.name}/{name}": []}
-    assert list(evaluation_sets([str(tmp_path / name), f"!{name}"])) == []
+    with pytest.raises(DataError, match="no sentences found in any file there"):
+        texts(tmp_path)
+    (tmp_path / "good.txt").write_text("A sentence.\n")
+    shown = {f"{tmp_path.name}/{name}": [], f"{tmp_path.name}/good.txt": ["A sentence."]}
+    assert texts(tmp_path) == texts(tmp_path / "*") == shown
+
+
+def test_what_guards_nothing_is_refused(tmp_path: Path) -> None:
+    for names, message in ((["!*train*"], "only says what to leave out"), ([""], "an empty name"), (["**x"], "not a pattern")):
+        with pytest.raises(DataError, match=message):
+            list(evaluation_sets(names))
+
+
+def test_of_a_store_the_test_rows_are_guarded(tmp_path: Path) -> None:
+    rows = [Pair("A cat.", "Eine Katze.", "de", "c", "test"), Pair("A dog.", "Ein Hund.", "de", "c", "train")]
+    prepare(Bitext.of(rows), out=tmp_path / "store")
+    assert texts(tmp_path / "store") == {"store (test)": ["A cat.", "Eine Katze."]}
+
+
+def test_old_encodings_and_semicolons_are_read(tmp_path: Path) -> None:
+    (tmp_path / "old.txt").write_bytes("Schöne Grüße aus Köln.\n".encode("cp1252") * 3)
+    (tmp_path / "half.csv").write_text("id;text\n1;One fine day, it rained.\n2;Then the sun came out.\n")
+    assert texts(tmp_path / "old.txt")["old.txt"] == ["Schöne Grüße aus Köln."]
+    assert texts(tmp_path / "half.csv")["half.csv"] == ["One fine day, it rained.", "Then the sun came out."]

@@ -368,7 +368,7 @@ def test_bad_places_and_languages_are_said(tmp_path: Path) -> None:
     (tmp_path / "full" / "thesis.doc").write_text("x")
     with pytest.raises(DataError, match="has other things in it"):
         prepare_store(source, tmp_path / "full", HOW)
-    with pytest.raises(DataError, match="no pairs for fr: the files have"):
+    with pytest.raises(DataError, match="no pairs for fr; there are some for de"):
         prepare_store(source, tmp_path / "new", replace(HOW, languages=("fr",)))
     with pytest.raises(DataError, match="different source languages: de, en"):
         prepare_store([*source, replace(source[0], source_language="de")], tmp_path / "new", HOW)

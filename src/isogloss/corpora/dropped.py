@@ -1,5 +1,6 @@
 """The pairs that were left out, each with its reason and its score: written beside the store, and drawn from for examples."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class Example:
 
     def as_dict(self, shown: int = 100) -> dict[str, Any]:
         """For a manifest: long sides are cut."""
-        score = None if self.score is None else round(self.score, 4)
+        score = None if self.score is None or not math.isfinite(self.score) else round(self.score, 4)  # JSON has no infinity
         return asdict(self) | {"source": self.source[:shown], "target": self.target[:shown], "score": score}
 
 

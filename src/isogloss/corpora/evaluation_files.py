@@ -8,6 +8,7 @@ import codecs
 import csv
 import io
 import json
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -17,6 +18,8 @@ import pyarrow.parquet as pq
 
 from isogloss.corpora.compression import is_archive, looks_packed, members, open_stream, unpacked_name
 from isogloss.errors import DataError
+
+logger = logging.getLogger(__name__)
 
 MANY_KEYS = 50  # an object with more is a map from names to things, not a record
 LINES_LOOKED_AT = 1000
@@ -77,7 +80,13 @@ def _decoded(data: bytes) -> str:
     encoding = next((name for mark, name in MARKS.items() if data.startswith(mark)), "utf-8-sig")
     if looks_packed(data[:8]) or (encoding == "utf-8-sig" and data.count(b"\0") > len(data) / 1000):
         return ""
-    text = data.decode(encoding, errors="replace")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        if encoding != "utf-8-sig":
+            return ""
+        logger.warning("an evaluation file is not UTF-8; it is read as Windows-1252")  # umlauts must be found, too
+        text = data.decode("cp1252", errors="replace")
     return "" if text.count("\ufffd") > len(text) / 10 else text
 
 
@@ -86,7 +95,8 @@ def _delimited_rows(text: str, commas: bool) -> list[Row]:
     tabbed = sum("\t" in line for line in lines[:LINES_LOOKED_AT]) > 0.5 * min(len(lines), LINES_LOOKED_AT)
     if commas and not tabbed:
         csv.field_size_limit(2**31 - 1)
-        split = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+        comma = ";" if lines[0].count(";") > lines[0].count(",") else ","
+        split = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=comma) if row]
     else:
         split = [line.split("\t") for line in lines if line.strip()]
     return [[(str(place), cell) for place, cell in enumerate(row)] for row in split]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from isogloss.corpora import phrasebook
 from isogloss.corpora.evaluation_files import Row, Table, may_hold_sentences, read_tables
+from isogloss.corpora.store import is_store, open_store
 from isogloss.corpora.text import characters
 from isogloss.errors import DataError
 from isogloss.types import TEST
@@ -35,6 +36,8 @@ def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
     it was named, and an empty set if it lay in a folder: nobody should think that something was guarded which was not.
     """
     excluded = [name[1:] for name in names if name.startswith("!")]
+    if names and len(excluded) == len(names):
+        raise DataError("leaks.against only says what to leave out", hint='name what to guard as well: ["eval", "!*train*"]')
 
     def wanted(path: PurePath) -> bool:
         return not any(path.match(pattern) for pattern in excluded)
@@ -43,14 +46,23 @@ def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
         if name == phrasebook.NAME and not Path(name).exists():
             yield f"{name} (test)", pa.array(_phrasebook_test(), pa.string())
             continue
+        if is_store(Path(name)):
+            held = open_store(name).bitext().where(split=TEST)
+            sides = dict.fromkeys(held.column("source") + held.column("target"))
+            yield f"{Path(name).name} (test)", pa.array(list(sides), pa.string())
+            continue
+        found = 0
         for path in filter(wanted, _files(name)):
             texts = _texts(path, wanted)
+            found += len(texts)
             if not texts and Path(name).is_file():
                 raise DataError(
                     f"{path}: no sentences found in it",
                     hint="leaks.against takes text, tables, JSON, Parquet and archives of these, in UTF-8 or UTF-16",
                 )
             yield _label(path, name), pa.array(texts, pa.string())
+        if not found:
+            raise DataError(f"{name}: no sentences found in any file there", hint="are they text, tables, JSON or Parquet?")
 
 
 def _label(path: Path, name: str) -> str:
@@ -59,6 +71,8 @@ def _label(path: Path, name: str) -> str:
 
 
 def _files(name: str) -> list[Path]:
+    if not name.strip():
+        raise DataError("leaks.against has an empty name", hint="name files, folders or globs")
     path = Path(name)
     if path.is_file():
         return [path]
@@ -66,7 +80,10 @@ def _files(name: str) -> list[Path]:
         found = sorted(one for one in path.rglob("*") if one.is_file())
     else:
         anchor = Path(path.anchor) if path.is_absolute() else Path()
-        found = sorted(one for one in anchor.glob(str(path.relative_to(anchor))) if one.is_file())
+        try:
+            found = sorted(one for one in anchor.glob(str(path.relative_to(anchor))) if one.is_file())
+        except (ValueError, OSError) as error:
+            raise DataError(f"{name}: not a pattern of files ({error})", hint="for example 'eval/*.tsv'") from error
     found = [one for one in found if may_hold_sentences(one)]
     if not found:
         raise DataError(f"{name}: no evaluation text there", hint="leaks.against names files, folders or globs")

@@ -6,34 +6,39 @@ The result is the same for the same input, byte by byte, and everything is named
 found again, and only what is new is read.
 """
 
-import shutil
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from isogloss.config import CleaningSettings, LeakSettings
+from isogloss.config import CleaningSettings, LeakSettings, PairsSettings
 from isogloss.corpora import account, thresholds
 from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.cleaning.rules import rules_for
 from isogloss.corpora.evaluation_text import evaluation_sets
-from isogloss.corpora.feeds import Feed, from_bitext
+from isogloss.corpora.feeds import Feed, from_bitext, from_source
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.manifest import manifest_of, write_parts
 from isogloss.corpora.scored import ScoredFeed, Scorer
 from isogloss.corpora.scoring import Scoring, score_column, warm_up
 from isogloss.corpora.selecting import RulesOf, Scored, Selection
+from isogloss.corpora.sources import find_sources
 from isogloss.corpora.store import DROPPED, MANIFEST, PAIRS, SCORED, Store, is_store, open_store
 from isogloss.corpora.workers import Workers
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import alone_in, make_folder, refuse_folder, sweep, write_json
+from isogloss.storage import alone_in, explaining_disk, make_folder, refuse_folder, sweep, write_json, write_text
 from isogloss.types import Bitext
 
+BEGUN = ".isogloss-store"
+OURS = re.compile(r"[0-9a-f]{16}\.json|.+-[0-9a-f]{16}(-[0-9a-f]{8})?\.parquet")  # names of what is written here, and may go
+MOST_WORKERS = 256
 MANY_BYTES = 16 * 2**20  # of text: below this, starting other processes costs more than it saves
 SAMPLE = 200_000  # scores a rule and language that a threshold is learnt from
 
@@ -67,20 +72,27 @@ class Prepared:
 
 
 def prepare(
-    bitext: Bitext,
+    pairs: Bitext | str | Path | Sequence[str | Path],
     cleaning: CleaningSettings | None = None,
     held_out: float = 0.1,
     out: Path | str | None = None,
     leaks: LeakSettings | None = None,
 ) -> Prepared:
-    """Clean pairs that are in memory, hold out a share of their source sentences where they have no split, and keep them.
+    """Clean pairs, hold out a share of their source sentences where they have no split, and give them back in memory.
 
-    A source sentence is wholly in one split, with all its translations; text of the test split is never trained on.
-    With `out`, the store that is written there stays; otherwise only the pairs come back.
+    Names (files, folders, globs) are read as `isogloss prepare` reads them. Pairs that are in memory already have lost the
+    scores of their corpus. A source sentence is wholly in one split, with all its translations; text of the test split is
+    never trained on. With `out`, the store that is written there stays.
     """
     how = Preparation(cleaning=cleaning or CleaningSettings(), leaks=leaks or LeakSettings(), held_out=held_out)
+    patterns = PairsSettings().dictionaries
+    if isinstance(pairs, Bitext):
+        feeds = from_bitext(pairs, lambda corpus: any(fnmatchcase(corpus, pattern) for pattern in patterns))
+    else:
+        names = [pairs] if isinstance(pairs, str | Path) else list(pairs)
+        feeds = [from_source(source) for source in find_sources([str(name) for name in names], dictionaries=patterns)]
     with _folder(out) as folder:
-        store = prepare_store(from_bitext(bitext), folder, how)
+        store = prepare_store(feeds, folder, how)
         return Prepared(store.bitext(), store.manifest, store.folder if out else None)
 
 
@@ -97,6 +109,7 @@ def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     """Prepare any number of feeds into a store. What the store already has of them is not read again."""
     refuse_other_things(out)
     with alone_in(out, "another isogloss is writing to this store", "wait for it, or name another"):
+        write_text(out / BEGUN, "isogloss prepare writes here\n")  # so that what is stopped before its manifest is known again
         make_folder(out / SCORED)
         for folder in (out, out / SCORED, out / PAIRS, out / DROPPED):
             sweep(folder)
@@ -105,11 +118,11 @@ def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
 
 def refuse_other_things(out: Path) -> None:
     """A store is written to a new folder or to a store, never among other things."""
-    if out.is_file():
-        raise DataError(f"{out}: is a file, and a store is a folder", hint="name a folder that is not there yet")
-    found = {path.name for path in out.iterdir() if path.name[0] != "."} if out.is_dir() else set()
-    begun = SCORED in found and found <= {SCORED, PAIRS, DROPPED}  # a preparation that was stopped before its manifest
-    if found and not begun and not is_store(out):
+    with explaining_disk(out):
+        if out.is_file():
+            raise DataError(f"{out}: is a file, and a store is a folder", hint="name a folder that is not there yet")
+        found = [path for path in out.iterdir() if path.name != ".lock"] if out.is_dir() else []
+    if found and not (out / BEGUN).is_file() and not is_store(out):
         raise DataError(f"{out}: has other things in it", hint="name a new folder, or a store that isogloss prepare wrote")
     refuse_folder(out / MANIFEST)
 
@@ -126,7 +139,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     scored = _score(feeds, out, how, guard)
     parts = [_part(one, language, out) for one in scored for language in one.rows]
     languages = [language for one in scored for language in one.rows]
-    refuse_missing(how.languages, languages)
+    refuse_missing(how.languages, [*languages, *(feed.language for feed in feeds if feed.language)])
     used = {rule.name for part in parts for rule in rules_for(how.cleaning, part.corpus)}
     names = [rule.name for rule in rules_for(replace(how.cleaning, min_scores=("*=0",))) if rule.name in used]
     selection = Selection(parts, how.cleaning, how.held_out, names)
@@ -135,7 +148,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     how.on_progress(Step("pairs", rows, rows + 1, "pairs", "selecting"))
     selection.run(_rules_of(how, chosen))
     lines = [account.count(part, language, selection.reasons) for part, language in zip(parts, languages, strict=True)]
-    _refuse_nothing(lines)
+    _refuse_nothing(lines, scored)
     how.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
     files = write_parts(selection, out, how.workers)
     manifest = manifest_of(scored, selection, lines, files, how.cleaning, how.leaks, how.held_out, guard, chosen)
@@ -150,15 +163,17 @@ def _note(manifest: dict[str, Any], reused: bool) -> str:
     learnt = len(set(manifest["languages"]) - {manifest["source_language"]})
     parts = [f"{learnt} languages" if learnt != 1 else "1 language"]
     if dropped := manifest["rows_in"] - manifest["rows_out"]:
-        parts.append(f"{dropped:,} pairs left out")
+        parts.append(f"{dropped:,} pairs left out" if dropped > 1 else "1 pair left out")
     if manifest["skipped_lines"]:
-        parts.append(f"{manifest['skipped_lines']:,} bad lines left out")
+        skipped = manifest["skipped_lines"]
+        parts.append(f"{skipped:,} bad lines left out" if skipped > 1 else "1 bad line left out")
     return ", ".join([*parts, "scores reused"] if reused else parts)
 
 
 def _score(feeds: Sequence[Feed], out: Path, how: Preparation, guard: Guard) -> list[ScoredFeed]:
     """Every feed's scored parts, from disk or made now, with progress in pairs."""
     read = {"rows": 0, "bytes": 0}
+    feeds = [feed for feed in feeds if _is_wanted(feed, how.languages)]
     expected = sum(feed.text_bytes for feed in feeds)
 
     def on_rows(feed: Feed, rows: int, text: int) -> None:
@@ -167,20 +182,22 @@ def _score(feeds: Sequence[Feed], out: Path, how: Preparation, guard: Guard) -> 
         total = int(read["rows"] * max(expected, read["bytes"]) / max(read["bytes"], 1))
         how.on_progress(Step("pairs", read["rows"], max(total, read["rows"] + 1), "pairs", feed.corpus))
 
-    workers = how.workers if expected > MANY_BYTES else 1
+    workers = min(how.workers, MOST_WORKERS) if expected > MANY_BYTES else 1
     with Workers(workers, guard) as pool:
         if workers > 1:
             pool.start(warm_up)
         scorer = Scorer(out / SCORED, pool, guard, how.on_error, how.judge, on_rows)
         scored = []
         for feed in feeds:
-            if how.languages and feed.language and feed.language not in (*how.languages, feed.source_language):
-                continue
             wanted = [*how.languages, feed.source_language] if how.languages else []
             judge = how.judge.fingerprint if how.judge else ""
             scoring = Scoring(how.cleaning, feed.corpus, feed.source_language, feed.dictionary, judge)
             scored.append(scorer.score(feed, scoring, wanted))
     return scored
+
+
+def _is_wanted(feed: Feed, languages: Sequence[str]) -> bool:
+    return not languages or not feed.language or feed.language in (*languages, feed.source_language)
 
 
 def _part(one: ScoredFeed, language: str, out: Path) -> Scored:
@@ -220,17 +237,21 @@ def _thresholds(
 def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
     """Say which wanted languages there are no pairs for."""
     if absent := sorted(set(wanted) - set(found)):
-        have = ", ".join(sorted(set(found))) or "none"
+        have = ", ".join(sorted(set(found)))
         raise DataError(
-            f"no pairs for {', '.join(absent)}: the files have {have}",
+            f"no pairs for {', '.join(absent)}" + (f"; there are some for {have}" if have else ""),
             hint="take those languages out of `languages`, or add files that have them",
         )
 
 
-def _refuse_nothing(lines: Sequence[account.Line]) -> None:
+def _refuse_nothing(lines: Sequence[account.Line], scored: Sequence[ScoredFeed]) -> None:
     every = account.total(lines)
     if not every.rows_in:
-        raise DataError("no pairs", hint="is the file empty?")
+        skipped = sum(one.skipped for one in scored)
+        first = next((one.first_fault for one in scored if one.first_fault), "")
+        names = ", ".join(one.feed.name for one in scored[:3]) + (", …" if len(scored) > 3 else "")
+        hint = f"{skipped:,} bad lines were left out, the first: {first}" if skipped else "is the file empty?"
+        raise DataError(f"{names}: no pairs", hint=hint)
     if not every.train + every.test:
         worst = max(every.dropped, key=lambda reason: every.dropped[reason])
         raise DataError(f"no pairs are left of {every.rows_in:,}", hint=f"most went by the rule: {worst}")
@@ -239,14 +260,16 @@ def _refuse_nothing(lines: Sequence[account.Line]) -> None:
 def _forget_others(out: Path, files: set[str], keys: set[str]) -> None:
     """Remove parts that the manifest no longer names, and scores of what is no longer read or scored that way."""
     for path in (out / SCORED).iterdir():
-        if path.suffix in (".json", ".parquet") and not any(key in path.name for key in keys):
+        if OURS.fullmatch(path.name) and not any(key in path.name for key in keys):
             path.unlink()
     for folder in (out / PAIRS, out / DROPPED):
         for path in folder.glob("*.parquet"):
-            if path.name not in files:
+            if OURS.fullmatch(path.name) and path.name not in files:
                 path.unlink()
 
 
 def forget_scores(store: Path) -> None:
     """Free the disk that kept scores take; the next preparation scores everything again."""
-    shutil.rmtree(store / SCORED, ignore_errors=True)
+    for path in (store / SCORED).glob("*"):
+        if OURS.fullmatch(path.name):
+            path.unlink()

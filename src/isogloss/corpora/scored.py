@@ -97,7 +97,8 @@ class Scorer:
         index = self.folder / f"{key[:16]}.json"
         known = self._read(index)
         kept = ScoredFeed(feed, key, known.get("rows", {}), known.get("skipped", 0), known.get("first_fault", ""))
-        if known and not self._is_whole(kept):
+        needs = scoring.needs()
+        if known and not (set(needs) <= set(known.get("scored", ())) and self._is_whole(kept)):
             known = {}
         have: dict[str, int] = known.get("rows", {})
         told = [feed.language] if feed.language else []
@@ -109,7 +110,8 @@ class Scorer:
         found = self._make(ScoredFeed(feed, key, {}, 0, ""), scoring, missing)
         have |= {one: found.rows.get(one, 0) for one in (missing or found.rows)}
         whole = not wanted
-        write_json(index, {"rows": have, "whole": whole, "skipped": found.skipped, "first_fault": found.first_fault})
+        fresh = {"rows": have, "whole": whole, "skipped": found.skipped, "first_fault": found.first_fault, "scored": needs}
+        write_json(index, fresh)
         rows = {one: have[one] for one in sorted(have) if have[one] and (not wanted or one in wanted)}
         return ScoredFeed(feed, key, rows, found.skipped, found.first_fault)
 
@@ -121,10 +123,10 @@ class Scorer:
 
     def _read(self, index: Path) -> dict[str, Any]:
         try:
-            known: dict[str, Any] = read_json(index)
+            known = read_json(index)
         except (OSError, ValueError):
             return {}
-        return known
+        return known if isinstance(known, dict) and isinstance(known.get("rows"), dict) else {}
 
     def _make(self, empty: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredFeed:
         faults = Faults(self.on_error)
@@ -145,7 +147,7 @@ class Scorer:
 
 def _writing(schema: pa.Schema) -> dict[str, Any]:
     """How a part is written: quickly, since it is read once or twice."""
-    packed = {name: "NONE" if name in UNCOMPRESSED else "zstd" for name in schema.names}
+    packed = {name: "NONE" if name in UNCOMPRESSED else "lz4" for name in schema.names}
     dictionaries = [name for name in schema.names if name in ("language", "split")]
     return {"compression": packed, "use_dictionary": dictionaries}
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from isogloss.config import CleaningSettings
-from isogloss.corpora.cleaning.judgement import Judge
+from isogloss.corpora.cleaning.judgement import Judge, Similarity
 from isogloss.corpora.cleaning.length import CountTokens, TooManyTokens
 from isogloss.corpora.cleaning.rule import PairBatch, Rule, applies, scoring_settings
 from isogloss.corpora.cleaning.rules import rules_for, token_counter, tokenizer_hash
@@ -48,13 +48,24 @@ class Scoring:
         return [with_tokenizer(rule) for rule in rules_for(self.settings, self.corpus) if rule.name != "low similarity"]
 
     def key(self, guard: Guard) -> str:
-        """Names everything the scores depend on: all but the thresholds, and models by their content, not their place."""
-        rules: list[Any] = [scoring_settings(rule) for rule in rules_for(self.settings, self.corpus)]
-        plain = [VERSION, self.settings.normalise, rules, self.corpus, self.source_language, self.dictionary]
-        plain += [self.settings.duplicates == "near", tokenizer_hash(self.settings.tokenizer)]
-        if self.judge:  # it is not asked about what is too long, so that limit is part of its scores
-            plain += [self.judge, self.settings.max_characters]
+        """Names what all scores of a feed depend on, and the leak scan."""
+        plain = [VERSION, self.settings.normalise, self.corpus, self.source_language, self.dictionary]
         return content_hash(canonical_json(plain), guard.key)
+
+    def needs(self) -> list[str]:
+        """Names the scores that are wanted, each by all it depends on but its threshold; models by content, not by place.
+
+        Scores that are there and not wanted do no harm: a rule can be turned off and on again without scoring.
+        """
+        needs: list[dict[str, Any]] = [scoring_settings(rule) for rule in rules_for(self.settings, self.corpus)]
+        for need in needs:
+            if need["rule"] == TooManyTokens.__name__:
+                need["tokenizer"] = tokenizer_hash(self.settings.tokenizer)
+            if need["rule"] == Similarity.__name__:  # it is not asked about what is too long: that limit is part of its scores
+                need |= {"judge": self.judge, "max_characters": self.settings.max_characters}
+        if self.settings.duplicates == "near":
+            needs.append({"signature": True})
+        return sorted(map(canonical_json, needs))
 
 
 @cache

@@ -20,6 +20,7 @@ from isogloss.corpora.leaks import LEVELS
 from isogloss.corpora.scoring import score_column
 from isogloss.corpora.text.hashing import Hashes, among, combine, distinct, mix
 from isogloss.corpora.text.near import BANDS, HASHES, bands, likeness
+from isogloss.errors import DataError
 from isogloss.storage import content_hash
 from isogloss.types import TEST, BoolArray, IntArray
 
@@ -56,7 +57,13 @@ class Scored:
         start = 0
         with pq.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=list(columns))
+                try:
+                    table = file.read_row_group(group, columns=list(columns))
+                except (OSError, pa.ArrowException) as error:
+                    self.path.unlink()
+                    raise DataError(
+                        f"{self.path}: kept scores are damaged, and were removed", hint="the same command makes them again"
+                    ) from error
                 yield slice(start, start + table.num_rows), table
                 start += table.num_rows
 

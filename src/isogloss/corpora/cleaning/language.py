@@ -5,11 +5,13 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
 from isogloss.corpora.cleaning.rule import PairBatch, worse
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.side import Side
+from isogloss.corpora.text.words import split_words
 from isogloss.types import BoolArray, FloatArray
 
 # Languages that are not written in Latin letters (alone). A language that is in neither list is not judged.
@@ -126,12 +128,17 @@ class Language:
         model = language_model()
         if not model.knows(side.language) or SECOND_SCRIPTS & set(side.language.split("-")):
             return np.ones(len(side), dtype=np.float32)
-        judged = np.diff(side.kept_starts) + side.count(side.alone) >= self.min_letters
-        lead = model.lead(side.words, side.language, judged)
+        judged = np.flatnonzero(np.diff(side.kept_starts) + side.count(side.alone) >= self.min_letters)
+        score = np.ones(len(side), dtype=np.float32)
+        if not len(judged):
+            return score
+        words = split_words(side.texts.take(pa.array(judged)))
+        lead = model.lead(words, side.language)
         if side.language.split("-")[0] == "zh":  # the model takes some Chinese for Japanese; but that would have kana
-            without_kana = side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0
-            lead = np.where(without_kana, model.lead(side.words, side.language, judged, ("ja", "wuu")), lead)
-        return np.where(judged, 1 - lead, 1.0).astype(np.float32)
+            without_kana = (side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0)[judged]
+            lead = np.where(without_kana, model.lead(words, side.language, ("ja", "wuu")), lead)
+        score[judged] = 1 - lead
+        return score
 
     def accept(self, score: FloatArray) -> BoolArray:
         """The other language is not too far ahead."""

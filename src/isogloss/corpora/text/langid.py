@@ -14,20 +14,22 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from isogloss.corpora.text.hashing import Hashes
 from isogloss.corpora.text.places import PlaceTable
 from isogloss.corpora.text.side import Side
 from isogloss.corpora.text.words import Words
 from isogloss.errors import DataError, ModelError
-from isogloss.types import BoolArray, FloatArray, IntArray
+from isogloss.types import FloatArray, IntArray
 
 MAGIC = 793712314
 HIERARCHICAL, SUPERVISED = 1, 3
 SMALL = 1e-5  # what fastText adds before it takes a logarithm
 LABEL = b"__label__"
 END_OF_LINE = b"</s>"
-REMEMBERED_WORDS = 400_000  # about 64 MB; the memory starts over when it is full
+REMEMBERED_WORDS = 1_000_000  # about 100 MB where there are so many; the memory starts over when it is full
 MACRO = {"nb": "no", "nn": "no", "cmn": "zh", "yue": "zh", "fil": "tl", "iw": "he", "in": "id", "hr": "sh", "bs": "sh"}
 
 
@@ -48,11 +50,13 @@ class LanguageModel:
         reader = _Reader(path)
         self._settings = reader.settings()
         words, self.labels, counts, self._bucket_rows = reader.dictionary(self._settings["bucket"])
-        self._word_rows = {word: row for row, word in enumerate(words)}
+        names = Side(pa.array([word.decode("utf-8", "replace") for word in words]), "").exact_hashes
+        self._word_order = np.argsort(names)
+        self._word_names = names[self._word_order]
         self._rows = reader.input_rows()
         self._output = reader.output_rows()
         self._tree = _tree(counts)
-        self._end_row = self._rows[self._word_rows[END_OF_LINE]]
+        self._end_row = self._rows[words.index(END_OF_LINE)]
         self._known = PlaceTable(REMEMBERED_WORDS)
         self._sums = np.zeros((REMEMBERED_WORDS, self._rows.shape[1] + 1), dtype=np.float32)  # last column: how many rows
         self._number = {label: number for number, label in enumerate(self.labels)}
@@ -72,18 +76,18 @@ class LanguageModel:
         """How probable it is that each sentence is in `language`."""
         return self._of(self._hidden(words), self._labels_of(language))
 
-    def lead(self, words: Words, language: str, judged: BoolArray | None = None, not_counted: Sequence[str] = ()) -> FloatArray:
+    def lead(self, words: Words, language: str, not_counted: Sequence[str] = ()) -> FloatArray:
         """By how much another language is more probable than `language`, for each sentence; 0 where none is.
 
         A probability alone would be unfair to languages the model knows little of: it spreads their text over many others
-        without believing in any. A lead is large only where it is sure of another one. Only `judged` sentences are looked at,
-        if they are given; `not_counted` are languages that may lead: the caller knows better.
+        without believing in any. A lead is large only where it is sure of another one. `not_counted` are languages that
+        may lead: the caller knows better.
         """
         numbers = self._labels_of(language)
         hidden = self._hidden(words)
         own = self._of(hidden, numbers)
         lead = np.zeros(len(own), dtype=np.float32)
-        unsure = np.flatnonzero(own < 0.5 if judged is None else (own < 0.5) & judged)  # else nothing can be more probable
+        unsure = np.flatnonzero(own < 0.5)  # elsewhere nothing else can be more probable
         every = self._every(hidden[unsure])
         every[:, [*numbers, *(self._number[one] for one in not_counted)]] = 0
         lead[unsure] = np.maximum(every.max(1, initial=0) - own[unsure], 0)
@@ -134,64 +138,61 @@ class LanguageModel:
         fresh = np.flatnonzero(places < 0)
         if len(fresh):
             first = len(self._known)
-            words = vocabulary.take(pa.array(fresh)).cast(pa.binary()).to_pylist()
-            self._sums[first : first + len(fresh)] = self._sum_pieces(words)
+            words = vocabulary.take(pa.array(fresh))
+            self._sums[first : first + len(fresh)] = self._sum_pieces(words, names[fresh])
             places[fresh] = self._known.add(names[fresh])
         return places
 
-    def _sum_pieces(self, words: Sequence[bytes]) -> FloatArray:
+    def _sum_pieces(self, words: pa.Array, names: Hashes) -> FloatArray:
         """For each word the sum of its rows and how many they are."""
-        rows, owner = self._pieces(words)
+        rows, starts = self._pieces(words)
         result = np.zeros((len(words), self._rows.shape[1] + 1), dtype=np.float32)
-        whole = np.array([self._word_rows.get(word, -1) for word in words])
-        known = whole >= 0
-        result[known, :-1] = self._rows[whole[known]]
-        result[known, -1] = 1
-        if len(rows):
-            starts = np.searchsorted(owner, np.arange(len(words) + 1))
-            result[:, :-1] += sums_between(self._rows, rows, starts)
-            result[:, -1] += np.diff(starts)
-        labels = np.array([word.startswith(LABEL) or word == END_OF_LINE for word in words])
-        if labels.any():  # fastText takes these for control words, and gives them no pieces
-            result[labels] = 0
+        result[:, :-1] = sums_between(self._rows, rows, starts)
+        result[:, -1] = np.diff(starts)
+        place = np.minimum(np.searchsorted(self._word_names, names), len(self._word_names) - 1)
+        known = np.flatnonzero(self._word_names[place] == names)
+        result[known, :-1] += self._rows[self._word_order[place[known]]]
+        result[known, -1] += 1
+        control = pc.or_(pc.starts_with(words, LABEL.decode()), pc.equal(words, END_OF_LINE.decode()))
+        result[control.to_numpy(zero_copy_only=False)] = 0  # fastText gives these no pieces
         return result
 
-    def _pieces(self, words: Sequence[bytes]) -> tuple[IntArray, IntArray]:
-        """The kept pieces of all words as rows of the model, and the word each belongs to, word by word.
+    def _pieces(self, words: pa.Array) -> tuple[IntArray, IntArray]:
+        """The kept pieces of all words as rows of the model, word by word, and where each word's begin.
 
-        Pieces are hashed as fastText does it (FNV-1a over signed bytes), for all start characters at once: first the
-        pieces of one character, then each grows by one character.
+        Pieces are hashed as fastText does it (FNV-1a over signed bytes), for all first characters at once: every piece grows
+        by one character until it is of the longest size or its word ends.
         """
-        data = np.frombuffer(b"".join(b"<" + word + b">" for word in words), dtype=np.uint8)
-        ends = np.cumsum([len(word) + 2 for word in words])
-        is_start = (data & 0xC0) != 0x80
-        starts = np.flatnonzero(is_start)  # where characters begin
-        boundary = np.concatenate([starts, [len(data)]])
-        owner = np.searchsorted(ends, starts, side="right")
-        signed = data.astype(np.int8).astype(np.int32).view(np.uint32)
-        last = np.append(owner[1:] != owner[:-1], True)  # the closing > of each word
-        word_first = np.append(True, owner[1:] != owner[:-1])
+        data, owner = _in_brackets(words)
+        starts = np.flatnonzero((data & 0xC0) != 0x80)  # where characters begin
+        boundary = np.append(starts, len(data))
+        signed = data.view(np.int8).astype(np.int32).view(np.uint32)
+        least, most = self._settings["minn"], self._settings["maxn"]
         hashes = np.full(len(starts), 2166136261, dtype=np.uint32)
+        rows = np.full((len(starts), most - least + 1), -1, dtype=np.int32)
         alive = np.arange(len(starts))
-        rows: list[IntArray] = []
-        owners: list[IntArray] = []
-        for size in range(1, self._settings["maxn"] + 1):
-            end_character = alive + size - 1
-            inside = end_character < len(starts)
-            alive, end_character = alive[inside], end_character[inside]
-            same = owner[end_character] == owner[alive]
-            alive, end_character = alive[same], end_character[same]
-            hashes[alive] = _fnv(hashes[alive], signed, boundary[end_character], boundary[end_character + 1])
-            if size < self._settings["minn"]:
-                continue
-            lone = (size == 1) & (word_first[alive] | last[end_character])
-            row = self._bucket_rows.take(hashes[alive] % np.uint32(self._settings["bucket"]))
-            kept = (row >= 0) & ~lone
-            rows.append(row[kept].astype(np.int64))
-            owners.append(owner[alive[kept]])
-        all_rows, all_owners = np.concatenate(rows), np.concatenate(owners)
-        order = np.argsort(all_owners, kind="stable")
-        return all_rows[order], all_owners[order]
+        for size in range(1, most + 1):
+            alive = alive[alive + size <= len(starts)]
+            alive = alive[owner[alive + size - 1] == owner[alive]]
+            grown = _fnv(hashes[alive], signed, boundary[alive + size - 1], boundary[alive + size])
+            hashes[alive] = grown
+            if size >= least:
+                rows[alive, size - least] = self._bucket_rows.take(grown % np.uint32(self._settings["bucket"]))
+        kept = rows >= 0
+        counts = np.bincount(owner, weights=kept.sum(1), minlength=len(words)).astype(np.int64)
+        return rows[kept].astype(np.int64), np.concatenate([[0], np.cumsum(counts)])
+
+
+def _in_brackets(words: pa.Array) -> tuple[NDArray[np.uint8], IntArray]:
+    """The bytes of all words, each between < and >, and for every character the word it belongs to."""
+    side = Side(words, "")
+    sizes, numbers = side.byte_lengths, np.arange(len(words))
+    before = np.concatenate([[0], np.cumsum(sizes)])
+    data = np.full(int(before[-1]) + 2 * len(words), ord(">"), dtype=np.uint8)
+    data[before[:-1] + 2 * numbers] = ord("<")
+    text = np.frombuffer(b"".join([] if side.texts.buffers()[2] is None else [side.texts.buffers()[2]]), dtype=np.uint8)
+    data[np.arange(before[-1]) + np.repeat(2 * numbers + 1, sizes)] = text[: before[-1]]
+    return data, np.repeat(numbers, side.lengths + 2)
 
 
 def _sigmoid(values: FloatArray) -> FloatArray:
@@ -209,10 +210,10 @@ def sums_between(rows: FloatArray, index: IntArray | NDArray[np.int32], starts: 
 
 def _fnv(hashes: NDArray[np.uint32], signed: NDArray[np.uint32], first: IntArray, end: IntArray) -> NDArray[np.uint32]:
     """Take one more character (1 to 4 bytes) into each hash."""
-    result = hashes.copy()
+    result = (hashes ^ signed[first]) * np.uint32(16777619)
     length = end - first
-    for offset in range(int(length.max(initial=0))):
-        more = length > offset
+    for offset in range(1, int(length.max(initial=0))):
+        more = np.flatnonzero(length > offset)
         result[more] = (result[more] ^ signed[first[more] + offset]) * np.uint32(16777619)
     return result
 
@@ -243,7 +244,8 @@ class _Reader:
         names = ("dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss", "model", "bucket", "minn", "maxn", "rate")
         settings = dict(zip(names, self._next("12i"), strict=True))
         self._next("d")
-        if settings["loss"] != HIERARCHICAL or settings["model"] != SUPERVISED or settings["word_ngrams"] != 1:
+        known = settings["loss"] == HIERARCHICAL and settings["model"] == SUPERVISED and settings["word_ngrams"] == 1
+        if not known or settings["minn"] < 2:  # pieces of one character have a rule of their own
             raise ModelError("the language model has an unknown layout", hint="use lid.176.ftz")
         return settings
 

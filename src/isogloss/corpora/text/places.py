@@ -9,7 +9,7 @@ import numpy as np
 from isogloss.corpora.text.hashing import Hashes
 from isogloss.types import IntArray
 
-LOAD = 4  # slots for each thing there is room for: chains stay short
+LOAD = 2  # slots for each thing there is room for: chains stay short
 
 
 class PlaceTable:
