@@ -22,7 +22,7 @@ def load(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) 
         raise RecipeError(f"{path}: no such recipe", hint="isogloss init writes one")
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}", hint="values such as text need quotes") from error
     if folder is not None:
         data.setdefault("output", {})["folder"] = str(folder)
@@ -59,6 +59,8 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text.split(",") if "," in text else text
+    except RecursionError as error:
+        raise RecipeError(f"--set …={text[:40]}…: nested too deeply", hint="for example --set training.epochs=3") from error
 
 
 def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, where: str) -> Any:  # noqa: ANN401

@@ -12,7 +12,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -255,4 +255,5 @@ def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # what could not be written cannot be removed either, and the first error is the one to hear
+            path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora import scoring, selecting
 from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.feeds import from_bitext, from_source, from_store
-from isogloss.corpora.prepare import Preparation, prepare, prepare_store
+from isogloss.corpora.prepare import Preparation, forget_scores, prepare, prepare_store
 from isogloss.corpora.sources import find_sources
 from isogloss.corpora.store import is_store, open_store
 from isogloss.corpora.text.normalise import normalise
@@ -399,3 +399,71 @@ def test_broken_stores_are_explained(tmp_path: Path) -> None:
     (out / "manifest.json").write_text('{"isogloss_store": 1, "hash": "x"}')
     with pytest.raises(DataError, match="its manifest has no source_language, rows_in"):
         open_store(out)
+
+
+def test_only_files_of_our_own_ever_go(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    (out / "scored").mkdir(parents=True)
+    (out / "scored" / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match="has other things in it"):
+        prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
+    (out / "scored" / "thesis.txt").unlink()
+    (out / "scored").rmdir()
+    prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, HOW)
+    for name in ("scored/thesis.txt", "pairs/mine.parquet", "dropped/mine.parquet"):
+        (out / name).write_text("years of work")
+    prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, HOW)
+    forget_scores(out)
+    assert [path.name for path in (out / "scored").iterdir()] == ["thesis.txt"]
+    assert (out / "pairs" / "mine.parquet").exists() and (out / "dropped" / "mine.parquet").exists()
+
+
+def test_a_rule_is_turned_off_and_on_without_scoring_again(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "a.en-de.tsv", 20), tmp_path / "store"
+    first = prepare_store(feeds(source), out, HOW)
+    before = stamps(out / "scored")
+    off = replace(HOW, cleaning=replace(HOW.cleaning, min_numbers=0, max_tokens=0))
+    prepare_store(feeds(source), out, off)
+    assert prepare_store(feeds(source), out, HOW).manifest == first.manifest
+    assert stamps(out / "scored") == before
+    prepare_store(feeds(source), out, replace(HOW, cleaning=replace(HOW.cleaning, min_language=0.2)))  # never scored yet
+    assert stamps(out / "scored") != before
+
+
+def test_damage_inside_a_part_is_noticed(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "a.en-de.tsv", 500), tmp_path / "store"
+    first = prepare_store(feeds(source), out, HOW)
+    for folder in ("pairs", "scored"):
+        (part,) = (out / folder).glob("*.parquet")
+        data = bytearray(part.read_bytes())
+        footer = int.from_bytes(data[-8:-4], "little")
+        middle = (len(data) - footer) // 2
+        data[middle : middle + 40] = bytes(40) if folder == "pairs" else bytes(byte ^ 1 for byte in data[middle : middle + 40])
+        part.write_bytes(data)
+        if folder == "scored":
+            with pytest.raises(DataError, match="kept scores are damaged"):
+                prepare_store(feeds(source), out, replace(HOW, held_out=0.2))  # everything is read
+        assert prepare_store(feeds(source), out, HOW).manifest == first.manifest
+        assert len(open_store(out).bitext()) == len(first)
+
+
+def test_names_are_prepared_as_the_verb_does_it(tmp_path: Path) -> None:
+    scored = "".join(f"{score}\tsentence number {n}\tSatz Nummer {n}\n" for n, score in enumerate((1.01, 1.2, 1.3)))
+    (tmp_path / "WikiMatrix.v1.en-de.tsv").write_text("score\ten\tde\n" + scored)
+    result = prepare(tmp_path / "WikiMatrix.v1.en-de.tsv", CleaningSettings(min_language=0))
+    assert result.manifest["rows_out"] == 2
+    entries = Bitext.of(
+        [Pair("Berlin", "Berlin", "de", "dict_towns", "train"), Pair("a cat", "eine Katze", "de", "x", "train")]
+    )
+    assert len(prepare(entries).bitext) == 2
+
+
+def test_the_manifest_is_strict_json(tmp_path: Path) -> None:
+    source = tmp_path / "en-de.tsv"
+    source.write_text("one cat\teine Katze\n" + "x" * 1_200_000 + "\tein Riese\n")
+    prepare_store(feeds(source), tmp_path / "store", replace(HOW, held_out=0.0))
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    json.loads((tmp_path / "store" / "manifest.json").read_text(), parse_constant=refuse)

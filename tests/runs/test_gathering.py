@@ -1,5 +1,6 @@
 """What a recipe says about its pairs becomes a store: files, standard input, stores, source text, a judging model."""
 
+import gzip
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -113,3 +114,26 @@ def test_pairs_that_a_model_puts_far_apart_go(tmp_path: Path, models: Path) -> N
 def test_corpora_of_the_catalogue_need_languages(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"pairs\.corpora needs `languages`"):
         gather_store(recipe([], corpora=["TED2020"]), tmp_path / "store")
+
+
+def test_packed_standard_input_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(gzip.compress(lines(7).encode()))))
+    assert len(gather_store(recipe(["-"], language="de"), tmp_path / "store")) == 7
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(DataError, match="standard input is closed"):
+        gather_store(recipe(["-"], language="de"), tmp_path / "other")
+
+
+def test_shipped_text_has_its_licence(tmp_path: Path) -> None:
+    store = gather_store(recipe(["phrasebook"], source_text=["reader"]), tmp_path / "store")
+    assert {name: known["licence"] for name, known in store.manifest["corpora"].items()} == {
+        "phrasebook": "CC0 1.0",
+        "reader": "CC0 1.0",
+    }
+
+
+def test_told_languages_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text(lines(3))
+    for told, message in (("german", "'german' is not a language code"), ("en", "cannot be the source language")):
+        with pytest.raises(DataError, match=message):
+            gather_store(recipe([str(tmp_path / "x.tsv")], language=told), tmp_path / "store")

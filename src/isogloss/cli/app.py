@@ -3,6 +3,7 @@
 Verbs import what they need when they are called, so `isogloss --help` answers at once.
 """
 
+import errno
 import functools
 import io
 import logging
@@ -87,6 +88,14 @@ def main(arguments: list[str] | None = None) -> None:
         app(args=[argument for argument in given if argument != "--debug"])  # it may stand anywhere
     except IsoglossError as error:
         _show(error.message, error.hint, "--debug" in given)
+        sys.exit(2)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _show("the output cannot be written (no space left)", "free some space", "--debug" in given)
         sys.exit(2)
     except Stopped:
         continues = bool({"quickstart", "run", "distill", "prepare", "corpora"} & set(given))

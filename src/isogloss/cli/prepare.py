@@ -46,8 +46,11 @@ def prepare(
     from isogloss.corpora.dropped import examples
     from isogloss.corpora.prepare import forget_scores as forget
     from isogloss.corpora.store import DROPPED
+    from isogloss.errors import IsoglossError
     from isogloss.runs.gathering import gather_store
 
+    if not files and not recipe:
+        raise IsoglossError("nothing was named to prepare", hint='name files, folders, globs or "phrasebook", or a --recipe')
     data: dict[str, Any] = as_dict(recipes.load(recipe)) if recipe else {"pairs": as_dict(Recipe().pairs)}
     told = {"files": files, "language": language, "source_language": source_language, "held_out": held_out}
     told |= {"format": format, "columns": columns, "on_error": on_error}

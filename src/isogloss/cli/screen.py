@@ -107,7 +107,7 @@ def say(text: str) -> None:
 
 def show_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
     """A result for a machine, on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 
 def percent(value: float | None) -> str:

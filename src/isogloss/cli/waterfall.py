@@ -10,7 +10,7 @@ from isogloss.corpora.dropped import Example
 from isogloss.corpora.store import Store
 
 FULL_TABLE = 30  # lines: beyond that corpora and languages are shown apart
-WIDE, SIDE = 11, 46
+WIDE, SIDE, EXPLAINED_SIDE, NAME = 11, 46, 300, 24
 
 
 def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> None:
@@ -19,9 +19,9 @@ def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> 
     _line(manifest["rows_in"], "pairs read" + _skipped(manifest))
     for drop in manifest["dropped"]:
         _line(-drop["count"], drop["rule"])
-        shown = [one.as_dict(SIDE) for one in explained.get(drop["rule"], [])] or drop["examples"]
-        for example in shown:
-            _example(example)
+        asked = [one.as_dict(EXPLAINED_SIDE) for one in explained.get(drop["rule"], [])]
+        for example in asked or drop["examples"]:
+            _example(example, EXPLAINED_SIDE if asked else SIDE)
     _line(manifest["rows_out"], f"pairs kept → {store.folder}")
     _thresholds(manifest["thresholds"])
     _scan(manifest["leak_scan"])
@@ -53,15 +53,15 @@ def _skipped(manifest: Mapping[str, Any]) -> str:
     return f" ({skipped:,} bad lines left out, the first: {first})"
 
 
-def _example(example: Mapping[str, Any]) -> None:
+def _example(example: Mapping[str, Any], shown: int) -> None:
     score = "" if example["score"] is None else f"{example['score']:.2f}  "
-    sides = f"{_cut(example['source'])} ↔ {_cut(example['target'])}"
+    sides = f"{_cut(example['source'], shown)} ↔ {_cut(example['target'], shown)}"
     place = f"{example['corpus']} {example['language']} line {example['line']}"
     output.print(f"{'':>{WIDE + 2}}{score}{sides}  ({place})", highlight=False, markup=False, style="dim")
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= SIDE else text[: SIDE - 1] + "…"
+def _cut(text: str, shown: int) -> str:
+    return text if len(text) < shown else text[: shown - 1] + "…"
 
 
 def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
@@ -104,14 +104,14 @@ def _grouped(lines: Sequence[Mapping[str, Any]], name: str) -> list[dict[str, An
 def _table(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=True, max_width=NAME)
     for name in ("read", "dropped", "train", "test"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, min_width=5)
     table.add_column("most dropped by", overflow="fold")
     for line in lines:
         dropped = line["rows_in"] - line["train"] - line["test"]
         worst = max(line["dropped"], key=lambda reason: line["dropped"][reason]) if line["dropped"] else ""
         share = f"{worst} ({line['dropped'][worst]:,})" if worst else ""
         numbers = (f"{line['rows_in']:,}", f"{dropped:,}", f"{line['train']:,}", f"{line['test']:,}")
-        table.add_row(*(line[name] for name in names), *numbers, share)
+        table.add_row(*(_cut(line[name], NAME + 1) for name in names), *numbers, share)
     return table

@@ -45,6 +45,8 @@ def from_source(source: Source) -> Feed:
     if source.path == STANDARD_INPUT:
         raise DataError("standard input cannot be prepared as it comes", hint="write it to a file first")
     files = [path for path in (source.path, source.other, source.scores) if path is not None]
+    if any(not str(path).isprintable() and _is_odd(str(path)) for path in files):
+        raise DataError(f"{str(source.path)!r}: the name of the file is not UTF-8", hint="rename it")
     try:
         hashes = [file_hash(path) for path in files]
     except OSError as error:
@@ -65,6 +67,11 @@ def from_source(source: Source) -> Feed:
         version=source.version,
         text_bytes=size,
     )
+
+
+def _is_odd(name: str) -> bool:
+    """Whether a name has bytes in it that are no text."""
+    return any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _has_many_languages(source: Source) -> bool:

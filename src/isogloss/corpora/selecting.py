@@ -55,7 +55,7 @@ class Scored:
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[slice, pa.Table]]:
         """Some columns, row group by row group, with the rows they are."""
         start = 0
-        with pq.ParquetFile(self.path) as file:
+        with pq.ParquetFile(self.path, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
                 try:
                     table = file.read_row_group(group, columns=list(columns))

@@ -23,7 +23,7 @@ from isogloss.corpora.filenames import (
     stem_of,
 )
 from isogloss.corpora.halves import Halves, half_of, matched, missing_half
-from isogloss.corpora.languages import canonical, pair_in, same_language
+from isogloss.corpora.languages import canonical, is_shaped_like_a_code, pair_in, same_language
 from isogloss.corpora.origin import origin_of
 from isogloss.corpora.store import is_store
 from isogloss.errors import DataError
@@ -84,6 +84,10 @@ def find_sources(
     if format is not None and format not in FORMATS:
         raise DataError(f"the format {format!r} is not known", hint=f"choose one of {', '.join(FORMATS)}")
     told = canonical(language) if language else None
+    if told and not is_shaped_like_a_code(told):
+        raise DataError(f"{language!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
+    if told and told == canonical(source_language):
+        raise DataError(f"the target language cannot be the source language, {told}", hint="tell the other one")
     search = _Search(told, canonical(source_language), format, columns or "", tuple(dictionaries))
     found: list[Source] = []
     for name in [names] if isinstance(names, str | Path) else names:

@@ -19,6 +19,7 @@ UNBOUNDED = ("length ratio",)
 SHARES = ("wrong script", "wrong language", "different numbers", "low similarity")
 MOST_BEYOND = 5.0  # percent
 DEVIATIONS, NORMAL_SPREAD = 3.5, 1.4826  # the second makes a median deviation comparable to a standard deviation
+FEWEST_IN_A_HEAP = 20  # one odd pair is no heap
 FEWEST, SMALLEST_LOW_HEAP, LARGEST_LOW_HEAP = 200, 0.0005, 0.2
 BINS, DEEP = 40, 0.5  # a valley has less than half of the lower heap's height
 
@@ -66,7 +67,8 @@ def _between_heaps(name: str, language: str, scores: FloatArray, default: float)
     smooth = np.convolve(counts, [0.25, 0.5, 0.25], mode="same")
     best = _widest_valley(smooth)
     share = 0.0 if best is None else float((scores < edges[best]).mean())
-    if best is None or not SMALLEST_LOW_HEAP <= share <= LARGEST_LOW_HEAP:
+    few = share * len(scores) < FEWEST_IN_A_HEAP
+    if best is None or few or not SMALLEST_LOW_HEAP <= share <= LARGEST_LOW_HEAP:
         return Threshold(name, language, default, "the recipe's: the scores make one heap")
     value = round(float(edges[best]), 3)
     text = f"a valley at {value:.2f} parts a small low heap from the rest; {100 * share:.1f} % are below"

@@ -1,5 +1,6 @@
 """From what a recipe says about its pairs to a prepared store: find, fetch, read, clean, guard."""
 
+import logging
 import shutil
 import sys
 import tempfile
@@ -9,8 +10,10 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from isogloss.config import Recipe
+from isogloss.config import CleaningSettings, LeakSettings, Recipe
+from isogloss.corpora import phrasebook
 from isogloss.corpora.cleaning.judgement import Judge
+from isogloss.corpora.compression import looks_packed
 from isogloss.corpora.feeds import Feed, from_bitext, from_source, from_store
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.prepare import Preparation, Prepared, prepare_store, refuse_missing, refuse_other_things
@@ -20,6 +23,11 @@ from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.corpora.workers import cpu_count
 from isogloss.errors import DataError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.storage import explaining_disk
+
+logger = logging.getLogger(__name__)
+
+SHIPPED = (f"{phrasebook.NAME}=CC0 1.0", f"{phrasebook.READER}=CC0 1.0")
 
 
 def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent, out: Path | None = None) -> Prepared:
@@ -40,6 +48,8 @@ def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:
         return None
     store = open_store(settings.files[0])
     refuse_missing(tuple(map(canonical, recipe.languages)), store.languages)
+    if recipe.cleaning != CleaningSettings() or recipe.leaks != LeakSettings():
+        logger.warning("%s is a prepared store and is taken as it is: [cleaning] and [leaks] do not apply to it", store.folder)
     on_progress(Step("pairs", len(store), len(store), "pairs", "a prepared store, taken as it is"))
     return store
 
@@ -92,11 +102,12 @@ def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: Exit
         if is_store(source.path):
             feeds += from_store(open_store(source.path))
         else:
-            feeds.append(_licensed(from_source(_spooled(source, stack)), settings.licences))
+            feeds.append(_licensed(from_source(_spooled(source, stack)), (*settings.licences, *SHIPPED)))
     if not feeds:
         raise DataError(f"{', '.join(names)}: nothing to read but the store itself", hint="name another --out")
     if settings.source_text:
-        feeds += from_bitext(read_source_text(settings.source_text, settings.source_language))
+        texts = from_bitext(read_source_text(settings.source_text, settings.source_language))
+        feeds += [_licensed(feed, (*settings.licences, *SHIPPED)) for feed in texts]
     return feeds
 
 
@@ -115,9 +126,13 @@ def _spooled(source: Source, stack: ExitStack) -> Source:
     """Standard input can be read only once, and its name is made from its content: it is written down first."""
     if source.path != STANDARD_INPUT:
         return source
+    if sys.stdin is None:
+        raise DataError("standard input is closed", hint="pipe pairs into it, or name files")
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="isogloss-")))
-    path = folder / "standard-input"
-    with path.open("wb") as handle:
+    head = sys.stdin.buffer.read(16)
+    path = folder / f"standard-input{looks_packed(head)}"  # packed text is known by its suffix
+    with explaining_disk(path), path.open("wb") as handle:
+        handle.write(head)
         shutil.copyfileobj(sys.stdin.buffer, handle)
     return replace(source, path=path)
 

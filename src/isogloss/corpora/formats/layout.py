@@ -57,13 +57,18 @@ def parse_columns(text: str) -> Told:
         key, equals, place = (piece.strip() for piece in part.partition("="))
         if not equals and key in ("header", "quoted"):
             flags.add(key)
-        elif equals and place and place != "0" and (key in _TOLD or is_shaped_like_a_code(key)):
+        elif equals and place and place != "0" and _is_place(place) and (key in _TOLD or is_shaped_like_a_code(key)):
             pairs.append((key, place))
         else:
             raise DataError(f"columns: {part!r} is not understood", hint=COLUMNS_HINT)
     if len(dict(pairs)) != len(pairs):
         raise DataError(f"columns: {text!r} names something twice", hint=COLUMNS_HINT)
     return Told(tuple(pairs), "header" in flags, "quoted" in flags)
+
+
+def _is_place(place: str) -> bool:
+    """A name, or a position that a table can have."""
+    return not place.isdecimal() or len(place) < 6
 
 
 def language_unknown(source: Source) -> DataError:

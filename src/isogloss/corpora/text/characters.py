@@ -106,9 +106,10 @@ def digits() -> NDArray[np.uint8]:
 def lower_case() -> NDArray[np.uint32]:
     """Each character's lower case where that is one character, itself elsewhere; ς counts as σ."""
     table = np.arange(LIMIT, dtype=np.uint32)
-    lowered = [chr(code).lower() for code in range(LISTED)]
-    table[:LISTED] = [ord(low) if len(low) == 1 else code for code, low in enumerate(lowered)]
-    table[ord("ς")], table[ord("İ")] = ord("σ"), ord("i")
+    everything = "".join(map(chr, range(LISTED))).replace("İ", "i")  # the one character whose lower case is two
+    lowered = np.frombuffer(everything.lower().encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    table[:LISTED] = lowered
+    table[ord("ς")] = ord("σ")
     return table
 
 

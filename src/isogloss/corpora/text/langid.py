@@ -29,7 +29,7 @@ HIERARCHICAL, SUPERVISED = 1, 3
 SMALL = 1e-5  # what fastText adds before it takes a logarithm
 LABEL = b"__label__"
 END_OF_LINE = b"</s>"
-REMEMBERED_WORDS = 1_000_000  # about 100 MB where there are so many; the memory starts over when it is full
+REMEMBERED_WORDS = 600_000  # about 60 MB; the memory starts over when it is full
 MACRO = {"nb": "no", "nn": "no", "cmn": "zh", "yue": "zh", "fil": "tl", "iw": "he", "in": "id", "hr": "sh", "bs": "sh"}
 
 

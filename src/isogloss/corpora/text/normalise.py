@@ -78,9 +78,10 @@ def normalise_block(texts: pa.Array, form: str = "nfc") -> tuple[pa.Array, BoolA
 def _suspects(form: str) -> BoolArray:
     """True for every character that normalisation could change or remove."""
     table = characters.changes_under("NFC" if form == "nfc" else "NFKC").copy()
-    for code in range(0x10000):
-        if code != 32 and not 0xD800 <= code < 0xE000 and SPACE_OR_CONTROL.match(chr(code)):
-            table[code] = True
+    everything = "".join(map(chr, range(0x10000)))
+    for found in SPACE_OR_CONTROL.finditer(everything):
+        table[found.start() : found.end()] = True
+    table[32] = False  # a single space is as it should be
     if form == "ham-kim":
         table[[ord(character) for character in DOUBLE_QUOTES + SINGLE_QUOTES + HYPHENS + DASHES]] = True
     return table
