@@ -39,13 +39,18 @@ def test_commands_run_as_printed(
     monkeypatch.chdir(tmp_path)
     assert tsv.name == "pairs.tsv", "the file the README names"
     lines = [line for line in shell_lines() if line.startswith("isogloss ")]
-    assert [shlex.split(line)[1] for line in lines] == ["init", "doctor", "run", "evaluate"]
+    assert [shlex.split(line)[1] for line in lines] == [
+        *("init", "doctor", "run", "evaluate"),
+        *("corpora", "prepare", "corpora"),
+    ]
     for line in lines:
         with pytest.raises(SystemExit) as caught:
             main(shlex.split(line)[1:])
         assert caught.value.code in (0, None), line
-    assert "average" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "average" in shown and "TED2020" in shown and "80  pairs read" in shown
     assert (tmp_path / "runs" / "mine" / "model" / "modules.json").exists()
+    assert (tmp_path / "store" / "summary.html").exists()
 
 
 def test_python_runs_as_printed(
@@ -66,3 +71,5 @@ def test_tables_are_those_of_the_result_files() -> None:
             value = 100 * results["stages"][stage]["average"][name]
             row = next(line for line in README.splitlines() if line.startswith("| **average**"))
             assert f"{value:.1f}" in row, (stage, name)
+    versus = json.loads((ROOT / "benchmarks" / "results" / "prepare_versus_opusfilter.json").read_text())
+    assert f"**{versus['times_as_fast']:.1f} ×**" in README
