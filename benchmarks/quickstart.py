@@ -28,7 +28,8 @@ def main() -> None:
         result = run(recipe, bars)
         seconds = json.loads((result.folder / "run.json").read_text())["seconds"]
     measured = result.as_dict() | {"seconds_by_stage": seconds}
-    measured.pop("model")
+    for place in ("model", "store"):  # folders of this machine
+        measured.pop(place)
     out.write_text(json.dumps(origin | measured, indent=2) + "\n")
     print(f"{out}: {measured['seconds']} s, {measured['peak_memory_gib']} GiB")
 
