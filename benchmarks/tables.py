@@ -69,6 +69,8 @@ def versus_table(results: dict[str, Any]) -> str:
 
 def prepare_table(versus: dict[str, Any], large: dict[str, Any]) -> str:
     """Cleaning beside OpusFilter, and what ten million pairs take."""
+    seconds = zip(versus["isogloss"]["seconds"], versus["opusfilter"]["seconds"], strict=True)
+    turns = ", ".join(f"{theirs / ours:.1f}" for ours, theirs in seconds)
     rows = [("isogloss prepare", versus["isogloss"]), (f"OpusFilter {versus['opusfilter']['version']}", versus["opusfilter"])]
     lines = [
         f"The same {versus['pairs']:,} real pairs and kinds of rules (white space, length, ratio, script, language model,"
@@ -82,7 +84,7 @@ def prepare_table(versus: dict[str, Any], large: dict[str, Any]) -> str:
         "The rules are not the same to the letter: isogloss leaves the language of texts under 16 letters unjudged, and drops"
         f" where another language leads, not by probability (it keeps {versus['isogloss']['kept']:,} pairs, OpusFilter"
         f" {versus['opusfilter']['kept']:,}). Ratio of the medians of three turns; the turns gave"
-        f" {', '.join(f'{b / a:.1f}' for a, b in zip(versus['isogloss']['seconds'], versus['opusfilter']['seconds'], strict=True))}.",
+        f" {turns}.",
         "",
         "With every rule on and the leak scan against all the lab's evaluation files, on the same two cores: "
         + "; ".join(
