@@ -60,7 +60,7 @@ def test_overrides() -> None:
         ("training.epochs=1.5", "training.epochs must be a whole number, not 1.5", ""),
         ("training.dropout=1", "training.dropout must be true or false, not 1", ""),
         ("training.epochs=true", "training.epochs must be a whole number, not True", ""),
-        ("training.warmup=7", "training.warmup = 7.0 is impossible", "between 0 and 1"),
+        ("training.dev_share=7", "training.dev_share = 7.0 is impossible", "between 0 and 0.5"),
         ("training.batch_pairs=0", "training.batch_pairs = 0 is impossible", "at least 1"),
         ("training.learning_rate=nan", "training.learning_rate is not a finite number", "0.1"),
         ("student.trim=all", "student.trim = 'all' is not known", "alphabet, corpus, off"),

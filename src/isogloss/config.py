@@ -169,6 +169,9 @@ class TeacherSettings:
     model: str = setting("all-MiniLM-L6-v2", "hub name or local folder of a sentence-transformers model")
     prompt: str = setting("", "text put before every sentence the teacher sees, if it was trained with one")
     batch_size: int = setting(32, "sentences at a time", at_least=1)
+    precision: str = setting(
+        "auto", "what it computes in: half on CUDA and single elsewhere, or always single", one_of=("auto", "float32")
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +179,13 @@ class StudentSettings:
     """The model that learns."""
 
     model: str = setting("multilingual-e5-small", "hub name or local folder of a multilingual encoder")
+    kind: str = setting(
+        "encoder",
+        "what is trained: the model, the teacher's own body with the model's vocabulary, or a static table of its tokens",
+        one_of=("encoder", "teacher-body", "static"),
+    )
+    layers: int = setting(0, "keep this many of its layers, evenly spread; 0 keeps all", at_least=0)
+    dimension: int = setting(0, "of a static table's vectors; 0 takes the model's", at_least=0)
     prompt: str = setting("", "text put before every sentence the student sees; it becomes part of the saved model")
     max_tokens: int = setting(128, "longer sentences are cut here, as in the paper", at_least=2, at_most=8192)
     trim: str = setting(
@@ -195,6 +205,40 @@ class BridgeSettings:
         "ridge strengths to try, relative to the mean variance; the best on held-out folds is used",
     )
     folds: int = setting(5, "folds of source sentences for that choice", at_least=2, at_most=50)
+    max_pairs: int = setting(200_000, "pairs to solve it from, drawn at random where there are more", at_least=100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectiveSettings:
+    """What the student is trained for: weights of losses that are added up. docs/objectives.md has the formulas."""
+
+    mse: float = setting(1.0, "land where the teacher puts the source sentence (Reimers & Gurevych 2020)", at_least=0.0)
+    moving_teacher: float = setting(
+        0.0, "land where a teacher that slowly follows the student puts the source (Ham & Kim 2021)", at_least=0.0
+    )
+    soft_similarity: float = setting(0.0, "be as similar to the batch's other sentences as the teacher is", at_least=0.0)
+    ranking: float = setting(0.0, "be nearer to the own translation than to the batch's others (mUSE, LaBSE)", at_least=0.0)
+    spread: float = setting(0.0, "use the whole space: unrelated sentences at right angles", at_least=0.0)
+    normalised: bool = setting(False, "mse compares directions, not lengths")
+    soft_temperature: float = setting(0.1, "of soft_similarity: smaller looks at near neighbours only", at_least=1e-3)
+    ranking_temperature: float = setting(0.05, "of ranking", at_least=1e-3)
+    margin: float = setting(0.0, "of ranking: how much nearer the own translation must be (LaBSE takes 0.3)", at_least=0.0)
+    hard_negatives: int = setting(
+        0, "of ranking: near but wrong translations for each pair, mined with the student", at_least=0
+    )
+    teacher_decay: float = setting(
+        0.99999, "of moving_teacher: share of itself it keeps in the first step", at_least=0.0, at_most=1.0
+    )
+    dimensions: tuple[int, ...] = setting((), "lengths at which vectors should also be useful when cut (Matryoshka)")
+
+    def __post_init__(self) -> None:
+        """Refuse what trains nothing."""
+        if not any((self.mse, self.moving_teacher, self.soft_similarity, self.ranking)):
+            raise RecipeError("[objectives] has no weight above 0", hint="for example mse = 1.0")
+        if self.hard_negatives and not self.ranking:
+            raise RecipeError("objectives.hard_negatives is set, but objectives.ranking is 0", hint="set objectives.ranking")
+        if any(dimension < 1 for dimension in self.dimensions):
+            raise RecipeError("objectives.dimensions: every length must be 1 or more", hint="for example [64, 128, 256]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,11 +248,43 @@ class TrainingSettings:
     epochs: int = setting(
         4, "times every pair is seen (epochs of the length that [balance] gives); 0 keeps the bridge alone", at_least=0
     )
-    batch_pairs: int = setting(64, "pairs in a batch, as in the paper", at_least=1)
-    learning_rate: float = setting(2e-4, "peak learning rate", at_least=0.0)
-    warmup: float = setting(0.1, "share of the steps over which the learning rate rises", at_least=0.0, at_most=1.0)
-    weight_decay: float = setting(0.01, "AdamW's decay of matrices (not of biases or norms)", at_least=0.0)
+    batch_pairs: int = setting(64, "pairs in a batch, over all processes, as in the papers", at_least=1)
+    batch_tokens: int = setting(0, "tokens in a batch instead: as many pairs as fit; 0 counts pairs", at_least=0)
+    chunk_pairs: int = setting(
+        0,
+        "encode a batch in chunks of this many pairs, if it is larger than memory: same gradient, more time; 0: whole",
+        at_least=0,
+    )
+    optimiser: str = setting("adamw", "what moves the weights: AdamW, or LARS as Ham & Kim", one_of=("adamw", "lars"))
+    learning_rate: float = setting(2e-4, "peak learning rate (0.02 in the LARS paper's setting)", at_least=0.0)
+    schedule: str = setting("linear", "how the learning rate falls after the warm-up", one_of=("linear", "cosine", "constant"))
+    warmup: float = setting(
+        0.1, "share of the steps over which the learning rate rises; 1 or more is a number of steps", at_least=0.0
+    )
+    weight_decay: float = setting(0.01, "decay of matrices (not of biases or norms)", at_least=0.0)
     clip_norm: float = setting(1.0, "largest gradient norm; 0 turns clipping off", at_least=0.0)
+    precision: str = setting(
+        "auto",
+        "what the body computes in: bf16 on CUDA and single precision elsewhere, or always one",
+        one_of=("auto", "bf16", "float32"),
+    )
+    engine: str = setting(
+        "auto",
+        "how steps are run: recorded as CUDA graphs where that is possible, or one operation after another",
+        one_of=("auto", "captured", "plain"),
+    )
+    dev_pairs: int = setting(
+        500, "pairs of each language kept out of training to choose the best checkpoint by; 0 keeps the last", at_least=0
+    )
+    dev_share: float = setting(0.05, "largest share of a language's pairs kept out so", at_least=0.0, at_most=0.5)
+    dev_checks: int = setting(10, "how often the dev pairs are measured, spread over the training", at_least=1)
+    select: str = setting(
+        "retrieval",
+        "what makes a checkpoint the best: finding translations, distance to the teacher, or the mean of both ranks",
+        one_of=("retrieval", "mse", "both"),
+    )
+    patience: int = setting(0, "stop after this many dev measurements without a gain; 0 goes on to the end", at_least=0)
+    trackers: tuple[str, ...] = setting((), 'where metrics go beside metrics.jsonl: "tensorboard", "wandb"')
     dropout: bool = setting(False, "use the body's dropout while training")
     train_layers: int = setting(
         0,
@@ -222,7 +298,35 @@ class TrainingSettings:
 class EvaluationSettings:
     """What the held-out rows are searched in."""
 
+    max_queries: int = setting(2_000, "held-out pairs of each language that are measured", at_least=1)
     max_candidates: int = setting(10_000, "sentences to search: all held-out ones, then others up to this many", at_least=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddingSettings:
+    """What `isogloss add` is asked for. All else is as in the recipe of the run that is added to."""
+
+    run: str  # a finished run, or the folder of a saved model
+    languages: tuple[str, ...]
+    pairs: tuple[str, ...]  # files, folders, globs or stores that have the new languages
+    out: str = setting("runs/added", "the folder of the new run")
+    replay: float = setting(1.0, "pairs of the old languages to train on again, for each new pair", at_least=0.0)
+    replay_from: tuple[str, ...] = setting((), "pairs of the old languages, where the run does not have them any more")
+    gate: float | None = setting(1.0, "percentage points that an old language may lose; none accepts any loss", at_least=0.0)
+    gate_on: str = setting("teacher_index", "by which score", one_of=("teacher_index", "to_source", "from_source"))
+    teacher: str = setting("", "of a saved model without a record: the model it was taught by")
+    original: str = setting("", "of a saved model without a record: the model that its vocabulary was trimmed from")
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if not self.languages or not self.pairs:
+            raise RecipeError("there is no language to add, or there are no pairs of it", hint="isogloss add RUN sw en-sw.tsv")
+        for name, value in (("replay", self.replay), ("gate", self.gate)):
+            if value is not None and not 0 <= value < float("inf"):
+                raise RecipeError(f"{name} = {value!r} is impossible", hint="it must be a number, and at least 0")
+        known = type(self).__dataclass_fields__["gate_on"].metadata["one_of"]
+        if self.gate_on not in known:
+            raise RecipeError(f"gate_on = {self.gate_on!r} is not known", hint=f"choose from: {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +353,7 @@ class Recipe:
     teacher: TeacherSettings = section(TeacherSettings, "the model whose space is kept")
     student: StudentSettings = section(StudentSettings, "the model that learns")
     bridge: BridgeSettings = section(BridgeSettings, "the closed-form layer solved before training")
+    objectives: ObjectiveSettings = section(ObjectiveSettings, "what the student is trained for")
     training: TrainingSettings = section(TrainingSettings, "how the student is distilled")
     evaluation: EvaluationSettings = section(EvaluationSettings, "how the result is measured")
     output: OutputSettings = section(OutputSettings, "where things go")

@@ -1,8 +1,9 @@
 """Value types that cross folders. They carry data and answer questions about it; they never read, write or train."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 TRAIN, TEST = "train", "test"
+ROWS_A_BLOCK = 50_000
 
 
 class Pair(NamedTuple):
@@ -27,6 +29,33 @@ class Pair(NamedTuple):
 
 
 SCHEMA = pa.schema([(name, pa.string()) for name in Pair._fields])
+
+
+class PairSource(Protocol):
+    """Pairs that can be gone through again and again, block by block: in memory (`Bitext`) or on disk (`Store`)."""
+
+    @property
+    def source_language(self) -> str:
+        """The language of the source side."""
+        ...
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Target languages, sorted."""
+        ...
+
+    @property
+    def hash(self) -> str:
+        """Names the content: equal names mean equal pairs in equal order."""
+        ...
+
+    def __len__(self) -> int:
+        """Number of pairs, of all splits."""
+        ...
+
+    def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
+        """The pairs, or those of one split, with the columns of `SCHEMA`: always in the same order, never many at once."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +93,24 @@ class Bitext:
     def languages(self) -> tuple[str, ...]:
         """Target languages, sorted."""
         return tuple(sorted(self.table.column("language").unique().to_pylist()))
+
+    @property
+    def hash(self) -> str:
+        """Names the content: the source language and every column, however the table is cut into chunks."""
+        digest = hashlib.blake2b(f"{self.source_language}\n".encode(), digest_size=16)
+        for name in SCHEMA.names:
+            for block in self.in_blocks():
+                values = block.column(name).cast(pa.string()).combine_chunks()
+                ends = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+                digest.update(np.diff(ends).tobytes())  # lengths keep ("ab", "c") from being ("a", "bc")
+                digest.update(memoryview(values.buffers()[2] or b"")[ends[0] : ends[-1]])
+        return digest.hexdigest()
+
+    def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
+        """The pairs, or those of one split, a bounded number at a time, in order."""
+        for start in range(0, len(self), ROWS_A_BLOCK):
+            block = self.table.slice(start, ROWS_A_BLOCK)
+            yield block if split is None else block.filter(pc.equal(block.column("split"), split))
 
     def sources(self) -> list[str]:
         """Every distinct source sentence, in order of first appearance."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpora.formats.test_po import compiled
 from isogloss.corpora.evaluation_text import evaluation_sets
 from isogloss.corpora.prepare import prepare
 from isogloss.errors import DataError
@@ -248,3 +249,62 @@ def test_old_encodings_and_semicolons_are_read(tmp_path: Path) -> None:
     (tmp_path / "half.csv").write_text("id;text\n1;One fine day, it rained.\n2;Then the sun came out.\n")
     assert texts(tmp_path / "old.txt")["old.txt"] == ["Schöne Grüße aus Köln."]
     assert texts(tmp_path / "half.csv")["half.csv"] == ["One fine day, it rained.", "Then the sun came out."]
+
+
+def test_translation_memories_are_read_as_what_they_are_in_any_language(tmp_path: Path) -> None:
+    units = "".join(
+        f'<tu>\n<tuv xml:lang="fr">\n<seg>Le jour {n} <ph>&lt;b&gt;</ph>est\nbeau.</seg></tuv>\n'
+        f'<tuv xml:lang="sv"><seg>Dag {n} är vacker &amp; lång.</seg></tuv></tu>\n'
+        for n in range(30)
+    )
+    text = f'<?xml version="1.0" encoding="UTF-8"?><tmx version="1.4"><header srclang="fr"/><body>{units}</body></tmx>'
+    (tmp_path / "memory.tmx").write_text(text, encoding="utf-8")
+    with zipfile.ZipFile(tmp_path / "memory.zip", "w") as archive:
+        archive.writestr("deep/memory.tmx.gz", gzip.compress(text.encode()))
+    for found in texts(tmp_path).values():
+        assert found == [side for n in range(30) for side in (f"Le jour {n} est\nbeau.", f"Dag {n} är vacker & lång.")]
+    (tmp_path / "memory.tmx").write_text(text[:-40], encoding="utf-8")
+    with pytest.raises(DataError, match=r"memory\.tmx line .*: not well-formed XML"):
+        texts(tmp_path / "memory.tmx")
+
+
+CATALOGUE = """#, fuzzy
+msgid ""
+msgstr "Language: xx\\n"
+
+#. A note: for translators only.
+#: src/file.c:17
+msgctxt "menu"
+msgid "The first"
+" message."
+msgstr "Die erste \\"Nachricht\\"."
+
+#, fuzzy
+msgid "A guess that is one."
+msgstr "Geraten ist es wohl."
+
+msgid "%d file"
+msgid_plural "%d files are open."
+msgstr[0] "%d Datei"
+msgstr[1] "%d Dateien sind offen."
+
+msgid "not closed
+msgstr "kaputt und weg"
+
+#~ msgid "gone for good"
+#~ msgstr "für immer weg"
+"""
+
+
+def test_catalogues_are_read_as_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "app.po").write_text(CATALOGUE, encoding="utf-8")
+    entries = {
+        "": "Language: xx\n",
+        "menu\x04The first message.": 'Die erste "Nachricht".',
+        "A guess that is one.": "Geraten ist es wohl.",
+    }
+    entries["%d file\0%d files are open."] = "%d Datei\0%d Dateien sind offen."
+    (tmp_path / "app.mo").write_bytes(compiled(entries))
+    expected = {"The first message.", 'Die erste "Nachricht".', "A guess that is one.", "Geraten ist es wohl."}
+    expected |= {"%d file", "%d files are open.", "%d Datei", "%d Dateien sind offen."}
+    assert [set(found) for found in texts(tmp_path).values()] == [expected, expected]

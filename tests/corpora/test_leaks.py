@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.leaks import CLEAN, EXACT, NEAR, NORMALISED, Guard
+from isogloss.corpora.leaks import CLEAN, EXACT, LEVELS, NEAR, NORMALISED, Guard, GuardedSet, scanned_before
 from isogloss.corpora.text.side import Side
 
 LONG = "the quick brown fox jumps over the lazy dog near the river"
@@ -68,3 +68,23 @@ def test_the_name_of_a_guard_is_made_from_its_texts_and_level() -> None:
     assert one.key == same.key != Guard([("x", pa.array(["a", "c"]))]).key
     assert one.key != Guard([("x", pa.array(["a", "b"]))], "exact").key
     assert [(found.name, found.texts) for found in one.sets] == [("x", 2)]
+
+
+SETS = st.lists(
+    st.builds(GuardedSet, st.just("set"), st.just(7), st.sampled_from("abc"), st.sampled_from(LEVELS[1:])),
+    max_size=3,
+    unique_by=lambda one: one.hash,
+)
+
+
+@given(inputs=st.lists(SETS, max_size=3), now=SETS)
+def test_only_what_all_inputs_were_scanned_for_counts(inputs: list[list[GuardedSet]], now: list[GuardedSet]) -> None:
+    found = {one.hash: one for one in scanned_before(inputs, now)}
+    assert all(one.before for one in found.values())
+    for name in "abc":
+        levels = [LEVELS.index(one.level) for sets in inputs for one in sets if one.hash == name]
+        least = min(levels) if levels and len(levels) == len(inputs) else 0
+        done = max((LEVELS.index(one.level) for one in now if one.hash == name), default=0)
+        assert (name in found) == (least > done)
+        if name in found:
+            assert LEVELS.index(found[name].level) == least

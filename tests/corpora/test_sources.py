@@ -121,7 +121,7 @@ def test_a_corpus_that_is_passed_over_is_worth_a_warning(tmp_path: Path, caplog:
     put(tmp_path / "labels.tsv", "premise\thypothesis\tneutral\n")
     put(tmp_path / "nway.tsv", "id\ten\tfr\n1\tone\tun\n")
     assert [source.path.name for source in find_sources(tmp_path)] == ["en-de.tsv", "nway.tsv"]
-    assert "1 files passed over" in caplog.text and "labels.tsv" in caplog.text
+    assert "1 file passed over" in caplog.text and "labels.tsv" in caplog.text
     assert len(find_sources(tmp_path, columns="source=1,target=2,header")) == 3
 
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpora.stores import stored
 from isogloss.config import BalanceSettings, CleaningSettings
-from isogloss.corpora.prepare import prepare
 from isogloss.corpora.store import Store, open_store
 from isogloss.corpora.summary import BINS, SCHEMES, Lengths, Summary, summarise
 from isogloss.errors import DataError
 from isogloss.progress import Step
 from isogloss.storage import write_json
-from isogloss.types import Bitext, Pair
+from isogloss.types import Pair
 
 TOPICS = ("river", "cloud", "stone", "window", "garden", "letter", "bridge", "harbour", "winter", "market")
 MAKE: dict[str, Callable[[str, int], str]] = {
@@ -45,9 +45,7 @@ def pairs() -> list[Pair]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    folder = tmp_path_factory.mktemp("store") / "small"
-    prepare(Bitext.of(pairs()), KEEP_ALL, held_out=0.2, out=folder)
-    return open_store(folder)
+    return stored(tmp_path_factory.mktemp("store") / "small", pairs(), KEEP_ALL)
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +169,7 @@ def test_as_data_everything_is_there(summary: Summary) -> None:
 
 
 def test_a_damaged_store_is_told(tmp_path: Path) -> None:
-    prepare(Bitext.of(pairs()), KEEP_ALL, out=tmp_path / "store")
-    opened = open_store(tmp_path / "store")
+    opened = stored(tmp_path / "store", pairs(), KEEP_ALL)
     write_json(tmp_path / "store" / "manifest.json", opened.manifest | {"rows_out": 3})
     with pytest.raises(DataError, match=r"its parts have \d+ pairs, manifest.json says 3") as caught:
         summarise(open_store(tmp_path / "store"))

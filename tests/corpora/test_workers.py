@@ -6,12 +6,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from isogloss.corpora.workers import Workers, cpu_count
+from isogloss.corpora.workers import Workers, _packed, cpu_count
 from isogloss.errors import DataError, IsoglossError
 
 
 def total(block: pa.Table, context: int, shared: object) -> tuple[int, int]:
     return sum(block.column("n").to_pylist()) * context + int(str(shared)), os.getpid()
+
+
+def same(block: pa.Table, context: int, shared: object) -> pa.Table:
+    return block
 
 
 def refuse(block: pa.Table, context: int, shared: object) -> None:
@@ -33,6 +37,15 @@ def test_results_come_in_order(count: int, monkeypatch: pytest.MonkeyPatch) -> N
         found = list(workers.map(total, blocks(9), 10))
     assert [value for value, _ in found] == [20 * number + 5 for number in range(9)]
     assert (os.getpid() in {process for _, process in found}) == (count == 1)
+
+
+def test_a_slice_travels_without_the_table_it_was_cut_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    whole = pa.table({"n": ["x" * 1000] * 5000})
+    assert len(_packed(whole.slice(7, 2))) < 5000
+    with Workers(2) as workers:
+        (found,) = workers.map(same, [whole.slice(7, 2)], 0)
+    assert found.to_pydict() == {"n": ["x" * 1000] * 2}
 
 
 def test_errors_of_the_work_are_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:

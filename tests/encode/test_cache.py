@@ -1,5 +1,7 @@
 """The vector cache: what was computed once is not computed again, whatever was asked in between."""
 
+import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,9 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from isogloss.encode import cache as cache_module
-from isogloss.encode.cache import VectorCache
+from isogloss.encode.cache import INDEX, KEY, VectorCache, text_key, text_keys
+from isogloss.errors import ModelError
+from isogloss.storage import load_array
 from isogloss.types import FloatArray
 
 
@@ -24,16 +29,27 @@ class Counting:
         return np.array([[len(text), sum(map(ord, text)) % 97, 1.0] for text in texts], dtype=np.float32)
 
 
-@given(st.lists(st.lists(st.text(max_size=8), max_size=12), min_size=1, max_size=5))
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30, deadline=None)
+@given(
+    st.lists(st.lists(st.text(max_size=8), max_size=12), min_size=1, max_size=8),
+    st.sampled_from([(200_000, 100, 1 << 20), (5, 100, 3), (200_000, 2, 1)]),
+    st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=60, deadline=None)
 def test_any_order_of_requests_gives_the_same_as_computing(
-    tmp_path_factory: pytest.TempPathFactory, requests: list[list[str]]
+    tmp_path_factory: pytest.TempPathFactory, requests: list[list[str]], sizes: tuple[int, int, int], one_session: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("cache")
     compute = Counting()
-    for texts in requests:
-        vectors, _ = VectorCache(folder, "model", 3).embed(texts, compute)
-        assert np.array_equal(vectors, Counting()(texts).reshape(-1, 3))
+    cache = VectorCache(folder, "model", 3)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in zip(("NEW_ROWS", "NEW_SHARDS", "MERGED_AT_ONCE"), sizes, strict=True):
+            patch.setattr(cache_module, name, size)
+        for texts in requests:
+            before = set(compute.asked)
+            cache = cache if one_session else VectorCache(folder, "model", 3)
+            vectors, found = cache.embed(texts, compute)
+            assert np.array_equal(vectors, Counting()(texts).reshape(-1, 3))
+            assert found == sum(text in before for text in texts)
     assert len(compute.asked) == len(set(compute.asked))
 
 
@@ -69,3 +85,144 @@ def test_leftovers_of_a_killed_process_are_not_read(tmp_path: Path) -> None:
     store.embed(["a"], Counting())
     (store.folder / ".abc.npy.partial-1234").write_bytes(b"half")
     assert store.embed(["a"], Counting())[1] == 1
+
+
+def test_a_stray_of_yesterday_is_removed_and_one_of_today_is_not(tmp_path: Path) -> None:
+    store = VectorCache(tmp_path, "m", 3)
+    store.embed(["a"], Counting())
+    old, new = store.folder / ".abc.npy.partial-1234", store.folder / ".abd.npy.partial-1235"
+    for stray in (old, new):
+        stray.write_bytes(b"half")
+    yesterday = time.time() - 25 * 3600
+    os.utime(old, (yesterday, yesterday))
+    VectorCache(tmp_path, "m", 3).find(text_keys(["a"]))
+    assert new.exists() and not old.exists()
+
+
+def test_the_longest_texts_are_computed_first(tmp_path: Path) -> None:
+    compute = Counting()
+    VectorCache(tmp_path, "m", 3).embed(["aa", "a", "aaaa", "bb", "aaa"], compute)
+    assert compute.asked == ["aaaa", "aaa", "aa", "bb", "a"]
+
+
+def test_what_an_interruption_finds_computed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "CHUNK", 1)
+    compute = Counting()
+
+    def interrupted(texts: Sequence[str]) -> FloatArray:
+        if compute.asked:
+            raise KeyboardInterrupt
+        return compute(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        VectorCache(tmp_path, "m", 3).embed(["aa", "b"], interrupted)
+    assert VectorCache(tmp_path, "m", 3).find(text_keys(["aa", "b"]))[0].tolist() == [True, False]
+
+
+def test_little_waits_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "SHARD_BYTES", 50 * (16 + 6))
+    monkeypatch.setattr(cache_module, "CHUNK", 10)
+    store = VectorCache(tmp_path, "m", 3)
+    store.embed([str(n) for n in range(600)], Counting())
+    assert len(list(store.folder.glob("*.npy"))) == 10  # each with the sixty that are more than fifty
+
+
+# ── the index ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEXTS = [f"sentence {n}" for n in range(40)]
+
+
+@pytest.fixture
+def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VectorCache:
+    """A cache of eight shards, all of them in the index."""
+    monkeypatch.setattr(cache_module, "NEW_ROWS", 5)
+    for start in range(0, len(TEXTS), 5):
+        VectorCache(tmp_path, "m", 3).embed(TEXTS[start : start + 5], Counting())
+    VectorCache(tmp_path, "m", 3).find(text_keys(TEXTS))
+    return VectorCache(tmp_path, "m", 3)
+
+
+def answers(cache: VectorCache) -> dict[str, list[float]]:
+    known, vectors = cache.find(text_keys(TEXTS))
+    found = [text for text, one in zip(TEXTS, known, strict=True) if one]
+    assert np.array_equal(vectors, Counting()(found).reshape(-1, 3))
+    return dict(zip(found, vectors.tolist(), strict=True))
+
+
+def test_many_small_shards_are_indexed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "NEW_SHARDS", 3)
+    cache = VectorCache(tmp_path, "m", 3)
+    for count, text in enumerate(TEXTS[:5]):
+        cache.embed([text], Counting())
+        assert (cache.folder / INDEX).exists() == (count >= 3)  # it is asked for the shards that were there before
+    assert set(answers(cache)) == set(TEXTS[:5])
+
+
+def test_keys_are_found_in_the_index_without_reading_shards_for_them(
+    indexed: VectorCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: set[Path] = set()
+
+    def watched(path: Path) -> NDArray[np.void] | None:
+        opened.add(path)
+        return load_array(path)
+
+    monkeypatch.setattr(cache_module, "load_array", watched)
+    known, vectors = indexed.find(text_keys(["not there", TEXTS[7], TEXTS[6], TEXTS[7]]))
+    assert known.tolist() == [False, True, True, True]
+    assert np.array_equal(vectors, Counting()([TEXTS[7], TEXTS[6], TEXTS[7]]))
+    assert len(opened) == 1
+
+
+def test_a_shard_that_is_gone_is_not_known(indexed: VectorCache) -> None:
+    shard = min(indexed.folder.glob("*.npy"))
+    lost = {bytes(key) for key in np.load(shard)["key"]}
+    shard.unlink()
+    assert set(answers(indexed)) == {text for text in TEXTS if np.array([text_key(text)], KEY)[0] not in lost}
+    again = Counting()
+    indexed.embed(TEXTS, again)
+    assert len(again.asked) == 5
+    assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
+
+
+def test_a_damaged_shard_is_computed_again(indexed: VectorCache) -> None:
+    shard = min(indexed.folder.glob("*.npy"))
+    shard.write_bytes(shard.read_bytes()[:-10])
+    assert len(answers(indexed)) == len(TEXTS) - 5
+    again = Counting()
+    vectors, found = indexed.embed(TEXTS, again)
+    assert (len(again.asked), found) == (5, len(TEXTS) - 5)
+    assert np.array_equal(vectors, Counting()(TEXTS))
+
+
+def test_an_index_that_does_not_fit_never_gives_a_wrong_vector(indexed: VectorCache) -> None:
+    shards = sorted(indexed.folder.glob("*.npy"))
+    contents = [shard.read_bytes() for shard in shards]
+    for shard, content in zip(shards, [*contents[1:], contents[0]], strict=True):
+        shard.write_bytes(content)
+    assert answers(indexed) == {}
+    (indexed.folder / INDEX).unlink()
+    assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\xff" * 100, b"\x05" + bytes(7) + b"\x02" + bytes(7) + b"[]"], ids=["no", "odd", "cut"]
+)
+def test_a_damaged_index_is_made_again(indexed: VectorCache, damage: bytes) -> None:
+    (indexed.folder / INDEX).write_bytes(damage)
+    assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
+    assert (indexed.folder / INDEX).stat().st_size > len(TEXTS) * 24
+
+
+def test_where_no_index_can_be_written_vectors_are_found_all_the_same(
+    indexed: VectorCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    (indexed.folder / INDEX).unlink()
+    (indexed.folder / INDEX).mkdir()
+    assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
+    assert len([record for record in caplog.records if "index" in record.getMessage()]) == 1
+
+
+def test_vectors_too_long_for_fp16_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="fp16"):
+        VectorCache(tmp_path, "m", 2).embed(["a"], lambda texts: np.full((1, 2), 1e6, dtype=np.float32))

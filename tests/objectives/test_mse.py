@@ -4,8 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
+from isogloss.objectives.combined import Views
 from isogloss.objectives.mse import mse
+from objectives.drawn import OBJECTIVES, batches, check, cosine, listed, sum_of
 
 
 def by_definition(student: torch.Tensor, teacher: torch.Tensor, pairs: list[tuple[int, int]]) -> torch.Tensor:
@@ -28,3 +31,28 @@ def test_value_and_gradient_equal_the_formula(pairs: list[tuple[int, int]], seed
     wanted = by_definition(student, teacher, pairs)
     assert value.item() == pytest.approx(wanted.item(), rel=1e-5)
     assert torch.allclose(torch.autograd.grad(value, student)[0], torch.autograd.grad(wanted, student)[0], atol=1e-5)
+
+
+def weighted(views: Views) -> Tensor:
+    pairs = listed(views.weight)
+    both = [(side[j], views.taught()[j]) for j in pairs for side in (views.source, views.target)]
+    return sum_of((a - b) ** 2 for student, teacher in both for a, b in zip(student, teacher, strict=True)) / len(pairs)
+
+
+def normalised(views: Views) -> Tensor:
+    """Unit vectors are 2 − 2 cos apart, squared."""
+    pairs = listed(views.weight)
+    both = [(side[j], views.taught()[j]) for j in pairs for side in (views.source, views.target)]
+    return sum_of(2 - 2 * cosine(student, teacher) for student, teacher in both) / len(pairs)
+
+
+@given(batches())
+@settings(deadline=None, max_examples=30)
+def test_weights_count_pairs(views: Views) -> None:
+    check(OBJECTIVES["mse"], weighted, views)
+
+
+@given(batches())
+@settings(deadline=None, max_examples=30)
+def test_normalised_compares_directions(views: Views) -> None:
+    check(OBJECTIVES["mse normalised"], normalised, views)

@@ -7,12 +7,12 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
+from corpora.stores import stored
 from isogloss.config import CleaningSettings
-from isogloss.corpora.prepare import prepare
-from isogloss.corpora.store import Store, open_store
+from isogloss.corpora.store import Store
 from isogloss.corpora.summary import Summary, summarise
 from isogloss.report.corpora_page import corpora_page, write_corpora_page
-from isogloss.types import Bitext, Pair
+from isogloss.types import Pair
 
 BAD = "<script>alert('x')</script>"
 SETTINGS = CleaningSettings(min_language=0.0, min_numbers=0.0, max_repetition=1.0, duplicates="exact", max_length_ratio=50.0)
@@ -32,9 +32,7 @@ def pairs() -> list[Pair]:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    folder = tmp_path_factory.mktemp("page") / "mine <b>"
-    prepare(Bitext.of(pairs()), SETTINGS, held_out=0.2, out=folder)
-    return open_store(folder)
+    return stored(tmp_path_factory.mktemp("page") / "mine <b>", pairs(), SETTINGS)
 
 
 @pytest.fixture(scope="module")
@@ -150,25 +148,24 @@ def test_leaks_thresholds_licences_and_bad_lines_are_told(store: Store, summary:
         {"rule": "wrong script", "language": "de", "value": 0.5, "reason": "the recipe's: the scores make one heap"},
     ]
     manifest["corpora"] = {name: one | {"licence": "CC BY 4.0", "version": "v7"} for name, one in manifest["corpora"].items()}
-    manifest["skipped_lines"] = 5
+    manifest["skipped_lines"], manifest["passed_over"] = 5, {"fuzzy": 1}
     manifest["sources"] = [{"first_fault": ""}, {"first_fault": "x.tsv line 3: 1 column"}]
     page = ElementTree.fromstring(corpora_page(Store(store.folder, manifest), summary))
     leaks = section(page, "leaks")
     assert "1,400 texts of 2 evaluation sets (level: near)" in "".join(leaks.itertext())
     assert rows(leaks)["in an evaluation set (exact)"] == ["12"] and rows(leaks, 1) == {"sts": ["2", "1,400"]}
-    assert rows(leaks, 2)["sts/dev.tsv"] == ["700", "dev77"]
+    assert rows(leaks, 2)["sts/dev.tsv"] == ["700", "near", "dev77"]
     thresholds = section(page, "thresholds")
     assert rows(thresholds)["length ratio"] == ["de", "2.25", "median 1.1 <here>"]
     assert "1 that stay as the recipe has them" in "".join(thresholds.itertext())
     assert rows(thresholds, 2)["max_tokens"][0] == "128"
     assert all(cells[6:8] == ["CC BY 4.0", "v7"] for cells in rows(section(page, "corpora")).values())
-    assert "5 lines could not be read" in "".join(page.itertext()) and "x.tsv line 3: 1 column" in "".join(page.itertext())
+    assert "5 bad lines left out, the first: x.tsv line 3: 1 column; 1 entry passed over: 1 fuzzy." in "".join(page.itertext())
 
 
 def test_one_corpus_without_a_name_in_one_language(tmp_path: Path) -> None:
     """No matrix of one, no heat map of rules; the parts that remain are whole."""
-    prepare(Bitext.of([Pair("The sun shines.", "Die Sonne scheint.", "de", "", "train")]), SETTINGS, out=tmp_path / "one")
-    store = open_store(tmp_path / "one")
+    store = stored(tmp_path / "one", [Pair("The sun shines.", "Die Sonne scheint.", "de", "", "train")], SETTINGS)
     write_corpora_page(store, summarise(store), tmp_path / "one.html")
     page = ElementTree.parse(tmp_path / "one.html").getroot()
     keys = [one.get("id") for one in page.iter("section")]

@@ -58,7 +58,7 @@ def test_the_same_recipe_gives_the_same_weights_and_a_second_run_reuses(models: 
         hashes.append(json.loads((tmp_path / name / "run.json").read_text())["hashes"]["weights"])
     assert hashes[0] == hashes[1] == hashes[2]
     reused = {step.stage for step in steps[2] if "reused" in step.note}
-    assert reused == {"pairs", "teacher", "untouched student", "distil", "trained student"}
+    assert reused == {"pairs", "tokens", "teacher", "teacher, held out", "untouched student", "distil", "trained student"}
     assert "lower layers" not in {step.stage for step in steps[2]}, "nothing is computed again"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isogloss.config import BalanceSettings, BridgeSettings, TrainingSettings
+from isogloss.config import BalanceSettings, BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
 from isogloss.encode.encoder import load
 from isogloss.errors import DataError, IsoglossError, ModelError
 from isogloss.evaluation.alignment import evaluate
@@ -16,7 +16,23 @@ from isogloss.training.distill import Distillation, distill
 from isogloss.types import Bitext
 from tiny import PAIRS
 
-FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0)
+FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0, dev_pairs=0)
+
+
+def recipe(
+    training: TrainingSettings = FAST,
+    seed: int = 17,
+    balance: BalanceSettings | None = None,
+    bridge: BridgeSettings | None = None,
+    objectives: ObjectiveSettings | None = None,
+) -> Recipe:
+    return Recipe(
+        seed=seed,
+        training=training,
+        balance=balance or BalanceSettings(),
+        bridge=bridge or BridgeSettings(),
+        objectives=objectives or ObjectiveSettings(),
+    )
 
 
 def weights(student: Student) -> dict[str, torch.Tensor]:
@@ -36,7 +52,7 @@ def test_it_moves_the_student_to_the_teacher(models: Path, bitext: Bitext) -> No
     teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
     losses: list[float] = []
     distill(
-        student, teacher, bitext, FAST, on_progress=lambda step: losses.extend([step.values["loss"]] if step.values else [])
+        student, teacher, bitext, recipe(), on_progress=lambda step: losses.extend([step.values["loss"]] if step.values else [])
     )
     assert losses[-1] < 0.7 * losses[0]
     after = evaluate(student, teacher, bitext).average()
@@ -52,8 +68,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(
     results = []
     for place, seed in enumerate((5, 5, 6)):
         student = Student.load(str(models / "student"))
-        settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=train_layers, dropout=True)
-        distill(student, load(str(models / "teacher")), bitext, settings, seed=seed, folder=tmp_path / str(place))
+        settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=train_layers, dropout=True, dev_pairs=0)
+        distill(student, load(str(models / "teacher")), bitext, recipe(settings, seed), folder=tmp_path / str(place))
         results.append(weights(student))
     assert same(results[0], results[1])
     assert not same(results[0], results[2])
@@ -66,10 +82,12 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
     models: Path, bitext: Bitext, tmp_path: Path, train_layers: int, stop_after: int, scheme: str
 ) -> None:
     bitext, balance = two_corpora(bitext), BalanceSettings(scheme=scheme)
-    settings = TrainingSettings(epochs=4, batch_pairs=16, train_layers=train_layers, dropout=True, checkpoint_seconds=0.0)
+    settings = TrainingSettings(
+        epochs=4, batch_pairs=16, train_layers=train_layers, dropout=True, checkpoint_seconds=0.0, dev_pairs=0
+    )
     teacher = load(str(models / "teacher"))
     uninterrupted = Student.load(str(models / "student"))
-    distill(uninterrupted, teacher, bitext, settings, balance=balance, folder=tmp_path / "whole")
+    distill(uninterrupted, teacher, bitext, recipe(settings, balance=balance), folder=tmp_path / "whole")
     taken = 0
 
     def stop(step: Step) -> None:
@@ -83,8 +101,7 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
             Student.load(str(models / "student")),
             teacher,
             bitext,
-            settings,
-            balance=balance,
+            recipe(settings, balance=balance),
             folder=tmp_path / "cut",
             on_progress=stop,
         )
@@ -93,8 +110,7 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
         continued,
         teacher,
         bitext,
-        settings,
-        balance=balance,
+        recipe(settings, balance=balance),
         folder=tmp_path / "cut",
         on_progress=lambda step: notes.append(step.note),
     )
@@ -105,20 +121,20 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
 
 def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher, first = load(str(models / "teacher")), Student.load(str(models / "student"))
-    distill(first, teacher, bitext, FAST, folder=tmp_path, cache=tmp_path / "cache")
+    distill(first, teacher, bitext, recipe(), folder=tmp_path, cache=tmp_path / "cache")
     again, notes = Student.load(str(models / "student")), []
     summary = distill(
         again,
         teacher,
         bitext,
-        FAST,
+        recipe(),
         folder=tmp_path,
         cache=tmp_path / "cache",
         on_progress=lambda s: notes.append((s.stage, s.note)),
     )
     assert summary.steps_now == 0 and same(weights(first), weights(again))
     assert {
-        ("teacher", "reused from the cache"),
+        ("teacher", "reused"),
         ("untouched student", "reused"),
         ("distil", "reused: training was finished"),
     } <= set(notes)
@@ -126,9 +142,9 @@ def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tm
 
 def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(), folder=tmp_path)
     other = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=1e-3)
-    assert distill(Student.load(str(models / "student")), teacher, bitext, other, folder=tmp_path).steps_now > 0
+    assert distill(Student.load(str(models / "student")), teacher, bitext, recipe(other), folder=tmp_path).steps_now > 0
 
 
 def test_another_balance_does_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
@@ -137,20 +153,19 @@ def test_another_balance_does_not_reuse_the_training(models: Path, bitext: Bitex
     for scheme in ("everything", "corpora", "languages"):
         students.append(Student.load(str(models / "student")))
         balance = BalanceSettings(scheme=scheme)
-        assert distill(students[-1], teacher, bitext, FAST, balance=balance, folder=tmp_path).steps_now > 0
+        assert distill(students[-1], teacher, bitext, recipe(balance=balance), folder=tmp_path).steps_now > 0
     assert not same(weights(students[0]), weights(students[1]))
 
 
 def test_progress_counts_the_pairs_that_are_drawn(models: Path, bitext: Bitext) -> None:
     steps: list[Step] = []
     balance = BalanceSettings(scheme="corpora", pairs_per_epoch=50)
-    settings = TrainingSettings(epochs=2, batch_pairs=16)
+    settings = TrainingSettings(epochs=2, batch_pairs=16, dev_pairs=0)
     summary = distill(
         Student.load(str(models / "student")),
         load(str(models / "teacher")),
         two_corpora(bitext),
-        settings,
-        balance=balance,
+        recipe(settings, balance=balance),
         on_progress=lambda step: steps.extend([step] if step.stage == "distil" else []),
     )
     assert summary.steps == 8
@@ -159,17 +174,21 @@ def test_progress_counts_the_pairs_that_are_drawn(models: Path, bitext: Bitext) 
 
 def test_bridge_alone_lands_on_the_best_linear_map(models: Path, bitext: Bitext) -> None:
     session = Distillation(Student.load(str(models / "student")), load(str(models / "teacher")), bitext)
-    untouched = session.untouched_vectors()
+    texts = [*bitext.sources(), *bitext.column("target"), "a sentence that no pair has"]
+    untouched = session.untouched_vectors(texts)
     bridge = session.build_bridge()
     mapped = bridge.apply(untouched)
     mapped /= np.linalg.norm(mapped, axis=1, keepdims=True)
-    assert np.allclose(session.vectors(), mapped, atol=1e-5)
+    assert np.allclose(session.student.encode(texts), mapped, atol=1e-5)
 
 
 def test_another_dimension_needs_a_bridge(models: Path, bitext: Bitext) -> None:
     with pytest.raises(ModelError, match="gives 24-d vectors, the teacher 16-d") as caught:
         distill(
-            Student.load(str(models / "student")), load(str(models / "teacher")), bitext, bridge=BridgeSettings(enabled=False)
+            Student.load(str(models / "student")),
+            load(str(models / "teacher")),
+            bitext,
+            recipe(bridge=BridgeSettings(enabled=False)),
         )
     assert "bridge.enabled = true" in caught.value.hint
 
@@ -177,14 +196,14 @@ def test_another_dimension_needs_a_bridge(models: Path, bitext: Bitext) -> None:
 def test_without_a_bridge_the_student_is_normalised_for_a_unit_norm_teacher(models: Path, bitext: Bitext) -> None:
     student = Student.load(str(models / "teacher"))
     settings = TrainingSettings(epochs=1, batch_pairs=16)
-    distill(student, load(str(models / "teacher")), bitext, settings, BridgeSettings(enabled=False))
+    distill(student, load(str(models / "teacher")), bitext, recipe(settings, bridge=BridgeSettings(enabled=False)))
     assert len(list(student.model)) == 3
 
 
 def test_an_exploding_loss_stops_and_keeps_the_checkpoint(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     settings = TrainingSettings(epochs=4, batch_pairs=16, learning_rate=1e30, clip_norm=0.0, warmup=0.0, checkpoint_seconds=0.0)
-    with pytest.raises(IsoglossError, match="the loss became") as caught:
-        distill(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, settings, folder=tmp_path)
+    with pytest.raises(IsoglossError, match="not finite|became") as caught:
+        distill(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, recipe(settings), folder=tmp_path)
     assert "learning_rate" in caught.value.hint
     assert list(tmp_path.glob("checkpoints-*/step-*.pt"))
 
@@ -200,21 +219,21 @@ def test_damaged_arrays_are_computed_again(
 ) -> None:
     teacher, first = load(str(models / "teacher")), Student.load(str(models / "student"))
     settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=2)
-    distill(first, teacher, bitext, settings, folder=tmp_path, cache=tmp_path / "cache")
+    distill(first, teacher, bitext, recipe(settings), folder=tmp_path, cache=tmp_path / "cache")
     for path in [*tmp_path.rglob("*.npy")]:
         path.write_bytes(path.read_bytes()[:200])
     for path in tmp_path.rglob("step-*.pt"):
         path.unlink()
     again = Student.load(str(models / "student"))
-    distill(again, teacher, bitext, settings, folder=tmp_path, cache=tmp_path / "cache")
+    distill(again, teacher, bitext, recipe(settings), folder=tmp_path, cache=tmp_path / "cache")
     assert same(weights(first), weights(again))
-    assert caplog.text.count("is damaged") == 3
+    assert caplog.text.count("is damaged") == 4
 
 
 def test_a_damaged_checkpoint_is_named(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(), folder=tmp_path)
     (path,) = tmp_path.glob("checkpoints-*/step-*.pt")
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(IsoglossError, match="the checkpoint cannot be read"):
-        distill(Student.load(str(models / "student")), teacher, bitext, FAST, folder=tmp_path)
+        distill(Student.load(str(models / "student")), teacher, bitext, recipe(), folder=tmp_path)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from isogloss.cli.options import JsonFlag
+from isogloss.corpora.amounts import amount
+from isogloss.report.page import named
 
 if TYPE_CHECKING:
     from isogloss.corpora.store import Store
@@ -61,17 +63,16 @@ def _as_data(store: "Store", summary: "Summary", page: Path | None) -> dict[str,
 
 def _heading(store: "Store", summary: "Summary") -> list[str]:
     train = sum(cell.train for cell in summary.cells)
-    languages, corpora = len(summary.languages), len(summary.corpora)
+    languages, corpora = amount(len(summary.languages), "language"), amount(len(summary.corpora), "corpus", "corpora")
     return [
-        f"{store.folder}: {summary.pairs:,} pairs, {train:,} to train on and {summary.pairs - train:,} held out",
-        f"{summary.source_language} and {languages:,} {'language' if languages == 1 else 'languages'}, "
-        f"{corpora:,} {'corpus' if corpora == 1 else 'corpora'}; hash {store.hash}",
+        f"{store.folder}: {amount(summary.pairs, 'pair')}, {train:,} to train on and {summary.pairs - train:,} held out",
+        f"{summary.source_language} and {languages}, {corpora}; hash {store.hash}",
     ]
 
 
 def _corpora(store: "Store", summary: "Summary") -> list[str]:
     """Licence and size of each corpus."""
-    names = [_named(corpus) for corpus in summary.corpora]
+    names = [named(corpus) for corpus in summary.corpora]
     wide = min(32, max(6, *map(len, names)))
     lines = [f"{'corpus':<{wide}}  {'train':>11}  {'test':>10}  {'langs':>5}  licence"]
     for corpus, name in zip(summary.corpora, names, strict=True):
@@ -121,7 +122,7 @@ def _overlap(summary: "Summary") -> list[str]:
     lines += textwrap.wrap(f"languages a sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
     largest = overlap.largest(OVERLAPS)
     for one, two, share in largest:
-        lines.append(f"{100 * share:>6.1f} % of {_named(one)} is also in {_named(two)}")
+        lines.append(f"{100 * share:>6.1f} % of {named(one)} is also in {named(two)}")
     if not largest and len(overlap.corpora) > 1:
         lines.append("no source sentence is in two corpora")
     return lines
@@ -142,10 +143,6 @@ def _sample(pair: "Pair", wide: int) -> str:
     source, target = cell_len(pair.source), cell_len(pair.target)
     left = min(source, max(room // 2, room - target))
     return f"{pair.language:<{wide}}  {_cut(pair.source, left)} ↔ {_cut(pair.target, min(target, room - left))}"
-
-
-def _named(corpus: str) -> str:
-    return corpus or "(no name)"
 
 
 def _cut(text: str, room: int) -> str:

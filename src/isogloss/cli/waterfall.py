@@ -6,8 +6,10 @@ from typing import Any
 from rich.table import Table
 
 from isogloss.cli.screen import output
+from isogloss.corpora.account import Line, grouped
+from isogloss.corpora.amounts import amount
 from isogloss.corpora.dropped import Example
-from isogloss.corpora.store import Store
+from isogloss.corpora.store import Store, unread
 
 FULL_TABLE = 30  # lines: beyond that corpora and languages are shown apart
 WIDE, SIDE, EXPLAINED_SIDE, NAME = 11, 46, 300, 24
@@ -16,7 +18,8 @@ WIDE, SIDE, EXPLAINED_SIDE, NAME = 11, 46, 300, 24
 def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> None:
     """The account of a store, for a person."""
     manifest = store.manifest
-    _line(manifest["rows_in"], "pairs read" + _skipped(manifest))
+    left_out = unread(manifest)
+    _line(manifest["rows_in"], "pairs read" + (f" ({left_out})" if left_out else ""))
     for drop in manifest["dropped"]:
         _line(-drop["count"], drop["rule"])
         asked = [one.as_dict(EXPLAINED_SIDE) for one in explained.get(drop["rule"], [])]
@@ -26,31 +29,20 @@ def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> 
     _thresholds(manifest["thresholds"])
     _scan(manifest["leak_scan"])
     output.print()
-    lines = manifest["waterfall"]
+    lines = [Line(**line) for line in manifest["waterfall"]]
     if len(lines) <= FULL_TABLE:
         output.print(_table(lines, ("corpus", "language")))
     else:
         for name in ("corpus", "language"):
-            output.print(_table(_grouped(lines, name), (name,)))
+            output.print(_table(grouped(lines, name), (name,)))
             output.print()
-    said = "Every dropped pair, with its reason" if manifest["rows_out"] < manifest["rows_in"] else "Dropped pairs would be"
-    output.print(
-        f"{said}: {store.folder}/dropped. Look at the store: isogloss corpora show {store.folder}",
-        highlight=False,
-        markup=False,
-    )
+    went = manifest["rows_out"] < manifest["rows_in"]
+    dropped = f"Every dropped pair, with its reason: {store.folder}/dropped. " if went else ""
+    output.print(f"{dropped}Look at the store: isogloss corpora show {store.folder}", highlight=False, markup=False)
 
 
 def _line(number: int, text: str) -> None:
     output.print(f"{number:>{WIDE},}  {text}", highlight=False, markup=False)
-
-
-def _skipped(manifest: Mapping[str, Any]) -> str:
-    skipped = manifest["skipped_lines"]
-    if not skipped:
-        return ""
-    first = next(source["first_fault"] for source in manifest["sources"] if source["first_fault"])
-    return f" ({skipped:,} bad lines left out, the first: {first})"
 
 
 def _example(example: Mapping[str, Any], shown: int) -> None:
@@ -74,34 +66,27 @@ def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
                 f"  {one['rule']}, {one['language']}: {one['value']:g}  ({one['reason']})", highlight=False, markup=False
             )
     kept = sum(one["reason"].startswith("the recipe's") for one in chosen)
-    output.print(f"  {kept} others stay as the recipe has them; the reasons are in manifest.json", highlight=False)
+    output.print(f"  as the recipe has them: {kept} more; the reasons are in manifest.json", highlight=False)
 
 
 def _scan(scan: Mapping[str, Any]) -> None:
-    found = [one for one in scan["sets"] if one["texts"]]
-    texts = sum(one["texts"] for one in found)
-    sets = f"{len(found)} evaluation sets" if len(found) != 1 else found[0]["name"]
+    found, before = ([one for one in scan["sets"] if one["texts"] and one["before"] == earlier] for earlier in (False, True))
+    text = "Scanned for the held-out rows only; name evaluation sets with --against."
     if found:
-        text = f"Scanned for {texts:,} texts of {sets} (level: {scan['level']}), and for the held-out rows."
-        if empty := len(scan["sets"]) - len(found):
-            text += f" {empty} files had no sentences in them."
-    else:
-        text = "Scanned for the held-out rows only; name evaluation sets with --against."
+        texts = amount(sum(one["texts"] for one in found), "text")
+        text = f"Scanned for {texts} of {_sets(found)} (level: {scan['level']}), and for the held-out rows."
+    if empty := sum(not one["texts"] for one in scan["sets"]):
+        text += f" {amount(empty, 'file')} had no sentences in {'it' if empty == 1 else 'them'}."
+    if before:
+        text += f" The stores it is made from had all been scanned for {_sets(before)} before."
     output.print("\n" + text, highlight=False, markup=False)
 
 
-def _grouped(lines: Sequence[Mapping[str, Any]], name: str) -> list[dict[str, Any]]:
-    groups: dict[str, dict[str, Any]] = {}
-    for line in lines:
-        own = groups.setdefault(line[name], {name: line[name], "rows_in": 0, "dropped": {}, "train": 0, "test": 0})
-        for key in ("rows_in", "train", "test"):
-            own[key] += line[key]
-        for reason, number in line["dropped"].items():
-            own["dropped"][reason] = own["dropped"].get(reason, 0) + number
-    return [groups[key] for key in sorted(groups)]
+def _sets(found: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(found)} evaluation sets" if len(found) > 1 else str(found[0]["name"])
 
 
-def _table(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
+def _table(lines: Sequence[Line], names: Sequence[str]) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
         table.add_column(name, no_wrap=True, max_width=NAME)
@@ -109,9 +94,6 @@ def _table(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Table:
         table.add_column(name, justify="right", no_wrap=True, min_width=5)
     table.add_column("most dropped by", overflow="fold")
     for line in lines:
-        dropped = line["rows_in"] - line["train"] - line["test"]
-        worst = max(line["dropped"], key=lambda reason: line["dropped"][reason]) if line["dropped"] else ""
-        share = f"{worst} ({line['dropped'][worst]:,})" if worst else ""
-        numbers = (f"{line['rows_in']:,}", f"{dropped:,}", f"{line['train']:,}", f"{line['test']:,}")
-        table.add_row(*(_cut(line[name], NAME + 1) for name in names), *numbers, share)
+        numbers = (f"{number:,}" for number in (line.rows_in, line.rows_in - line.kept, line.train, line.test))
+        table.add_row(*(_cut(getattr(line, name), NAME + 1) for name in names), *numbers, line.worst)
     return table

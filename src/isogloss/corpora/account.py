@@ -1,8 +1,8 @@
 """The account of a preparation: what came in, what each rule took out, what stayed, by corpus and language."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,25 +11,25 @@ from isogloss.corpora.selecting import KEPT, Scored
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the waterfall: a corpus in a language."""
+    """One line of the waterfall: a corpus in a language, or several as one ("" where they differ)."""
 
     corpus: str
     language: str
     rows_in: int
-    dropped: dict[str, int]
+    dropped: dict[str, int]  # by rule
     train: int
     test: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """For the manifest."""
-        return {
-            "corpus": self.corpus,
-            "language": self.language,
-            "rows_in": self.rows_in,
-            "dropped": self.dropped,
-            "train": self.train,
-            "test": self.test,
-        }
+    @property
+    def kept(self) -> int:
+        """Pairs of both splits."""
+        return self.train + self.test
+
+    @property
+    def worst(self) -> str:
+        """The rule that took most, with how many: "wrong language (1,204)"; empty where nothing went."""
+        rule = max(self.dropped, key=lambda name: self.dropped[name], default="")
+        return f"{rule} ({self.dropped[rule]:,})" if rule else ""
 
 
 def count(part: Scored, language: str, reasons: Sequence[str]) -> Line:
@@ -41,29 +41,20 @@ def count(part: Scored, language: str, reasons: Sequence[str]) -> Line:
     return Line(part.corpus, language, part.rows, dropped, int(kept.sum()) - test, test)
 
 
-def joined(lines: Sequence[Line]) -> list[Line]:
-    """One line for each corpus and language, in order of their names."""
-    groups: dict[tuple[str, str], list[Line]] = {}
+def grouped(lines: Iterable[Line], *names: str) -> list[Line]:
+    """One line for each of what is named ("corpus", "language", or both), in order."""
+    groups: dict[tuple[str, ...], list[Line]] = {}
     for line in lines:
-        groups.setdefault((line.corpus, line.language), []).append(line)
-    return [_sum(corpus, language, own) for (corpus, language), own in sorted(groups.items())]
-
-
-def _sum(corpus: str, language: str, lines: Sequence[Line]) -> Line:
-    dropped: dict[str, int] = {}
-    for line in lines:
-        for reason, number in line.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + number
-    return Line(
-        corpus,
-        language,
-        sum(line.rows_in for line in lines),
-        dropped,
-        sum(line.train for line in lines),
-        sum(line.test for line in lines),
-    )
+        groups.setdefault(tuple(getattr(line, name) for name in names), []).append(line)
+    return [_sum(own, **dict(zip(names, key, strict=True))) for key, own in sorted(groups.items())]
 
 
 def total(lines: Sequence[Line]) -> Line:
     """All lines as one."""
-    return _sum("", "", lines)
+    return _sum(lines)
+
+
+def _sum(lines: Sequence[Line], corpus: str = "", language: str = "") -> Line:
+    dropped = sum((Counter(line.dropped) for line in lines), Counter[str]())
+    rows_in, train, test = (sum(getattr(line, name) for line in lines) for name in ("rows_in", "train", "test"))
+    return Line(corpus, language, rows_in, dict(dropped), train, test)

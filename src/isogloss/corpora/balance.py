@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from isogloss.config import BalanceSettings
 from isogloss.corpora.shares import Allotment, Rates, strata_of, tells_languages
+from isogloss.corpora.text.hashing import GOLDEN, Hashes, scrambled
 from isogloss.types import TRAIN, Bitext, BoolArray, IntArray
 
 Indices = NDArray[np.signedinteger]  # of 32 bits where that is enough
-Words = NDArray[np.uint64]
 
 BLOCK = 1 << 20  # places that are shuffled at a time where a stratum is small and its passes are many
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 GOLDEN_FRACTION = 0.6180339887498949
 
 
@@ -91,7 +90,7 @@ class Sampler:
         for number in range(start // size, -(-stop // size), at_once):
             passes = np.arange(number, min(number + at_once, -(-stop // size)))[:, None]
             what = everywhere if self._units is None else self._units.visits(everywhere, passes)
-            keys = _mixed(what.astype(np.uint64) * GOLDEN + _salt(self.seed, passes))
+            keys = scrambled(what.astype(np.uint64) * GOLDEN + _salt(self.seed, passes))
             shuffled = np.argsort(keys, axis=1, kind="stable").ravel()[max(start - number * size, 0) : stop - number * size]
             begin = max(number * size - start, 0)
             places[begin : begin + len(shuffled)] = shuffled + first
@@ -125,10 +124,10 @@ class Sampler:
         nth = (start % size + np.arange(len(places))) // size - late[places - first]
         often = np.bincount(places - first, minlength=size)[places - first]
         unit = units.visits(places, np.int64(epoch)).astype(np.uint64) * GOLDEN
-        moment = (_mixed(unit + _salt(~self.seed, np.array([epoch]))) >> np.uint64(11)) * 2.0**-53
+        moment = (scrambled(unit + _salt(~self.seed, np.array([epoch]))) >> np.uint64(11)) * 2.0**-53
         slot = np.floor(moment * often)
         moments: Rates = np.where(nth == slot, moment, (nth + (moment * often - slot)) / often)
-        return _mixed(unit + moments.view(np.uint64)).view(np.int64), moments
+        return scrambled(unit + moments.view(np.uint64)).view(np.int64), moments
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,19 +191,9 @@ def _sources_in_random_order(source: IntArray, seed: int, epoch: int) -> IntArra
     return order
 
 
-def _mixed(words: Words) -> Words:
-    """Each word as 64 random bits that depend on it alone: the finaliser of SplitMix64, one word to one word."""
-    words = words ^ (words >> np.uint64(30))
-    words *= np.uint64(0xBF58476D1CE4E5B9)
-    words ^= words >> np.uint64(27)
-    words *= np.uint64(0x94D049BB133111EB)
-    words ^= words >> np.uint64(31)
-    return words
-
-
-def _salt(seed: int, passes: IntArray) -> Words:
+def _salt(seed: int, passes: IntArray) -> Hashes:
     """A random word for each pass: any pass can be shuffled without the ones before it."""
-    return _mixed(_mixed(np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)) + passes.astype(np.uint64) * GOLDEN)
+    return scrambled(scrambled(np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)) + passes.astype(np.uint64) * GOLDEN)
 
 
 # ── columns of a bitext ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -94,24 +94,29 @@ def unpacked_name(name: str) -> tuple[str, str]:
     return name[: len(name) - len(suffix)], suffix
 
 
-def open_stream(path: Path, member: str = "") -> ByteStream:
-    """Open a file, a member of an archive, or standard input ("-"), to read its unpacked bytes."""
+def open_stream(path: Path, member: str = "", name: str = "") -> ByteStream:
+    """Open a file, a member of an archive, or standard input ("-"), to read its unpacked bytes.
+
+    `name` is what messages call a file that has not its own name, such as a copy of standard input.
+    """
     if member:
         return _open_member(path, member)
     if path == STANDARD_INPUT:
         return _open_standard_input()
-    return _open_file(path, unpacked_name(path.name)[1])
+    return open_file(path, unpacked_name(path.name)[1], name)
 
 
-def _open_file(path: Path, suffix: str) -> ByteStream:
+def open_file(path: Path, suffix: str, name: str = "") -> ByteStream:
+    """Open a file that is packed as the suffix says, whatever its own name ends in."""
+    name = name or str(path)
     with ExitStack() as owned:
         try:
             raw = owned.enter_context(path.open("rb", buffering=0 if not suffix else -1))
         except OSError as error:
-            raise DataError(f"{path}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
+            raise DataError(f"{name}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
         except ValueError as error:  # a NUL in the name
             raise DataError(f"{str(path)!r}: no such file", hint="check the path") from error
-        return _unpacked(cast("_Readable", raw), str(path), suffix, owned.pop_all())
+        return _unpacked(cast("_Readable", raw), name, suffix, owned.pop_all())
 
 
 def _open_standard_input() -> ByteStream:
@@ -210,7 +215,7 @@ def members(path: Path) -> list[str]:
         if path.name.lower().endswith(".zip"):
             with zipfile.ZipFile(path) as archive:
                 return sorted({one.filename for one in archive.infolist() if not one.is_dir()})
-        with _open_file(path, unpacked_name(path.name)[1]) as stream, _tar(stream) as tar:
+        with open_file(path, unpacked_name(path.name)[1]) as stream, _tar(stream) as tar:
             return sorted({one.name for one in tar if one.isfile()})
 
 
@@ -249,7 +254,7 @@ def _open_zipped(path: Path, member: str, owned: ExitStack) -> _Readable:
 
 
 def _open_tarred(path: Path, member: str, owned: ExitStack) -> _Readable:
-    stream = owned.enter_context(_open_file(path, unpacked_name(path.name)[1]))
+    stream = owned.enter_context(open_file(path, unpacked_name(path.name)[1]))
     tar = owned.enter_context(_tar(stream))
     found = next((one for one in tar if one.name == member), None)
     handle = tar.extractfile(found) if found else None

@@ -49,8 +49,7 @@ def write_dropped(part: Scored, reasons: Sequence[str], path: Path) -> None:
             score = np.full(len(gone), np.nan, dtype=np.float32)
             for number, name in scored.items():
                 score[why == number] = some.column(f"score {name}").to_numpy()[why == number]
-            corpus = pa.array([part.corpus]).take(pa.array(np.zeros(len(gone), dtype=np.int8)))
-            columns = [some.column("source"), some.column("target"), some.column("language"), corpus]
+            columns = [*(some.column(name) for name in TEXTS[:3]), pa.repeat(part.corpus, len(gone))]
             columns += [names.take(pa.array(why)), pa.array(score, from_pandas=True), some.column("line")]
             writer.write_table(pa.table(columns, schema=DROPPED_SCHEMA))
 

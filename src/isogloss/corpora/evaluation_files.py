@@ -1,4 +1,4 @@
-"""What is in a file of an evaluation set, as cells that know their column: text, tables, JSON, Parquet, archives of these.
+"""What is in a file of an evaluation set, as cells that know their column: text, tables, JSON, Parquet, TMX, catalogues.
 
 Nothing is judged here; `evaluation_text` says which columns hold sentences. What cannot be text (pictures, programs, an
 unknown encoding) has no cells: better an empty set, which can be seen, than noise that counts as scanned.
@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isogloss.corpora.compression import is_archive, looks_packed, members, open_stream, unpacked_name
+from isogloss.corpora.formats import mo, po, tmx
+from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+
+TRANSLATIONS = {".tmx": tmx.texts, ".po": po.texts, ".mo": mo.texts}  # read as what they are, whatever their languages
 
 Row = list[tuple[str, str]]  # (column, cell); a column is a path such as "translation/en", and may come more than once
 
@@ -63,6 +67,9 @@ def read_tables(path: Path, wanted: Callable[[PurePath], bool]) -> Iterator[Tabl
 def _read(path: Path, member: str = "") -> Table:
     name, packed = unpacked_name((member or path.name).lower())
     where = f"{path}:{member}" if member else str(path)
+    for suffix, texts in TRANSLATIONS.items():
+        if name.endswith(suffix):
+            return Table(list(texts(Source(path=path, member=member, format=suffix[1:], corpus=""))))
     if name.endswith(".parquet") and not packed and not member:
         return Table(_parquet_rows(path, where))
     with open_stream(path, member) as stream:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from isogloss.corpora import phrasebook
 from isogloss.corpora.evaluation_files import Row, Table, may_hold_sentences, read_tables
-from isogloss.corpora.store import is_store, open_store
+from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.corpora.text import characters
 from isogloss.errors import DataError
 from isogloss.types import TEST
 
+SIDES = ("source", "target")
 LOOKED_AT = 1000
 FEW = 20  # below this many cells, a word that repeats says little
 SEVERAL_WORDS = 3  # "not entailment" is a label, "it is raining" a sentence
@@ -47,9 +49,7 @@ def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
             yield f"{name} (test)", pa.array(_phrasebook_test(), pa.string())
             continue
         if is_store(Path(name)):
-            held = open_store(name).bitext().where(split=TEST)
-            sides = dict.fromkeys(held.column("source") + held.column("target"))
-            yield f"{Path(name).name} (test)", pa.array(list(sides), pa.string())
+            yield f"{Path(name).name} (test)", _held_out(open_store(name))
             continue
         found = 0
         for path in filter(wanted, _files(name)):
@@ -88,6 +88,13 @@ def _files(name: str) -> list[Path]:
     if not found:
         raise DataError(f"{name}: no evaluation text there", hint="leaks.against names files, folders or globs")
     return found
+
+
+def _held_out(store: Store) -> pa.Array:
+    """Both sides of the held-out pairs of a store, each once."""
+    tables = (table.filter(pc.equal(table["split"], TEST)) for table in store.tables())
+    sides = [chunk for table in tables for name in SIDES for chunk in table[name].chunks]
+    return pc.unique(pa.chunked_array(sides, pa.string()))
 
 
 def _phrasebook_test() -> list[str]:

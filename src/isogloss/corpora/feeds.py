@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.corpora.blocks import BLOCK_SCHEMA, Blocks
-from isogloss.corpora.compression import open_stream
+from isogloss.corpora.blocks import MAX_ROWS, Blocks, blocks_of
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.languages import is_known
+from isogloss.corpora.leaks import GuardedSet
 from isogloss.corpora.readers import stream
 from isogloss.corpora.sources import STANDARD_INPUT, Source
 from isogloss.corpora.store import PAIRS, Store
@@ -19,7 +19,7 @@ from isogloss.errors import DataError
 from isogloss.storage import canonical_json, content_hash, file_hash
 from isogloss.types import TEST, TRAIN, Bitext
 
-ROWS_A_BLOCK, HEADER_BYTES = 16_384, 4096
+HEADER_BYTES = 4096
 # How many bytes of text a packed byte holds, roughly: only the estimate of the time left depends on it.
 _UNPACKED = {".gz": 2.7, ".xz": 3.4, ".zst": 2.8, ".bz2": 3.4, ".zip": 2.7, ".parquet": 2.2}
 
@@ -38,6 +38,7 @@ class Feed:
     licence: str = ""
     version: str = ""
     text_bytes: float = 0.0  # about how much text it is, for the time left
+    scanned: tuple[GuardedSet, ...] = ()  # evaluation sets whose text was taken out of it before
 
 
 def from_source(source: Source) -> Feed:
@@ -45,14 +46,14 @@ def from_source(source: Source) -> Feed:
     if source.path == STANDARD_INPUT:
         raise DataError("standard input cannot be prepared as it comes", hint="write it to a file first")
     files = [path for path in (source.path, source.other, source.scores) if path is not None]
-    if any(not str(path).isprintable() and _is_odd(str(path)) for path in files):
+    if any(_is_odd(str(path)) for path in files):
         raise DataError(f"{str(source.path)!r}: the name of the file is not UTF-8", hint="rename it")
     try:
         hashes = [file_hash(path) for path in files]
     except OSError as error:
-        raise DataError(f"{source.path}: cannot be read ({error.strerror})", hint="check who may read the file") from error
+        raise DataError(f"{source.name}: cannot be read ({error.strerror})", hint="check who may read the file") from error
     told: dict[str, Any] = {key: str(value) for key, value in asdict(source).items()}
-    for name in ("path", "other", "scores", "licence", "version"):
+    for name in ("path", "other", "scores", "licence", "version", "called"):
         told.pop(name)
     size = sum(path.stat().st_size * _UNPACKED.get(path.suffix, 1.0) for path in files)
     return Feed(
@@ -78,7 +79,7 @@ def _has_many_languages(source: Source) -> bool:
     """Whether a table that is named after one pair has columns of more languages in its header."""
     if not source.language or source.format not in ("tsv", "csv"):
         return False
-    with open_stream(source.path, source.member) as raw:
+    with source.open() as raw:
         first = raw.read(HEADER_BYTES).split(b"\n", 1)[0].decode("utf-8", errors="replace")
     cells = [cell.strip('"\r ').casefold() for cell in re.split(r"[\t,;]", first)]
     return source.source_language in cells and sum(len(cell) < 8 and is_known(cell) for cell in cells) > 2
@@ -98,7 +99,7 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
                 corpus=corpus,
                 key=digest,
                 source_language=bitext.source_language,
-                blocks=lambda faults, own=own: _blocks_of(own),  # type: ignore[misc]
+                blocks=lambda faults, own=own: blocks_of(_slices(own)),  # type: ignore[misc]
                 dictionary=dictionaries(corpus),
                 text_bytes=float(own.nbytes),
             )
@@ -108,6 +109,8 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
 
 def from_store(store: Store) -> list[Feed]:
     """A prepared store, corpus by corpus, to be prepared again with other things; it is read as it is needed."""
+    scan = store.manifest["leak_scan"]
+    scanned = tuple(GuardedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
     feeds = []
     for corpus, known in store.manifest["corpora"].items():
         files = [part["file"] for part in store.manifest["parts"] if part["corpus"] == corpus]
@@ -121,7 +124,8 @@ def from_store(store: Store) -> list[Feed]:
                 dictionary=bool(known.get("dictionary")),
                 licence=str(known.get("licence", "")),
                 version=str(known.get("version", "")),
-                text_bytes=float(sum((store.folder / PAIRS / file).stat().st_size for file in files)) * 2.2,
+                text_bytes=float(sum((store.folder / PAIRS / file).stat().st_size for file in files)) * _UNPACKED[".parquet"],
+                scanned=scanned,
             )
         )
     return feeds
@@ -143,9 +147,5 @@ def _content(table: pa.Table, name: str) -> bytes:
     return b"".join(bytes(part) for part in parts if part is not None)
 
 
-def _blocks_of(table: pa.Table) -> Blocks:
-    for start in range(0, table.num_rows, ROWS_A_BLOCK):
-        some = table.slice(start, ROWS_A_BLOCK)
-        line = pa.array(range(start + 1, start + 1 + some.num_rows), pa.int64())
-        columns = [*(some.column(name) for name in BLOCK_SCHEMA.names[:4]), pa.nulls(some.num_rows, pa.float32()), line]
-        yield pa.table(columns, schema=BLOCK_SCHEMA)
+def _slices(table: pa.Table) -> Blocks:
+    return (table.slice(start, MAX_ROWS) for start in range(0, table.num_rows, MAX_ROWS))

@@ -44,10 +44,9 @@ def matched(
     found: dict[str, Entry] = {}
     scores = None
     for entry in neighbours:
-        if half_of(entry.name, source_language) is not None and unpacked_name(entry.name)[0].startswith(f"{stem}."):
-            own_stem, own_code = half_of(entry.name, source_language) or ("", "")
-            if own_stem == stem:
-                found.setdefault(own_code, entry)
+        own = half_of(entry.name, source_language)
+        if own is not None and own[0] == stem:
+            found.setdefault(own[1], entry)
         elif unpacked_name(entry.name)[0] == f"{stem}.scores":
             scores = entry
     mine = [one for one in found if is_source(one, source_language)]

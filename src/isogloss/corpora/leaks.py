@@ -5,14 +5,14 @@ punctuation; eight words in a row in common (sixteen characters where a script h
 evaluation text are kept, so the scan costs the same memory whatever it is compared with.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from isogloss.corpora.text.hashing import Hashes, among, distinct, mix
+from isogloss.corpora.text.hashing import GOLDEN, Hashes, among, distinct, mix
 from isogloss.corpora.text.normalise import normalise_block
 from isogloss.corpora.text.side import Side
 from isogloss.storage import content_hash
@@ -80,18 +80,20 @@ def _windows(words: Hashes, owner: IntArray, size: int) -> tuple[Hashes, IntArra
         return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
     total = np.zeros(count, dtype=np.uint64)
     for place in range(size):
-        total = total * np.uint64(0x9E3779B97F4A7C15) + words[place : place + count]
+        total = total * GOLDEN + words[place : place + count]
     whole = np.flatnonzero(owner[size - 1 :] == owner[:count])
     return mix(total), whole
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedSet:
-    """One evaluation set that is guarded: its name, how many texts of it were read, and a hash of them."""
+    """One evaluation set that is guarded: its name, how many texts of it were read, a hash of them, and the level."""
 
     name: str
     texts: int
     hash: str
+    level: str
+    before: bool = False  # not in this preparation, but in those of all stores that it was made from
 
 
 class Guard:
@@ -106,7 +108,7 @@ class Guard:
             exact.append(side.exact_hashes)
             normalised.append(side.normalised_hashes[np.diff(side.kept_starts) > 0])
             runs.append(runs_of_words(side)[0])
-            self.sets.append(GuardedSet(name, len(side), content_hash(np.sort(exact[-1]).tobytes())[:16]))
+            self.sets.append(GuardedSet(name, len(side), content_hash(np.sort(exact[-1]).tobytes())[:16], level))
         self._exact = HashSet(exact if self.level >= EXACT else [])
         self._normalised = HashSet(normalised if self.level >= NORMALISED else [])
         self._runs = HashSet(runs if self.level >= NEAR else [])
@@ -128,3 +130,19 @@ class Guard:
             result[self._normalised.has(side.normalised_hashes) & (np.diff(side.kept_starts) > 0)] = NORMALISED
         result[self._exact.has(side.exact_hashes)] = EXACT
         return result
+
+
+def scanned_before(inputs: Iterable[Sequence[GuardedSet]], now: Sequence[GuardedSet]) -> list[GuardedSet]:
+    """The sets that every input was scanned for, each at the least of their levels, where that is more than is done now."""
+    known, found = [{one.hash: one for one in sets} for sets in inputs], []
+    done = {one.hash: _strength(one) for one in now}
+    for key in known[0] if known else ():
+        if all(key in own for own in known):
+            least = min((own[key] for own in known), key=_strength)
+            if _strength(least) > done.get(key, CLEAN):
+                found.append(replace(least, before=True))
+    return found
+
+
+def _strength(one: GuardedSet) -> int:
+    return LEVELS.index(one.level)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isogloss.config import CleaningSettings, LeakSettings, as_dict
+from isogloss.config import LeakSettings, as_dict
 from isogloss.corpora import account
 from isogloss.corpora.account import Line
 from isogloss.corpora.dropped import examples, write_dropped
-from isogloss.corpora.leaks import Guard
-from isogloss.corpora.scored import ScoredFeed, rows_of
+from isogloss.corpora.leaks import Guard, scanned_before
+from isogloss.corpora.scored import ScoredFeed, passed_over, rows_of
 from isogloss.corpora.selecting import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
 from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS, read_manifest
 from isogloss.corpora.thresholds import Threshold, as_rows
@@ -50,8 +51,7 @@ def _write_kept(part: Scored, path: Path) -> None:
             kept = np.flatnonzero(part.reasons[rows] == KEPT)
             some = table.take(pa.array(kept))
             split = splits.take(pa.array(part.test[rows][kept].astype(np.int8)))
-            corpus = pa.array([part.corpus]).take(pa.array(np.zeros(len(kept), dtype=np.int8)))
-            writer.write_table(pa.table([*some.columns, corpus, split], schema=SCHEMA))
+            writer.write_table(pa.table([*some.columns, pa.repeat(part.corpus, len(kept)), split], schema=SCHEMA))
 
 
 def manifest_of(
@@ -59,55 +59,54 @@ def manifest_of(
     selection: Selection,
     lines: Sequence[Line],
     files: Sequence[str],
-    cleaning: CleaningSettings,
     leaks: LeakSettings,
-    held_out: float,
     guard: Guard,
     chosen: dict[tuple[str, str], Threshold],
 ) -> dict[str, Any]:
     """Everything there is to know of a store. Nothing in it depends on when or where it was made."""
-    every = account.total(lines)
+    every, cleaning = account.total(lines), selection.settings
     only_if_found = (*LEAK_REASONS, *((NEAR_COPY,) if cleaning.duplicates != "near" else ()))
     order = [name for name in selection.reasons[1:] if name in every.dropped or name not in only_if_found]
     out = selection.parts[0].path.parents[1]
     shown = examples([out / DROPPED / file for file in files])
     parts: list[dict[str, Any]] = [
-        {"file": file, "corpus": line.corpus, "rows": line.train + line.test, "sha256": file_hash(out / PAIRS / file)}
+        {"file": file, "corpus": line.corpus, "rows": line.kept, "sha256": file_hash(out / PAIRS / file)}
         for file, line in zip(files, lines, strict=True)
     ]
+    before = scanned_before((one.feed.scanned for one in scored if one.rows), guard.sets)
     return {
         MARK: FORMAT,
         "hash": content_hash(scored[0].feed.source_language, *(one["sha256"] for one in parts)),
         "source_language": scored[0].feed.source_language,
         "rows_in": every.rows_in,
-        "rows_out": every.train + every.test,
+        "rows_out": every.kept,
         "dropped": [
             {"rule": name, "count": every.dropped.get(name, 0), "examples": [one.as_dict() for one in shown.get(name, [])]}
             for name in order
         ],
-        "languages": _by(lines, "language"),
-        "corpora": {name: counts | _descent(scored, name) for name, counts in _by(lines, "corpus").items()},
-        "waterfall": [line.as_dict() for line in account.joined(lines)],
+        "languages": {line.language: _counts(line) for line in account.grouped(lines, "language")},
+        "corpora": {line.corpus: _counts(line) | _descent(scored, line.corpus) for line in account.grouped(lines, "corpus")},
+        "waterfall": [asdict(line) for line in account.grouped(lines, "corpus", "language")],
         "sources": [_source(one) for one in scored],
         "skipped_lines": sum(one.skipped for one in scored),
-        "settings": {"cleaning": _placeless(as_dict(cleaning)), "leaks": _placeless(as_dict(leaks)), "held_out": held_out},
+        "passed_over": passed_over(scored),
+        "settings": {
+            "cleaning": _placeless(as_dict(cleaning)),
+            "leaks": _placeless(as_dict(leaks)),
+            "held_out": selection.held_out,
+        },
         "thresholds": as_rows(chosen),
         "leak_scan": {
             "level": leaks.level,
-            "sets": [{"name": one.name, "texts": one.texts, "hash": one.hash} for one in guard.sets],
+            "sets": [asdict(one) for one in (*guard.sets, *before)],
             "removed": {name: every.dropped.get(name, 0) for name in LEAK_REASONS},
         },
         "parts": parts,
     }
 
 
-def _by(lines: Sequence[Line], attribute: str) -> dict[str, dict[str, Any]]:
-    """Rows in, train and test by language or by corpus, sorted by name."""
-    groups: dict[str, list[Line]] = {}
-    for line in lines:
-        groups.setdefault(getattr(line, attribute), []).append(line)
-    sums = {name: account.total(own) for name, own in sorted(groups.items())}
-    return {name: {"rows_in": one.rows_in, TRAIN: one.train, TEST: one.test} for name, one in sums.items()}
+def _counts(line: Line) -> dict[str, Any]:
+    return {"rows_in": line.rows_in, TRAIN: line.train, TEST: line.test}
 
 
 def _descent(scored: Sequence[ScoredFeed], corpus: str) -> dict[str, Any]:
@@ -130,6 +129,7 @@ def _source(one: ScoredFeed) -> dict[str, Any]:
         "rows": one.rows,
         "skipped_lines": one.skipped,
         "first_fault": one.first_fault,
+        "passed_over": one.passed_over,
     }
 
 

@@ -19,13 +19,15 @@ import numpy as np
 
 from isogloss.config import CleaningSettings, LeakSettings, PairsSettings
 from isogloss.corpora import account, thresholds
+from isogloss.corpora.amounts import amount
 from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.cleaning.rules import rules_for
 from isogloss.corpora.evaluation_text import evaluation_sets
+from isogloss.corpora.faults import unread_in_words
 from isogloss.corpora.feeds import Feed, from_bitext, from_source
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.manifest import manifest_of, write_parts
-from isogloss.corpora.scored import ScoredFeed, Scorer
+from isogloss.corpora.scored import ScoredFeed, Scorer, passed_over
 from isogloss.corpora.scoring import Scoring, score_column, warm_up
 from isogloss.corpora.selecting import RulesOf, Scored, Selection
 from isogloss.corpora.sources import find_sources
@@ -151,7 +153,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     _refuse_nothing(lines, scored)
     how.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
     files = write_parts(selection, out, how.workers)
-    manifest = manifest_of(scored, selection, lines, files, how.cleaning, how.leaks, how.held_out, guard, chosen)
+    manifest = manifest_of(scored, selection, lines, files, how.leaks, guard, chosen)
     write_json(out / MANIFEST, manifest)
     _forget_others(out, {one["file"] for one in manifest["parts"]}, {one.key[:16] for one in scored})
     how.on_progress(Step("pairs", rows, rows, "pairs", _note(manifest, reused=not any(one.made for one in scored))))
@@ -161,12 +163,11 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
 def _note(manifest: dict[str, Any], reused: bool) -> str:
     """What is worth saying when the bar is full."""
     learnt = len(set(manifest["languages"]) - {manifest["source_language"]})
-    parts = [f"{learnt} languages" if learnt != 1 else "1 language"]
+    parts = [amount(learnt, "language")]
     if dropped := manifest["rows_in"] - manifest["rows_out"]:
-        parts.append(f"{dropped:,} pairs left out" if dropped > 1 else "1 pair left out")
-    if manifest["skipped_lines"]:
-        skipped = manifest["skipped_lines"]
-        parts.append(f"{skipped:,} bad lines left out" if skipped > 1 else "1 bad line left out")
+        parts.append(f"{amount(dropped, 'pair')} left out")
+    if skipped := manifest["skipped_lines"]:
+        parts.append(f"{amount(skipped, 'bad line')} left out")
     return ", ".join([*parts, "scores reused"] if reused else parts)
 
 
@@ -247,14 +248,12 @@ def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
 def _refuse_nothing(lines: Sequence[account.Line], scored: Sequence[ScoredFeed]) -> None:
     every = account.total(lines)
     if not every.rows_in:
-        skipped = sum(one.skipped for one in scored)
         first = next((one.first_fault for one in scored if one.first_fault), "")
         names = ", ".join(one.feed.name for one in scored[:3]) + (", …" if len(scored) > 3 else "")
-        hint = f"{skipped:,} bad lines were left out, the first: {first}" if skipped else "is the file empty?"
-        raise DataError(f"{names}: no pairs", hint=hint)
-    if not every.train + every.test:
-        worst = max(every.dropped, key=lambda reason: every.dropped[reason])
-        raise DataError(f"no pairs are left of {every.rows_in:,}", hint=f"most went by the rule: {worst}")
+        unread = unread_in_words(sum(one.skipped for one in scored), first, passed_over(scored))
+        raise DataError(f"{names}: no pairs", hint=unread or "is the file empty?")
+    if not every.kept:
+        raise DataError(f"no pairs are left of {every.rows_in:,}", hint=f"most went by the rule: {every.worst}")
 
 
 def _forget_others(out: Path, files: set[str], keys: set[str]) -> None:

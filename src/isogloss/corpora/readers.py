@@ -21,12 +21,13 @@ import pyarrow.compute as pc
 from isogloss.corpora import phrasebook
 from isogloss.corpora.blocks import Blocks
 from isogloss.corpora.compression import open_stream
-from isogloss.corpora.faults import Faults
+from isogloss.corpora.faults import Faults, unread_in_words
 from isogloss.corpora.filenames import FORMATS, Entry, corpus_of, stem_of
 from isogloss.corpora.formats.assemble import trimmed
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.lines import LineBlock, line_blocks
 from isogloss.corpora.sources import STORE, Source, find_sources
+from isogloss.corpora.store import open_store
 from isogloss.errors import DataError
 from isogloss.types import SCHEMA, TRAIN, Bitext
 
@@ -43,8 +44,6 @@ def stream(source: Source, faults: Faults) -> Iterator[pa.Table]:
     Lines that do not fit go to `faults`, which raises or counts them. Damaged files always raise.
     """
     if source.format == STORE:
-        from isogloss.corpora.store import open_store
-
         yield from open_store(source.path).blocks()
         return
     name = source.format
@@ -84,14 +83,12 @@ def read(
 
 def _read_one(source: Source, faults: Faults) -> Bitext:
     if source.format == STORE:
-        from isogloss.corpora.store import open_store
-
         return open_store(source.path).bitext()
-    before = faults.count
+    before, passed_over = faults.count, faults.passed_over.copy()
     tables = [_with_corpus(block, source.corpus) for block in stream(source, faults)]
-    if left_out := faults.count - before:
-        because = f", the first because: {faults.first}" if not before else ""
-        logger.warning("%s: %d lines left out%s", source.name, left_out, because)
+    left_out = faults.count - before
+    if said := unread_in_words(left_out, "" if before else faults.first, faults.passed_over - passed_over):
+        logger.log(logging.WARNING if left_out else logging.INFO, "%s: %s", source.name, said)
     return Bitext(pa.concat_tables([SCHEMA.empty_table(), *tables]), source.source_language)
 
 

@@ -1,13 +1,14 @@
 """Scored parts on disk: one for every feed and language, made once and found again by name.
 
 STORE/scored/CORPUS.LANGUAGE-KEY.parquet    the pairs with the scores of every rule
-STORE/scored/KEY.json                       which languages of a feed are scored, and how many lines were left out
+STORE/scored/KEY.json                       which languages of a feed are scored, and what was left out in reading it
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +30,32 @@ UNCOMPRESSED = ("source_hash", "target_hash", "pair_hash", "signature")  # rando
 
 @dataclass(frozen=True, slots=True)
 class ScoredFeed:
-    """What is on disk of one feed: a part a language, and the lines that could not be read."""
+    """What is on disk of one feed: a part a language, the lines that could not be read, the entries that are no pairs."""
 
     feed: Feed
     key: str
-    rows: dict[str, int]  # by language
-    skipped: int
-    first_fault: str
+    rows: dict[str, int] = field(default_factory=dict)  # by language
+    skipped: int = 0
+    first_fault: str = ""
+    passed_over: dict[str, int] = field(default_factory=dict)  # by their kind
     made: bool = True  # now, and not found on disk
 
     def part(self, language: str) -> str:
         """The name of a language's part, without a suffix."""
         safe = re.sub(r"[^\w.+-]+", "_", self.feed.corpus)[:60] or "pairs"
         return f"{safe}.{language}-{self.key[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """What KEY.json says."""
+
+    rows: dict[str, int] = field(default_factory=dict)  # by language
+    whole: bool = False  # all languages were read, and not some of them
+    skipped: int = 0
+    first_fault: str = ""
+    passed_over: dict[str, int] = field(default_factory=dict)
+    scored: list[str] = field(default_factory=list)  # names of the scores, as `Scoring.needs` has them
 
 
 class _Writers:
@@ -93,52 +107,45 @@ class Scorer:
 
     def score(self, feed: Feed, scoring: Scoring, wanted: Sequence[str]) -> ScoredFeed:
         """Score what is missing of a feed; `wanted` languages only, or all that it has when none are named."""
-        key = content_hash(feed.key, scoring.key(self.guard))
-        index = self.folder / f"{key[:16]}.json"
-        known = self._read(index)
-        kept = ScoredFeed(feed, key, known.get("rows", {}), known.get("skipped", 0), known.get("first_fault", ""))
+        one = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.guard)), made=False)
+        index = self.folder / f"{one.key[:16]}.json"
         needs = scoring.needs()
-        if known and not (set(needs) <= set(known.get("scored", ())) and self._is_whole(kept)):
-            known = {}
-        have: dict[str, int] = known.get("rows", {})
-        told = [feed.language] if feed.language else []
-        if known.get("whole") or (wanted and all(one in have for one in (told or wanted))):
-            Faults(self.on_error).replay(kept.skipped, kept.first_fault)
-            rows = {one: have[one] for one in sorted(have) if have[one] and (not wanted or one in wanted)}
-            return replace(kept, rows=rows, made=False)
-        missing = [one for one in wanted if one not in have]
-        found = self._make(ScoredFeed(feed, key, {}, 0, ""), scoring, missing)
-        have |= {one: found.rows.get(one, 0) for one in (missing or found.rows)}
-        whole = not wanted
-        fresh = {"rows": have, "whole": whole, "skipped": found.skipped, "first_fault": found.first_fault, "scored": needs}
-        write_json(index, fresh)
-        rows = {one: have[one] for one in sorted(have) if have[one] and (not wanted or one in wanted)}
-        return ScoredFeed(feed, key, rows, found.skipped, found.first_fault)
-
-    def _is_whole(self, kept: ScoredFeed) -> bool:
-        """Whether every part that was written down is there, and has its rows."""
-        return all(
-            rows_of(self.folder / f"{kept.part(language)}.parquet") == rows for language, rows in kept.rows.items() if rows
+        known = self._known(index, one, needs)
+        told = [feed.language] if feed.language else wanted
+        if known.whole or (wanted and all(language in known.rows for language in told)):
+            Faults(self.on_error).replay(known.skipped, known.first_fault)
+        else:
+            missing = [language for language in wanted if language not in known.rows]
+            found = replace(self._make(one, scoring, missing), whole=not wanted, scored=needs)
+            known = replace(found, rows=known.rows | dict.fromkeys(missing, 0) | found.rows)
+            write_json(index, asdict(known))
+            one = replace(one, made=True)
+        rows = {name: known.rows[name] for name in sorted(known.rows) if known.rows[name] and (not wanted or name in wanted)}
+        return replace(
+            one, rows=rows, skipped=known.skipped, first_fault=known.first_fault, passed_over=dict(known.passed_over)
         )
 
-    def _read(self, index: Path) -> dict[str, Any]:
+    def _known(self, index: Path, one: ScoredFeed, needs: Sequence[str]) -> "_Index":
+        """What an earlier preparation wrote down, if it has all scores that are needed, and its parts are all there."""
         try:
-            known = read_json(index)
-        except (OSError, ValueError):
-            return {}
-        return known if isinstance(known, dict) and isinstance(known.get("rows"), dict) else {}
+            known = _Index(**read_json(index))
+            parts = {self.folder / f"{one.part(language)}.parquet": rows for language, rows in known.rows.items() if rows}
+        except (OSError, ValueError, TypeError, AttributeError):  # not there, no JSON, or not ours
+            return _Index()
+        whole = set(needs) <= set(known.scored) and all(rows_of(path) == rows for path, rows in parts.items())
+        return known if whole else _Index()
 
-    def _make(self, empty: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredFeed:
+    def _make(self, one: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> "_Index":
         faults = Faults(self.on_error)
-        feed = empty.feed
-        blocks = only(feed, missing, faults) if missing else feed.blocks(faults)
+        blocks = only(one.feed, missing, faults) if missing else one.feed.blocks(faults)
         with ExitStack() as stack:
-            writers = _Writers(self.folder, empty.part, stack)
+            writers = _Writers(self.folder, one.part, stack)
             for block in self._scored(blocks, scoring):
                 writers.add(block)
-                self.on_rows(feed, block.num_rows, block.column("source").nbytes + block.column("target").nbytes)
+                self.on_rows(one.feed, block.num_rows, block.column("source").nbytes + block.column("target").nbytes)
             writers.finish()
-        return ScoredFeed(feed, empty.key, writers.rows, faults.count, _without_folder(faults.first, feed.name))
+        first, passed_over = _without_folder(faults.first, one.feed.name), dict(sorted(faults.passed_over.items()))
+        return _Index(writers.rows, skipped=faults.count, first_fault=first, passed_over=passed_over)
 
     def _scored(self, blocks: Iterator[pa.Table], scoring: Scoring) -> Iterator[pa.Table]:
         for block in self.workers.map(score_block, blocks, scoring):
@@ -158,6 +165,11 @@ def rows_of(path: Path) -> int | None:
         return int(pq.read_metadata(path).num_rows)
     except (OSError, pa.ArrowException):
         return None
+
+
+def passed_over(scored: Iterable[ScoredFeed]) -> dict[str, int]:
+    """How many entries of all feeds are no pairs, by their kind."""
+    return dict(sorted(sum((Counter(one.passed_over) for one in scored), Counter[str]()).items()))
 
 
 def _without_folder(message: str, name: str) -> str:

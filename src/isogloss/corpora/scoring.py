@@ -120,18 +120,16 @@ def _without_giants(block: pa.Table) -> tuple[pa.Table, BoolArray | None]:
 
 def _score_all(block: pa.Table, scoring: Scoring, guard: Guard) -> pa.Table:
     languages = pc.unique(block.column("language")).to_pylist()
-    if len(languages) == 1:
-        return _score_language(block, scoring, guard, languages[0])
+    if len(languages) < 2:
+        return _score_language(block, scoring, guard, languages[0] if languages else "")
     parts, places = [], []
     column = block.column("language").combine_chunks()
     for language in languages:
         rows = np.flatnonzero(pc.equal(column, language).to_numpy(zero_copy_only=False))
         parts.append(_score_language(block.take(pa.array(rows)), scoring, guard, language))
         places.append(rows)
-    back = np.argsort(np.concatenate(places), kind="stable") if places else np.zeros(0, dtype=np.int64)
-    return (
-        pa.concat_tables(parts).take(pa.array(back)).combine_chunks() if parts else _score_language(block, scoring, guard, "")
-    )
+    back = np.argsort(np.concatenate(places), kind="stable")
+    return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
 
 
 def _score_language(block: pa.Table, scoring: Scoring, guard: Guard, language: str) -> pa.Table:
@@ -146,8 +144,7 @@ def _score_language(block: pa.Table, scoring: Scoring, guard: Guard, language: s
         columns[score_column(rule)] = pa.array(score_of(rule, pairs))
     columns["leak"] = pa.array(_worst_leak(guard.check(source), guard.check(target)))
     columns["source_hash"], columns["target_hash"] = (pa.array(side.normalised_hashes) for side in (source, target))
-    exact = combine(source.exact_hashes, target.exact_hashes)
-    columns["pair_hash"] = pa.array(exact)
+    columns["pair_hash"] = pa.array(combine(source.exact_hashes, target.exact_hashes))
     if scoring.settings.duplicates == "near":
         packed = signatures(source, target).tobytes()
         columns["signature"] = pa.FixedSizeBinaryArray.from_buffers(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -230,7 +231,5 @@ def _language_hashes(table: pa.Table) -> Hashes:
 
 
 def _equal(column: pa.Array, value: str) -> BoolArray:
-    import pyarrow.compute as pc
-
     mask: BoolArray = pc.equal(column, value).to_numpy(zero_copy_only=False)
     return mask

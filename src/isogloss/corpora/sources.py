@@ -9,8 +9,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from isogloss.corpora import phrasebook
+from isogloss.corpora.amounts import amount
 from isogloss.corpora.compression import STANDARD_INPUT as STANDARD_INPUT
-from isogloss.corpora.compression import is_archive, members, unpacked_name
+from isogloss.corpora.compression import ByteStream, is_archive, members, open_stream, unpacked_name
 from isogloss.corpora.filenames import (
     CATALOGUES,
     FORMATS,
@@ -59,13 +60,16 @@ class Source:
     licence: str = ""
     version: str = ""
     columns: str = ""  # which column holds what, where the user said so: see formats/layout.py
+    called: str = ""  # what messages call it, where that is not its path
 
     @property
     def name(self) -> str:
         """What messages call it."""
-        if self.path == STANDARD_INPUT:
-            return "standard input"
-        return f"{self.path}:{self.member}" if self.member else str(self.path)
+        return self.called or (f"{self.path}:{self.member}" if self.member else str(self.path))
+
+    def open(self) -> ByteStream:
+        """Its unpacked bytes; of Moses text, those of the source side."""
+        return open_stream(self.path, self.member, self.called)
 
 
 def find_sources(
@@ -141,6 +145,7 @@ class _Search:
             path=STANDARD_INPUT,
             format=self.format or "tsv",
             corpus="stdin",
+            called="standard input",
             language=self.told or "",
             source_language=self.source_language,
             dictionary=self.format in _DICTIONARIES,
@@ -220,8 +225,8 @@ class _Search:
         if skipped:
             missed = any(format_of(entry.name) and not is_no_corpus(entry.name) for entry in skipped)
             names = ", ".join(entry.member or entry.path.name for entry in skipped[:5]) + (", …" if len(skipped) > 5 else "")
-            told = "%s: %d files passed over, of no known format or without their languages: %s"
-            logger.log(logging.WARNING if missed else logging.INFO, told, place, len(skipped), names)
+            told = "%s: %s passed over, of no known format or without their languages: %s"
+            logger.log(logging.WARNING if missed else logging.INFO, told, place, amount(len(skipped), "file"), names)
         return found
 
     def _one_of(self, entry: Entry, neighbours: Iterable[Entry], chosen: bool) -> list[Source]:

@@ -10,7 +10,7 @@ manifest is written last: until then a reader sees the store as it was.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora.blocks import BLOCK_SCHEMA, Blocks
+from isogloss.corpora.amounts import amount
+from isogloss.corpora.blocks import Blocks, blocks_of
+from isogloss.corpora.faults import unread_in_words
 from isogloss.errors import DataError
-from isogloss.types import SCHEMA, Bitext
+from isogloss.types import ROWS_A_BLOCK, SCHEMA, Bitext
 
 MANIFEST, MARK, FORMAT = "manifest.json", "isogloss_store", 1
 REQUIRED = (
@@ -78,6 +80,13 @@ class Store:
                     f"{path}: a part of the store cannot be read ({error})", hint="run the same isogloss prepare again"
                 ) from error
 
+    def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
+        """The pairs, or those of one split, a bounded number at a time, in order: what training streams."""
+        for table in self.tables():
+            chosen = table if split is None else table.filter(pc.equal(table.column("split"), split))
+            for start in range(0, chosen.num_rows, ROWS_A_BLOCK):
+                yield chosen.slice(start, ROWS_A_BLOCK)
+
     def bitext(self, languages: Sequence[str] = ()) -> Bitext:
         """All pairs, or those of some languages, in memory."""
         wanted = pa.array(list(languages), pa.string())
@@ -90,11 +99,7 @@ class Store:
 
     def blocks(self, files: Sequence[str] | None = None) -> Blocks:
         """The pairs of all parts, or of some files, as a reader gives them: to be prepared again with others."""
-        for table in self.tables(files=files):
-            nothing = pa.nulls(table.num_rows, pa.float32())
-            line = pa.array(range(1, table.num_rows + 1), pa.int64())
-            columns = [*(table.column(name) for name in BLOCK_SCHEMA.names[:4]), nothing, line]
-            yield pa.table(columns, schema=BLOCK_SCHEMA)
+        return blocks_of(self.tables(files=files))
 
 
 def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -105,12 +110,18 @@ def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
     return kept | {"dropped": {drop["rule"]: drop["count"] for drop in manifest["dropped"] if drop["count"]}}
 
 
+def unread(manifest: Mapping[str, Any]) -> str:
+    """What was left out in reading, for a person; empty where that is nothing."""
+    first = next((source["first_fault"] for source in manifest["sources"] if source["first_fault"]), "")
+    return unread_in_words(manifest["skipped_lines"], first, manifest.get("passed_over", {}))
+
+
 def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
     """The leak scan in short: which sets, at which level, how many pairs went."""
     scan = manifest["leak_scan"]
     return {
         "level": scan["level"],
-        "sets": [one["name"] for one in scan["sets"] if one["texts"]],
+        "sets": list(dict.fromkeys(one["name"] for one in scan["sets"] if one["texts"])),
         "removed": sum(scan["removed"].values()),
     }
 
@@ -118,9 +129,8 @@ def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
 def scan_in_words(scan: dict[str, Any]) -> str:
     """The same for a person: "scanned for phrasebook (test) and its held-out rows: 1 pair left out"."""
     shown, more = scan["sets"][:3], len(scan["sets"]) - 3
-    named = ", ".join([*shown, *([f"{more} more sets"] if more > 0 else []), "its held-out rows"])
-    pairs = "1 pair" if scan["removed"] == 1 else f"{scan['removed']:,} pairs"
-    return f"scanned for {named}" + (f": {pairs} of evaluation sets left out" if scan["sets"] else "")
+    named = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "its held-out rows"])
+    return f"scanned for {named}" + (f": {amount(scan['removed'], 'pair')} of evaluation sets left out" if scan["sets"] else "")
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -24,7 +24,6 @@ from isogloss.types import TEST, TRAIN, IntArray, Pair
 
 ROWS_AT_A_TIME = 2**15
 SAMPLES, SEED = 3, 17
-SPACE = 32
 SCHEMES = ("everything", "corpora", "languages", "datasets")  # "proportional" shares as "everything" does
 # Where the columns of a length histogram begin: steps of about √2, since a difference of one matters at 3 and not at 90.
 BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 129)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.corpora.amounts import amount
 from isogloss.corpora.cleaning.rule import Rule
 from isogloss.types import FloatArray
 
@@ -36,12 +37,11 @@ class Threshold:
 
 def choose(rule: Rule, language: str, scores: FloatArray) -> Threshold | None:
     """The threshold for a rule from a sample of its scores in a language; None for rules that have no such threshold."""
-    scores = scores[np.isfinite(scores)]
-    default = float(getattr(rule, rule.threshold) or 0) if rule.name in (*UNBOUNDED, *SHARES) else 0.0
     if rule.name not in (*UNBOUNDED, *SHARES):
         return None
+    scores, default = scores[np.isfinite(scores)], float(getattr(rule, rule.threshold))
     if len(scores) < FEWEST:
-        return Threshold(rule.name, language, default, f"the recipe's: only {len(scores)} pairs to learn from")
+        return Threshold(rule.name, language, default, f"the recipe's: only {amount(len(scores), 'pair')} to learn from")
     if rule.name in UNBOUNDED:
         return _beyond_ordinary(rule.name, language, scores, default)
     return _between_heaps(rule.name, language, scores, default)

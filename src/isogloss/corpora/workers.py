@@ -108,7 +108,9 @@ class Workers:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            _send(process.stdin, pickle.dumps(task, protocol=5))
+            work, block, context = task
+            _send(process.stdin, pickle.dumps((work, context), protocol=5))
+            _send(process.stdin, _packed(block))
             answer = _receive(process.stdout)
         except (BrokenPipeError, EOFError, ValueError) as error:
             raise IsoglossError(
@@ -130,7 +132,15 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **SINGLE_THREADED, **KEEPING_MEMORY, "PYTHONPATH": path}
 
 
-def _send(stream: IO[bytes], data: bytes) -> None:
+def _packed(block: pa.Table) -> memoryview:
+    """A block as Arrow writes it: its own rows alone. Pickled, a slice takes the whole table along that it was cut from."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, block.schema) as writer:
+        writer.write_table(block)
+    return memoryview(sink.getvalue())
+
+
+def _send(stream: IO[bytes], data: bytes | memoryview) -> None:
     stream.write(len(data).to_bytes(8, "little"))
     stream.write(data)
     stream.flush()
@@ -155,7 +165,8 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     shared = pickle.loads(_receive(requests))
     while True:
         try:
-            work, block, context = pickle.loads(_receive(requests))
+            work, context = pickle.loads(_receive(requests))
+            block = pa.ipc.open_stream(_receive(requests)).read_all()
         except EOFError:
             return
         try:

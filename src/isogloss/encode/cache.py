@@ -3,30 +3,45 @@
 A vector is addressed by what made it (the encoder's fingerprint) and the text's own hash, so the cache serves every run,
 language and experiment that uses the same teacher. Rows are fp16 in shards that are written whole or not at all:
 interrupted work loses at most the shard in hand.
+
+    CACHE/vectors/FINGERPRINT/*.npy    shards: keys and vectors, in the order they were computed
+    CACHE/vectors/FINGERPRINT/index    the keys of most shards, sorted, and where each one's vector is
+
+The index is only a faster way to the shards: it is mapped and searched, never loaded, and made again if it is not there.
 """
 
 import hashlib
+import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.errors import ModelError
+from isogloss.errors import IsoglossError, ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import cache_folder, load_array, replacing
-from isogloss.types import FloatArray
+from isogloss.storage import TEMPORARY_MARK, cache_folder, load_array, replacing
+from isogloss.types import BoolArray, FloatArray, IntArray
 
 logger = logging.getLogger(__name__)
 
 KEY_BYTES = 16
-SHARD_SECONDS = 10.0  # how much work a kill -9 may cost
+KEY = np.dtype(f"S{KEY_BYTES}")
+SHARD_SECONDS, SHARD_BYTES = 10.0, 64 * 2**20  # how much work a kill -9 may cost, and how much of it waits in memory
 CHUNK = 64
+INDEX = "index"
+NEW_ROWS, NEW_SHARDS = 200_000, 100  # as many may be in memory beside the index before they go into it
+MERGED_AT_ONCE = 1 << 20
+STRAY_SECONDS = 24 * 3600.0  # no shard takes a day to write
 
 Compute = Callable[[Sequence[str]], FloatArray]
+Keys = NDArray[np.bytes_]
+Halves = NDArray[np.float16]
 
 
 def default_folder() -> Path:
@@ -35,8 +50,16 @@ def default_folder() -> Path:
 
 
 def text_key(text: str) -> bytes:
-    """The address of a text inside one encoder's folder."""
+    """The address of a text inside one encoder's folder.
+
+    A hash of 128 bits: that any two of ten million texts share one, and so a vector, has a probability of about 10⁻²⁵.
+    """
     return hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
+
+
+def text_keys(texts: Iterable[str]) -> Keys:
+    """The addresses of many texts."""
+    return np.frombuffer(bytearray(b"".join([text_key(text) for text in texts])), dtype=KEY)
 
 
 class VectorCache:
@@ -44,77 +67,215 @@ class VectorCache:
 
     def __init__(self, folder: Path, fingerprint: str, dimension: int) -> None:
         self.folder = folder / "vectors" / fingerprint
-        self.record = np.dtype([("key", f"S{KEY_BYTES}"), ("vector", "<f2", (dimension,))])
+        self.record = np.dtype([("key", KEY), ("vector", "<f2", (dimension,))])
+        self._index: _Index | None = None
 
     def embed(
         self, texts: Sequence[str], compute: Compute, on_progress: OnProgress = silent, stage: str = "teacher"
     ) -> tuple[FloatArray, int]:
         """Vectors of `texts` and how many of them were found; the others are computed and kept."""
-        keys = np.array([text_key(text) for text in texts], dtype=f"S{KEY_BYTES}")
-        known_keys, shards = self._index()
-        missing = np.flatnonzero(~np.isin(keys, known_keys))
-        _, first = np.unique(keys[missing], return_index=True)
-        todo = missing[np.sort(first)]
-        found = len(texts) - len(missing)
+        keys, first, place = np.unique(text_keys(texts), return_index=True, return_inverse=True)
+        known, found = self.find(keys)
+        vectors = np.empty((len(keys), *self.record["vector"].shape), dtype=np.float16)
+        vectors[known] = found
+        reused = int(known[place].sum())
+        todo = np.sort(first[~known])
         if len(todo):
-            shards += self._compute(texts, keys, todo, compute, on_progress, stage, found)
+            note = f"{reused} reused from the cache" if reused else ""
+            on_progress(Step(stage, 0, len(todo), "sentences", note))
+            with self.keeping() as keep:
+                done = 0
+                for rows, computed in longest_first([texts[row] for row in todo], compute, CHUNK):
+                    where = place[todo[rows]]
+                    vectors[where] = computed
+                    keep(keys[where], computed)
+                    done += len(rows)
+                    on_progress(Step(stage, done, len(todo), "sentences", note))
         else:
             on_progress(Step(stage, len(texts), len(texts), "sentences", "reused from the cache"))
-        return self._gather(keys, shards), found
+        return vectors[place].astype(np.float32), reused
 
-    def _index(self) -> tuple[NDArray[np.bytes_], list[NDArray[np.void]]]:
-        shards = []
-        for path in sorted(self.folder.glob("*.npy")):
-            shard = load_array(path)
-            if shard is not None and shard.dtype == self.record:
-                shards.append(shard)
-        keys = [np.asarray(shard["key"]) for shard in shards]
-        return (np.concatenate(keys) if keys else np.empty(0, dtype=f"S{KEY_BYTES}")), shards
+    def find(self, keys: Keys) -> tuple[BoolArray, Halves]:
+        """Which of the keys are known, and the vectors of those, in the order of the keys."""
+        if self._index is None:
+            _remove_strays(self.folder)
+            self._index = _Index(self.folder, self.record)
+        self._index.refresh()
+        places = self._index.places(keys)
+        known = np.zeros(len(keys), dtype=np.bool_)
+        vectors = np.empty((len(keys), *self.record["vector"].shape), dtype=np.float16)
+        order = np.flatnonzero(places >= 0)
+        order = order[np.argsort(places[order])]
+        shard_of = places[order] >> 32
+        for own in np.split(order, np.flatnonzero(np.diff(shard_of)) + 1) if len(order) else []:
+            shard = load_array(self.folder / self._index.shards[int(places[own[0]] >> 32)])
+            if shard is None or shard.dtype != self.record:
+                continue
+            rows = places[own] & 0xFFFF_FFFF
+            own, rows = own[rows < len(shard)], rows[rows < len(shard)]
+            read = shard[rows]
+            same = read["key"] == keys[own]  # an index that does not fit its shards costs time, never a wrong vector
+            vectors[own[same]], known[own[same]] = read["vector"][same], True
+        return known, vectors[known]
 
-    def _compute(
-        self,
-        texts: Sequence[str],
-        keys: NDArray[np.bytes_],
-        todo: NDArray[np.int64],
-        compute: Compute,
-        on_progress: OnProgress,
-        stage: str,
-        found: int,
-    ) -> list[NDArray[np.void]]:
-        todo = todo[np.argsort([len(texts[row]) for row in todo], kind="stable")]  # alike lengths pad little
-        note = f"{found} reused from the cache" if found else ""
-        written: list[NDArray[np.void]] = []
+    @contextmanager
+    def keeping(self) -> Iterator[Callable[[Keys, Halves], None]]:
+        """Yield a function that keeps vectors under their keys: on disk every few seconds, and when the block ends."""
         pending: list[NDArray[np.void]] = []
         began = time.monotonic()
-        on_progress(Step(stage, 0, len(todo), "sentences", note))
-        for start in range(0, len(todo), CHUNK):
-            rows = todo[start : start + CHUNK]
-            shard = np.empty(len(rows), dtype=self.record)
-            shard["key"] = keys[rows]
-            vectors = compute([texts[row] for row in rows])
-            if np.abs(vectors).max(initial=0.0) > np.finfo(np.float16).max:
-                raise ModelError("the vectors are too long for the cache's fp16", hint="normalise them, or embed without cache")
-            shard["vector"] = vectors
+
+        def write() -> None:
+            nonlocal began
+            if pending:
+                with replacing(self.folder / f"{uuid.uuid4().hex}.npy") as temporary, temporary.open("wb") as handle:
+                    np.save(handle, np.concatenate(pending))
+            pending.clear()
+            began = time.monotonic()
+
+        def keep(keys: Keys, vectors: Halves) -> None:
+            shard = np.empty(len(keys), dtype=self.record)
+            shard["key"], shard["vector"] = keys, vectors
             pending.append(shard)
-            last = start + CHUNK >= len(todo)
-            if last or time.monotonic() - began > SHARD_SECONDS:
-                written.append(np.concatenate(pending))
-                self._write(written[-1])
-                pending, began = [], time.monotonic()
-            on_progress(Step(stage, min(start + CHUNK, len(todo)), len(todo), "sentences", note))
-        return written
+            if time.monotonic() - began > SHARD_SECONDS or sum(one.nbytes for one in pending) > SHARD_BYTES:
+                write()
 
-    def _write(self, shard: NDArray[np.void]) -> None:
-        with replacing(self.folder / f"{uuid.uuid4().hex}.npy") as temporary, temporary.open("wb") as handle:
-            np.save(handle, shard)
+        try:
+            yield keep
+        finally:
+            write()
 
-    def _gather(self, keys: NDArray[np.bytes_], shards: list[NDArray[np.void]]) -> FloatArray:
-        """Look every key up by binary search over all shards' sorted keys."""
-        vectors = np.empty((len(keys), *self.record["vector"].shape), dtype=np.float32)
-        for shard in shards:
-            shard_keys = np.asarray(shard["key"])
-            order = np.argsort(shard_keys)
-            place = np.minimum(np.searchsorted(shard_keys[order], keys), len(order) - 1)
-            hit = np.flatnonzero(shard_keys[order][place] == keys)
-            vectors[hit] = shard["vector"][order[place[hit]]]
-        return vectors
+
+def longest_first(texts: Sequence[str], compute: Compute, at_once: int) -> Iterator[tuple[IntArray, Halves]]:
+    """Compute the vectors of `texts` in chunks of alike lengths: places among `texts`, and their vectors as fp16.
+
+    The longest come first, so that a machine they do not fit is known at once, and the time left is not underestimated.
+    """
+    order = np.argsort([-len(text) for text in texts], kind="stable")
+    for start in range(0, len(order), at_once):
+        rows = order[start : start + at_once]
+        vectors = compute([texts[row] for row in rows])
+        if np.abs(vectors).max(initial=0.0) > np.finfo(np.float16).max:
+            raise ModelError("the vectors are too long to be kept as fp16", hint="normalise them, or embed without cache")
+        yield rows, vectors.astype(np.float16)
+
+
+@dataclass(slots=True, eq=False)
+class _Sorted:
+    """Sorted keys, and for each the number of its shard and its row there, in one number."""
+
+    keys: Keys
+    places: IntArray
+
+    @classmethod
+    def empty(cls) -> "_Sorted":
+        return cls(np.empty(0, dtype=KEY), np.empty(0, dtype=np.int64))
+
+    def find(self, keys: Keys) -> IntArray:
+        """The place of each key; −1 where it is not known."""
+        if not len(self.keys):
+            return np.full(len(keys), -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[at] == keys, self.places[at], -1)
+
+
+class _Index:
+    """Finds keys among all shards: in the index file, mapped, and in memory for the shards that are not in it yet."""
+
+    def __init__(self, folder: Path, record: "np.dtype[np.void]") -> None:
+        self.folder, self.record, self._writable = folder, record, True
+        self.shards, self._kept = self._open()
+        self._merged, self._new = len(self.shards), _Sorted.empty()
+
+    def places(self, keys: Keys) -> IntArray:
+        """The shard and row of each key, −1 for those that no shard has."""
+        kept = self._kept.find(keys)
+        return np.where(kept >= 0, kept, self._new.find(keys))
+
+    def refresh(self) -> None:
+        """Take in shards that were written since, by whomever."""
+        names = {path.name for path in self.folder.glob("*.npy")}
+        if not names >= set(self.shards):  # some are gone: what is known of them must not hide the same keys elsewhere
+            self.shards, self._kept, self._new, self._merged = [], _Sorted.empty(), _Sorted.empty(), 0
+        waiting = [self._new]
+        for name in sorted(names - set(self.shards)):
+            waiting.append(self._read(name))
+            if sum(len(one.keys) for one in waiting) >= NEW_ROWS:
+                self._merge(_joined(waiting))
+                waiting = [self._new]
+        self._new = _joined(waiting) if len(waiting) > 1 else self._new
+        if len(self.shards) - self._merged >= NEW_SHARDS:
+            self._merge(self._new)
+
+    def _read(self, name: str) -> _Sorted:
+        """The keys of one shard, in its own order."""
+        number = len(self.shards)
+        self.shards.append(name)
+        shard = load_array(self.folder / name)
+        if shard is None or shard.dtype != self.record:
+            return _Sorted.empty()
+        return _Sorted(np.array(shard["key"]), (number << 32) | np.arange(len(shard), dtype=np.int64))
+
+    def _merge(self, new: _Sorted) -> None:
+        """Put `new` into the index file; where the folder cannot be written, it stays in memory."""
+        self._new = new
+        if not self._writable:
+            return
+        try:
+            with replacing(self.folder / INDEX) as temporary:
+                _write(temporary, self.shards, self._kept, new)
+        except IsoglossError as error:
+            self._writable = False
+            logger.warning("the index of cached vectors is not kept: %s", error.message)
+            return
+        self.shards, self._kept = self._open()
+        self._merged, self._new = len(self.shards), _Sorted.empty()
+
+    def _open(self) -> tuple[list[str], _Sorted]:
+        """The shards that the index file knows and their keys; nothing where it is not there, or damaged."""
+        path = self.folder / INDEX
+        try:
+            with path.open("rb") as handle:
+                rows, length = (int.from_bytes(handle.read(8), "little") for _ in range(2))
+                start = 16 + length
+                if not rows or path.stat().st_size != start + rows * (KEY_BYTES + 8):
+                    return [], _Sorted.empty()
+                names: list[str] = json.loads(handle.read(length))
+            keys = np.memmap(path, KEY, "r", start, (rows,))
+            return names, _Sorted(keys, np.memmap(path, "<i8", "r", start + rows * KEY_BYTES, (rows,)))
+        except (OSError, ValueError):
+            return [], _Sorted.empty()
+
+
+def _joined(parts: Sequence[_Sorted]) -> _Sorted:
+    keys = np.concatenate([part.keys for part in parts])
+    order = np.argsort(keys, kind="stable")
+    return _Sorted(keys[order], np.concatenate([part.places for part in parts])[order])
+
+
+def _write(path: Path, shards: Sequence[str], kept: _Sorted, new: _Sorted) -> None:
+    """Merge two sorted runs into a file, a stretch at a time: its header, then all keys, then all places."""
+    names = json.dumps(list(shards)).encode()
+    names += b" " * (-len(names) % 8)
+    rows = len(kept.keys) + len(new.keys)
+    header = rows.to_bytes(8, "little") + len(names).to_bytes(8, "little") + names
+    with path.open("wb") as keys, path.open("r+b") as places:
+        keys.write(header)
+        places.seek(len(header) + rows * KEY_BYTES)
+        done = 0
+        for start in range(0, max(len(kept.keys), 1), MERGED_AT_ONCE):
+            stop = min(start + MERGED_AT_ONCE, len(kept.keys))
+            last = stop == len(kept.keys)
+            until = len(new.keys) if last else int(np.searchsorted(new.keys, kept.keys[stop - 1], side="right"))
+            old = _Sorted(np.asarray(kept.keys[start:stop]), np.asarray(kept.places[start:stop]))
+            both = _joined([old, _Sorted(new.keys[done:until], new.places[done:until])])
+            done = until
+            keys.write(both.keys.tobytes())
+            places.write(both.places.astype("<i8").tobytes())
+
+
+def _remove_strays(folder: Path) -> None:
+    """Remove what a process that was killed long ago left half written; others may be at work here."""
+    for stray in folder.glob(f".*{TEMPORARY_MARK}*"):
+        with suppress(OSError):
+            if time.time() - stray.stat().st_mtime > STRAY_SECONDS:
+                stray.unlink()

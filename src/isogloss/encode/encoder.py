@@ -1,19 +1,22 @@
 """What isogloss needs of a model that is only asked for vectors, and the adapter that any sentence-transformers model gets.
 
 `Encoder` is the protocol; `SentenceEncoder` wraps a loaded model; `embed` is the public way to turn text into vectors,
-with the cache if a folder is given. Students, which are also trained, are in `students/`.
+with the cache if a folder is given. How many sentences are computed quickly is in `fast`. Students, which are also
+trained, are in `students/`.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.models import choose_device, open_model
+from isogloss.encode.tokens import described
 from isogloss.errors import DataError, ModelError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import ContentHash
@@ -23,7 +26,14 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
+    from isogloss.encode.fast import FastEncoder
+
+logger = logging.getLogger(__name__)
+
 PROGRESS_EVERY = 64
+WORTH_PREPARING = 256  # sentences
+SAMPLE = 32  # sentences that are computed both ways before the faster one is trusted
+PRECISIONS = ("auto", "float32", "float16")
 NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
 
@@ -48,10 +58,20 @@ class Encoder(Protocol):
 
 
 class SentenceEncoder:
-    """A sentence-transformers model used as it is: its own pooling, normalisation and prompts."""
+    """A sentence-transformers model used as it is: its own pooling, normalisation and prompts.
 
-    def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", batch_size: int = 32) -> None:
-        self.model, self.name, self.prompt, self.batch_size = model, name, prompt, batch_size
+    Once it has been asked for more than a few sentences, the model is taken apart and computed faster (`fast`), if it is of a
+    kind that can be and the vectors are the same. On CUDA that is in half precision, unless `precision` is "float32".
+    `batch_size` is that of the model's own `encode`, for the first sentences and for other kinds of models.
+    """
+
+    def __init__(
+        self, model: "SentenceTransformer", name: str, prompt: str = "", batch_size: int = 32, precision: str = "auto"
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise ModelError(f"precision = {precision!r} is not known", hint=f"choose one of {', '.join(PRECISIONS)}")
+        self.model, self.name, self.prompt, self.batch_size, self.precision = model, name, prompt, batch_size, precision
+        self._asked, self._fast, self._settled = 0, cast("FastEncoder | None", None), False
 
     @property
     def dimension(self) -> int:
@@ -64,25 +84,72 @@ class SentenceEncoder:
         return fingerprint(self.model, self.prompt)
 
     def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
-        """Embed `texts`; a vector that is not finite is refused with the sentence that caused it."""
+        """Embed `texts`, each distinct one once; a vector that is not finite is refused with the sentence that caused it."""
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        distinct, computed = list(places), 0
+
+        def done(count: int) -> None:
+            nonlocal computed
+            computed += count
+            on_progress(Step(stage, computed, len(distinct), "sentences"))
+
+        fast = self._taken_apart(distinct)
+        vectors = fast.encode(distinct, done) if fast is not None else self._as_it_is(distinct, done)
+        refuse_broken(vectors, distinct, self.name)
+        return vectors if len(distinct) == len(texts) else vectors[[places[text] for text in texts]]
+
+    def _as_it_is(self, texts: Sequence[str], done: Callable[[int], None]) -> FloatArray:
+        """By the model's own `encode`, the longest first."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for start in range(0, len(texts), PROGRESS_EVERY):
-            chunk = list(texts[start : start + PROGRESS_EVERY])
-            vectors[start : start + len(chunk)] = self.model.encode(
-                chunk,
+        order = np.argsort([-len(text) for text in texts], kind="stable")
+        at_once = max(PROGRESS_EVERY, self.batch_size)
+        for start in range(0, len(texts), at_once):
+            rows = order[start : start + at_once]
+            vectors[rows] = self.model.encode(
+                [texts[row] for row in rows],
                 prompt=self.prompt or None,
                 batch_size=self.batch_size,
                 show_progress_bar=False,
                 convert_to_numpy=True,
             )
-            on_progress(Step(stage, start + len(chunk), len(texts), "sentences"))
-        refuse_broken(vectors, texts, self.name)
+            done(len(rows))
         return vectors
 
+    def _taken_apart(self, texts: Sequence[str]) -> "FastEncoder | None":
+        """The faster way, once it is worth its preparation; tried once, on some of the texts at hand."""
+        self._asked += len(texts)
+        if self._settled and self._fast is not None and self._fast.device != self.model.device:
+            self._settled = False  # the model was moved since
+        if not self._settled and self._asked >= WORTH_PREPARING:
+            self._settled, self._fast = True, self._agreeing(_spread(texts))
+        return self._fast if self._settled else None
 
-def load(name: str, prompt: str = "", batch_size: int = 32, device: str = "auto") -> SentenceEncoder:
+    def _agreeing(self, sample: Sequence[str]) -> "FastEncoder | None":
+        import torch
+
+        from isogloss.encode.fast import fast_encoder
+
+        half = self.precision == "float16" or (self.precision == "auto" and self.model.device.type == "cuda")
+        default = self.model.prompts.get(self.model.default_prompt_name or "", "")
+        for dtype in (torch.float16, torch.float32) if half else (torch.float32,):
+            fast = fast_encoder(self.model, self.prompt or default or "", dtype)
+            if fast is None:
+                return None
+            if fast.agrees(sample):
+                return fast
+            logger.warning("%s: its vectors differ when they are computed the faster way in %s", self.name, dtype)
+        return None
+
+
+def _spread(texts: Sequence[str]) -> list[str]:
+    """Some texts of all lengths."""
+    order = sorted(texts, key=len)
+    return [order[int(place)] for place in np.unique(np.linspace(0, len(order) - 1, SAMPLE).astype(int))]
+
+
+def load(name: str, prompt: str = "", batch_size: int = 32, device: str = "auto", precision: str = "auto") -> SentenceEncoder:
     """Load a model to ask it for vectors: hub name, local folder, finished run, or one that a package carries."""
-    return SentenceEncoder(open_model(name).to(choose_device(device)), name, prompt, batch_size)
+    return SentenceEncoder(open_model(name).to(choose_device(device)), name, prompt, batch_size, precision)
 
 
 def embed(
@@ -107,6 +174,9 @@ def embed(
 
 def refuse_broken(vectors: FloatArray, texts: Sequence[str], name: str) -> None:
     """Stop on NaN or infinity: distilled, they would spread to the whole student."""
+    flat = vectors.ravel()
+    if np.isfinite(np.dot(flat, flat)):  # one pass tells for all; very long vectors overflow it and are looked at closely
+        return
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise ModelError(
@@ -136,7 +206,7 @@ def fingerprint(model: "SentenceTransformer", prompt: str = "") -> str:
     for name, value in sorted(model.state_dict().items()):
         digest.add(name, _bytes(value))
     tokenizer = model.tokenizer
-    digest.add(tokenizer.backend_tokenizer.to_str() if hasattr(tokenizer, "backend_tokenizer") else repr(tokenizer))
+    digest.add(described(tokenizer))
     return digest.name()
 
 

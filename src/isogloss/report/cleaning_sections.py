@@ -5,25 +5,14 @@ from dataclasses import fields
 from typing import Any
 
 from isogloss.config import CleaningSettings
+from isogloss.corpora.account import Line, grouped
+from isogloss.corpora.amounts import amount
+from isogloss.corpora.selecting import HELD_OUT
+from isogloss.corpora.store import unread
 from isogloss.report import svg
 from isogloss.report.markup import Markup, join, tag
-from isogloss.report.page import (
-    NARROW,
-    NUMBER,
-    PROSE,
-    WIDE,
-    Column,
-    Section,
-    folded,
-    foreign,
-    named,
-    number,
-    percent,
-    scroll,
-    table,
-)
+from isogloss.report.page import NUMBER, PROSE, Column, Section, folded, foreign, heat_maps, named, number, percent, table
 
-HELD_OUT = "in the test split"
 MARGIN, LEAST = 0.12, 0.02  # an axis goes so far below what was kept (of what went), and shows at least that share of all
 BITES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 FEW = 12  # thresholds that are shown at once; more are folded
@@ -34,16 +23,6 @@ def cleaning_sections(manifest: Mapping[str, Any]) -> list[Section]:
     """All that the manifest knows of the cleaning."""
     sections = [_waterfall(manifest), _where(manifest), _leaks(manifest), _thresholds(manifest)]
     return [section for section in sections if section is not None]
-
-
-def most_dropped(lines: Sequence[Mapping[str, Any]]) -> str:
-    """The rule that took most out of some lines of the waterfall, with how many."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        for rule, count in line["dropped"].items():
-            counts[rule] = counts.get(rule, 0) + count
-    worst = max(counts, key=lambda rule: counts[rule], default="")
-    return f"{worst} ({number(counts[worst])})" if worst else ""
 
 
 # ── waterfall ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -65,10 +44,8 @@ def _waterfall(manifest: Mapping[str, Any]) -> Section:
     idle = [drop["rule"] for drop in manifest["dropped"] if not drop["count"]]
     if idle:
         body.append(tag("p", f"Took nothing out: {', '.join(idle)}.", class_="note"))
-    if manifest["skipped_lines"]:
-        first = next((source["first_fault"] for source in manifest["sources"] if source["first_fault"]), "")
-        text = f"{number(manifest['skipped_lines'])} lines could not be read and are not counted above; the first: {first}"
-        body.append(tag("p", text, class_="note"))
+    if left_out := unread(manifest):
+        body.append(tag("p", f"Not counted above: {left_out}.", class_="note"))
     note = "Each rule sees what the rules before it left; every dropped pair is in the store's folder dropped, with its reason."
     if lowest:
         note += f" The axis begins at {number(int(lowest))}, so that small steps are seen."
@@ -93,35 +70,26 @@ def _examples(examples: Sequence[Mapping[str, Any]], source_language: str) -> Ma
         score = "" if one["score"] is None else f", score {one['score']:.2f}"
         where = tag("span", f"{named(one['corpus'])}, {one['language']}, line {one['line']}{score}", class_="where")
         shown.append(tag("li", foreign(one["source"], source_language), foreign(one["target"], one["language"]), where))
-    said = "an example" if len(shown) == 1 else f"{len(shown)} examples"
-    return folded(said, tag("ul", *shown, class_="pairs"))
+    return folded(amount(len(shown), "example"), tag("ul", *shown, class_="pairs"))
 
 
 def _where(manifest: Mapping[str, Any]) -> Section | None:
     """Rules by corpora: which share of a corpus each rule took."""
     rules = [drop["rule"] for drop in manifest["dropped"] if drop["count"]]
-    corpora = list(manifest["corpora"])
-    if not rules or len(corpora) < 2:
+    lines = grouped((Line(**line) for line in manifest["waterfall"]), "corpus")
+    if not rules or len(lines) < 2:
         return None
-    taken: dict[tuple[str, str], int] = {}
-    for line in manifest["waterfall"]:
-        for rule, count in line["dropped"].items():
-            taken[rule, line["corpus"]] = taken.get((rule, line["corpus"]), 0) + count
-    shares = {key: count / manifest["corpora"][key[1]]["rows_in"] for key, count in taken.items()}
-    scale, lying, standing = svg.Scale.shares(BITES), [], []
-    for (rule, corpus), share in shares.items():
-        counted = f"{number(taken[rule, corpus])} pairs, {percent(share)} of what was read"
-        row, column, hover = rules.index(rule), corpora.index(corpus), f"{rule}, {named(corpus)}: {counted}"
-        lying.append(svg.Spot(row, column, scale.level(share), hover, _short(share)))
-        standing.append(svg.Spot(column, row, scale.level(share), hover))
-    names, what = [named(corpus) for corpus in corpora], "share of each corpus that each rule took out"
-    body = [
-        scale.legend(min(shares.values())),
-        scroll(svg.heat_map(rules, names, lying, what, WIDE, 20), only_on="wide"),
-        scroll(svg.heat_map(names, rules, standing, what, NARROW, 16), only_on="narrow"),
-    ]
+    scale, spots, shares = svg.Scale.shares(BITES), [], []
+    for column, line in enumerate(lines):
+        for rule, count in line.dropped.items():
+            shares.append(count / line.rows_in)
+            hover = f"{rule}, {named(line.corpus)}: {amount(count, 'pair')}, {percent(shares[-1])} of what was read"
+            spots.append(svg.Spot(rules.index(rule), column, scale.level(shares[-1]), hover, _short(shares[-1])))
+    picture = heat_maps(
+        rules, [named(line.corpus) for line in lines], spots, "share of each corpus that each rule took out", 20
+    )
     note = "The share of each corpus, in percent of what was read, that each rule took out."
-    return Section("rules", "Where rules bite", note, join(body))
+    return Section("rules", "Where rules bite", note, join([scale.legend(min(shares)), picture]))
 
 
 def _short(share: float) -> str:
@@ -141,22 +109,27 @@ def _leaks(manifest: Mapping[str, Any]) -> Section:
     removed = table(
         [Column("removed from training"), Column("pairs", NUMBER)], [[rule, number(count)] for rule, count in found]
     )
+    now, before = ([one for one in scan["sets"] if one.get("before", False) == earlier] for earlier in (False, True))
+    note = "No evaluation set was named, so only the store's own held-out rows were guarded."
+    if now:
+        texts = amount(sum(one["texts"] for one in now), "text")
+        note = (
+            f"Training text was compared with {texts} of {amount(len(now), 'evaluation set')} (level: {scan['level']}) and "
+            "with the store's own held-out rows; what matched was removed."
+        )
+    if before:
+        note += f" The stores it was made from had all been scanned for {amount(len(before), 'evaluation set')} before."
     if not scan["sets"]:
-        note = "No evaluation set was named, so only the store's own held-out rows were guarded."
         return Section("leaks", "Leak scan", note, removed)
-    texts = sum(one["texts"] for one in scan["sets"])
-    sets = f"{number(len(scan['sets']))} evaluation sets" if len(scan["sets"]) > 1 else "one evaluation set"
-    note = (
-        f"Training text was compared with {number(texts)} texts of {sets} (level: {scan['level']}) and with the store's own "
-        "held-out rows; what matched was removed."
-    )
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for one in scan["sets"]:
         groups.setdefault(one["name"].rpartition("/")[0] or one["name"], []).append(one)
     by_folder = [[name, number(len(own)), number(sum(one["texts"] for one in own))] for name, own in sorted(groups.items())]
-    every = [[one["name"], number(one["texts"]), tag("code", one["hash"])] for one in scan["sets"]]
+    every = [
+        [one["name"], number(one["texts"]), one.get("level", scan["level"]), tag("code", one["hash"])] for one in scan["sets"]
+    ]
     body = [removed, table([Column("evaluation sets"), Column("files", NUMBER), Column("texts", NUMBER)], by_folder)]
-    body.append(folded("every file", table([Column("file"), Column("texts", NUMBER), Column("hash")], every)))
+    body.append(folded("every file", table([Column("file"), Column("texts", NUMBER), Column("level"), Column("hash")], every)))
     return Section("leaks", "Leak scan", note, join(body))
 
 
@@ -177,7 +150,7 @@ def _thresholds(manifest: Mapping[str, Any]) -> Section:
         body.append(folded(f"{number(len(moved))} that were set from the data", _reasons(moved)))
     if stayed:
         body.append(folded(f"{number(len(stayed))} that stay as the recipe has them", _reasons(stayed)))
-    note = f"{number(len(moved))} thresholds were set from the data, each for one rule in one language."
+    note = f"Set from the data: {amount(len(moved), 'threshold')}, each for one rule in one language."
     return Section("thresholds", "Thresholds", note, join([*body, folded("all settings", given)]))
 
 

@@ -5,25 +5,25 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from isogloss.corpora.account import Line, grouped
+from isogloss.corpora.amounts import amount
 from isogloss.corpora.store import Store
 from isogloss.corpora.summary import BINS, Cell, LanguageSummary, Lengths, Summary
 from isogloss.report import svg
-from isogloss.report.cleaning_sections import cleaning_sections, most_dropped
+from isogloss.report.cleaning_sections import cleaning_sections
 from isogloss.report.markup import Markup, join, tag
 from isogloss.report.page import (
-    NARROW,
     NUMBER,
     PICTURE,
-    WIDE,
     Column,
     Section,
     folded,
     foreign,
+    heat_maps,
     named,
     number,
     page,
     percent,
-    scroll,
     table,
 )
 from isogloss.report.sharing_sections import sharing_sections
@@ -50,7 +50,7 @@ def corpora_page(store: Store, summary: Summary) -> str:
     ]
     lead = (
         f"A prepared store of isogloss: pairs of {summary.source_language} and "
-        f"{_counted(len(summary.languages), 'other language', 'other languages')}. Content hash {store.hash}."
+        f"{amount(len(summary.languages), 'other language')}. Content hash {store.hash}."
     )
     figures = [
         (number(summary.pairs), "pairs"),
@@ -64,28 +64,20 @@ def corpora_page(store: Store, summary: Summary) -> str:
     return page(store.folder.resolve().name, lead, figures, sections)
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{number(count)} {one if count == 1 else many}"
-
-
 # ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _sizes(summary: Summary) -> Section:
-    """Languages by corpora, twice: lying for a wide screen, standing for a phone; and as numbers."""
+    """Languages by corpora, as a picture and as numbers."""
     corpora, languages = (_by_size(summary.cells, name) for name in ("corpus", "language"))
-    scale = svg.Scale.counts(max(cell.pairs for cell in summary.cells))
-    lying, standing = [], []
+    scale, spots = svg.Scale.counts(max(cell.pairs for cell in summary.cells)), []
     for cell in summary.cells:
         corpus, language = corpora.index(cell.corpus), languages.index(cell.language)
-        hover = f"{named(cell.corpus)}, {cell.language}: {number(cell.pairs)} pairs, {number(cell.test)} of them held out"
-        lying.append(svg.Spot(corpus, language, scale.level(cell.pairs), hover))
-        standing.append(svg.Spot(language, corpus, scale.level(cell.pairs), hover))
-    names, what = [named(corpus) for corpus in corpora], "pairs of each corpus in each language"
+        hover = f"{named(cell.corpus)}, {cell.language}: {amount(cell.pairs, 'pair')}, {number(cell.test)} of them held out"
+        spots.append(svg.Spot(corpus, language, scale.level(cell.pairs), hover))
     body = [
         scale.legend(min(cell.pairs for cell in summary.cells)),
-        scroll(svg.heat_map(names, languages, lying, what, WIDE), only_on="wide"),
-        scroll(svg.heat_map(languages, names, standing, what, NARROW, 16), only_on="narrow"),
+        heat_maps(list(map(named, corpora)), languages, spots, "pairs of each corpus in each language"),
         folded("the same as numbers", _numbers(summary, corpora)),
     ]
     note = "Pairs of each corpus in each language, the largest first; each colour stands for about three times as many."
@@ -119,11 +111,11 @@ def _split_legend() -> Markup:
 def _corpora(summary: Summary, manifest: dict[str, Any]) -> Section:
     """Licence, version and account of each corpus."""
     largest = max(counts["train"] + counts["test"] for counts in manifest["corpora"].values())
+    lines = {line.corpus: line for line in grouped((Line(**line) for line in manifest["waterfall"]), "corpus")}
     rows = []
     for corpus, counts in manifest["corpora"].items():
         kept = counts["train"] + counts["test"]
         languages = sum(cell.corpus == corpus for cell in summary.cells)
-        own = [line for line in manifest["waterfall"] if line["corpus"] == corpus]
         rows.append(
             [
                 named(corpus),
@@ -132,7 +124,7 @@ def _corpora(summary: Summary, manifest: dict[str, Any]) -> Section:
                 number(counts["test"]),
                 number(languages),
                 percent(1 - kept / max(counts["rows_in"], 1)),
-                most_dropped(own),
+                lines[corpus].worst,
                 counts["licence"] or "not stated",
                 counts["version"] or "not stated",
                 "dictionary" if counts["dictionary"] else "sentences",

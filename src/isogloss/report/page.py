@@ -1,10 +1,11 @@
 """One HTML file that holds all it shows: a heading, a row of figures, links to its sections, the sections."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 
+from isogloss.report import svg
 from isogloss.report.markup import Markup, join, tag
 
 
@@ -26,7 +27,7 @@ class Column:
     kind: str = ""
 
 
-WIDE, NARROW = 1170, 374  # pixels there are for a picture on a screen and on a phone; the style sheet changes over between
+WIDE, NARROW, LOW = 1170, 374, 16  # pixels there are for a picture on a screen and on a phone, and of a row on a phone
 NUMBER, PICTURE, PROSE = "number", "picture", "prose"  # digits under digits; as wide as there is room; lines that wrap
 
 
@@ -69,9 +70,19 @@ def _row(columns: Sequence[Column], row: Sequence[str]) -> Markup:
     return tag("tr", *cells)
 
 
-def scroll(*content: str, only_on: str = "") -> Markup:
-    """Something wide, in a frame that scrolls; with `only_on` "wide" or "narrow" it is shown on such screens alone."""
-    return tag("div", *content, class_=f"scroll {only_on}".strip())
+def heat_maps(
+    rows: Sequence[str], columns: Sequence[str], spots: Sequence[svg.Spot], name: str, high: int = 18, turn: bool = True
+) -> Markup:
+    """A heat map twice, of which the style sheet shows one: as it is, and for a phone, where no number fits into a cell.
+
+    There rows become columns, unless `turn` is false.
+    """
+    wide = svg.heat_map(rows, columns, spots, name, WIDE, high)
+    bare = [replace(spot, text="") for spot in spots]
+    if turn:
+        rows, columns, bare = columns, rows, [replace(spot, row=spot.column, column=spot.row) for spot in bare]
+    narrow = svg.heat_map(rows, columns, bare, name, NARROW, LOW)
+    return join([tag("div", wide, class_="scroll wide"), tag("div", narrow, class_="scroll narrow")])
 
 
 def folded(summary: str, *content: str) -> Markup:

@@ -7,7 +7,7 @@ from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.summary import Plan, Summary
 from isogloss.report import svg
 from isogloss.report.markup import Markup, join, tag
-from isogloss.report.page import NARROW, NUMBER, PICTURE, WIDE, Column, Section, folded, named, number, percent, scroll, table
+from isogloss.report.page import NUMBER, PICTURE, Column, Section, folded, heat_maps, named, number, percent, table
 
 LARGEST = 10
 SHARES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -34,7 +34,7 @@ def _sampled(overlap: Overlap) -> str:
 
 
 def _overlap(overlap: Overlap) -> Section:
-    """Corpora by corpora, with numbers for a wide screen and without for a phone; then the largest in words."""
+    """Corpora by corpora as a picture, then the largest in words."""
     names = [named(corpus) for corpus in overlap.corpora]
     pairs = [(one, two) for one in range(len(names)) for two in range(len(names)) if one != two and overlap.shared[one][two]]
     if not pairs:
@@ -45,13 +45,8 @@ def _overlap(overlap: Overlap) -> Section:
         count = number(overlap.shared[one][two])
         hover = f"{percent(share)} of the source sentences of {names[one]} are in {names[two]} too ({count})"
         spots.append(svg.Spot(one, two, scale.level(share), hover, f"{100 * share:.0f}" if share >= 0.005 else ""))
-    bare = [svg.Spot(spot.row, spot.column, spot.level, spot.hover) for spot in spots]
     what = "share of the source sentences of each corpus that each other corpus has too"
-    body = [
-        scale.legend(0.0),
-        scroll(svg.heat_map(names, names, spots, what, WIDE, 20), only_on="wide"),
-        scroll(svg.heat_map(names, names, bare, what, NARROW, 16), only_on="narrow"),
-    ]
+    body = [scale.legend(0.0), heat_maps(names, names, spots, what, 20, turn=False)]
     rows = [[named(one), named(two), percent(share)] for one, two, share in overlap.largest(LARGEST)]
     body.append(table([Column("of the sentences of"), Column("are also in"), Column("share", NUMBER)], rows))
     note = "How much of the corpus of a row is also in the corpus of a column, in percent of its different source sentences."

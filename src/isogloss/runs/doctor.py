@@ -6,6 +6,7 @@ dimensions, pooling, prompts and, language by language, at how the student's voc
 
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +19,9 @@ from isogloss.encode.encoder import SentenceEncoder
 from isogloss.encode.models import choose_device
 from isogloss.errors import IsoglossError
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.pipeline import open_models, texts_by_language
+from isogloss.runs.opening import open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
+from isogloss.students.coverage import UNSPACED
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
 from isogloss.types import TEST, TRAIN, Bitext, FloatArray
@@ -32,7 +34,6 @@ Verdict = Literal["good", "note", "bad"]
 SAMPLE = 200  # sentences a language looked at
 MANY_UNKNOWN = 0.01
 MANY_TOKENS_PER_WORD = 4.0
-UNSPACED = {"zh", "ja", "th", "lo", "km", "my"}  # no spaces between words: tokens per character say more
 MANY_TOKENS_PER_CHARACTER = 1.5
 FEW_GIB = 4.0
 RUN_GIB = 2.0
@@ -85,7 +86,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         return [Finding("pairs", "bad", error.message, error.hint)]
     findings = [_disk(Path(recipe.output.folder)), _pairs(bitext)]
     try:
-        teacher, student = open_models(recipe, bitext)
+        teacher, student, _ = open_models(recipe, bitext)
     except IsoglossError as error:
         return [*findings, Finding("models", "bad", error.message, error.hint)]
     sample = bitext.sources()[:SAMPLE]
@@ -95,7 +96,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         return [*findings, Finding("teacher", "bad", error.message, error.hint)]
     findings.append(_teacher(teacher, teacher_vectors, recipe))
     findings.append(_student(student, recipe, teacher.dimension))
-    findings += _languages(student, texts_by_language(bitext))
+    findings += _languages(student, bitext)
     return findings
 
 
@@ -137,7 +138,7 @@ def _teacher(teacher: SentenceEncoder, vectors: FloatArray, recipe: Recipe) -> F
 
 
 def _student(student: Student, recipe: Recipe, wanted: int) -> Finding:
-    text = f"{recipe.student.model}: {student.dimension}-d, {pooling_of(student.model)}"
+    text = f"{recipe.student.model}: {student.dimension}-d, {student.pooling} pooling"
     if student.trimming:
         text += f", vocabulary {student.trimming.rows_before:,} → {student.trimming.rows_after:,} rows"
     if recipe.training.train_layers:
@@ -147,7 +148,7 @@ def _student(student: Student, recipe: Recipe, wanted: int) -> Finding:
             return Finding("student", "bad", error.message, error.hint)
     if student.dimension != wanted and not recipe.bridge.enabled:
         return Finding("student", "bad", text, f"the teacher has {wanted}-d vectors: set bridge.enabled = true")
-    if "mean" not in pooling_of(student.model) and "cls" not in pooling_of(student.model):
+    if student.pooling not in ("mean", "cls"):
         return Finding("student", "note", text, "mean pooling is what the papers use")
     return Finding("student", "good", text)
 
@@ -161,8 +162,11 @@ def pooling_of(model: "SentenceTransformer") -> str:
     return "no pooling layer"
 
 
-def _languages(student: Student, texts: dict[str, list[str]]) -> list[Finding]:
-    return [_language(student, language, some[:SAMPLE]) for language, some in sorted(texts.items())]
+def _languages(student: Student, bitext: Bitext) -> list[Finding]:
+    texts: dict[str, list[str]] = defaultdict(list)
+    for language, some in text_blocks(bitext):
+        texts[language] += some[: SAMPLE - len(texts[language])]
+    return [_language(student, language, some) for language, some in sorted(texts.items())]
 
 
 def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
@@ -173,7 +177,7 @@ def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
     unspaced = language.split("-")[0] in UNSPACED
     units = sum(len(text) if unspaced else len(text.split()) for text in texts)
     fertility = len(counted) / max(units, 1)
-    cut = float((tokens.lengths >= int(student.model.max_seq_length)).mean())
+    cut = float((tokens.lengths >= student.tokeniser.max_tokens).mean())
     unit = "character" if unspaced else "word"
     text = f"{fertility:.2f} tokens a {unit}, {100 * unknown:.2f} % unknown, {100 * cut:.1f} % cut at the end"
     if unknown > MANY_UNKNOWN:

@@ -10,6 +10,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from isogloss.config import CleaningSettings, LeakSettings, Recipe
 from isogloss.corpora import phrasebook
 from isogloss.corpora.cleaning.judgement import Judge
@@ -23,7 +26,8 @@ from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.corpora.workers import cpu_count
 from isogloss.errors import DataError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import explaining_disk
+from isogloss.storage import content_hash, explaining_disk
+from isogloss.types import PairSource
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +40,46 @@ def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent, out: Path | N
     One prepared store alone is taken as it is.
     """
     with _place(out) as folder:
-        store = _as_it_is(recipe, on_progress) or gather_store(recipe, folder, on_progress)
-        wanted = (*map(canonical, recipe.languages), store.source_language) if recipe.languages else ()
-        return Prepared(store.bitext(wanted), store.manifest, store.folder)
+        store = the_store(recipe, folder, on_progress)
+        return Prepared(store.bitext(_wanted(recipe, store)), store.manifest, store.folder)
+
+
+def gather_source(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -> tuple[PairSource, Store]:
+    """The pairs of a recipe as they are streamed from the store in `out` (or the one it names), and that store."""
+    store = the_store(recipe, out, on_progress)
+    wanted = _wanted(recipe, store)
+    return (Spoken(store, wanted) if wanted and set(store.languages) - set(wanted) else store), store
+
+
+def the_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -> Store:
+    """The one prepared store that a recipe names, or all that it names prepared into `out`."""
+    return _as_it_is(recipe, on_progress) or gather_store(recipe, out, on_progress)
+
+
+def _wanted(recipe: Recipe, store: Store) -> tuple[str, ...]:
+    return (*map(canonical, recipe.languages), store.source_language) if recipe.languages else ()
+
+
+class Spoken:
+    """Some languages of a store, as a source of pairs."""
+
+    def __init__(self, store: Store, languages: Sequence[str]) -> None:
+        self.store, self.languages = store, tuple(sorted(set(languages) & set(store.languages)))
+        self.source_language = store.source_language
+        self.hash = content_hash(store.hash, *self.languages)
+        self._count: int | None = None
+
+    def __len__(self) -> int:
+        """Number of pairs, counted once."""
+        if self._count is None:
+            self._count = sum(block.num_rows for block in self.in_blocks())
+        return self._count
+
+    def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
+        """The pairs of these languages, block by block."""
+        wanted = pa.array(self.languages, pa.string())
+        for block in self.store.in_blocks(split):
+            yield block.filter(pc.is_in(block.column("language"), wanted))
 
 
 def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:

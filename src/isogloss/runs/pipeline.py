@@ -8,36 +8,37 @@ after an interruption goes on from there, and a second run finds everything done
 
 import shutil
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
-from isogloss.config import Recipe
-from isogloss.corpora.prepare import Prepared
-from isogloss.corpora.store import scan_in_words, scan_of, training_data
-from isogloss.encode.cache import default_folder
-from isogloss.encode.encoder import SentenceEncoder, load
+from isogloss.config import EvaluationSettings, Recipe
+from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.encode.cache import VectorCache, default_folder
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.export.folder import model_card, refuse_other_things, save
-from isogloss.progress import OnProgress, Step, silent
-from isogloss.runs.gathering import gather_pairs
+from isogloss.progress import OnProgress, silent
+from isogloss.runs.gathering import gather_source
+from isogloss.runs.opening import open_models
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
-from isogloss.storage import (
-    alone_in,
-    refuse_folder,
-    sweep,
-    weights_hash,
-    write_json,
-)
+from isogloss.runs.trackers import Trackers
+from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
-from isogloss.training.distill import Distillation, TrainingSummary
-from isogloss.types import TRAIN, Bitext, Report
+from isogloss.training.crew import Crew
+from isogloss.training.distill import Distillation
+from isogloss.training.loop import TrainingSummary
+from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
 
 MODEL, RESULTS, PAIRS = "model", "results.json", "pairs"
+Timed = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -
     `fresh` forgets unfinished work in the run's folder first (not its model or results).
     """
     folder = Path(recipe.output.folder)
+    if not Crew.here().leads:
+        return _run(recipe, folder, silent)
     with alone_in(folder, "another run is using this folder", "wait for it, or set output.folder"):
         refuse_other_things(folder / MODEL)
         for name in (RESULTS, "run.json", "metrics.jsonl"):
@@ -95,103 +98,136 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -
 
 def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     began = time.monotonic()
+    crew = Crew.here()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    sweep(folder)
-    sweep(folder / "work")
-    record, metrics = Record(folder, recipe), Metrics(folder / "metrics.jsonl", on_progress)
-    with record.timed("pairs"):
-        prepared = gather_pairs(recipe, metrics, folder / PAIRS)
-    bitext = prepared.bitext
-    questions = Questions(bitext, recipe.evaluation.max_candidates)
-    record.note(hashes={"pairs": prepared.hash}, pairs=training_data(prepared.manifest))
-    with record.timed("models"):
-        teacher, student = open_models(recipe, bitext, metrics)
-    record.note(hashes={"teacher": teacher.fingerprint})
-    with record.timed("vectors"):
-        session = Distillation(
-            student,
-            teacher,
-            bitext,
-            recipe.training,
-            recipe.bridge,
-            recipe.balance,
-            recipe.seed,
-            folder / "work",
-            Path(recipe.output.cache) if recipe.output.cache else default_folder(),
-            metrics,
-        )
-        record.note(hashes={"student": session.key})
-        teacher_rows = Rows(session.row_of, session.teacher_vectors)
-        untouched = session.untouched_vectors()
-    reports = [questions.ask("untouched", Rows(session.row_of, untouched), teacher_rows)]
-    details: dict[str, Any] = {"store": str(prepared.folder), "leak_scan": scan_of(prepared.manifest)}
-    if recipe.bridge.enabled:
-        with record.timed("bridge"):
-            bridge = session.build_bridge()
-            bridged = bridge.apply(untouched)
-            bridged = unit(bridged) if session.teacher_is_unit_norm else bridged
-        reports.append(questions.ask("bridge", Rows(session.row_of, bridged.astype(np.float32)), teacher_rows))
-        details["bridge_strength"] = bridge.strength
-    summary = None
-    if recipe.training.epochs:
-        with record.timed("distil"):
-            summary = session.train()
-        with record.timed("measure"):
-            texts = questions.texts()
-            trained = Rows({text: row for row, text in enumerate(texts)}, session.trained_vectors(texts))
-        reports.append(questions.ask("distilled", trained, teacher_rows))
-    result = RunResult(folder, tuple(reports), time.monotonic() - began, summary, details)
-    with record.timed("save"):
-        _save(recipe, result, student, prepared)
+    if crew.leads:
+        sweep(folder)
+        sweep(folder / "work")
+    record = Record(folder, recipe) if crew.leads else None
+    tell = _listeners(recipe, folder, on_progress) if crew.leads else silent
+    timed = record.timed if record is not None else _untimed
+    with timed("pairs"), crew.in_turn():
+        pairs, store = gather_source(recipe, folder / PAIRS, tell)
+    questions = Questions(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
+    with timed("models"):
+        teacher, student, done = open_models(recipe, pairs, tell)
+    details: dict[str, Any] = {"store": str(store.folder), "leak_scan": scan_of(store.manifest), "student": done}
+    with timed("vectors"):
+        session = Distillation(student, teacher, pairs, recipe, folder / "work", cache_of(recipe), tell)
+    if record is not None:
+        hashes = {"pairs": store.hash, "teacher": teacher.fingerprint, "student": session.key}
+        record.note(hashes=hashes, pairs=training_data(store.manifest))
+    stages = Stages(recipe, session, questions, timed)
+    stages.walk(details)
+    if record is None:  # one process measures and saves; the others have done their part
+        return RunResult(folder, (), time.monotonic() - began, stages.summary, details)
+    details["pairs"] = pair_counts(pairs)
+    result = RunResult(folder, tuple(stages.reports), time.monotonic() - began, stages.summary, details)
+    with timed("save"):
+        _save(recipe, result, student, pairs, store)
     session.forget_activations()
-    details |= {"peak_memory_gib": peak_memory_gib(), "pairs": _pair_counts(bitext), "recipe": recipe.name}
-    result = RunResult(folder, tuple(reports), time.monotonic() - began, summary, details)
+    details |= {"peak_memory_gib": peak_memory_gib(), "recipe": recipe.name}
+    result = RunResult(folder, tuple(stages.reports), time.monotonic() - began, stages.summary, details)
     write_json(folder / RESULTS, result.as_dict())
     record.note(hashes={"weights": weights_hash(folder / MODEL)})
     record.finish()
     return result
 
 
-def open_models(recipe: Recipe, bitext: Bitext, on_progress: OnProgress = silent) -> tuple[SentenceEncoder, Student]:
-    """Load teacher and student, and trim the student's vocabulary to the recipe's languages."""
-    on_progress(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
-    teacher = load(recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device)
-    on_progress(Step("models", 1, 2, "models", f"loading {recipe.student.model}"))
-    student = Student.load(recipe.student.model, recipe.student.prompt, recipe.student.max_tokens, recipe.device)
-    note = ""
-    if recipe.student.trim != "off":
-        trimming = student.trim(texts_by_language(bitext), recipe.student.trim)
-        note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
-    on_progress(Step("models", 2, 2, "models", note))
-    return teacher, student
+class Stages:
+    """The student untouched, bridged and trained, each measured by the same questions."""
+
+    def __init__(self, recipe: Recipe, session: Distillation, questions: Questions, timed: Timed) -> None:
+        self.recipe, self.session, self.questions, self.timed = recipe, session, questions, timed
+        self.texts = questions.texts()
+        self.row_of = {text: row for row, text in enumerate(self.texts)}
+        self.reports: list[Report] = []
+        self.summary: TrainingSummary | None = None
+
+    def walk(self, details: dict[str, Any]) -> None:
+        """Go through them, and note what there is to know of each."""
+        session, recipe = self.session, self.recipe
+        with self.timed("vectors"):
+            sources = list(dict.fromkeys(self.questions.sources + self.questions.test.sources()))
+            cache = VectorCache(cache_of(recipe), session.teacher.fingerprint, session.teacher.dimension)
+            with session.crew.in_turn():
+                taught = cache.embed(sources, session.teacher.encode, session.on_progress, "teacher, held out")[0]
+            teacher = Rows({text: row for row, text in enumerate(sources)}, taught)
+            untouched = session.untouched_vectors(self.texts)
+        self._ask("untouched", untouched, teacher)
+        if recipe.bridge.enabled:
+            with self.timed("bridge"):
+                bridge = session.build_bridge()
+                bridged = bridge.apply(untouched)
+                bridged = unit(bridged) if session.teacher_is_unit_norm else bridged
+            self._ask("bridge", bridged.astype(np.float32), teacher)
+            details["bridge_strength"] = bridge.strength
+        if recipe.training.epochs:
+            with self.timed("distil"):
+                self.summary = session.train()
+            details["training"] = asdict(self.summary)
+            with self.timed("measure"):
+                trained = session.trained_vectors(self.texts)
+            self._ask("distilled", trained, teacher)
+
+    def _ask(self, name: str, vectors: FloatArray, teacher: Rows) -> None:
+        self.reports.append(self.questions.ask(name, Rows(self.row_of, vectors), teacher))
 
 
-def texts_by_language(bitext: Bitext) -> dict[str, list[str]]:
-    """All text of each language, the source language included."""
-    texts = {language: bitext.where(language=language).column("target") for language in bitext.languages}
-    texts[bitext.source_language] = bitext.sources()
-    return texts
+def _listeners(recipe: Recipe, folder: Path, on_progress: OnProgress) -> OnProgress:
+    """Whoever wants to know how it goes: the screen, metrics.jsonl, and the trackers that the recipe names."""
+    metrics = Metrics(folder / "metrics.jsonl", on_progress)
+    return Trackers(recipe, folder, metrics) if recipe.training.trackers else metrics
 
 
-def _pair_counts(bitext: Bitext) -> dict[str, int]:
-    return {
-        "train": len(bitext.where(split=TRAIN)),
-        "test": len(bitext) - len(bitext.where(split=TRAIN)),
-        "source_only": len(bitext.where(language=bitext.source_language)),
-    }
+@contextmanager
+def _untimed(_stage: str) -> Iterator[None]:
+    yield
 
 
-def _save(recipe: Recipe, result: RunResult, student: Student, prepared: Prepared) -> None:
-    languages = tuple(sorted({*prepared.bitext.languages, prepared.bitext.source_language}))
-    counts = _pair_counts(prepared.bitext)
+def cache_of(recipe: Recipe) -> Path:
+    """Where the teacher's vectors are kept."""
+    return Path(recipe.output.cache) if recipe.output.cache else default_folder()
+
+
+def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:
+    """What the questions are made from: of each language some held-out pairs, and others to search among."""
+    limits = {TEST: settings.max_queries, TRAIN: settings.max_candidates}
+    taken: dict[tuple[str, str], int] = {}
+    kept = [SCHEMA.empty_table()]
+    for block in pairs.in_blocks():
+        columns = zip(block.column("language").to_pylist(), block.column("split").to_pylist(), strict=True)
+        mask = np.zeros(block.num_rows, dtype=np.bool_)
+        for place, key in enumerate(columns):
+            count = taken.get(key, 0)
+            if count < limits[key[1]]:
+                taken[key], mask[place] = count + 1, True
+        kept.append(block.filter(pa.array(mask)).select(SCHEMA.names))
+    return Bitext(pa.concat_tables(kept).combine_chunks(), pairs.source_language)
+
+
+def pair_counts(pairs: PairSource) -> dict[str, int]:
+    """How many pairs are trained on, held out, and source text without translation."""
+    counts = {"train": 0, "test": 0, "source_only": 0}
+    for block in pairs.in_blocks():
+        trained = int(pc.sum(pc.equal(block.column("split"), TRAIN)).as_py() or 0)
+        counts["train"] += trained
+        counts["test"] += block.num_rows - trained
+        counts["source_only"] += int(pc.sum(pc.equal(block.column("language"), pairs.source_language)).as_py() or 0)
+    return counts
+
+
+def _save(recipe: Recipe, result: RunResult, student: Student, pairs: PairSource, store: Store) -> None:
+    languages = tuple(sorted({*pairs.languages, pairs.source_language}))
+    counts = result.details["pairs"]
     learnt = f"{counts['train'] - counts['source_only']:,} training pairs"
     if counts["source_only"]:
         learnt += f" and {counts['source_only']:,} sentences without translation"
-    learnt += f" ({scan_in_words(scan_of(prepared.manifest))})"
+    learnt += f" ({scan_in_words(scan_of(store.manifest))})"
     card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
     student.model.to("cpu")
-    save(student, result.model, card, training_data(prepared.manifest))
+    save(student, result.model, card, training_data(store.manifest))
 
 
 def quickstart_recipe() -> Path:

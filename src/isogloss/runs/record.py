@@ -1,6 +1,7 @@
 """What a run leaves behind so that it can be read, compared and repeated: `run.json` and `metrics.jsonl`."""
 
 import json
+import math
 import os
 import platform
 import subprocess
@@ -98,7 +99,7 @@ class Metrics:
 
 
 def _rounded(value: float) -> float | int:
-    return int(value) if value == int(value) else float(f"{value:.6g}")
+    return int(value) if math.isfinite(value) and value == int(value) else float(f"{value:.6g}")
 
 
 def versions() -> dict[str, str]:

@@ -73,7 +73,10 @@ class Sums:
         centred_xy = self.xy - np.outer(self.x, self.y) / self.count
         width = len(self.x)
         ridge = strength * max(np.trace(centred_xx) / width, np.finfo(np.float64).tiny)
-        weight = np.linalg.solve(centred_xx + ridge * np.eye(width), centred_xy).T
+        try:
+            weight = np.linalg.solve(centred_xx + ridge * np.eye(width), centred_xy).T
+        except np.linalg.LinAlgError:  # all rows are one vector: there is nothing to map
+            weight = np.full((len(self.y), width), np.nan)
         return weight, (self.y - weight @ self.x) / self.count
 
     def squared_error(self, weight: Matrix, bias: Matrix) -> float:

@@ -5,6 +5,7 @@ Its own `encode` works on token ids in batches of similar length; the saved fold
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -13,12 +14,16 @@ from torch import Tensor, nn
 
 from isogloss.encode.encoder import embedding_dimension, fingerprint, refuse_broken
 from isogloss.encode.models import choose_device, open_model
-from isogloss.encode.tokens import TokenStore, by_length
+from isogloss.encode.packed import Packed, hidden_states, packing, packs_exactly, pooled
+from isogloss.encode.tokens import Tokeniser, TokenStore, by_length
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.students.bridge import Bridge
+from isogloss.students.coverage import Texts, coverage, survey, survey_each
 from isogloss.students.frozen import Activations, SplitBody
-from isogloss.students.trimming import Trimming, coverage, kept_rows, trim
+from isogloss.students.growing import Growth, grow
+from isogloss.students.trimming import Trimming, kept_rows, trim
+from isogloss.students.vocabulary import NewPiece
 from isogloss.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 
 TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 640, 16_384
 PROMPT_NAME = "isogloss"
+POOLINGS = ("mean", "cls", "max")  # what can be pooled without padding
 
 
 class Student:
@@ -35,15 +41,21 @@ class Student:
     def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int = 128) -> None:
         self.model, self.name = model.float(), name  # some hub models come in half precision; training is in single
         self.trimming: Trimming | None = None
-        if getattr(model[0], "transformers_model", None) is None and not hasattr(model[0], "auto_model"):
-            raise ModelError(
-                f"{name}: its first module is {type(model[0]).__name__}, not a transformer body",
-                hint="students are encoders such as XLM-R, mBERT or multilingual-e5",
-            )
+        self._refuse_other_kinds()
         if prompt:  # saved with the model, so that plain sentence-transformers puts it there too
             model.prompts[PROMPT_NAME] = prompt
             model.default_prompt_name = PROMPT_NAME
-        model.max_seq_length = min(max_tokens, int(model.max_seq_length or max_tokens))
+        self._cut_at(max_tokens)
+
+    def _refuse_other_kinds(self) -> None:
+        if getattr(self.model[0], "transformers_model", None) is None and not hasattr(self.model[0], "auto_model"):
+            raise ModelError(
+                f"{self.name}: its first module is {type(self.model[0]).__name__}, not a transformer body",
+                hint="students are encoders such as XLM-R, mBERT or multilingual-e5; for a token table use StaticStudent",
+            )
+
+    def _cut_at(self, max_tokens: int) -> None:
+        self.model.max_seq_length = min(max_tokens, int(self.model.max_seq_length or max_tokens))
 
     @classmethod
     def load(cls, name: str, prompt: str = "", max_tokens: int = 128, device: str = "auto") -> Self:
@@ -63,6 +75,12 @@ class Student:
         return tokenizer
 
     @property
+    def pooling(self) -> str:
+        """How token states become a sentence vector: "mean", "cls", "max", or another of the library's ways."""
+        mode = getattr(self.model[1], "pooling_mode", "") if len(self.model) > 1 else ""
+        return mode if isinstance(mode, str) else "+".join(mode)
+
+    @property
     def prompt(self) -> str:
         """What the model puts before every text by default."""
         return self.model.prompts.get(self.model.default_prompt_name or "", "") or ""
@@ -77,20 +95,51 @@ class Student:
         """Names the weights as they are now."""
         return fingerprint(self.model, self.prompt)
 
+    @property
+    def tokeniser(self) -> Tokeniser:
+        """What turns text into rows, as the model does it."""
+        return Tokeniser(self.tokenizer, int(self.model.max_seq_length), self.prompt)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is a table of tokens and has no body."""
+        return False
+
     def tokenise(self, texts: Sequence[str]) -> TokenStore:
         """Token ids of `texts`, cut and prompted as the model does it."""
         return TokenStore.of(texts, self.tokenizer, int(self.model.max_seq_length), self.prompt)
 
-    def trim(self, texts_by_language: Mapping[str, Sequence[str]], how: str = "alphabet") -> Trimming:
-        """Cut the vocabulary to what these languages can spell ("alphabet") or did write ("corpus")."""
+    def trim(self, texts_by_language: Texts, how: str = "alphabet", measured_on: Texts | None = None) -> Trimming:
+        """Cut the vocabulary to what these languages can spell ("alphabet") or did write ("corpus").
+
+        Text is read once, so blocks of any number of sentences may stream by. How each language fares is counted on the
+        same text, which keeps all its pieces, or on other text (held out, say) where `measured_on` gives some.
+        """
         before = self.tokenizer
-        prompts = [prompt for prompt in (self.prompt, *self.model.prompts.values()) if prompt]
-        keep = kept_rows(before, {**texts_by_language, "prompts": prompts} if prompts else texts_by_language, how)
-        share = coverage(before, keep, [text for texts in texts_by_language.values() for text in texts])
-        rows_before = int(self.body.get_input_embeddings().weight.shape[0])
-        self.model[0].processor = trim(self.body, before, keep)
-        self.trimming = Trimming(rows_before, len(keep), share)
+        seen = survey(before, texts_by_language)
+        keep = kept_rows(before, seen, how, [prompt for prompt in (self.prompt, *self.model.prompts.values()) if prompt])
+        (rows, width), size = self.table.shape, self.table.element_size()
+        self._keep_rows(keep)
+        surveys = (seen, seen) if measured_on is None else survey_each((before, self.tokenizer), measured_on)
+        self.trimming = Trimming(rows, len(keep), width, size, coverage(surveys[0], keep, surveys[1]))
         return self.trimming
+
+    def grow(
+        self, new_pieces: Sequence[NewPiece], given: Mapping[str, Tensor] | None = None, old_texts: Texts | None = None
+    ) -> Growth:
+        """Add pieces for one language more: see `growing`."""
+        grown = grow(self.body, self.tokenizer, new_pieces, given, old_texts)
+        self.model[0].processor = grown.tokenizer
+        return grown.growth
+
+    @property
+    def table(self) -> Tensor:
+        """The token table: a row for each piece of the vocabulary."""
+        weight: Tensor = self.body.get_input_embeddings().weight
+        return weight
+
+    def _keep_rows(self, keep: IntArray) -> None:
+        self.model[0].processor = trim(self.body, self.tokenizer, keep)
 
     def add_bridge(self, bridge: Bridge, normalise: bool) -> None:
         """Append the bridge as a Dense layer, and a Normalize layer if the teacher's vectors have unit length."""
@@ -120,7 +169,7 @@ class Student:
             self._append(Normalize())
 
     def _append(self, module: nn.Module) -> None:
-        self.model.append(module.to(self.body.device))
+        self.model.append(module.to(self.model.device))
 
     def forward(self, features: dict[str, Tensor]) -> Tensor:
         """Sentence vectors of a padded batch, with gradients where they are on."""
@@ -164,7 +213,31 @@ class Student:
         """Padded tokens in one forward pass: few on a CPU, where padding costs time; many on an accelerator."""
         return TOKENS_AT_ONCE if self.body.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED
 
+    @cached_property
+    def packs(self) -> bool:
+        """Whether sentences go through it end to end, without padding: on CUDA, if that gives the same vectors."""
+        if self.body.device.type != "cuda" or self.pooling not in POOLINGS or not self._pools_prompts:
+            return False
+        return packs_exactly(self.body, self.table.shape[0], longest=int(self.model.max_seq_length))
+
+    @property
+    def _pools_prompts(self) -> bool:
+        """Whether the prompt's tokens are pooled with the others; a mask that leaves them out needs padded rows."""
+        return not self.prompt or bool(getattr(self.model[1], "include_prompt", True))
+
+    def _packed(self, tokens: TokenStore, rows: IntArray) -> Tensor:
+        ids, lengths = (torch.from_numpy(part).to(self.body.device).long() for part in tokens.gather(rows))
+        packed = Packed.of(ids, lengths)
+        with packing(self.body):
+            states = hidden_states(self.body, packed)
+        features = {"sentence_embedding": pooled(states, packed.sentence, packed.starts, self.pooling)}
+        for module in list(self.model)[2:]:
+            features = module(features)
+        return features["sentence_embedding"]
+
     def _chunk(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
+        if remembered is None and self.packs:
+            return self._packed(tokens, rows)
         device = self.body.device
         features = {name: value.to(device) for name, value in tokens.padded(rows).items()}
         if remembered is None:

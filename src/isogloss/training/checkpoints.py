@@ -1,9 +1,8 @@
-"""Checkpoints: all that training needs to go on as if it had never stopped.
+"""Checkpoints: all that training needs to go on as if it had never stopped, and the best weights so far.
 
-One file, written whole or not at all; the one before it is removed only after the new one is in place.
+One file each, written whole or not at all; a checkpoint's predecessor is removed only after the new one is in place.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,48 +11,46 @@ import torch
 from isogloss.errors import IsoglossError
 from isogloss.storage import replacing, sweep
 
-PATTERN = "step-*.pt"
+PATTERN, BEST = "step-*.pt", "best.pt"
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """The state after `step` steps."""
-
-    step: int
-    parameters: dict[str, torch.Tensor]
-    optimiser: dict[str, Any]
-    random: list[torch.Tensor]
-
-
-def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write the checkpoint and let go of the earlier ones."""
-    path = folder / f"step-{checkpoint.step:08d}.pt"
+def save(folder: Path, step: int, state: dict[str, Any]) -> None:
+    """Write the state after `step` steps and let go of the earlier ones."""
+    path = folder / f"step-{step:08d}.pt"
     with replacing(path) as temporary:
-        torch.save(
-            {
-                "step": checkpoint.step,
-                "parameters": checkpoint.parameters,
-                "optimiser": checkpoint.optimiser,
-                "random": checkpoint.random,
-            },
-            temporary,
-        )
+        torch.save(state, temporary)
     for old in folder.glob(PATTERN):
         if old != path:
             old.unlink()
 
 
-def latest(folder: Path) -> Checkpoint | None:
-    """The newest checkpoint, or None if there is none yet."""
+def latest(folder: Path) -> dict[str, Any] | None:
+    """The newest state, or None if there is none yet."""
     sweep(folder)
     found = sorted(folder.glob(PATTERN))
-    if not found:
+    return _read(found[-1]) if found else None
+
+
+def save_best(folder: Path, weights: dict[str, Any], step: int) -> None:
+    """Keep the weights that did best on the dev pairs."""
+    with replacing(folder / BEST) as temporary:
+        torch.save({"step": step, "weights": weights}, temporary)
+
+
+def best(folder: Path) -> tuple[int, dict[str, Any]] | None:
+    """The best weights so far and the step they are from."""
+    if not (folder / BEST).is_file():
         return None
+    kept = _read(folder / BEST)
+    return int(kept["step"]), kept["weights"]
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        state = torch.load(found[-1], map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise IsoglossError(
-            f"{found[-1]}: the checkpoint cannot be read ({type(error).__name__})",
+            f"{path}: the checkpoint cannot be read ({type(error).__name__})",
             hint="remove the file; training starts again from the bridge",
         ) from error
-    return Checkpoint(state["step"], state["parameters"], state["optimiser"], state["random"])
+    return state

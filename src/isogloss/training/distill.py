@@ -8,45 +8,45 @@ in its folder under a name made from its inputs, so the next session continues w
 import functools
 import logging
 import shutil
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from isogloss.config import BalanceSettings, BridgeSettings, TrainingSettings, as_dict
-from isogloss.corpora.balance import coded
+from isogloss.config import Recipe, as_dict
 from isogloss.encode.cache import VectorCache
-from isogloss.encode.encoder import Encoder, refuse_broken
-from isogloss.encode.tokens import TokenStore
-from isogloss.errors import DataError, ModelError
-from isogloss.objectives.mse import mse
+from isogloss.encode.encoder import Encoder
+from isogloss.errors import ModelError
+from isogloss.objectives.combined import Objectives
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import canonical_json, content_hash, load_array, make_folder, replacing
 from isogloss.students.bridge import Bridge, BridgeSolver
 from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
-from isogloss.training.batches import Batch, PairRows, Schedule
-from isogloss.training.optimiser import rate_at
-from isogloss.training.stepper import Stepper
-from isogloss.types import TRAIN, Bitext, FloatArray, IntArray
+from isogloss.training.batches import PairRows, Schedule
+from isogloss.training.choosing import choose_engine, objectives_of
+from isogloss.training.crew import Crew
+from isogloss.training.data import TrainingData
+from isogloss.training.dev import DevSet
+from isogloss.training.engine import Descent, Material
+from isogloss.training.holdout import hold_out
+from isogloss.training.loop import Loop, Plan, TrainingSummary
+from isogloss.training.negatives import mine_negatives
+from isogloss.training.schedules import rate_at, warmup_steps
+from isogloss.training.teaching import teacher_rows
+from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
 
+Kept = TypeVar("Kept", np.float32, np.int64)
+
 UNIT_NORM_TOLERANCE = 1e-2
-LOG_EVERY_STEPS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingSummary:
-    """What training did: steps in all, steps done now (fewer after an interruption), the last loss, pairs a second."""
-
-    steps: int
-    steps_now: int
-    loss: float
-    pairs_per_second: float
+NORMS_LOOKED_AT = 10_000
+ROWS_SUMMED_AT_ONCE = 20_000
+NOT_LEARNT_FROM = {"checkpoint_seconds": 0, "trackers": [], "engine": ""}  # settings that change no weight
 
 
 class Distillation:
@@ -56,71 +56,67 @@ class Distillation:
         self,
         student: Student,
         teacher: Encoder,
-        bitext: Bitext,
-        training: TrainingSettings | None = None,
-        bridge: BridgeSettings | None = None,
-        balance: BalanceSettings | None = None,
-        seed: int = 17,
+        pairs: PairSource,
+        recipe: Recipe | None = None,
         folder: Path | str | None = None,
         cache: Path | str | None = None,
         on_progress: OnProgress = silent,
     ) -> None:
-        self.student, self.teacher, self.bitext = student, teacher, bitext
-        self.training, self.bridge_settings = training or TrainingSettings(), bridge or BridgeSettings()
-        self.balance, self.seed, self.on_progress = balance or BalanceSettings(), seed, on_progress
-        self.folder = Path(folder) if folder is not None else None
+        self.student, self.teacher, self.source, self.recipe = student, teacher, pairs, recipe or Recipe()
+        self.folder, self.on_progress = Path(folder) if folder is not None else None, on_progress
+        self.training, self.crew = self.recipe.training, Crew.here()
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
-        if not len(bitext.where(split=TRAIN)):
-            raise DataError("there are no pairs to train on: all are held out", hint="lower pairs.held_out or add pairs")
-        self._number_sentences()
-        self.tokens: TokenStore = student.tokenise(self.texts)
-        self.teacher_vectors = self._teach(Path(cache) if cache is not None else None)
+        with self.crew.in_turn():  # the first makes what the others find
+            self.data = TrainingData.build(pairs, student.tokeniser, self.folder, on_progress)
+            kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
+            self.teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
-        self.key = self._key()
+        self.key = content_hash(student.fingerprint, self.data.key)[:16]
+        self.pairs, self.dev = self._without_dev()
 
-    def _number_sentences(self) -> None:
-        """Give every distinct sentence a row: sources first, so that teacher vectors share their row numbers."""
-        sources = self.bitext.sources()
-        row_of = {text: row for row, text in enumerate(dict.fromkeys(sources + self.bitext.column("target")))}
-        self.texts, self.sources = list(row_of), len(sources)
-        self.row_of = row_of
-        train = self.bitext.where(split=TRAIN)
-        self.pairs = PairRows(
-            np.array([row_of[text] for text in train.column("source")], dtype=np.int64),
-            np.array([row_of[text] for text in train.column("target")], dtype=np.int64),
-            coded(train, "corpus")[0],
-            coded(train, "language")[0],
-        )
+    def _without_dev(self) -> tuple[PairRows, PairRows | None]:
+        """The pairs to train on, and those kept out to choose a checkpoint by."""
+        pairs, settings = self.data.pairs, self.training
+        if not settings.dev_pairs or not settings.epochs:
+            return pairs, None
+        keys = self.data.source_keys[pairs.source]
+        shares = settings.dev_pairs, settings.dev_share
+        held = hold_out(pairs.source, pairs.target, pairs.language, keys, *shares, self.recipe.seed)
+        return (pairs.where(~held), pairs.where(held)) if held.any() else (pairs, None)
 
-    def _teach(self, cache: Path | None) -> FloatArray:
-        sources = self.texts[: self.sources]
-        if cache is None:
-            return self.teacher.encode(sources, self.on_progress, "teacher")
-        store = VectorCache(cache, self.teacher.fingerprint, self.teacher.dimension)
-        return store.embed(sources, self.teacher.encode, self.on_progress, "teacher")[0]
-
-    def _key(self) -> str:
-        """Names everything the untouched student's vectors depend on."""
-        return content_hash(self.student.fingerprint, self.tokens.ids.tobytes(), self.tokens.offsets.tobytes())[:16]
-
-    @property
+    @functools.cached_property
     def teacher_is_unit_norm(self) -> bool:
         """Whether the teacher's vectors have length 1; then the student's must too, or the loss fights the scale."""
-        lengths = np.linalg.norm(self.teacher_vectors, axis=1)
+        some = np.linspace(0, len(self.teacher_rows) - 1, min(len(self.teacher_rows), NORMS_LOOKED_AT)).astype(np.int64)
+        lengths = np.linalg.norm(self.teacher_rows[some].astype(np.float32), axis=1)
         return bool(np.abs(lengths - 1).max() < UNIT_NORM_TOLERANCE)
 
-    # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the untouched student and the bridge ────────────────────────────────────────────────────────────────────────────
 
-    def vectors(self, stage: str = "student", rows: IntArray | None = None) -> FloatArray:
-        """The student's vectors, as it is now, of every sentence of the pairs (row numbers as in `texts`) or of some."""
-        vectors = self.student.vectors_of(self.tokens, rows, self._remembered(), self.on_progress, stage)
-        texts = self.texts if rows is None else [self.texts[row] for row in rows]
-        refuse_broken(vectors, texts, self.student.name)
-        return vectors
+    @functools.cached_property
+    def _bridge_pairs(self) -> PairRows:
+        """The pairs that the bridge is solved from: all, or as many as the recipe allows, drawn at random."""
+        most = self.recipe.bridge.max_pairs
+        if len(self.pairs) <= most:
+            return self.pairs
+        drawn = np.random.default_rng(self.recipe.seed).choice(len(self.pairs), most, replace=False)
+        return self.pairs.where(np.sort(drawn))
 
-    def untouched_vectors(self) -> FloatArray:
-        """The student's vectors before anything was changed; kept, since the bridge and the report both need them."""
-        return self._kept(f"untouched-{self.key}", lambda: self.vectors("untouched student"))
+    @functools.cached_property
+    def _bridge_rows(self) -> IntArray:
+        return np.unique(np.concatenate([self._bridge_pairs.source, self._bridge_pairs.target]))
+
+    @functools.cached_property
+    def _untouched(self) -> FloatArray:
+        """The untouched student's vectors of the sentences that the bridge is solved from."""
+        name = f"untouched-{content_hash(self.key, self._bridge_rows.tobytes())[:16]}"
+        return self._kept(name, lambda: self._vectors(self._bridge_rows, "untouched student"))
+
+    def untouched_vectors(self, texts: Sequence[str]) -> FloatArray:
+        """The student's vectors of `texts` before anything was changed."""
+        known = self._bridge_rows, self._untouched  # before it is this process's turn: turns do not nest
+        name = f"untouched-texts-{content_hash(self.key, *texts)[:16]}"
+        return self._kept(name, lambda: self._vectors_of(texts, "untouched student", known))
 
     def build_bridge(self) -> Bridge:
         """Solve the bridge on the training pairs and make it the student's last layer.
@@ -128,100 +124,153 @@ class Distillation:
         Every source sentence counts once, and its translations together once: what tells the spaces apart is the number
         of distinct places seen, and twelve views of one place must not outweigh twelve places.
         """
-        untouched = self.untouched_vectors()
-        solver = BridgeSolver(untouched.shape[1], self.teacher_vectors.shape[1], self.bridge_settings.folds)
-        sources = np.unique(self.pairs.source)
-        solver.add(untouched[sources], self.teacher_vectors[sources], sources)
-        translated = self.pairs.target != self.pairs.source
-        rows, source_of = self.pairs.target[translated], self.pairs.source[translated]
-        views = np.bincount(source_of, minlength=self.sources)[source_of]
-        solver.add(untouched[rows], self.teacher_vectors[source_of], source_of, (1 / views).astype(np.float32))
-        bridge = solver.solve(self.bridge_settings.strengths)
+        pairs, rows, untouched = self._bridge_pairs, self._bridge_rows, self._untouched
+        solver = BridgeSolver(untouched.shape[1], self.teacher_rows.shape[1], self.recipe.bridge.folds)
+
+        def add(sentences: IntArray, sources: IntArray, weight: FloatArray | None) -> None:
+            for start in range(0, len(sentences), ROWS_SUMMED_AT_ONCE):
+                part = slice(start, start + ROWS_SUMMED_AT_ONCE)
+                student = untouched[np.searchsorted(rows, sentences[part])]
+                taught = self.teacher_rows[sources[part]].astype(np.float32)
+                solver.add(student, taught, sources[part], None if weight is None else weight[part])
+
+        sources = np.unique(pairs.source)
+        add(sources, sources, None)
+        translated = pairs.target != pairs.source
+        targets, source_of = np.asarray(pairs.target[translated]), np.asarray(pairs.source[translated])
+        views = np.bincount(source_of, minlength=self.data.sources)[source_of]
+        add(targets, source_of, (1 / views).astype(np.float32))
+        bridge = solver.solve(self.recipe.bridge.strengths)
         self.student.add_bridge(bridge, normalise=self.teacher_is_unit_norm)
         return bridge
 
+    # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
     def train(self) -> TrainingSummary:
-        """Distil by the paper's loss from where the student stands, continuing from a checkpoint if there is one."""
-        settings = self.training
-        if self.student.dimension != self.teacher_vectors.shape[1]:
+        """Train by the recipe's objectives from where the student stands, continuing from a checkpoint if there is one."""
+        settings, objectives = self.training, objectives_of(self.recipe.objectives)
+        teacher = self._teacher_for(objectives)
+        folder = self._checkpoint_folder()
+        schedule = self._schedule()
+        rising = warmup_steps(settings.warmup, schedule.steps)
+        peak, total = settings.learning_rate, schedule.steps
+        rates = [rate_at(step, total, peak, rising, settings.schedule) for step in range(total)]
+        descent = Descent(rates, settings.weight_decay, settings.clip_norm, settings.optimiser)
+        torch.manual_seed(self.recipe.seed)
+        frozen = self.split, functools.cache(self._remembered_in_turn)
+        material = Material(self.data.tokens, self.pairs, teacher, self._negatives())
+        engine = choose_engine(self.student, material, objectives, descent, self.recipe, frozen, self.crew)
+        dev = DevSet(self.dev, teacher) if self.dev is not None else None
+        plan = Plan(rates, rising, settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience)
+        try:
+            return Loop(engine, schedule, plan, dev, folder, self.crew, self.on_progress).run()
+        finally:
+            engine.close()
+
+    def _teacher_for(self, objectives: Objectives) -> NDArray[np.float16] | None:
+        """The teacher's rows, if an objective follows them; then the student must give vectors of their kind."""
+        if not {"mse", "soft_similarity"} & set(objectives.active):
+            return None
+        if self.student.dimension != self.teacher_rows.shape[1]:
             raise ModelError(
-                f"{self.student.name} gives {self.student.dimension}-d vectors, the teacher {self.teacher_vectors.shape[1]}-d",
+                f"{self.student.name} gives {self.student.dimension}-d vectors, the teacher {self.teacher_rows.shape[1]}-d",
                 hint="a bridge is needed between them: set bridge.enabled = true",
             )
         if self.teacher_is_unit_norm:
             self.student.add_normalisation()
-        total = self.schedule.steps
-        stepper = Stepper(self.student, self.split, settings)
-        folder = self._checkpoint_folder()
-        torch.manual_seed(self.seed)
-        first = stepper.resume(folder) if folder else 0
-        if first < total:
-            self._remembered()  # now, in eval mode: inside a step it would see dropout, and move the random numbers on
-        began = time.monotonic()
-        loss, seen = float("nan"), 0
-        done_pairs = self.schedule.pairs_before(first)
-        note = f"continued at step {first} of {total}" if 0 < first < total else ""
-        self._report_step(first, total, done_pairs, note or ("reused: training was finished" if first else ""), {})
-        saved_at = time.monotonic()
-        for step in range(first, total):
-            batch = self.schedule.batch_at(step)
-            loss = stepper.step(self._loss(batch), rate_at(step, total, settings))
-            seen += len(batch.source_at)
-            last = step + 1 == total
-            if folder and (last or time.monotonic() - saved_at >= settings.checkpoint_seconds):
-                stepper.save(folder, step + 1)
-                saved_at = time.monotonic()
-            values = {"step": step + 1.0, "loss": loss, "learning_rate": rate_at(step, total, settings)}
-            shown = values if last or (step + 1) % LOG_EVERY_STEPS == 0 else {}
-            self._report_step(step + 1, total, done_pairs + seen, f"loss {loss:.4f}", shown)
-        self.student.model.eval()
-        stepper.refuse_broken()
-        return TrainingSummary(total, total - first, loss, seen / max(time.monotonic() - began, 1e-9))
+        return self.teacher_rows
+
+    def _schedule(self) -> Schedule:
+        settings, pairs = self.training, self.pairs
+        tokens_of = None
+        if settings.batch_tokens:
+            tokens_of = self.data.tokens.lengths_of(pairs.source) + self.data.tokens.lengths_of(pairs.target)
+        sizes = settings.epochs, settings.batch_pairs, settings.batch_tokens
+        return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of)
+
+    def _negatives(self) -> IntArray | None:
+        wanted = self.recipe.objectives.hard_negatives
+        if not wanted:
+            return None
+        name = f"negatives-{self._training_key()}"
+        return self._kept(
+            name, lambda: mine_negatives(self.pairs, lambda rows: self._vectors(rows, "negatives"), wanted, self.recipe.seed)
+        )
 
     def trained_vectors(self, texts: Sequence[str]) -> FloatArray:
-        """The student's vectors of `texts` (all from the pairs) after training; kept, so that a second run only measures."""
-        rows = np.array([self.row_of[text] for text in texts], dtype=np.int64)
-        name = f"trained-{content_hash(self._training_key(), rows.tobytes())[:16]}"
-        return self._kept(name, lambda: self.vectors("distilled student", rows))
+        """The student's vectors of `texts` after training; kept, so that a second run only measures."""
+        name = f"trained-{content_hash(self._training_key(), *texts)[:16]}"
+        return self._kept(name, lambda: self._vectors_of(texts, "distilled student"))
 
     def forget_activations(self) -> None:
-        """Free the disk that remembered activations take; a later session computes them again if it needs them."""
-        self._activations = None
-        if self.folder:
+        """Remove remembered activations from disk: they are large, and can be made again."""
+        if self._activations is not None and self.folder is not None:
             for place in self.folder.glob("activations-*"):
                 shutil.rmtree(place, ignore_errors=True)
+            self._activations = None
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── what all of this stands on ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _vectors(self, rows: IntArray, stage: str) -> FloatArray:
+        """The student's vectors, as it is now, of some training sentences."""
+        vectors = self.student.vectors_of(self.data.tokens, rows, self._remembered(), self.on_progress, stage)
+        if not np.isfinite(vectors).all():
+            raise ModelError(
+                f"{self.student.name}: {stage}: some of its vectors are not finite",
+                hint="the model's weights are damaged or overflow in this precision; try another copy of it",
+            )
+        return vectors
+
+    def _vectors_of(self, texts: Sequence[str], stage: str, known: tuple[IntArray, FloatArray] | None = None) -> FloatArray:
+        """The same for any text: training sentences by their rows (`known` has some already), others as they come."""
+        vectors = np.empty((len(texts), self.student.dimension), dtype=np.float32)
+        row_of = self._rows_of(texts)
+        rows = np.array([row_of.get(text, -1) for text in texts], dtype=np.int64)
+        missing = np.ones(len(texts), dtype=np.bool_)
+        if known is not None:
+            place = np.minimum(np.searchsorted(known[0], rows), len(known[0]) - 1)
+            missing = known[0][place] != rows
+            vectors[~missing] = known[1][place[~missing]]
+        trained = np.flatnonzero(missing & (rows >= 0))
+        if len(trained):
+            vectors[trained] = self._vectors(rows[trained], stage)
+        new = np.flatnonzero(missing & (rows < 0))
+        if len(new):
+            vectors[new] = self.student.encode([texts[int(place)] for place in new], self.on_progress, stage)
+        return vectors
+
+    def _rows_of(self, texts: Sequence[str]) -> dict[str, int]:
+        """The row of each text that is a training sentence, found by going through the pairs once."""
+        wanted, found, start = set(texts), {}, 0
+        for block in self.source.in_blocks(TRAIN):
+            for side, rows in (("source", self.data.pairs.source), ("target", self.data.pairs.target)):
+                values = block.column(side).to_pylist()
+                found.update({text: int(rows[start + place]) for place, text in enumerate(values) if text in wanted})
+            start += block.num_rows
+        return found
 
     def _remembered(self) -> tuple[SplitBody, Activations] | None:
+        """What the frozen layers give. Made in eval mode: inside a step it would see dropout."""
         if self.split is None or self.folder is None:
             return None
         if self._activations is None:
             place = self.folder / f"activations-{self.key}-{self.split.cut}"
-            self._activations = remember(self.split, self.tokens, place, self.on_progress)
+            self._activations = remember(self.split, self.data.tokens, place, self.on_progress)
         return self.split, self._activations
 
-    @functools.cached_property
-    def schedule(self) -> Schedule:
-        """The batches of the training, step by step; made when training begins, since millions of pairs take seconds."""
-        return Schedule(self.pairs, self.balance, self.seed, self.training.epochs, self.training.batch_pairs)
-
-    def _loss(self, batch: Batch) -> torch.Tensor:
-        self.student.model.train(self.training.dropout)
-        vectors = self.student.batch(self.tokens, batch.rows, self._remembered())
-        teacher = torch.from_numpy(self.teacher_vectors[batch.rows[batch.source_at]]).to(vectors.device)
-        return mse(vectors[batch.source_at], vectors[batch.target_at], teacher)
-
-    def _report_step(self, step: int, total: int, pairs: int, note: str, values: dict[str, float]) -> None:
-        in_all = self.schedule.pairs
-        self.on_progress(Step("distil", in_all if step == total else pairs, in_all, "pairs", note, values))
+    def _remembered_in_turn(self) -> tuple[SplitBody, Activations] | None:
+        """The same for all processes: the first one makes it, unless an earlier turn of it did."""
+        with self.crew.in_turn():
+            return self._remembered()
 
     def _training_key(self) -> str:
         """Names everything the trained weights depend on."""
-        settings = as_dict(self.training) | {"checkpoint_seconds": 0}
-        balance = as_dict(self.balance)
-        parts = [settings, as_dict(self.bridge_settings), balance, self.seed, len(list(self.student.model))]
-        return content_hash(self.key, canonical_json(parts), self.pairs.tobytes(), self.teacher_vectors.tobytes())[:16]
+        recipe = self.recipe
+        parts = [as_dict(part) for part in (recipe.bridge, recipe.balance, recipe.objectives)]
+        settings = as_dict(self.training) | NOT_LEARNT_FROM
+        modules = [type(module).__name__ for module in self.student.model]
+        told = canonical_json([settings, *parts, recipe.seed, modules])
+        return content_hash(self.key, self.teacher.fingerprint, told)[:16]
 
     def _checkpoint_folder(self) -> Path | None:
         if self.folder is None:
@@ -230,41 +279,39 @@ class Distillation:
         make_folder(folder)
         return folder
 
-    def _kept(self, name: str, compute: Callable[[], FloatArray]) -> FloatArray:
-        """An array from the folder, or computed and put there."""
+    def _kept(self, name: str, compute: Callable[[], NDArray[Kept]]) -> NDArray[Kept]:
+        """An array from the folder, or computed and put there; with several processes, by the first of them."""
         if self.folder is None:
             return compute()
         path = self.folder / f"{name}.npy"
-        kept = load_array(path)
-        if kept is not None:
-            stage = name.split("-")[0] + " student"
-            self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
-            return np.asarray(kept)
-        vectors = compute()
-        with replacing(path) as temporary, temporary.open("wb") as handle:
-            np.save(handle, vectors)
-        return vectors
+        with self.crew.in_turn():
+            kept = load_array(path)
+            if kept is not None:
+                stage = name.split("-")[0] + " student"
+                self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
+                return np.asarray(kept)
+            values = compute()
+            with replacing(path) as temporary, temporary.open("wb") as handle:
+                np.save(handle, values)
+            return values
 
 
 def distill(
     student: Student,
     teacher: Encoder,
-    bitext: Bitext,
-    training: TrainingSettings | None = None,
-    bridge: BridgeSettings | None = None,
-    balance: BalanceSettings | None = None,
-    seed: int = 17,
+    pairs: PairSource,
+    recipe: Recipe | None = None,
     folder: Path | str | None = None,
     cache: Path | str | None = None,
     on_progress: OnProgress = silent,
 ) -> TrainingSummary:
-    """Teach `student` to put the training pairs of `bitext` where `teacher` puts their source sentences.
+    """Teach `student` to put the training pairs where `teacher` puts their source sentences.
 
-    Changes the student in place: first the closed-form bridge (unless `bridge.enabled` is off), then the paper's loss.
-    `balance` says how much of each corpus and language an epoch holds; without it, every pair is seen once an epoch.
-    With `folder`, unfinished work is kept there and taken up again; `cache` keeps the teacher's vectors for other runs.
+    Changes the student in place: first the closed-form bridge (unless the recipe turns it off), then its objectives. The
+    recipe's bridge, balance, objectives, training and seed are what counts here. With `folder`, unfinished work is kept
+    there and taken up again; `cache` keeps the teacher's vectors for other runs.
     """
-    session = Distillation(student, teacher, bitext, training, bridge, balance, seed, folder, cache, on_progress)
-    if session.bridge_settings.enabled:
+    session = Distillation(student, teacher, pairs, recipe, folder, cache, on_progress)
+    if session.recipe.bridge.enabled:
         session.build_bridge()
     return session.train()

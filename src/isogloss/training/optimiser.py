@@ -1,26 +1,64 @@
-"""AdamW with the usual two groups, and a rate that rises and falls in straight lines."""
+"""Which optimiser moves which parameters: AdamW (Reimers & Gurevych 2020) or LARS (Ham & Kim 2021), with or without decay.
+
+`lars` is the second one's arithmetic, `schedules` the rate of each step. In both, matrices decay; biases and norms
+(anything with one dimension) do not: pulling a scale or an offset towards zero makes no function simpler.
+"""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from isogloss.config import TrainingSettings
+from isogloss.errors import ModelError, RecipeError
+from isogloss.training.lars import LARS
 
-
-def adamw(parameters: Iterable[tuple[str, nn.Parameter]], settings: TrainingSettings) -> torch.optim.AdamW:
-    """Matrices decay, biases and norms (anything with one dimension) do not."""
-    named = [(name, parameter) for name, parameter in parameters if parameter.requires_grad]
-    groups = [
-        {"params": [p for _, p in named if p.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for _, p in named if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.learning_rate, fused=True)
+OPTIMISERS = ("adamw", "lars")
+FUSED = frozenset({"cpu", "cuda", "mps", "xpu"})  # devices on which torch has AdamW as one kernel
 
 
-def rate_at(step: int, total: int, settings: TrainingSettings) -> float:
-    """Learning rate of step `step` of `total` (counted from 0): up to the peak over the warm-up, then down to zero."""
-    warmup = round(settings.warmup * total)
-    if step < warmup:
-        return settings.learning_rate * (step + 1) / warmup
-    return settings.learning_rate * (total - step) / max(total - warmup, 1)
+def choose(
+    name: str,
+    parameters: Iterable[tuple[str, nn.Parameter]],
+    learning_rate: float,
+    weight_decay: float,
+    *,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    momentum: float = 0.9,
+    trust: float = 0.001,
+    capturable: bool = False,
+) -> torch.optim.Optimizer:
+    """The optimiser called `name` over those of the named parameters that require a gradient.
+
+    `betas` and `eps` are for AdamW, `momentum` and `trust` for LARS. A `capturable` one can be recorded in a CUDA graph:
+    its rate is a tensor on the parameters' device, which `set_rate` writes to and replays read.
+    """
+    groups = decay_groups(parameters, weight_decay)
+    moved = [parameter for group in groups for parameter in group["params"]]
+    if not moved:
+        raise ModelError("the student has no parameter that may be trained", hint="raise training.train_layers, or set it to 0")
+    rate = torch.tensor(learning_rate, dtype=torch.float32, device=moved[0].device) if capturable else learning_rate
+    if name == "adamw":
+        fused = all(parameter.device.type in FUSED and parameter.is_floating_point() for parameter in moved)
+        return torch.optim.AdamW(groups, lr=rate, betas=betas, eps=eps, fused=fused or None, capturable=capturable)
+    if name == "lars":
+        return LARS(groups, lr=rate, momentum=momentum, trust=trust)
+    raise RecipeError(f"an optimiser called {name!r} is not known", hint=f"choose from: {', '.join(OPTIMISERS)}")
+
+
+def decay_groups(parameters: Iterable[tuple[str, nn.Parameter]], weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups, or one where the other would be empty: matrices with `weight_decay`, all else without."""
+    moved = [parameter for _, parameter in parameters if parameter.requires_grad]
+    matrices = {"params": [parameter for parameter in moved if parameter.ndim > 1], "weight_decay": weight_decay}
+    vectors = {"params": [parameter for parameter in moved if parameter.ndim <= 1], "weight_decay": 0.0}
+    return [group for group in (matrices, vectors) if group["params"]]
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Let the next step be taken at this rate; a rate that a graph reads is changed in place."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

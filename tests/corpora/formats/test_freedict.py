@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isogloss.corpora.faults import Faults
 from isogloss.corpora.sources import find_sources
 from parallel import PACK, complaint, few, packings, put, rows, sides
 
@@ -51,7 +52,9 @@ def test_examples_related_entries_and_inflected_forms_are_no_entries(tmp_path: P
         "<re><form><orth>doghouse</orth></form><cit type='trans'><quote>Hundehütte</quote></cit></re></entry>"
         "<entry><form><orth>empty</orth></form></entry>"
     )
-    assert sides(put(tmp_path / "eng-deu.tei", text)) == [("dog", "der Hund")]
+    faults = Faults()
+    assert sides(put(tmp_path / "eng-deu.tei", text), faults) == [("dog", "der Hund")]
+    assert faults.passed_over == {"untranslated": 1}
 
 
 @pytest.mark.parametrize("packing", list(PACK))

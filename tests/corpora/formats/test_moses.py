@@ -10,22 +10,7 @@ from hypothesis import strategies as st
 from isogloss.corpora import lines
 from isogloss.corpora.faults import Faults
 from isogloss.errors import DataError
-from parallel import PAIRS, SOME, complaint, few, packings, put, rows, sides
-
-
-@packings
-@few
-@given(pairs=PAIRS)
-def test_both_sides_come_back_as_written(
-    tmp_path_factory: pytest.TempPathFactory, packing: str, pairs: list[tuple[str, str]]
-) -> None:
-    folder = tmp_path_factory.mktemp("x")
-    path = put(folder / "news.de-en.en", "".join(f"{source}\n" for source, _ in pairs), packing)
-    put(folder / "news.de-en.de", "".join(f"{target}\r\n" for _, target in pairs), packing)
-    found = rows(path)
-    assert [(row["source"], row["target"], row["line"]) for row in found] == [(*pair, n) for n, pair in enumerate(pairs, 1)]
-    assert {row["language"] for row in found} == {"de"}
-
+from parallel import SOME, complaint, put, rows, sides
 
 LINE = st.sampled_from([b"", b" ", b"word", b"more words\r", b"\xff", b"a\tb", b"\xc2\x85x", b"x" * 30])
 

@@ -2,23 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.sources import find_sources
-from parallel import SIDE, complaint, few, packings, put, rows, sides
-
-
-@packings
-@few
-@given(pairs=st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=12), gap=st.sampled_from([" ", "\t", "  "]))
-def test_words_come_back_as_written(
-    tmp_path_factory: pytest.TempPathFactory, packing: str, pairs: list[tuple[str, str]], gap: str
-) -> None:
-    text = "".join(f"{source}{gap}{target}\n" for source, target in [("first", "erste"), *pairs])
-    assert sides(put(tmp_path_factory.mktemp("x") / "en-de.txt", text, packing), format="muse")[1:] == pairs
+from parallel import complaint, put, rows, sides
 
 
 def test_a_list_is_recognised_and_known_as_a_dictionary(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.corpora.faults import Faults
+from isogloss.corpora.readers import read
 from parallel import SOME, complaint, packings, put, rows, sides
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\0\x04"), max_size=25).filter(
@@ -42,19 +43,23 @@ def test_packed(tmp_path: Path, packing: str) -> None:
     assert sides(put(tmp_path / "de.po", body, packing)) == SOME
 
 
-def test_what_is_left_out_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+def test_what_is_passed_over_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = put(
         tmp_path / "app.po",
         "#, fuzzy\n" + HEADER + '# note\n#: a.c:1\n#, c-format, fuzzy\n#| msgid "old"\nmsgid "guess"\nmsgstr "Raten"\n\n'
         '#, c-format\nmsgctxt "menu"\nmsgid "Open"\nmsgstr "Öffnen"\nmsgctxt "door"\nmsgid "Open"\nmsgstr "Offen"\n'
         'msgid "untranslated"\nmsgstr ""\n\n#~ msgid "gone"\n#~ msgstr "weg"\n#~ msgid "gone too"\n#~ msgstr "auch weg"\n',
     )
-    assert [(row["source"], row["target"], row["language"], row["line"]) for row in rows(path)] == [
+    faults = Faults()
+    assert [(row["source"], row["target"], row["language"], row["line"]) for row in rows(path, faults)] == [
         ("Open", "Öffnen", "de", 16),
         ("Open", "Offen", "de", 19),
     ]
-    assert "1 fuzzy, 2 obsolete, 1 untranslated" in caplog.text
+    assert faults.passed_over == {"fuzzy": 1, "obsolete": 2, "untranslated": 1} and not faults.count
+    caplog.set_level(logging.INFO)
+    read([path, put(tmp_path / "more.po", HEADER + 'msgid "none"\nmsgstr ""\n')])
+    assert "app.po: 4 entries passed over: 1 fuzzy, 2 obsolete, 1 untranslated" in caplog.text
+    assert "more.po: 1 entry passed over: 1 untranslated" in caplog.text, "each file says its own"
 
 
 @pytest.mark.parametrize(
@@ -143,8 +148,10 @@ def test_compiled_contexts_and_plurals(tmp_path: Path, packing: str) -> None:
         "menu\x04Open": "Öffnen",
         "one\0many": "ein\0viele",
     }
-    path = put(tmp_path / "app.mo", compiled(entries), packing)
-    assert sides(path) == [("Open", "Öffnen"), ("one", "ein"), ("many", "viele")]
+    faults = Faults()
+    path = put(tmp_path / "app.mo", compiled(entries | {"zero": ""}), packing)
+    assert sides(path, faults) == [("Open", "Öffnen"), ("one", "ein"), ("many", "viele")]
+    assert faults.passed_over == {"untranslated": 1}
 
 
 def test_compiled_files_that_are_damaged(tmp_path: Path) -> None:

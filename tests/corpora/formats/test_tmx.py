@@ -68,8 +68,13 @@ def test_regions_case_and_many_languages(tmp_path: Path) -> None:
     many = unit(
         ("EN-us", "Yes."), ("de_AT", "Ja."), ("pt-BR", "Sim."), ("zh-Hant-TW", "是"), ("x-note-none", "?"), attribute="lang"
     )
-    path = put(tmp_path / "x.tmx", document(many, unit(("de", "ohne"))))
-    assert [(row["language"], row["target"]) for row in rows(path)] == [("de", "Ja."), ("pt", "Sim."), ("zh-Hant", "是")]
+    path, faults = put(tmp_path / "x.tmx", document(many, unit(("de", "ohne")), unit(("en", "without")))), Faults()
+    assert [(row["language"], row["target"]) for row in rows(path, faults)] == [
+        ("de", "Ja."),
+        ("pt", "Sim."),
+        ("zh-Hant", "是"),
+    ]
+    assert faults.passed_over == {"without one of the languages": 2}
     assert [(row["language"], row["target"]) for row in rows(path, language="pt-BR")] == [("pt-BR", "Sim.")]
     assert rows(path, language="ja") == []
 
@@ -96,7 +101,7 @@ def test_an_entity_bomb_is_refused(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(records, "MAX_TEXT", 2**16)
     with (tmp_path / "x.tmx").open("w") as out:
         out.write(HEADER)
         for number in range(12_000):

@@ -11,10 +11,13 @@ from isogloss.corpora.text.places import PlaceTable
 NAMES = st.lists(st.integers(0, 40).map(lambda n: (n % 5) + (n << 40)), unique=True, max_size=30)
 
 
-@given(batches=st.lists(NAMES, max_size=5))
-def test_it_answers_as_a_dictionary_does(batches: list[list[int]]) -> None:
+@given(batches=st.lists(st.tuples(NAMES, st.booleans()), max_size=6))
+def test_it_answers_as_a_dictionary_does(batches: list[tuple[list[int], bool]]) -> None:
     table, known = PlaceTable(41), dict[int, int]()
-    for batch in batches:
+    for batch, forget in batches:
+        if forget:
+            table.clear()
+            known.clear()
         names = np.array(batch, dtype=np.uint64)
         assert table.find(names).tolist() == [known.get(name, -1) for name in batch]
         fresh = [name for name in batch if name not in known]

@@ -4,12 +4,9 @@ Bytes go to `NAME.part` beside the place; `NAME.part.json` remembers which versi
 that a later run goes on only if it has not changed. What was at `NAME` before is replaced by a checked file or not at all.
 """
 
-import bz2
-import gzip
 import http.client
 import json
 import logging
-import lzma
 import math
 import os
 import zipfile
@@ -18,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -281,26 +278,14 @@ def _check(path: Path, size: int | None, sha256: str | None, counted: bool) -> N
 
 
 def _check_packed(path: Path, kind: str) -> None:
-    import pyarrow as pa  # heavy, and not needed by most downloads
+    from isogloss.corpora.compression import open_file  # imports Arrow, which most downloads do not need
 
     try:
-        with _open_packed(path, kind) as handle:
-            while handle.read(PIECE):
+        with open_file(path, f".{kind}") as stream:
+            while stream.read(PIECE):
                 pass
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
-        raise _Damaged(f"not a whole {_PACKED[kind]} file ({error})") from error
-
-
-def _open_packed(path: Path, kind: str) -> BinaryIO:
-    import pyarrow as pa
-
-    if kind == "gz":
-        return cast("BinaryIO", gzip.open(path))
-    if kind == "bz2":
-        return cast("BinaryIO", bz2.open(path))
-    if kind == "xz":
-        return cast("BinaryIO", lzma.open(path))
-    return cast("BinaryIO", pa.input_stream(str(path), compression="zstd"))
+    except DataError as error:
+        raise _Damaged(f"not a whole {_PACKED[kind]} file") from error
 
 
 def _check_zip(path: Path) -> None:

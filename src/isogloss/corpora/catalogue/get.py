@@ -20,7 +20,7 @@ from isogloss.corpora.catalogue.entries import Entry, Languages, as_languages, f
 from isogloss.corpora.catalogue.freshness import forget, is_unchanged, recall, remember
 from isogloss.corpora.catalogue.web import NotThere, Patience, mirrored
 from isogloss.corpora.origin import Origin, origin_of
-from isogloss.errors import DataError
+from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import cache_folder, content_hash, file_hash, replacing, write_json
 
@@ -41,6 +41,8 @@ def get(
     plain, _, version = name.partition("@")
     entry, languages = find(plain), as_languages("-".join(languages))
     _check(entry, languages, version, min_score)
+    if folder is not None:
+        _refuse_file(folder)
     wish = _Wish(
         entry=entry,
         languages=languages,
@@ -127,6 +129,21 @@ class _Wish:
             patience=self.patience,
         )
 
+    def bring_original(self, url: str, target: Path, stage: str = "") -> None:
+        """Fetch a file that is only worked from and then removed: it needs no note of its descent."""
+        fetch(
+            url,
+            target,
+            refresh=self.refresh,
+            stage=stage or self.stage,
+            on_progress=self.on_progress,
+            patience=self.patience,
+        )
+
+    def stage_of(self, number: int, files: int) -> str:
+        """What progress is called for one of several files."""
+        return self.stage if files == 1 else f"{self.stage} {number}/{files}"
+
     def kept(self) -> list[Path]:
         """Files of an earlier wish that was the same, if all of them are still there and whole."""
         try:
@@ -163,6 +180,13 @@ def _check(entry: Entry, languages: Languages, version: str, min_score: float | 
         raise DataError(f"{entry.name} cannot be fetched by score", hint="leave --min-score out for it")
 
 
+def _refuse_file(folder: Path) -> None:
+    """Say before anybody is asked, not after it, that there can be no folder where a file is."""
+    for place in (folder, *folder.parents):
+        if place.is_file():
+            raise IsoglossError(f"{place}: is a file, and a folder was to be there", hint="name a folder, or a new one")
+
+
 def _from_opus(wish: _Wish) -> list[Path]:
     file = opus.find(wish.entry.corpus or wish.entry.name, wish.languages, wish.version, wish.patience)
     pair = f"{file.source}-{file.target}" if file.kind == "tsv" else wish.pair  # two columns stand as the name says
@@ -177,7 +201,7 @@ def _from_hub(wish: _Wish) -> list[Path]:
     for number, file in enumerate(files, start=1):
         name = ".".join(part for part in (wish.entry.name, file.shard, wish.pair, "parquet") if part)
         target = wish.place(file.commit[:12]) / name
-        stage = wish.stage if len(files) == 1 else f"{wish.stage} {number}/{len(files)}"
+        stage = wish.stage_of(number, len(files))
         paths.append(wish.bring(file.url, target, file.commit, stage, size=file.size, sha256=file.sha256, token=token))
     return paths
 
@@ -193,7 +217,7 @@ def _from_files(wish: _Wish) -> list[Path]:
     for number, (name, url) in enumerate(entry.files.items(), start=1):
         target = wish.place(wish.label) / name.format(**here)
         address = mirrored(url.format(**there))
-        stage = wish.stage if len(entry.files) == 1 else f"{wish.stage} {number}/{len(entry.files)}"
+        stage = wish.stage_of(number, len(entry.files))
         try:
             if entry.layout:
                 path = _repacked(wish, address, target)
@@ -224,7 +248,7 @@ def _repacked(wish: _Wish, url: str, target: Path) -> Path:
     if _is_made(target, wish.label) and not (wish.refresh and _is_changed(wish, url, target)):
         return target
     original = target.with_name(f".original-{_last(url)}")
-    fetch(url, original, refresh=wish.refresh, stage=wish.stage, on_progress=wish.on_progress, patience=wish.patience)
+    wish.bring_original(url, original)
     remote = recall(original, url)
     layout, columns = wish.entry.layout, _in_order(wish)
     origin = replace(wish.origin(wish.label), url=url)
@@ -250,14 +274,7 @@ def _from_wikipedia(wish: _Wish) -> list[Path]:
     for url in addresses:
         dump = target.with_name(f".original-{_last(url)}")
         try:
-            fetch(
-                mirrored(url),
-                dump,
-                refresh=wish.refresh,
-                stage=_last(url),
-                on_progress=wish.on_progress,
-                patience=wish.patience,
-            )
+            wish.bring_original(mirrored(url), dump, _last(url))
         except NotThere as error:
             raise DataError(f"there are no dumps for {wish.pair} ({url})", hint="has Wikipedia that language?") from error
         dumps.append(dump)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.corpora.cleaning.rule import PairBatch
+from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray, FloatArray, IntArray
@@ -19,7 +19,7 @@ ADDRESS_MARKS = ("://", "www.", "@")
 
 
 @dataclass(frozen=True, slots=True)
-class Identical:
+class Identical(Rule):
     """Drop pairs that were copied, not translated. A name in a dictionary may well be the same in two languages."""
 
     name: ClassVar[str] = "identical sides"
@@ -39,7 +39,7 @@ class Identical:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Rule):
     """Drop pairs whose numbers differ: the surest sign of two sentences that are about different things.
 
     Digits are counted one by one, zeros aside, so that 1,000.5 agrees with 1.000,50 and 7:05 with 07.05. Where one side
@@ -77,7 +77,7 @@ def _digit_counts(side: Side) -> IntArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Addresses:
+class Addresses(Rule):
     """Drop pairs whose web or mail addresses do not match in number."""
 
     name: ClassVar[str] = "different addresses"

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from isogloss.corpora.cleaning.rule import PairBatch
+from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.errors import RecipeError
 from isogloss.types import BoolArray, FloatArray
 
@@ -24,13 +24,12 @@ class Judge:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenScore:
+class GivenScore(Rule):
     """Drop pairs that their own corpus scores low: WikiMatrix' margin of 1.05, as in the paper."""
 
     name: ClassVar[str] = "low score in its corpus"
     threshold: ClassVar[str] = "minimum"
     compares_sides: ClassVar[bool] = True
-    for_sentences: ClassVar[bool] = False
 
     minimum: float | None  # None where nothing is demanded of the corpus
 
@@ -61,7 +60,7 @@ def minimum_for(corpus: str, minimum: tuple[str, ...]) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Similarity:
+class Similarity(Rule):
     """Drop pairs that a model you name puts far apart.
 
     `cosine` is the plain similarity; `margin` divides it by the similarity to the nearest other sentences of the block

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.cleaning.rule import PairBatch, worse
+from isogloss.corpora.cleaning.rule import PairBatch, Rule, worse
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.side import Side
@@ -70,13 +70,11 @@ def scripts_of(language: str) -> tuple[str, ...] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class Script(Rule):
     """Drop pairs with a side that is not written in the letters of its language."""
 
     name: ClassVar[str] = "wrong script"
     threshold: ClassVar[str] = "min_share"
-    compares_sides: ClassVar[bool] = False
-    for_sentences: ClassVar[bool] = False
 
     min_share: float
 
@@ -106,7 +104,7 @@ def _own(scripts: tuple[str, ...]) -> BoolArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class Language(Rule):
     """Drop pairs with a side that the language model is sure is in another language.
 
     Short text is not judged (a model that sees twelve letters guesses), nor are languages the model does not have.
@@ -114,7 +112,6 @@ class Language:
 
     name: ClassVar[str] = "wrong language"
     threshold: ClassVar[str] = "minimum"
-    compares_sides: ClassVar[bool] = False
     for_sentences: ClassVar[bool] = True
 
     minimum: float

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from isogloss.corpora.cleaning.rule import PairBatch, worse
+from isogloss.corpora.cleaning.rule import PairBatch, Rule, worse
 from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray, FloatArray, IntArray
 
@@ -14,13 +14,11 @@ CountTokens = Callable[[list[str]], IntArray]
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Rule):
     """Drop pairs of which a side has no letter or digit left: there is nothing to translate."""
 
     name: ClassVar[str] = "empty side"
     threshold: ClassVar[str] = "min_characters"
-    compares_sides: ClassVar[bool] = False
-    for_sentences: ClassVar[bool] = False
 
     min_characters: int = 1
 
@@ -35,13 +33,11 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
-class TooLong:
+class TooLong(Rule):
     """Drop pairs with a side that is no longer a sentence."""
 
     name: ClassVar[str] = "too long"
     threshold: ClassVar[str] = "max_characters"
-    compares_sides: ClassVar[bool] = False
-    for_sentences: ClassVar[bool] = False
 
     max_characters: int
 
@@ -55,7 +51,7 @@ class TooLong:
 
 
 @dataclass(frozen=True, slots=True)
-class TooManyTokens:
+class TooManyTokens(Rule):
     """Drop pairs with a side of more tokens than the student reads (128 in both papers).
 
     With a tokenizer its own pieces are counted; without one, a token is a word, a punctuation mark, or a character of a
@@ -64,8 +60,6 @@ class TooManyTokens:
 
     name: ClassVar[str] = "too many tokens"
     threshold: ClassVar[str] = "max_tokens"
-    compares_sides: ClassVar[bool] = False
-    for_sentences: ClassVar[bool] = False
 
     max_tokens: int
     tokenizer: str = field(default="", compare=False)  # a place; the scores are named by what lies there
@@ -86,7 +80,7 @@ class TooManyTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class LengthRatio:
+class LengthRatio(Rule):
     """Drop pairs whose sides differ in length beyond what translation explains: usually misaligned lines.
 
     Counted in UTF-8 bytes, because Chinese says in one three-byte character what English says in five letters.

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from isogloss.corpora.cleaning.rule import PairBatch, worse
+from isogloss.corpora.cleaning.rule import PairBatch, Rule, worse
 from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray, FloatArray
 
@@ -14,13 +14,11 @@ MIN_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(Rule):
     """Drop pairs with a side that mostly repeats itself."""
 
     name: ClassVar[str] = "repetition"
     threshold: ClassVar[str] = "max_share"
-    compares_sides: ClassVar[bool] = False
-    for_sentences: ClassVar[bool] = False
 
     max_share: float
 

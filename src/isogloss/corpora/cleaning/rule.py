@@ -38,8 +38,8 @@ class Rule(Protocol):
 
     name: ClassVar[str]  # what the waterfall calls it
     threshold: ClassVar[str]  # the field that may change without scoring again
-    compares_sides: ClassVar[bool]  # does not apply to source text without a translation
-    for_sentences: ClassVar[bool]  # does not apply to dictionary entries
+    compares_sides: ClassVar[bool] = False  # if so, it does not apply to source text without a translation
+    for_sentences: ClassVar[bool] = False  # if so, it does not apply to dictionary entries
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """One number a pair."""

@@ -1,6 +1,6 @@
 """From the columns of a block to pairs: check every cell at once, explain the few bad rows, one row for each translation."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,6 @@ from isogloss.corpora.languages import canonical, is_shaped_like_a_code
 from isogloss.errors import DataError
 from isogloss.types import TEST, TRAIN, BoolArray, IntArray
 
-MAX_ROWS = 2**14  # of a block: what scoring makes of it then stays in the cache of a processor
 _SPLITS = ("", TRAIN, TEST)
 
 
@@ -180,16 +179,3 @@ def _melted(cells: Cells, languages: pa.Array | None, score: pa.Array | None, go
         schema=BLOCK_SCHEMA,
     )
     return table.filter(pc.is_valid(table["target"])) if cells.sparse else table
-
-
-def cut(table: pa.Table) -> Iterator[pa.Table]:
-    """A block as one or more that are not too long; the translations of one line stay together."""
-    while table.num_rows > MAX_ROWS:
-        lines = table["line"].to_numpy()
-        place = MAX_ROWS
-        first = int(np.searchsorted(lines, lines[place]))  # where the line that is cut into begins
-        place = first or int(np.searchsorted(lines, lines[place], side="right"))
-        yield table.slice(0, place)
-        table = table.slice(place)
-    if table.num_rows:
-        yield table

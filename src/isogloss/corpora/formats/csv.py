@@ -1,7 +1,6 @@
 """Comma- or semicolon-separated text, quoted. The first line decides which of the two (or the tab) separates the cells."""
 
 from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.compression import open_stream
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats import quoted
 from isogloss.corpora.formats.opening import opened
@@ -13,7 +12,7 @@ SEPARATORS = ",;\t"
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The pairs of a CSV file."""
-    with open_stream(source.path, source.member) as stream:
+    with source.open() as stream:
         opening = opened(line_blocks(stream, source.name), source, faults, SEPARATORS, quoted=True)
         if opening is not None:
             yield from quoted.blocks_of(opening.lines, opening.separator, opening.layout, source, faults)

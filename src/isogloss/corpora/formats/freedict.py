@@ -1,15 +1,11 @@
 """FreeDict dictionaries (TEI): every headword of an entry with every translation of it."""
 
-import logging
-
 from isogloss.corpora.blocks import Blocks
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.layout import target_language
-from isogloss.corpora.formats.markup import Units, records
-from isogloss.corpora.formats.records import Record, gathered
+from isogloss.corpora.formats.markup import Units, collected
+from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.sources import Source
-
-logger = logging.getLogger(__name__)
 
 _TRANSLATION = {"trans", "translation", "translationEquivalent"}
 _INFLECTED = {"infl", "inflected"}
@@ -17,23 +13,19 @@ _INFLECTED = {"infl", "inflected"}
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The entries of a dictionary; one without a translation is passed over, since it is no fault of the file."""
-    units = _Entries(source)
-    yield from gathered(records(source, units), source.name, faults)
-    if units.passed_over:
-        logger.info("%s: %d entries have no translation", source.name, units.passed_over)
+    return gathered(collected(source, _Entries(source, faults)), source.name, faults)
 
 
-class _Entries(Units):
-    def __init__(self, source: Source) -> None:
+class _Entries(Units[RecordOrFault]):
+    def __init__(self, source: Source, faults: Faults) -> None:
         super().__init__()
-        self._source = source
+        self._source, self._faults = source, faults
         self._language = target_language(source)
         self._path: list[tuple[str, str]] = []  # the elements around, each with its type
         self._entry_line = 0
         self._headwords: list[str] = []
         self._translations: list[str] = []
         self._text: list[str] | None = None
-        self.passed_over = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "entry":
@@ -68,7 +60,8 @@ class _Entries(Units):
     def _finish(self) -> None:
         headwords, translations = filter(None, self._headwords), list(filter(None, self._translations))
         pairs = [(word, translation) for word in headwords for translation in translations]
-        self.passed_over += not pairs
+        if not pairs:
+            self._faults.passed_over["untranslated"] += 1
         for word, translation in pairs:
             source, target = (word, translation) if self._source.source_first else (translation, word)
             self.ready.append(Record(self._entry_line, source, [(self._language, target)]))

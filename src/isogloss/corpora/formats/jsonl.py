@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.compression import open_stream
 from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.layout import Layout, Told, from_codes, from_header, from_told, parse_columns
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
@@ -32,7 +31,7 @@ def blocks(source: Source, faults: Faults) -> Blocks:
 
 def _records(source: Source) -> Iterator[RecordOrFault]:
     read_object = _Objects(source)
-    with open_stream(source.path, source.member) as stream:
+    with source.open() as stream:
         for block in line_blocks(stream, source.name):
             for row, line in enumerate(block.text().to_pylist()):
                 number = block.first + row

@@ -1,37 +1,39 @@
 """XML read forward: only the unit at hand is ever in memory, and its line is known."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Generic, TypeVar
 from xml.parsers import expat
 
-from isogloss.corpora.compression import open_stream
-from isogloss.corpora.formats.records import RecordOrFault
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
+
+Unit = TypeVar("Unit")
 
 _CHUNK = 2**16
 
 
-class Units:
+class Units(ABC, Generic[Unit]):
     """Follows the elements of a document and collects what a format makes of them. Formats say what in three methods."""
 
     def __init__(self) -> None:
-        self.ready: list[RecordOrFault] = []
+        self.ready: list[Unit] = []
         self.line = 0  # of the tag at hand
 
+    @abstractmethod
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         """An element begins."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, tag: str) -> None:
         """An element ends."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text(self, data: str) -> None:
         """Text, perhaps not all of it at once."""
-        raise NotImplementedError
 
 
-def records(source: Source, units: Units) -> Iterator[RecordOrFault]:
+def collected(source: Source, units: Units[Unit]) -> Iterator[Unit]:
     """What `units` collects from the file. Broken XML always raises: where it breaks, nothing says where a unit begins."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
@@ -43,7 +45,7 @@ def records(source: Source, units: Units) -> Iterator[RecordOrFault]:
     parser.StartElementHandler = start
     parser.EndElementHandler = units.end
     parser.CharacterDataHandler = units.text
-    with open_stream(source.path, source.member) as stream:
+    with source.open() as stream:
         more = True
         while more:
             chunk = stream.read(_CHUNK)

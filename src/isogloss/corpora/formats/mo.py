@@ -2,9 +2,9 @@
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 
 from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.compression import open_stream
 from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.messages import Catalogue, read_header
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
@@ -18,17 +18,21 @@ _LARGEST = 2**28  # bytes; the tables may point anywhere, so the file is read wh
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The entries of a compiled catalogue, numbered as they stand in its table."""
-    return gathered(_records(source), source.name, faults, unit="entry")
+    return gathered(_records(source, faults), source.name, faults, unit="entry")
 
 
-def _records(source: Source) -> Iterator[RecordOrFault]:
-    with open_stream(source.path, source.member) as stream:
-        data = stream.read(_LARGEST)
-    order = _ORDERS.get(data[:4])
-    if order is None:
-        raise DataError(f"{source.name}: not a .mo file", hint="it should come from msgfmt; is it a .po file?")
+def texts(source: Source) -> Iterator[list[tuple[str, str]]]:
+    """Every string of every entry, under the keyword that it has in a .po file; what is not UTF-8 is left out."""
+    for original, translation in _entries(source):
+        with suppress(UnicodeDecodeError):
+            text, plural, strings = _decoded(original, translation)
+            if text:
+                yield [("msgid", text), ("msgid_plural", plural or ""), *(("msgstr", one) for one in strings.values())]
+
+
+def _records(source: Source, faults: Faults) -> Iterator[RecordOrFault]:
     catalogue: Catalogue | None = None
-    for number, (original, translation) in enumerate(_entries(data, order, source), start=1):
+    for number, (original, translation) in enumerate(_entries(source), start=1):
         try:
             text, plural, strings = _decoded(original, translation)
         except UnicodeDecodeError as error:
@@ -39,7 +43,10 @@ def _records(source: Source) -> Iterator[RecordOrFault]:
             catalogue = read_header(strings[0], source)
             continue
         catalogue = catalogue or read_header("", source)
-        for one, other in catalogue.pairs(text, plural, strings):
+        pairs = catalogue.pairs(text, plural, strings)
+        if not pairs:
+            faults.passed_over["untranslated"] += 1
+        for one, other in pairs:
             yield Record(number, one, [(catalogue.language, other)])
 
 
@@ -51,7 +58,12 @@ def _decoded(original: bytes, translation: bytes) -> tuple[str, str | None, dict
     return singular, plural if nul else None, dict(enumerate(forms))
 
 
-def _entries(data: bytes, order: str, source: Source) -> Iterator[tuple[bytes, bytes]]:
+def _entries(source: Source) -> Iterator[tuple[bytes, bytes]]:
+    with source.open() as stream:
+        data = stream.read(_LARGEST)
+    order = _ORDERS.get(data[:4])
+    if order is None:
+        raise DataError(f"{source.name}: not a .mo file", hint="it should come from msgfmt; is it a .po file?")
     try:
         count, originals, translations = struct.unpack_from(f"{order}3I", data, 8)
         for row in range(count):

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.blocks import Blocks
+from isogloss.corpora.blocks import Blocks, cut
 from isogloss.corpora.compression import open_stream
 from isogloss.corpora.faults import Faults
-from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, cut, empty_side, marked, trimmed
+from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, empty_side, marked, trimmed
 from isogloss.corpora.formats.layout import target_language
 from isogloss.corpora.lines import LineBlock, line_blocks
 from isogloss.corpora.sources import Source

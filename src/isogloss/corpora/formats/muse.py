@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.compression import open_stream
+from isogloss.corpora.amounts import amount
+from isogloss.corpora.blocks import Blocks, cut
 from isogloss.corpora.faults import SKIPPING, Faults
-from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, cut, marked, trimmed
+from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
 from isogloss.corpora.formats.layout import target_language
 from isogloss.corpora.lines import LineBlock, line_blocks
 from isogloss.corpora.sources import Source
@@ -16,14 +16,14 @@ from isogloss.errors import DataError
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The entries of a word list; a line with more or fewer than two words does not fit."""
-    with open_stream(source.path, source.member) as stream:
+    with source.open() as stream:
         for block in line_blocks(stream, source.name):
             yield from cut(_pairs(block, source, faults))
 
 
 def looks_like_it(source: Source) -> bool:
     """Whether the first line is two words without a tab: then a .txt file is a word list and not TSV."""
-    with open_stream(source.path, source.member) as stream:
+    with source.open() as stream:
         for block in line_blocks(stream, source.name):
             row = block.first_content()
             if row is not None:
@@ -45,7 +45,7 @@ def _pairs(block: LineBlock, source: Source, faults: Faults) -> pa.Table:
         if (fault := block.faults.get(row)) or block.is_blank(row):
             return fault or BLANK
         place = f"{source.name} line {block.first + row}"
-        count = f"{widths[row]} word" + ("s" if widths[row] != 1 else "")
+        count = amount(int(widths[row]), "word")
         return DataError(f"{place}: {count}, expected 2", hint=f"a word and its translation; for phrases use tabs; {SKIPPING}")
 
     cells = Cells(block.numbers, word, ((translation, target_language(source)),))

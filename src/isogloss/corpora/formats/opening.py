@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from isogloss.corpora.compression import open_stream
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.layout import Layout, Told, from_header, from_told, parse_columns, positional
 from isogloss.corpora.formats.quoted import split_quoted
@@ -66,7 +65,7 @@ def _likely(line: str, separators: str) -> str:
 def tells_its_languages(source: Source, separators: str, quoted: bool) -> bool:
     """Whether a file whose name does not tell the language has a header that does; one found by chance may be no corpus."""
     try:
-        with open_stream(source.path, source.member) as stream:
+        with source.open() as stream:
             return opened(line_blocks(stream, source.name), source, Faults("skip"), separators, quoted) is not None
     except DataError as error:
         return "the target language is not known" not in error.message and "not text" not in error.message

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora.blocks import BLOCK_BYTES, Blocks
-from isogloss.corpora.compression import STANDARD_INPUT, open_stream, unpacked_name
+from isogloss.corpora.blocks import BLOCK_BYTES, Blocks, cut
+from isogloss.corpora.compression import STANDARD_INPUT, unpacked_name
 from isogloss.corpora.faults import Faults
-from isogloss.corpora.formats.assemble import Cells, assemble, cut, marked, trimmed
+from isogloss.corpora.formats.assemble import Cells, assemble, marked, trimmed
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_told, parse_columns
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
@@ -60,13 +60,13 @@ def _seekable(source: Source) -> Iterator[IO[bytes]]:
     """The file itself, or a temporary copy where it is packed in something: Parquet is read from its end."""
     packed = source.member or source.path == STANDARD_INPUT or unpacked_name(source.path.name)[1]
     if not packed:
-        with open_stream(source.path):
+        with source.open():
             pass  # says why it cannot be read, if it cannot
         with source.path.open("rb") as handle:
             yield handle
         return
     with tempfile.TemporaryFile() as copy:
-        with open_stream(source.path, source.member) as stream:
+        with source.open() as stream:
             while piece := stream.read(BLOCK_BYTES):
                 copy.write(piece)
         copy.seek(0)

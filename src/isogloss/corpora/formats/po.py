@@ -4,22 +4,17 @@ Entries marked fuzzy or obsolete are left out: the first are guesses of a tool, 
 without a translation are no faults either. All three are counted.
 """
 
-import logging
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.compression import open_stream
 from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.messages import Catalogue, read_header
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.lines import line_blocks
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
-
-logger = logging.getLogger(__name__)
 
 _LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(\d{1,2})\])\s*)?"([^"\\]*(?:\\.[^"\\]*)*)"')
 _BYTES = r"(?:\\x[0-9a-fA-F]{1,2}|\\[0-7]{1,3})+"
@@ -34,6 +29,7 @@ class _Entry:
     fields: dict[str, list[str]] = field(default_factory=dict)
     latest: str = ""  # the field that a continued string belongs to
     fuzzy: bool = False
+    obsolete: bool = False  # nothing else is known of such an entry
     broken: bool = False
 
     def text(self, name: str) -> str | None:
@@ -45,32 +41,59 @@ class _Entry:
         return {int(name[7:-1] or 0): text for name, text in named.items()}
 
 
+_EntryOrFault = _Entry | DataError
+
+
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The translated entries of a .po file."""
-    reader = _Reader(source)
-    yield from gathered(reader.records(), source.name, faults)
-    if reader.left_out:
-        account = ", ".join(f"{count} {kind}" for kind, count in sorted(reader.left_out.items()))
-        logger.info("%s: entries left out: %s", source.name, account)
+    return gathered(_records(source, faults), source.name, faults)
+
+
+def texts(source: Source) -> Iterator[list[tuple[str, str]]]:
+    """Every string of every entry, fuzzy ones too, under its keyword; what cannot be read is left out."""
+    for entry in _Reader(source).entries():
+        if isinstance(entry, _Entry) and entry.text("msgid"):
+            fields = ((name.partition("[")[0], "".join(pieces)) for name, pieces in entry.fields.items())
+            yield [(name, text) for name, text in fields if name != "msgctxt"]
+
+
+def _records(source: Source, faults: Faults) -> Iterator[RecordOrFault]:
+    catalogue: Catalogue | None = None
+    for entry in _Reader(source).entries():
+        if isinstance(entry, DataError):
+            yield entry
+        elif entry.obsolete:
+            faults.passed_over["obsolete"] += 1
+        elif not (text := entry.text("msgid")):
+            catalogue = read_header(entry.strings().get(0, ""), source)
+        elif entry.fuzzy:
+            faults.passed_over["fuzzy"] += 1
+        else:
+            catalogue = catalogue or read_header("", source)
+            pairs = catalogue.pairs(text, entry.text("msgid_plural"), entry.strings())
+            if not pairs:
+                faults.passed_over["untranslated"] += 1
+            for original, translation in pairs:
+                yield Record(entry.line, original, [(catalogue.language, translation)])
 
 
 class _Reader:
+    """Puts entries together line by line; the one with an empty msgid is the header."""
+
     def __init__(self, source: Source) -> None:
         self._source = source
         self._entry = _Entry()
-        self._catalogue: Catalogue | None = None
-        self.left_out: Counter[str] = Counter()
 
-    def records(self) -> Iterator[RecordOrFault]:
+    def entries(self) -> Iterator[_EntryOrFault]:
         """Everything the file has, in its order."""
-        with open_stream(self._source.path, self._source.member) as stream:
+        with self._source.open() as stream:
             for block in line_blocks(stream, self._source.name):
                 for row, line in enumerate(block.text().to_pylist()):
                     fault = block.faults.get(row)
                     yield from self._break(fault) if fault else self._line(line.strip(), block.first + row)
         yield from self._finished()
 
-    def _line(self, line: str, number: int) -> Iterator[RecordOrFault]:
+    def _line(self, line: str, number: int) -> Iterator[_EntryOrFault]:
         if not line:
             yield from self._finished()
         elif line.startswith("#"):
@@ -78,16 +101,17 @@ class _Reader:
         else:
             yield from self._string(line, number)
 
-    def _comment(self, line: str) -> Iterator[RecordOrFault]:
+    def _comment(self, line: str) -> Iterator[_EntryOrFault]:
         if line.startswith("#~"):
-            self.left_out["obsolete"] += line[2:].lstrip().startswith("msgid ")
+            if line[2:].lstrip().startswith("msgid "):
+                yield _Entry(obsolete=True)
             return
         if self._entry.fields or self._entry.broken:  # a comment belongs to the entry behind it
             yield from self._finished()
         if line.startswith("#,"):
             self._entry.fuzzy |= "fuzzy" in (flag.strip() for flag in line[2:].split(","))
 
-    def _string(self, line: str, number: int) -> Iterator[RecordOrFault]:
+    def _string(self, line: str, number: int) -> Iterator[_EntryOrFault]:
         found = _LINE.fullmatch(line)
         text = _unescaped(found[3]) if found else None
         name = (found[1] or self._entry.latest) if found else ""
@@ -106,13 +130,13 @@ class _Reader:
         self._entry.fields.setdefault(name, []).append(text)
         self._entry.latest = name
 
-    def _break(self, fault: DataError) -> Iterator[RecordOrFault]:
+    def _break(self, fault: DataError) -> Iterator[_EntryOrFault]:
         """An entry with a bad line counts as one fault, however many bad lines it has."""
         if not self._entry.broken:
             self._entry.broken = True
             yield fault
 
-    def _finished(self) -> Iterator[RecordOrFault]:
+    def _finished(self) -> Iterator[_EntryOrFault]:
         entry, self._entry = self._entry, _Entry()
         text = entry.text("msgid")
         if entry.broken or not entry.fields:
@@ -122,19 +146,8 @@ class _Reader:
                 f"{self._source.name} line {max(entry.line, 1)}: an entry without msgid or msgstr",
                 hint=f"msgfmt --check shows what is wrong; or {SKIPPING}",
             )
-        elif not text:
-            self._catalogue = read_header(entry.strings().get(0, ""), self._source)
-        elif entry.fuzzy:
-            self.left_out["fuzzy"] += 1
         else:
-            yield from self._pairs(entry, text)
-
-    def _pairs(self, entry: _Entry, text: str) -> Iterator[RecordOrFault]:
-        self._catalogue = self._catalogue or read_header("", self._source)
-        pairs = self._catalogue.pairs(text, entry.text("msgid_plural"), entry.strings())
-        self.left_out["untranslated"] += not pairs
-        for original, translation in pairs:
-            yield Record(entry.line, original, [(self._catalogue.language, translation)])
+            yield entry
 
 
 def _begins_another(name: str | None, entry: _Entry) -> bool:

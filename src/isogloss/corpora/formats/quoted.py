@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from isogloss.corpora.amounts import amount
 from isogloss.corpora.blocks import Blocks
 from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.layout import Layout
@@ -116,5 +117,4 @@ def _record(cells: list[str], number: int, layout: Layout, source: Source) -> Re
 
 def too_few(place: str, found: int, wanted: int) -> DataError:
     """A line has not all the columns that are read."""
-    columns = "1 column" if found == 1 else f"{found} columns"
-    return DataError(f"{place}: {columns}, expected {wanted} or more", hint=f"is it tab-separated? {SKIPPING}")
+    return DataError(f"{place}: {amount(found, 'column')}, expected {wanted} or more", hint=f"is it tab-separated? {SKIPPING}")

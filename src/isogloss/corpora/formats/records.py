@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from isogloss.corpora.blocks import BLOCK_BYTES, BLOCK_SCHEMA, Blocks
+from isogloss.corpora.blocks import BLOCK_SCHEMA, MAX_ROWS, MAX_TEXT, Blocks
 from isogloss.corpora.faults import Faults
-from isogloss.corpora.formats.assemble import MAX_ROWS, empty_side
+from isogloss.corpora.formats.assemble import empty_side
 from isogloss.corpora.languages import canonical, is_shaped_like_a_code
 from isogloss.errors import DataError
 from isogloss.types import TEST, TRAIN
@@ -60,7 +60,7 @@ class _Block:
 
     def is_full(self, coming: int) -> bool:
         """Whether the block should be handed on before `coming` more pairs."""
-        return bool(self.lines) and (len(self.lines) + coming > MAX_ROWS or self._size > BLOCK_BYTES)
+        return bool(self.lines) and (len(self.lines) + coming > MAX_ROWS or self._size > MAX_TEXT)
 
     def add(self, record: Record) -> bool:
         """Take in a record whole; False if anything about it does not fit."""

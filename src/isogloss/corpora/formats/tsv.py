@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.compression import open_stream
+from isogloss.corpora.blocks import Blocks, cut
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats import quoted
-from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, cut, marked, trimmed
+from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
 from isogloss.corpora.formats.layout import Layout
 from isogloss.corpora.formats.opening import opened
 from isogloss.corpora.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
@@ -26,7 +25,7 @@ SEPARATORS = "\t"
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The pairs of a TSV file."""
-    with open_stream(source.path, source.member) as stream:
+    with source.open() as stream:
         opening = opened(line_blocks(stream, source.name), source, faults, SEPARATORS, quoted=False)
         if opening is None:
             return

@@ -12,16 +12,20 @@ from isogloss.types import BoolArray, IntArray
 
 Hashes = NDArray[np.uint64]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: multiples of it lie far apart
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def mix(values: Hashes) -> Hashes:
-    """Spread every bit of a 64-bit number over all of it (the finaliser of splitmix64)."""
-    mixed = values + _GOLDEN
-    shifted = mixed >> np.uint64(30)
-    mixed ^= shifted
+    """Spread every bit of a 64-bit number over all of it: a step of splitmix64."""
+    return scrambled(values + GOLDEN)
+
+
+def scrambled(values: Hashes) -> Hashes:
+    """The finaliser of splitmix64, one number to one number; 0 stays 0."""
+    shifted = values >> np.uint64(30)
+    mixed = values ^ shifted
     mixed *= _FIRST
     mixed ^= np.right_shift(mixed, np.uint64(27), out=shifted)
     mixed *= _SECOND

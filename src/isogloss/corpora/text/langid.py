@@ -29,7 +29,7 @@ HIERARCHICAL, SUPERVISED = 1, 3
 SMALL = 1e-5  # what fastText adds before it takes a logarithm
 LABEL = b"__label__"
 END_OF_LINE = b"</s>"
-REMEMBERED_WORDS = 600_000  # about 60 MB; the memory starts over when it is full
+REMEMBERED_WORDS = 300_000  # about 35 MB; the memory starts over when it is full
 MACRO = {"nb": "no", "nn": "no", "cmn": "zh", "yue": "zh", "fil": "tl", "iw": "he", "in": "id", "hr": "sh", "bs": "sh"}
 
 
@@ -57,9 +57,13 @@ class LanguageModel:
         self._output = reader.output_rows()
         self._tree = _tree(counts)
         self._end_row = self._rows[words.index(END_OF_LINE)]
-        self._known = PlaceTable(REMEMBERED_WORDS)
-        self._sums = np.zeros((REMEMBERED_WORDS, self._rows.shape[1] + 1), dtype=np.float32)  # last column: how many rows
+        self._remember(REMEMBERED_WORDS)
         self._number = {label: number for number, label in enumerate(self.labels)}
+
+    def _remember(self, room: int) -> None:
+        """Make room for the sums of so many words; the last column is how many rows a sum is of."""
+        self._known = PlaceTable(room)
+        self._sums = np.zeros((room, self._rows.shape[1] + 1), dtype=np.float32)
 
     def knows(self, language: str) -> bool:
         """Whether the model has a label for a language."""
@@ -131,9 +135,10 @@ class LanguageModel:
     def _places(self, vocabulary: pa.Array) -> IntArray:
         """Where the sums of these words are remembered; words that are new are summed first."""
         names = Side(vocabulary, "").exact_hashes
-        if len(self._known) + len(names) > len(self._sums):
-            self._known = PlaceTable(max(len(self._sums), 2 * len(names)))
-            self._sums = np.zeros((self._known.room, self._sums.shape[1]), dtype=np.float32)
+        if len(names) > self._known.room:
+            self._remember(2 * len(names))
+        if len(self._known) + len(names) > self._known.room:
+            self._known.clear()
         places = self._known.find(names)
         fresh = np.flatnonzero(places < 0)
         if len(fresh):

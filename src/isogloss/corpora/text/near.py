@@ -8,7 +8,7 @@ kept; bands of four numbers find candidates.
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.corpora.text.hashing import Hashes, combine, mix
+from isogloss.corpora.text.hashing import GOLDEN, Hashes, combine, mix
 from isogloss.corpora.text.side import Side
 
 HASHES, BAND = 64, 4
@@ -57,7 +57,7 @@ def _triples(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
 def bands(signature: Signatures) -> Hashes:
     """One hash for each band of each signature: rows × bands. Pairs that share one are candidates."""
     wide = np.ascontiguousarray(signature).reshape(-1, BANDS, BAND).view(np.uint64)[..., 0]
-    return mix(wide + np.arange(BANDS, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return mix(wide + np.arange(BANDS, dtype=np.uint64) * GOLDEN)
 
 
 def likeness(one: Signatures, other: Signatures) -> NDArray[np.float64]:

@@ -27,6 +27,11 @@ class PlaceTable:
         """How many names there are."""
         return self._count
 
+    def clear(self) -> None:
+        """Forget all names; the room stays."""
+        self._places[:] = -1
+        self._count = 0
+
     def find(self, names: Hashes) -> IntArray:
         """The place of each name; -1 for those that are not there."""
         found = np.full(len(names), -1, dtype=np.int64)

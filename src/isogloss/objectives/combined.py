@@ -1,0 +1,120 @@
+"""Several objectives at once: `Objectives` says how much of each, `Views` is what a batch shows them.
+
+    L = Σ_o w_o · L_o                over the objectives with w_o > 0
+
+Each L_o is a file of this folder. What they need from a batch overlaps, so it is gathered once.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from isogloss.objectives.matryoshka import P, matryoshka
+from isogloss.objectives.moving_teacher import moving_teacher
+from isogloss.objectives.mse import mse
+from isogloss.objectives.ranking import ranking
+from isogloss.objectives.soft_similarity import soft_similarity
+from isogloss.objectives.spread import spread
+
+NAMES = ("mse", "moving_teacher", "soft_similarity", "ranking", "spread")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Views:
+    """A batch as the objectives see it; row j of all but the negatives belongs to pair j (see the folder's docstring).
+
+    `teacher` holds the vectors of the fixed teacher, or, for `moving_teacher`, those of the live one. It may be None where no
+    objective asks for it.
+    """
+
+    source: Tensor
+    target: Tensor
+    teacher: Tensor | None
+    group: Tensor
+    weight: Tensor | None = None
+    negatives: Tensor | None = None
+    negative_group: Tensor | None = None
+    negative_weight: Tensor | None = None
+
+    def taught(self) -> Tensor:
+        """The teacher's vectors, which must be there."""
+        if self.teacher is None:
+            raise ValueError("an objective that follows a teacher was asked for, but the batch has no teacher vectors")
+        return self.teacher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objectives:
+    """How much of each objective; by default the loss of Reimers & Gurevych (2020) alone. What has weight 0 costs nothing.
+
+    `dimensions` are lengths at which the vectors should be useful when cut (see `matryoshka`). The full length always
+    counts, named or not: what lies behind the longest prefix would otherwise not be trained at all.
+    """
+
+    mse: float = 1.0
+    moving_teacher: float = 0.0
+    soft_similarity: float = 0.0
+    ranking: float = 0.0
+    spread: float = 0.0
+    normalised: bool = False
+    soft_temperature: float = 0.1
+    teacher_temperature: float | None = None
+    ranking_temperature: float = 0.05
+    margin: float = 0.0
+    dimensions: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be minimised."""
+        weights = {name: float(getattr(self, name)) for name in NAMES}
+        if not all(0 <= weight < math.inf for weight in weights.values()) or not any(weights.values()):
+            raise ValueError(f"weights of objectives must be 0 or more, and one above 0, not {weights}")
+        temperatures = (self.soft_temperature, self.teacher_temperature, self.ranking_temperature)
+        if not all(temperature is None or temperature > 0 for temperature in temperatures):
+            raise ValueError(f"temperatures must be above 0, not {temperatures}")
+        if any(dimension < 1 for dimension in self.dimensions):
+            raise ValueError(f"dimensions must be 1 or more, not {self.dimensions}")
+
+    @property
+    def active(self) -> dict[str, float]:
+        """The weights above 0, by name."""
+        return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
+
+    def __call__(self, views: Views) -> dict[str, Tensor]:
+        """The value of each active objective by its name, unweighted, and their weighted sum as "loss"."""
+        evaluate: dict[str, Callable[[Views], Tensor]] = {
+            "mse": self._mse,
+            "moving_teacher": self._moving_teacher,
+            "soft_similarity": self._soft_similarity,
+            "ranking": self._ranking,
+            "spread": self._spread,
+        }
+        values = {name: evaluate[name](views) for name in self.active}
+        parts = [weight * values[name] for name, weight in self.active.items()]
+        return {**values, "loss": sum(parts[1:], parts[0])}
+
+    def _mse(self, views: Views) -> Tensor:
+        loss = self._at_all_lengths(mse, views)
+        return loss(views.source, views.target, views.taught(), views.weight, self.normalised)
+
+    def _moving_teacher(self, views: Views) -> Tensor:
+        return self._at_all_lengths(moving_teacher, views)(views.target, views.taught(), views.weight)
+
+    def _soft_similarity(self, views: Views) -> Tensor:
+        loss = self._at_all_lengths(soft_similarity, views)
+        temperatures = self.soft_temperature, self.teacher_temperature
+        return loss(views.source, views.target, views.taught(), views.weight, *temperatures)
+
+    def _ranking(self, views: Views) -> Tensor:
+        loss = self._at_all_lengths(ranking, views)
+        negatives = views.negatives, views.negative_group, views.negative_weight
+        return loss(views.source, views.target, views.group, views.weight, self.ranking_temperature, self.margin, *negatives)
+
+    def _spread(self, views: Views) -> Tensor:
+        return self._at_all_lengths(spread, views)(views.source, views.target, views.group, views.weight)
+
+    def _at_all_lengths(self, loss: Callable[P, Tensor], views: Views) -> Callable[P, Tensor]:
+        if not self.dimensions:
+            return loss
+        return matryoshka(loss, sorted({*self.dimensions, views.source.shape[1]}, reverse=True))

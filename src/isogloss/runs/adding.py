@@ -1,0 +1,393 @@
+"""A language more for a finished student: rows for what it writes, pairs of it with a replay of the old ones, and a gate.
+
+    open → gather → measure → grow → measure → distil → measure → gate → save
+
+It starts from the student as it is: trained, with its bridge inside. Nothing of the finished run is changed. The new run
+gets a model, results and a record only if the gate lets it pass; until then everything is in its `work` folder, where a
+refused candidate stays to be looked at. As in `pipeline`, every stage is kept under a name made from its inputs, so the
+same command goes on after an interruption.
+
+`finished` finds the student, `replay` mixes the pairs, `gate` compares; `students/growing.py` says what new rows do to old text.
+"""
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from isogloss import recipes
+from isogloss.config import AddingSettings, BridgeSettings, Recipe, as_dict
+from isogloss.corpora.languages import canonical
+from isogloss.corpora.leaks import GuardedSet, scanned_before
+from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.encode.cache import VectorCache
+from isogloss.encode.encoder import SentenceEncoder, load
+from isogloss.encode.models import choose_device, open_model
+from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
+from isogloss.evaluation.alignment import Questions, Rows
+from isogloss.export.folder import model_card, refuse_other_things, save
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.finished import RECORD, Finished, open_finished
+from isogloss.runs.gate import judge
+from isogloss.runs.gathering import Spoken, gather_source
+from isogloss.runs.opening import open_student, text_blocks
+from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, cache_of, measured_pairs, pair_counts
+from isogloss.runs.record import Metrics, Record, peak_memory_gib
+from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
+from isogloss.runs.trackers import Trackers
+from isogloss.storage import alone_in, content_hash, load_array, refuse_folder, replacing, sweep, weights_hash, write_json
+from isogloss.students.coverage import survey
+from isogloss.students.growing import Growth, needed_pieces, original_rows
+from isogloss.students.static import StaticStudent
+from isogloss.students.student import Student
+from isogloss.training.crew import Crew
+from isogloss.training.distill import Distillation
+from isogloss.types import Bitext, FloatArray, PairSource, Report
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerFast
+
+logger = logging.getLogger(__name__)
+
+REPLAY, WORK, CANDIDATE, METRICS = "replay", "work", "candidate", "metrics.jsonl"
+KEPT_OF_PAIRS = ("source_language", "dictionaries", "licences", "held_out", "on_error")
+MANY_UNKNOWN = 0.01
+
+
+class Refused(IsoglossError):
+    """An old language lost more than it may. `result` has the scores; its folder is that of the candidate."""
+
+    def __init__(self, message: str, hint: str, result: RunResult) -> None:
+        super().__init__(message, hint)
+        self.result = result
+
+
+def add(
+    settings: AddingSettings, overrides: Sequence[str] = (), on_progress: OnProgress = silent, fresh: bool = False
+) -> RunResult:
+    """Teach a finished student more languages, and keep the result if no old one loses more than it may.
+
+    `overrides` are `key=value` changes to the recipe of the finished run; `fresh` forgets unfinished work in the new run's
+    folder first. Raises `Refused` if the gate does not let the result pass.
+    """
+    finished = open_finished(settings.run, settings.teacher, settings.original)
+    recipe = recipe_of(finished, settings, overrides)
+    folder = Path(recipe.output.folder)
+    _refuse_own_folders(folder, finished, settings)
+    if not Crew.here().leads:
+        return _Addition(settings, finished, recipe, silent).walk()
+    with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
+        refuse_other_things(folder / MODEL)
+        for name in (RESULTS, RECORD, METRICS):
+            refuse_folder(folder / name)
+        if fresh:
+            shutil.rmtree(folder / WORK, ignore_errors=True)
+        return _Addition(settings, finished, recipe, on_progress).walk()
+
+
+def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe that the student came from, for the new languages and their pairs.
+
+    There is no new bridge. The balance of the old recipe was for its own pairs; here the replay is the balance.
+    """
+    if any(one.split("=")[0].strip().startswith("bridge") for one in overrides):
+        raise RecipeError("the student has its bridge already, and no other is built", hint="leave bridge.… out of --set")
+    new = list(dict.fromkeys(map(canonical, settings.languages)))
+    data = deepcopy(finished.recipe)
+    for section in ("balance", "bridge"):
+        data.pop(section, None)
+    pairs = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
+    data["pairs"] = pairs | {"files": list(settings.pairs), "language": new[0] if len(new) == 1 else ""}
+    data["output"] = data.get("output", {}) | {"folder": settings.out}
+    data |= {"name": Path(settings.out).name, "languages": new}
+    recipe = recipes.parse(data, overrides, f"the recipe of {finished.folder}")
+    if not recipe.training.epochs:
+        raise RecipeError(
+            f"the recipe of {finished.folder} has training.epochs = 0, and a language is added by training",
+            hint="add --set training.epochs=4",
+        )
+    _refuse_known(recipe.languages, finished.languages, recipe)
+    return replace(recipe, bridge=BridgeSettings(enabled=False))
+
+
+def _refuse_known(new: Sequence[str], old: Sequence[str], recipe: Recipe) -> None:
+    for language in new:
+        if language == canonical(recipe.pairs.source_language):
+            raise RecipeError(f"{language} is the source language, which the teacher knows", hint="name another language")
+        if language in old:
+            raise RecipeError(
+                f"{language} is one of its languages already: {', '.join(old)}",
+                hint="to teach it from more pairs, run its recipe again with all of them",
+            )
+
+
+def _refuse_own_folders(out: Path, finished: Finished, settings: AddingSettings) -> None:
+    """The finished run and the pairs that are replayed are only read."""
+    stores = [Path(name) for name in settings.replay_from if Path(name).is_dir()]
+    stores += [] if settings.replay_from else [one.store.folder for one in finished.old_pairs()]
+    place = out.resolve()
+    for own in (finished.model, *stores):
+        if own.resolve().is_relative_to(place) or place.is_relative_to(own.resolve()):
+            raise IsoglossError(f"{out}: what is in it is read here, and is never changed", hint="name another --out")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The pairs of all languages: `old` and `new` as they are, `trained` what training sees."""
+
+    old: PairSource
+    new: Clear
+    store: Store
+    replay: Drawn | None
+    stores: list[dict[str, Any]]
+
+    @property
+    def trained(self) -> PairSource:
+        return self.new if self.replay is None else Together((self.new, self.replay))
+
+
+class _Addition:
+    """One way from a finished student to one with more languages."""
+
+    def __init__(self, settings: AddingSettings, finished: Finished, recipe: Recipe, on_progress: OnProgress) -> None:
+        self.settings, self.finished, self.recipe = settings, finished, recipe
+        self.began, self.crew = time.monotonic(), Crew.here()
+        self.out = Path(recipe.output.folder)
+        self.work, self.candidate = self.out / WORK, self.out / WORK / CANDIDATE
+        if recipe.threads:
+            torch.set_num_threads(recipe.threads)
+        self.tell = on_progress
+        self.record: Record | None = None
+        if self.crew.leads:
+            for folder in (self.out, self.work, self.candidate):
+                sweep(folder)
+            shutil.rmtree(self.candidate / MODEL, ignore_errors=True)  # of an attempt before this one
+            self.record = Record(self.candidate, recipe)
+            self.tell = Metrics(self.candidate / METRICS, on_progress)
+            self.tell = Trackers(recipe, self.out, self.tell) if recipe.training.trackers else self.tell
+        self.reports: list[Report] = []
+
+    def walk(self) -> RunResult:
+        """Go all the way: to a saved student, or to a refusal."""
+        with self.crew.in_turn():
+            pairs = self._gather()
+        old, new = pairs.old.languages, self.recipe.languages
+        measured = measured_pairs(Together((pairs.old, pairs.new)), self.recipe.evaluation)
+        questions = Questions(measured, self.recipe.evaluation.max_candidates)
+        self._refuse_unmeasured(questions, new)
+        teacher, student = self._open()
+        exam = _Exam(questions, teacher, self)
+        exam.ask("before", exam.vectors(student))
+        growth = self._grow(student, teacher, pairs.new, measured)
+        if growth is not None:
+            exam.ask("grown", exam.vectors(student))
+        session = Distillation(student, teacher, pairs.trained, self.recipe, self.work, cache_of(self.recipe), self.tell)
+        self._note(pairs, teacher, session.key)
+        summary = session.train()
+        details = self._details(pairs, growth) | {"training": asdict(summary)}
+        if self.record is None:  # one process measures and saves; the others have done their part
+            return RunResult(self.out, tuple(self.reports), time.monotonic() - self.began, summary, details)
+        exam.ask("after", session.trained_vectors(exam.texts))
+        verdict = judge(self.reports[0], self.reports[-1], old, self.settings.gate, self.settings.gate_on)
+        details |= {"gate": verdict.as_dict(), "peak_memory_gib": peak_memory_gib(), "recipe": self.recipe.name}
+        folder = self.candidate if verdict.over else self.out
+        result = RunResult(folder, tuple(self.reports), time.monotonic() - self.began, summary, details)
+        self._save(result, student, pairs)
+        session.forget_activations()
+        if verdict.over:
+            self.record.note(status="refused")
+            raise Refused(
+                f"{verdict.refusal()}: {', '.join(new)} not added",
+                f"the candidate is in {folder}; replay more (--replay {2 * max(self.settings.replay, 0.5):g}), lower "
+                "training.learning_rate, or take it as it is with --gate off",
+                result,
+            )
+        self._accept()
+        return result
+
+    # ── what it is made from ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _gather(self) -> _Pairs:
+        recipe = self.recipe
+        old = Together(self._old_pairs())
+        _refuse_known(recipe.languages, old.languages, recipe)
+        found, store = gather_source(recipe, self.out / PAIRS, self.tell)
+        if store.source_language != old.source_language:
+            raise DataError(
+                f"the new pairs are from {store.source_language}, those it learnt from are from {old.source_language}",
+                hint="a student has one source language: give pairs that have it",
+            )
+        held = held_out_text(Together((old, found)))
+        new = Clear(found, held)
+        counts = pair_counts(new)
+        wanted = round(self.settings.replay * max(0, counts["train"] - counts["source_only"]))
+        replay = draw(old, wanted, held, recipe.seed, self.work, self.tell) if wanted else None
+        if wanted and replay is None:
+            raise DataError(
+                f"there are no training pairs of {', '.join(old.languages)} to replay",
+                hint="name some with --replay-from PAIRS, or do without them: --replay 0",
+            )
+        spoken = [*((one.store, one.languages) for one in old.parts if isinstance(one, Spoken)), (store, recipe.languages)]
+        stores = [
+            {"folder": os.path.relpath(one.folder, self.out), "hash": one.hash, "languages": list(languages)}
+            for one, languages in spoken
+        ]
+        return _Pairs(old, new, store, replay, stores)
+
+    def _old_pairs(self) -> list[Spoken]:
+        """Where the finished run says they are, or what the user names."""
+        if not self.settings.replay_from:
+            return self.finished.old_pairs()
+        pairs = replace(self.recipe.pairs, files=self.settings.replay_from, language="")
+        recipe = replace(self.recipe, languages=self.finished.languages, pairs=pairs)
+        _, store = gather_source(recipe, self.out / REPLAY, lambda step: self.tell(replace(step, stage="old pairs")))
+        return [Spoken(store, self.finished.languages or set(store.languages) - {store.source_language})]
+
+    def _refuse_unmeasured(self, questions: Questions, new: Sequence[str]) -> None:
+        missing = sorted(set(new) - set(questions.languages))
+        if missing:
+            raise DataError(
+                f"there are no held-out pairs of {', '.join(missing)} to measure on",
+                hint="raise pairs.held_out (--set pairs.held_out=0.2), or give a split column",
+            )
+
+    def _open(self) -> tuple[SentenceEncoder, Student]:
+        """The teacher, and the finished student as it was saved."""
+        recipe, device = self.recipe, choose_device(self.recipe.device)
+        self.tell(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
+        teacher = load(recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device)
+        if self.finished.teacher not in ("", teacher.fingerprint):
+            logger.warning("%s is not as it was when %s learnt from it", recipe.teacher.model, self.finished.folder)
+        self.tell(Step("models", 1, 2, "models", f"loading {self.finished.folder}"))
+        model = open_model(str(self.finished.model))
+        kind = StaticStudent if type(model[0]).__name__ == "StaticEmbedding" else Student
+        student = kind(model.to(device), str(self.finished.folder), "", recipe.student.max_tokens)
+        self.tell(Step("models", 2, 2, "models"))
+        return teacher, student
+
+    # ── the vocabulary ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _grow(self, student: Student, teacher: SentenceEncoder, new: PairSource, measured: Bitext) -> Growth | None:
+        """Give the student the pieces of its original vocabulary that the new languages need."""
+        wanted, growth = set(self.recipe.languages), None
+        if self.recipe.student.trim != "off":
+            try:
+                fuller, table = self._original(student, teacher)
+            except IsoglossError as error:
+                logger.warning("the vocabulary stays as it is: %s", error.message)
+            else:
+                pieces = needed_pieces(fuller, student.tokenizer, _texts(new, wanted), self.recipe.student.trim)
+                old = list(_texts(measured, {*measured.languages, measured.source_language} - wanted))
+                given = None if table is None else original_rows(table, fuller, pieces)
+                growth = student.grow(pieces, given, old) if pieces else None
+        for language, unknown in _unknown(student, _texts(measured, wanted)).items():
+            if unknown > MANY_UNKNOWN:
+                logger.warning("%.1f %% of the tokens of %s are unknown to the student", 100 * unknown, language)
+        rows = growth.rows_after if growth else len(student.table)
+        self.tell(Step("vocabulary", rows, rows, "rows", growth_in_words(asdict(growth)) if growth else "as it was"))
+        return growth
+
+    def _original(self, student: Student, teacher: SentenceEncoder) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
+        """The vocabulary before trimming, and the rows that it had, where they are of the student's kind.
+
+        A static table is turned and bridged as a whole, so rows from before that would be strangers in it.
+        """
+        name = self.recipe.student.model
+        if student.is_static:
+            model = open_model(name)
+            static = type(model[0]).__name__ == "StaticEmbedding"
+            fuller, table = StaticStudent(model, name).tokenizer if static else model.tokenizer, None
+        else:
+            original, _ = open_student(replace(self.recipe, device="cpu"), teacher)
+            fuller, table = original.tokenizer, original.table.detach()
+        foreign = set(student.tokenizer.get_vocab()) - set(fuller.get_vocab())
+        if foreign or (table is not None and table.shape[1] != student.table.shape[1]):
+            raise ModelError(f"{name} is not the model that the student's vocabulary comes from")
+        return fuller, table
+
+    # ── what is left behind ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _note(self, pairs: _Pairs, teacher: SentenceEncoder, student_key: str) -> None:
+        if self.record is None:
+            return
+        everything = replace(self.recipe, languages=(*pairs.old.languages, *self.recipe.languages))
+        hashes = {"pairs": pairs.store.hash, "teacher": teacher.fingerprint, "student": student_key}
+        learnt = training_data(pairs.store.manifest)
+        self.record.note(
+            recipe=as_dict(everything), hashes=hashes, pairs=learnt, stores=pairs.stores, adding=as_dict(self.settings)
+        )
+
+    def _details(self, pairs: _Pairs, growth: Growth | None) -> dict[str, Any]:
+        replayed = {} if pairs.replay is None else pairs.replay.counts
+        return {
+            "store": str(pairs.store.folder),
+            "leak_scan": scan_of(pairs.store.manifest),
+            "student": {"growth": growth.as_dict()} if growth else {},
+            "pairs": pair_counts(pairs.new) | {"touched_held_out": pairs.new.left_out, "replayed": replayed},
+            "added_to": str(self.finished.folder),
+            "added": list(self.recipe.languages),
+        }
+
+    def _save(self, result: RunResult, student: Student, pairs: _Pairs) -> None:
+        recipe, counts, replayed = self.recipe, result.details["pairs"], result.details["pairs"]["replayed"]
+        today = datetime.now(UTC).date().isoformat()
+        entry = {"languages": list(recipe.languages), "when": today, "pairs": counts["train"], "replayed": sum(replayed.values())}
+        before = self.finished.training
+        added = [*(before or {}).get("added", []), entry]
+        learnt = f"{counts['train']:,} pairs of {', '.join(recipe.languages)}, added to what it had learnt before, and "
+        learnt += f"{entry['replayed']:,} pairs of that again ({scan_in_words(result.details['leak_scan'])})"
+        languages = tuple(sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language}))
+        card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
+        student.model.to("cpu")
+        training = learnt_in_all(before, training_data(pairs.store.manifest)) | {"added": added}
+        save(student, result.model, card + _added_table(added), training)
+        write_json(result.folder / RESULTS, result.as_dict())
+
+    def _accept(self) -> None:
+        """The model and its results are in place: bring the record, last of all."""
+        assert self.record is not None
+        if (self.candidate / METRICS).is_file():  # not if training was finished before
+            os.replace(self.candidate / METRICS, self.out / METRICS)
+        self.record.folder = self.out
+        self.record.note(hashes={"weights": weights_hash(self.out / MODEL)})
+        self.record.finish()
+        shutil.rmtree(self.candidate, ignore_errors=True)
+
+
+class _Exam:
+    """The same questions to the student at every stage, and what it answered."""
+
+    def __init__(self, questions: Questions, teacher: SentenceEncoder, addition: _Addition) -> None:
+        self.questions, self.addition, self.texts = questions, addition, questions.texts()
+        self.row_of = {text: row for row, text in enumerate(self.texts)}
+        sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
+        cache = VectorCache(cache_of(addition.recipe), teacher.fingerprint, teacher.dimension)
+        with addition.crew.in_turn():
+            taught = cache.embed(sources, teacher.encode, addition.tell, "teacher, held out")[0]
+        self.teacher = Rows({text: row for row, text in enumerate(sources)}, taught)
+
+    def vectors(self, student: Student) -> FloatArray:
+        """The student's vectors of all texts as it is now; kept, so that the next session only measures."""
+        path = self.addition.work / f"student-{content_hash(student.fingerprint, *self.texts)[:16]}.npy"
+        with self.addition.crew.in_turn():
+            kept = load_array(path)
+            if kept is not None:
+                return np.asarray(kept)
+            vectors = student.encode(self.texts, self.addition.tell, "measuring")
+            with replacing(path) as temporary, temporary.open("wb") as handle:
+                np.save(handle, vectors)
+            return vectors
+
+    def ask(self, name: str, vectors: FloatArray) -> None:
+        """Score them, and keep the report."""
+        self.addition.reports.append(self.questions.ask(name, Rows(self.row_of, vectors), self.teacher))

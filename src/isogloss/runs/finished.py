@@ -1,0 +1,130 @@
+"""A finished student as it is found later: its model, the recipe it came from, and the pairs it learnt from.
+
+A run knows all of that (`run.json`, `results.json`, its store); a saved model alone knows next to nothing, and has to be
+told. `adding` starts from here; nothing here writes.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isogloss.corpora.languages import canonical
+from isogloss.corpora.store import Store, open_store, read_manifest
+from isogloss.errors import DataError, ModelError, RecipeError
+from isogloss.export.folder import TRAINING
+from isogloss.runs.gathering import Spoken
+from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS
+from isogloss.storage import read_json
+
+RECORD = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LearntFrom:
+    """A store that a student learnt from: where it was, its hash, and which of its languages (none named: all)."""
+
+    folder: str
+    hash: str
+    languages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A finished student. `recipe` is plain data, as run.json has it; what is not known is empty."""
+
+    folder: Path
+    model: Path
+    recipe: dict[str, Any]
+    stores: tuple[LearntFrom, ...] = ()
+    languages: tuple[str, ...] = ()
+    teacher: str = ""  # its fingerprint
+
+    @property
+    def training(self) -> dict[str, Any] | None:
+        """What the model says about the text it learnt from; None where it says nothing."""
+        try:
+            known = read_json(self.model / TRAINING)
+        except (OSError, ValueError):
+            return None
+        return known if isinstance(known, dict) else None
+
+    def old_pairs(self) -> list[Spoken]:
+        """The pairs it learnt from, store by store."""
+        if not self.stores:
+            raise DataError(
+                f"{self.folder}: nobody knows which pairs this model learnt from, so none can be replayed",
+                hint="name pairs of its languages: --replay-from PAIRS",
+            )
+        found = []
+        for one in self.stores:
+            store = self._store(one)
+            found.append(Spoken(store, one.languages or set(store.languages) - {store.source_language}))
+        return found
+
+    def _store(self, known: LearntFrom) -> Store:
+        """The store as it was: a changed one may hold out what was trained on."""
+        for place in (self.folder / known.folder, Path(known.folder), self.folder / PAIRS):
+            manifest = read_manifest(place)
+            if manifest is not None and manifest.get("hash") == known.hash:
+                return open_store(place)
+        raise DataError(
+            f"{self.folder}: the pairs it learnt from are gone or have changed; they were in {known.folder}",
+            hint="name pairs of its languages: --replay-from PAIRS",
+        )
+
+
+def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
+    """Open a run's folder, or a saved model's: then `teacher` has to be told, and `original` may be."""
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise ModelError(f"{name}: no such folder", hint="name a finished run, or a folder with a saved model")
+    if (folder / RECORD).is_file():
+        if teacher or original:
+            raise RecipeError(f"{name}: a run knows its teacher and its student", hint="leave --teacher and --original out")
+        return _run(folder)
+    if folder.name == MODEL and (folder.parent / RECORD).is_file() and not teacher:
+        return _run(folder.parent)
+    if not (folder / "modules.json").is_file():
+        unfinished = (folder / "work").is_dir()
+        raise ModelError(
+            f"{name}: {'the run has not finished' if unfinished else 'neither a finished run nor a saved model'}",
+            hint="run it again to finish it" if unfinished else "it needs run.json and model, or modules.json",
+        )
+    if not teacher:
+        raise RecipeError(
+            f"{name}: a model without a record: nobody knows by whom it was taught", hint="tell it: --teacher NAME"
+        )
+    student = {"model": original} if original else {"model": str(folder), "trim": "off"}
+    return Finished(folder, folder, {"teacher": {"model": teacher}, "student": student})
+
+
+def _run(folder: Path) -> Finished:
+    record, results = _read(folder / RECORD), _read(folder / RESULTS)
+    if record.get("status") == "refused":
+        raise ModelError(f"{folder}: was refused by its gate", hint="accept it first, with --gate off, or add to another run")
+    if record.get("status") != "finished" or not (folder / MODEL / "modules.json").is_file():
+        raise ModelError(f"{folder}: the run has not finished", hint="run it again to finish it")
+    try:
+        recipe, hashes = record["recipe"], record["hashes"]
+        wanted = tuple(map(canonical, recipe["languages"]))
+        stores = record.get("stores") or [{"folder": results["store"], "hash": hashes["pairs"], "languages": wanted}]
+        known = tuple(LearntFrom(one["folder"], one["hash"], tuple(one["languages"])) for one in stores)
+        measured = [stage["languages"] for stage in results["stages"].values()]
+        return Finished(folder, folder / MODEL, recipe, known, wanted or tuple(measured[-1]), hashes["teacher"])
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ModelError(
+            f"{folder}: its record is not that of a finished run ({type(error).__name__}: {error})",
+            hint="name its model folder instead, with --teacher and --replay-from",
+        ) from error
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        found = read_json(path)
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: cannot be read ({error})", hint="run it again to write it") from error
+    if not isinstance(found, dict):
+        raise ModelError(f"{path}: not a record of a run", hint="run it again to write it")
+    return found

@@ -1,0 +1,82 @@
+"""From names in a recipe to models: the teacher, and a student of the kind that is asked for, cut to size."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow.compute as pc
+
+from isogloss.config import Recipe
+from isogloss.encode.encoder import SentenceEncoder, load
+from isogloss.encode.models import choose_device, open_model
+from isogloss.errors import RecipeError
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.students.dropping import drop_layers
+from isogloss.students.static import StaticStudent, static_student
+from isogloss.students.student import Student
+from isogloss.students.teacher_body import with_vocabulary
+from isogloss.types import PairSource
+
+
+def open_models(
+    recipe: Recipe, pairs: PairSource, on_progress: OnProgress = silent
+) -> tuple[SentenceEncoder, Student, dict[str, Any]]:
+    """Load teacher and student, trim the student to the recipe's languages, and say what was done to it."""
+    settings = recipe.teacher
+    on_progress(Step("models", 0, 2, "models", f"loading {settings.model}"))
+    teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device)
+    on_progress(Step("models", 1, 2, "models", f"loading {recipe.student.model}"))
+    student, done = open_student(recipe, teacher)
+    note = ""
+    if recipe.student.trim != "off":
+        trimming = student.trim(text_blocks(pairs), recipe.student.trim)
+        done["trimming"] = trimming.as_dict()
+        note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
+    on_progress(Step("models", 2, 2, "models", note))
+    return teacher, student, done
+
+
+def open_student(recipe: Recipe, teacher: SentenceEncoder) -> tuple[Student, dict[str, Any]]:
+    """The student by its kind: an encoder, the teacher's body with another vocabulary, or a static table."""
+    settings = recipe.student
+    device, done = choose_device(recipe.device), {}  # type: str, dict[str, Any]
+    if settings.kind == "static":
+        student: Student = _static(recipe)
+    elif settings.kind == "teacher-body":
+        made = with_vocabulary(teacher.model, open_model(settings.model).tokenizer, recipe.teacher.model, recipe.seed)
+        name = f"{recipe.teacher.model} with the vocabulary of {settings.model}"
+        student = Student(made.model, name, settings.prompt, settings.max_tokens)
+        done["new_rows"] = asdict(made.new_rows)
+    else:
+        student = Student.load(settings.model, settings.prompt, settings.max_tokens, "cpu")
+    if settings.layers:
+        done["layers"] = drop_layers(student.body, settings.layers).as_dict()
+    student.model.to(device)
+    return student, done
+
+
+def _static(recipe: Recipe) -> StaticStudent:
+    """A table that is one already, or one made from the tokens of an encoder."""
+    settings = recipe.student
+    if settings.layers or recipe.training.train_layers:
+        raise RecipeError(
+            "a static student has no layers, but student.layers or training.train_layers is set", hint="set them to 0"
+        )
+    model = open_model(settings.model)
+    if type(model[0]).__name__ == "StaticEmbedding":
+        return StaticStudent(model, settings.model, settings.prompt, settings.max_tokens)
+    width = settings.dimension or int(model.get_embedding_dimension() or 0)
+    name = f"static {settings.model}"
+    return static_student(
+        model.tokenizer, width, model, name=name, prompt=settings.prompt, max_tokens=settings.max_tokens, seed=recipe.seed
+    )
+
+
+def text_blocks(pairs: PairSource) -> Iterator[tuple[str, Sequence[str]]]:
+    """All text by language, block by block, the source language included."""
+    for block in pairs.in_blocks():
+        yield pairs.source_language, block.column("source").unique().to_pylist()
+        for language in block.column("language").unique().to_pylist():
+            if language != pairs.source_language:
+                spoken = block.filter(pc.equal(block.column("language"), language))
+                yield language, spoken.column("target").to_pylist()

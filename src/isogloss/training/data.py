@@ -1,0 +1,250 @@
+"""What training reads, made once from any number of pairs: token ids, and pairs as row numbers.
+
+    FOLDER/data-NAME/rows/      the training pairs as row numbers, and the key of every source sentence
+    FOLDER/data-NAME/tokens/    the token ids of every distinct sentence, row by row
+    FOLDER/data-NAME/data.json  written last: counts, names, and the hash of it all
+
+Pairs are gone through block by block, text is forgotten as soon as it is numbered and tokenised, and arrays are mapped from
+disk: memory does not grow with the number of pairs. NAME is made from the pairs and the tokenizer, so a second session
+finds the files, and one that was killed is taken up again. `numbering` finds the rows, `encode/tokens.py` tokenises,
+`teaching` makes the teacher's vectors by the same rows, `batches` says which pairs are seen together.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from isogloss.encode.cache import KEY, Keys, text_keys
+from isogloss.encode.tokens import IDS, OFFSETS, Tokeniser, TokenStore, TokenWriter, raw_array
+from isogloss.errors import DataError, IsoglossError
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.storage import alone_in, canonical_json, content_hash, file_hash, read_json, replacing, sweep, write_json
+from isogloss.training.batches import PairRows
+from isogloss.training.numbering import first_appearances, number_rows, rewrite
+from isogloss.types import TRAIN, IntArray, PairSource
+
+FORMAT = 1  # of the files; another number, and what was made before is made again
+ROWS, TOKENS, DATA = "rows", "tokens", "data.json"
+COLUMNS = ("source", "target", "corpus", "language")
+KEYS_AT_ONCE = 1 << 20  # as many are in memory, and a few times their size beside them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingData:
+    """The training pairs as numbers. A row is a distinct sentence; source sentences come first.
+
+    So a source sentence has the same number among the `tokens` and among the teacher's vectors. Rows are in the order of
+    first appearance, whatever the blocks; a sentence that is both a source and a target has one row. Held-out pairs are
+    not here: nothing that is trained depends on them.
+    """
+
+    tokens: TokenStore
+    pairs: PairRows
+    sources: int  # rows 0 … sources − 1 are source sentences
+    corpora: tuple[str, ...]  # what the codes of `pairs` stand for, sorted
+    languages: tuple[str, ...]
+    source_addresses: Keys  # of the source rows: the keys of the vector cache
+    key: str  # names all of the above
+
+    @classmethod
+    def build(
+        cls, pairs: PairSource, tokeniser: Tokeniser, folder: Path | None = None, on_progress: OnProgress = silent
+    ) -> Self:
+        """Number and tokenise the training pairs, or find that done in `folder`. Without a folder it is all in memory."""
+        if folder is None:
+            with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
+                return cls._build(pairs, tokeniser, Path(temporary), on_progress, mapped=False)
+        place = folder / f"data-{content_hash(str(FORMAT), pairs.hash, tokeniser.key)[:16]}"
+        refusal = "another isogloss is making this training data", "wait for it, or name another folder"
+        finished = cls._open(place, mapped=True) is not None  # then any number of processes may read it at once
+        with nullcontext() if finished else alone_in(place, *refusal):
+            return cls._build(pairs, tokeniser, place, on_progress, mapped=True)
+
+    @classmethod
+    def _build(cls, pairs: PairSource, tokeniser: Tokeniser, place: Path, on_progress: OnProgress, mapped: bool) -> Self:
+        sweep(place)
+        found = cls._open(place, mapped)
+        if found is not None:
+            on_progress(Step("tokens", len(found.tokens), len(found.tokens), "sentences", "reused"))
+            return found
+        if (place / DATA).exists():  # finished, and damaged since: none of it can be trusted
+            for part in (ROWS, TOKENS):
+                shutil.rmtree(place / part, ignore_errors=True)
+            (place / DATA).unlink()
+        known = _numbered(pairs, place / ROWS, on_progress)
+        _tokenise(pairs, place, known, tokeniser, on_progress)
+        files = [
+            *(_column(place, name) for name in COLUMNS),
+            place / ROWS / "keys",
+            place / TOKENS / IDS,
+            place / TOKENS / OFFSETS,
+        ]
+        write_json(place / DATA, known | {"key": content_hash(canonical_json(known), *(file_hash(file) for file in files))})
+        made = cls._open(place, mapped)
+        if made is None:
+            raise IsoglossError(f"{place}: what was written is not there any more", hint="run the same command again")
+        return made
+
+    @classmethod
+    def _open(cls, place: Path, mapped: bool) -> Self | None:
+        """What a finished build left; None where it is not whole."""
+        known = _read(place / DATA)
+        tokens = TokenStore.open(place / TOKENS, mapped)
+        if not known or tokens is None or len(tokens) != known["sentences"]:
+            return None
+        columns = [raw_array(_column(place, name), "<i8", mapped) for name in COLUMNS]
+        keys = raw_array(place / ROWS / "keys", KEY.str, mapped)
+        if {len(column) for column in columns} != {known["pairs"]} or len(keys) != known["sources"]:
+            return None
+        names = tuple(known["corpora"]), tuple(known["languages"])
+        return cls(tokens, PairRows(*columns), known["sources"], *names, keys, known["key"])
+
+    @property
+    def source_keys(self) -> NDArray[np.uint64]:
+        """The first half of each source sentence's hash: a number that depends on its text alone."""
+        heads: NDArray[np.uint64] = self.source_addresses.view("<u8")[::2]
+        return heads
+
+    def source_texts(self, pairs: PairSource) -> Iterator[tuple[int, pa.Array]]:
+        """The source sentences in the order of their rows, block by block, each block with the number of its first row."""
+        return _distinct_texts(pairs, "source", lambda start, count: self.pairs.source[start : start + count], 0)
+
+
+# ── numbering ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _column(place: Path, name: str) -> Path:
+    return place / ROWS / f"{name}.i64"
+
+
+def _numbered(pairs: PairSource, folder: Path, on_progress: OnProgress) -> dict[str, Any]:
+    """Counts and names of the pairs, whose rows and codes are in `folder` then. Interrupted, it begins again."""
+    known = _read(folder / "rows.json")
+    if known:
+        return known
+    with replacing(folder) as temporary:
+        temporary.mkdir()
+        codes = {"corpus": _Codes(), "language": _Codes()}
+        done = _read_pairs(pairs, temporary, codes, on_progress)
+        if not done:
+            raise DataError("there are no pairs to train on: all are held out", hint="lower pairs.held_out or add pairs")
+        keys = [temporary / f"{side}.keys" for side in COLUMNS[:2]]
+        sources, sentences = number_rows(keys, [temporary / f"{side}.i64" for side in COLUMNS[:2]], KEYS_AT_ONCE)
+        _keep_first_keys(keys[0], temporary / "source.i64", temporary / "keys")
+        for path in keys:
+            path.unlink()
+        names = {column: codes[column].sort(temporary / f"{column}.i64") for column in codes}
+        known = {"pairs": done, "sources": sources, "sentences": sentences}
+        known |= {"corpora": names["corpus"], "languages": names["language"]}
+        write_json(temporary / "rows.json", known)
+    return known
+
+
+def _read_pairs(pairs: PairSource, folder: Path, codes: "dict[str, _Codes]", on_progress: OnProgress) -> int:
+    """Write the key of every side and the code of every corpus and language to files, pair by pair; how many there are."""
+    done = 0
+    with ExitStack() as stack:
+        files = {side: stack.enter_context((folder / f"{side}.keys").open("wb")) for side in COLUMNS[:2]}
+        files |= {name: stack.enter_context((folder / f"{name}.i64").open("wb")) for name in codes}
+        for block in pairs.in_blocks(TRAIN):
+            for side in COLUMNS[:2]:
+                files[side].write(text_keys(block.column(side).to_pylist()).tobytes())
+            for name in codes:
+                files[name].write(codes[name].of(block.column(name)).tobytes())
+            done += block.num_rows
+            on_progress(Step("numbering", done, len(pairs), "pairs"))
+    on_progress(Step("numbering", len(pairs), len(pairs), "pairs"))
+    return done
+
+
+def _keep_first_keys(keys: Path, rows: Path, out: Path) -> None:
+    """The keys of the source rows, row by row: each source's key where it first appears."""
+    seen, count = 0, keys.stat().st_size // KEY.itemsize
+    with out.open("wb") as handle:
+        for start in range(0, count, KEYS_AT_ONCE):
+            new = first_appearances(np.fromfile(rows, "<i8", KEYS_AT_ONCE, offset=8 * start), seen)
+            handle.write(np.fromfile(keys, KEY, KEYS_AT_ONCE, offset=KEY.itemsize * start)[new].tobytes())
+            seen += int(new.sum())
+
+
+class _Codes:
+    """Names as numbers, in the order they come; sorted when all are known."""
+
+    def __init__(self) -> None:
+        self.code_of: dict[str, int] = {}
+
+    def of(self, column: pa.ChunkedArray) -> IntArray:
+        encoded = column.combine_chunks().dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        codes = np.array([self.code_of.setdefault(name, len(self.code_of)) for name in names], dtype="<i8")
+        return np.asarray(codes[encoded.indices.to_numpy()])
+
+    def sort(self, path: Path) -> list[str]:
+        """Give the codes of a file in the order of their names, which are returned."""
+        names = sorted(self.code_of)
+        rank = np.empty(len(names), dtype=np.int64)
+        rank[[self.code_of[name] for name in names]] = np.arange(len(names))
+        for start in range(0, path.stat().st_size // 8, KEYS_AT_ONCE):
+            rewrite(path, start, rank[np.fromfile(path, "<i8", KEYS_AT_ONCE, offset=8 * start)])
+        return names
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        known = read_json(path)
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+# ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tokenise(pairs: PairSource, place: Path, known: dict[str, Any], tokeniser: Tokeniser, on_progress: OnProgress) -> None:
+    """Tokenise the distinct sentences in the order of their rows: sources, then targets. What is there is gone over."""
+    with TokenWriter(place / TOKENS, tokeniser) as writer:
+        note = f"continued at {writer.rows:,}" if writer.rows else ""
+        on_progress(Step("tokens", writer.rows, known["sentences"], "sentences", note))
+        for side, seen in (("source", 0), ("target", known["sources"])):
+            path = _column(place, side)
+            if side == "source" and writer.rows >= known["sources"]:
+                continue
+            for first, texts in _distinct_texts(pairs, side, partial(_rows, path), seen):
+                if first + len(texts) > writer.rows:
+                    writer.add(texts[writer.rows - first :].to_pylist())
+                    on_progress(Step("tokens", writer.rows, known["sentences"], "sentences", note))
+        if writer.rows != known["sentences"]:
+            raise changed_meanwhile()
+        writer.finish()
+
+
+def _rows(path: Path, start: int, count: int) -> IntArray:
+    return np.fromfile(path, "<i8", count, offset=8 * start)
+
+
+def _distinct_texts(
+    pairs: PairSource, side: str, rows_of: Callable[[int, int], IntArray], seen: int
+) -> Iterator[tuple[int, pa.Array]]:
+    """Each new sentence of one side, block by block, with the row of the first; `seen` rows came before this side."""
+    start = 0
+    for block in pairs.in_blocks(TRAIN):
+        rows = rows_of(start, block.num_rows)
+        if len(rows) != block.num_rows:
+            raise changed_meanwhile()
+        new = first_appearances(rows, seen)
+        yield seen, block.column(side).combine_chunks().filter(pa.array(new))
+        seen, start = seen + int(new.sum()), start + block.num_rows
+
+
+def changed_meanwhile() -> DataError:
+    """Pairs are gone through several times, and have to be the same each time."""
+    return DataError("the pairs changed while they were read", hint="run the same command again")

@@ -1,0 +1,198 @@
+"""How training is doing, by the numbers it gives: whether it is broken, and whether it is done.
+
+`LossWatch` looks at the losses of each step and says in a sentence what went wrong, with what a person needs to know to
+do something about it. `EarlyStopping` looks at dev scores. Neither raises or stops anything: the loop does, which also
+knows what to keep. Both can be put into a checkpoint, and go on from it as if nothing had happened.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+CALM_STEPS = 20  # losses that make a median worth comparing with
+RECENT_NORMS = 5
+NEGLIGIBLE = 1e-3  # a loss below this share of the highest level it ever had is as good as zero
+STEEP = 10.0  # a gradient norm this many times the ones before it is the trouble, not its witness
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong, in a sentence, and what to do about it: ready to become an error."""
+
+    kind: Literal["nan", "exploded"]
+    sentence: str
+    hint: str
+
+
+@dataclass(slots=True)
+class Course:
+    """The course that one objective's loss has taken. `low` and `high` are of the running median since the warm-up."""
+
+    recent: deque[float]
+    low: float | None = None
+    high: float = 0.0
+    suspicious: int = 0
+
+    def take_in(self, loss: float) -> None:
+        """Remember a loss that is as it should be."""
+        self.recent.append(loss)
+        self.suspicious = 0
+
+    def ceiling(self, factor: float) -> float:
+        """The loss above which something is wrong, given that the rate is at its peak or past it; infinite if unknown."""
+        if len(self.recent) < CALM_STEPS:
+            return math.inf
+        middle = median(self.recent)
+        self.low, self.high = middle if self.low is None else min(self.low, middle), max(self.high, middle)
+        # A loss that can be negative has no scale to be measured on, and one that began at zero has none yet.
+        return factor * max(self.low, NEGLIGIBLE * self.high) if self.low > 0 else math.inf
+
+
+class LossWatch:
+    """Tells a loss that is lost from one that is only noisy.
+
+    A loss or a gradient that is not finite is a diagnosis at once. A loss has exploded when, after the warm-up, it was
+    above `factor` times its lowest running median (of `window` steps) at `patience` checks in a row: one bad batch, or
+    nine, is noise, and a slow climb is measured from where it began. Losses under suspicion do not enter the median.
+    """
+
+    def __init__(self, warmup_steps: int = 0, factor: float = 20.0, window: int = 200, patience: int = 10) -> None:
+        self.warmup_steps, self.factor, self.window, self.patience = warmup_steps, factor, window, patience
+        self._courses: dict[str, Course] = {}
+        self._norms: deque[float] = deque(maxlen=RECENT_NORMS)
+
+    def check(self, step: int, losses: dict[str, float], gradient_norm: float | None = None) -> Diagnosis | None:
+        """Take in the losses of a step (counted from 0) by objective; None if all is well.
+
+        `gradient_norm` is the norm before clipping, if it is known.
+        """
+        broken = [name for name, loss in losses.items() if not math.isfinite(loss)]
+        if broken:
+            values = ", ".join(f"{name} became {losses[name]}" for name in broken)
+            calm = [name for name in losses if name not in broken]
+            beside = f" while {_listed(calm)} stayed finite" if calm else ""
+            return self._not_finite(step, values + beside, gradient_norm)
+        if gradient_norm is not None and not math.isfinite(gradient_norm):
+            return self._not_finite(step, f"the gradient's norm became {gradient_norm}, though every loss was finite", None)
+        exploded = [name for name, loss in losses.items() if self._exploded(step, name, loss)]
+        diagnosis = self._explosion(step, exploded[0], losses[exploded[0]], gradient_norm) if exploded else None
+        if gradient_norm is not None:
+            self._norms.append(gradient_norm)
+        return diagnosis
+
+    def typical(self) -> dict[str, float]:
+        """The running median of each objective's loss: steadier to show than the last one."""
+        return {name: median(course.recent) for name, course in self._courses.items() if course.recent}
+
+    def state(self) -> dict[str, Any]:
+        """All that later answers depend on, as plain lists and numbers."""
+        courses = {
+            name: {"recent": list(one.recent), "low": one.low, "high": one.high, "suspicious": one.suspicious}
+            for name, one in self._courses.items()
+        }
+        return {"courses": courses, "norms": list(self._norms)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self._courses = {
+            name: Course(deque(one["recent"], self.window), one["low"], one["high"], one["suspicious"])
+            for name, one in state["courses"].items()
+        }
+        self._norms = deque(state["norms"], RECENT_NORMS)
+
+    def _exploded(self, step: int, name: str, loss: float) -> bool:
+        course = self._courses.setdefault(name, Course(deque(maxlen=self.window)))
+        if self._rising(step) or loss <= course.ceiling(self.factor):
+            course.take_in(loss)
+            return False
+        course.suspicious += 1
+        return course.suspicious >= self.patience
+
+    def _rising(self, step: int) -> bool:
+        return step < self.warmup_steps
+
+    def _not_finite(self, step: int, what: str, norm: float | None) -> Diagnosis:
+        if not self._courses:
+            hint = "nothing was learnt yet, so it is in the weights or the vectors it started from: run isogloss doctor"
+        elif self._steepening():
+            hint = self._gentler(step)
+        else:
+            hint = (
+                "gradients were calm before, so one batch or the number format is to blame rather than the rate: "
+                "look for broken text, or train in float32; if it comes back, lower training.learning_rate"
+            )
+        return Diagnosis("nan", f"{what} at step {step + 1}{self._circumstances(step, norm)}", hint)
+
+    def _explosion(self, step: int, name: str, loss: float, norm: float | None) -> Diagnosis:
+        course = self._courses[name]
+        sentence = (
+            f"{name} exploded: {loss:.3g} at step {step + 1}, after a running median of {course.low or 0:.3g} at its lowest,"
+            f" for {course.suspicious} checks in a row{self._circumstances(step, norm)}"
+        )
+        return Diagnosis("exploded", sentence, self._gentler(step))
+
+    def _circumstances(self, step: int, norm: float | None) -> str:
+        norms = [*self._norms] if norm is None else [*self._norms, norm][-RECENT_NORMS:]
+        shown = _listed([f"{one:.3g}" for one in norms])
+        before = f"; the gradient's norm was {shown} over the last checks" if norms else ""
+        return before + ("; the learning rate was still rising" if self._rising(step) else "")
+
+    def _steepening(self) -> bool:
+        """Whether gradients had grown before it happened; where they are not known, the rate is the likelier cause."""
+        norms = list(self._norms)
+        return len(norms) < 2 or norms[-1] > STEEP * median(norms[:-1])
+
+    def _gentler(self, step: int) -> str:
+        if self._rising(step):
+            return "lower training.learning_rate, or let it rise over more steps: raise training.warmup"
+        return "lower training.learning_rate, or training.clip_norm"
+
+
+class EarlyStopping:
+    """Says when dev scores have stopped rising. Higher is better.
+
+    Any gain makes a score the best, worth keeping the weights of. But patience is only given again for a gain of more than
+    `min_gain` over the score at which it was last given: many small gains add up, a crawl without an end does not count.
+    """
+
+    def __init__(self, patience: int, min_gain: float = 0.0) -> None:
+        self.patience, self.min_gain = patience, min_gain
+        self.best: float | None = None
+        self.waited = 0
+        self._mark: float | None = None
+
+    def better(self, score: float) -> bool:
+        """Take in a score; whether it is the best so far. One that is not a number never is."""
+        if _above(score, self._mark, self.min_gain):
+            self._mark, self.waited = score, 0
+        else:
+            self.waited += 1
+        if not _above(score, self.best):
+            return False
+        self.best = score
+        return True
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether `patience` scores in a row brought too little; never if `patience` is 0."""
+        return 0 < self.patience <= self.waited
+
+    def state(self) -> dict[str, Any]:
+        """All that later answers depend on, as plain numbers."""
+        return {"best": self.best, "waited": self.waited, "mark": self._mark}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.best, self.waited, self._mark = state["best"], state["waited"], state["mark"]
+
+
+def _above(score: float, reference: float | None, by: float = 0.0) -> bool:
+    """Whether a score is above another one, or the first; a score that is not a number is neither."""
+    return not math.isnan(score) and (reference is None or score > reference + by)
+
+
+def _listed(words: list[str]) -> str:
+    """Words as a sentence has them: a, b and c."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -1,0 +1,240 @@
+"""The loop: steps in order, a look at the losses, dev scores, checkpoints, and an end.
+
+It knows no model: an engine takes the steps, a schedule says which pairs are in each, a dev set says how good the student
+is. What it writes is enough to go on after a kill at any moment with the weights of a run that was never stopped.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from isogloss.errors import IsoglossError
+from isogloss.progress import OnProgress, Step
+from isogloss.training import checkpoints
+from isogloss.training.batches import Schedule
+from isogloss.training.crew import Crew
+from isogloss.training.dev import DevScore, DevSet
+from isogloss.training.engine import Engine
+from isogloss.training.health import EarlyStopping, LossWatch
+
+LOG_EVERY_STEPS = 10
+AHEAD = 4  # batches prepared before they are needed
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSummary:
+    """What training did. `steps_now` is fewer than `steps` after an interruption; `best_step` is the one that was kept."""
+
+    steps: int
+    steps_now: int
+    loss: float
+    pairs_per_second: float
+    best_step: int
+    dev: dict[str, float] = field(default_factory=dict)
+    stopped_early: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """When the loop looks up from its steps. `patience` 0 never ends early."""
+
+    rates: list[float]
+    warmup_steps: int
+    checkpoint_seconds: float
+    dev_checks: int = 10
+    select: str = "retrieval"
+    patience: int = 0
+
+
+class Loop:
+    """One training, from its first step or its last checkpoint to its end."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        schedule: Schedule,
+        plan: Plan,
+        dev: DevSet | None,
+        folder: Path | None,
+        crew: Crew,
+        on_progress: OnProgress,
+    ) -> None:
+        self.engine, self.schedule, self.plan, self.dev, self.folder = engine, schedule, plan, dev, folder
+        self.crew, self.on_progress = crew, on_progress
+        self.watch = LossWatch(plan.warmup_steps)
+        self.stopping = EarlyStopping(plan.patience or schedule.steps + 1)
+        self.best_step, self.best_weights = 0, None  # type: int, dict[str, Any] | None
+        self.dev_score: DevScore | None = None
+        self.best_dev: dict[str, float] = {}
+        self.last: dict[str, float] = {}
+        self.saved_at = time.monotonic()
+        self.kept_step = 0
+        checks = plan.dev_checks
+        self.dev_steps = {round(schedule.steps * number / checks) for number in range(1, checks + 1)} - {0}
+
+    def run(self) -> TrainingSummary:
+        """Train to the end; the engine holds the best weights then."""
+        total = self.schedule.steps
+        first, ended = self._resume()
+        done = self.schedule.pairs_before(first)
+        note = f"continued at step {first} of {total}" if first and not ended else ""
+        self._show(first, done, note or ("reused: training was finished" if first else ""), {})
+        began, seen, tokens, computed, step = time.monotonic(), 0, 0, 0, first
+        if self.dev is not None and not first:
+            self._measure(0)
+        steps = iter(()) if ended else ahead(self._prepared, range(first, total))
+        for step, (pairs, prepared) in enumerate(steps, first + 1):
+            load = self.engine.step(prepared)
+            seen, tokens, computed = seen + pairs, tokens + load.tokens, computed + load.computed
+            last = step == total
+            due = self._checkpoint_due(last)
+            if not (last or due or step in self.dev_steps or step % self.engine.reads_every == 0):
+                continue
+            self._read(step)
+            if due or last or step in self.dev_steps:
+                self._refuse_broken(step)
+            measured = self._measure(step) if self.dev is not None and step in self.dev_steps else {}
+            ended = bool(measured) and bool(self.plan.patience) and self.stopping.should_stop
+            if due or ended or last:
+                self._save(step, ended)
+            shown = self._values(step, measured, seen, tokens, computed, began) if self._logged(step, last, measured) else {}
+            self._show(step, done + seen, self._note(), shown)
+            if ended:
+                break
+        self._finish(step)
+        speed = seen / max(time.monotonic() - began, 1e-9)
+        loss = self.last.get("loss", float("nan"))
+        best = self.best_step if self.dev else step
+        return TrainingSummary(total, step - first, loss, speed, best, self.best_dev, ended and step < total)
+
+    def _prepared(self, step: int) -> tuple[int, Any]:
+        chosen = self.schedule.chosen(step)
+        return len(chosen), self.engine.prepare(chosen)
+
+    # ── looking up ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, step: int) -> None:
+        """Look at the losses of the steps since the last look; a broken one ends training before it is kept."""
+        losses = self.engine.losses()
+        for place, values in enumerate(losses, step - len(losses)):  # counted from 0
+            norm = values.get("gradient_norm")
+            named = {name: value for name, value in values.items() if name != "gradient_norm"}
+            diagnosis = self.watch.check(place, named, norm)
+            if diagnosis is not None:
+                raise IsoglossError(f"{diagnosis.sentence}; {self._what_is_kept()}", hint=diagnosis.hint)
+            self.last = values
+
+    def _refuse_broken(self, step: int) -> None:
+        """Losses are taken before a step's weights are, so these are looked at before they are measured or kept."""
+        if not self.engine.sound():
+            raise IsoglossError(
+                f"step {step} made weights that are not finite; {self._what_is_kept()}",
+                hint="lower training.learning_rate, or raise training.warmup",
+            )
+
+    def _what_is_kept(self) -> str:
+        return f"the checkpoint of step {self.kept_step} is kept" if self.kept_step else "there is no checkpoint of it yet"
+
+    def _measure(self, step: int) -> dict[str, float]:
+        """Score the dev pairs, and keep the weights if they are the best so far."""
+        assert self.dev is not None
+        self.dev_score = self.dev.score(self.engine.vectors)
+        if self.stopping.better(self.crew.agree(self.dev_score.by(self.plan.select))):
+            self.best_step, self.best_dev = step, self.dev_score.values()
+            weights = self.engine.weights()
+            if self.folder is None:
+                self.best_weights = weights
+            elif self.crew.leads:
+                checkpoints.save_best(self.folder, weights, step)
+        return self.dev_score.values()
+
+    def _logged(self, step: int, last: bool, measured: dict[str, float]) -> bool:
+        return last or bool(measured) or step % max(LOG_EVERY_STEPS, self.engine.reads_every) == 0
+
+    def _values(
+        self, step: int, measured: dict[str, float], seen: int, tokens: int, computed: int, began: float
+    ) -> dict[str, float]:
+        seconds = max(time.monotonic() - began, 1e-9)
+        rates = {"pairs_per_second": seen / seconds, "tokens_per_second": tokens / seconds}
+        if computed:
+            rates["useful_tokens"] = tokens / computed
+        return {"step": float(step), **self.last, "learning_rate": self.plan.rates[step - 1], **rates, **measured}
+
+    def _note(self) -> str:
+        parts = [f"{name} {value:.4f}" for name, value in self.last.items() if name not in ("gradient_norm", "loss")]
+        told = f"loss {self.last.get('loss', float('nan')):.4f}" + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
+        return told if self.dev_score is None else f"{told}, {self.dev_score.note()}"
+
+    def _show(self, step: int, pairs: int, note: str, values: dict[str, float]) -> None:
+        total = self.schedule.pairs
+        self.on_progress(Step("distil", total if step >= self.schedule.steps else pairs, total, "pairs", note, values))
+
+    # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _checkpoint_due(self, last: bool) -> bool:
+        waited = time.monotonic() - self.saved_at >= self.plan.checkpoint_seconds
+        return self.folder is not None and self.crew.leads and (last or waited)
+
+    def _save(self, step: int, ended: bool) -> None:
+        """Keep everything; only after the losses up to this step were read and found good."""
+        if self.folder is None or not self.crew.leads:
+            return
+        loop = {"watch": self.watch.state(), "stopping": self.stopping.state(), "best_step": self.best_step, "ended": ended}
+        loop |= {"last": self.last, "best_dev": self.best_dev}
+        checkpoints.save(self.folder, step, {"engine": self.engine.state(), "loop": loop, "step": step})
+        self.saved_at, self.kept_step = time.monotonic(), step
+
+    def _resume(self) -> tuple[int, bool]:
+        """The step to go on from, and whether training was ended there."""
+        kept = checkpoints.latest(self.folder) if self.folder is not None else None
+        self._find_alike(0 if kept is None else int(kept["step"]))
+        if kept is None:
+            return 0, False
+        self.engine.load(kept["engine"])
+        loop = kept["loop"]
+        self.watch.load(loop["watch"])
+        self.stopping.load(loop["stopping"])
+        self.best_step, self.best_dev = int(loop["best_step"]), dict(loop["best_dev"])
+        self.last, self.kept_step = dict(loop["last"]), int(kept["step"])
+        return self.kept_step, bool(loop["ended"]) or self.kept_step >= self.schedule.steps
+
+    def _find_alike(self, step: int) -> None:
+        """All processes go on from the same step, and none writes before all have read."""
+        if self.crew.agree(step) != step:
+            raise IsoglossError(
+                f"{self.folder}: this process finds step {step} there, and the leading one another",
+                hint="all machines must see the same output.folder",
+            )
+        self.crew.wait()
+
+    def _finish(self, step: int) -> None:
+        """Go back to the best weights, if dev pairs say that they are not the last ones."""
+        if self.dev is None or self.best_step == step:
+            return
+        self.crew.wait()  # until the leading process has written them
+        kept = checkpoints.best(self.folder) if self.folder is not None else None
+        weights = kept[1] if kept is not None else self.best_weights
+        if weights is not None:
+            self.engine.take(weights)
+
+
+def ahead(prepare: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
+    """What `prepare` makes of each item, in order, made by another thread a few items early."""
+    waiting: list[Future[Made]] = []
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            for item in items:
+                waiting.append(thread.submit(prepare, item))
+                if len(waiting) > AHEAD:
+                    yield waiting.pop(0).result()
+            while waiting:
+                yield waiting.pop(0).result()
+        finally:
+            for one in waiting:
+                one.cancel()

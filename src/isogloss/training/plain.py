@@ -1,0 +1,307 @@
+"""The engine that runs anywhere: autograd, one operation after another, on one process or many.
+
+A step encodes the distinct sentences of its share of the batch, shares the vectors with the other processes, asks the
+objectives what the whole batch costs, and goes back through its own sentences. With `chunk_pairs` a batch larger than
+memory is encoded twice (GradCache, Gao et al. 2021): once without gradients for the loss, then chunk by chunk, each
+carrying the loss's gradient of its vectors; the sum is the gradient of the whole batch.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isogloss.objectives.combined import Objectives, Views
+from isogloss.students.frozen import Activations, SplitBody
+from isogloss.students.student import Student
+from isogloss.training.batches import Batch
+from isogloss.training.crew import Crew
+from isogloss.training.engine import Descent, Load, Material
+from isogloss.training.live import LiveTeacher
+from isogloss.training.optimiser import choose, set_rate
+from isogloss.training.rows import RowAdamW
+from isogloss.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What a plain engine may be told: pairs encoded at once (0: all), half precision, dropout, what of it is frozen.
+
+    `remembered` gives what the frozen layers computed; it is asked before the first step, since a training that was
+    finished needs none of it.
+    """
+
+    chunk_pairs: int = 0
+    bf16: bool = False
+    dropout: bool = False
+    split: SplitBody | None = None
+    remembered: Callable[[], tuple[SplitBody, Activations] | None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A process's share of a batch, and how many pairs the whole of it has."""
+
+    batch: Batch
+    teacher: FloatArray | None
+    pairs: int
+    whole: int
+
+
+class PlainEngine:
+    """Trains a student where it is."""
+
+    reads_every = 1
+
+    def __init__(
+        self,
+        student: Student,
+        material: Material,
+        objectives: Objectives,
+        descent: Descent,
+        crew: Crew,
+        how: How,
+        live: LiveTeacher | None = None,
+    ) -> None:
+        self.student, self.material, self.objectives, self.descent = student, material, objectives, descent
+        self.crew, self.how, self.live = crew, how, live
+        self.device = student.model.device
+        self.shows_sources = set(objectives.active) != {"moving_teacher"}  # Ham & Kim's student sees translations alone
+        self.step_at = 0
+        self._losses: list[dict[str, float]] = []
+        split = how.split
+        self.parameters = _free(student.model, dict(student.trained_parameters(split)))
+        self.rows, self.table_name, self._sparse_home = self._rows_alone(split)
+        named = [(name, one) for name, one in self.parameters.items() if name != self.table_name]
+        first = descent.rates[0] if descent.rates else 0.0
+        # A static student is its table and nothing else.
+        self.optimiser = choose(descent.optimiser, named, first, descent.weight_decay) if named or self.rows is None else None
+        crew.follow([*self.parameters.values(), *(live.state().values() if live is not None else ())])
+
+    def _rows_alone(self, split: SplitBody | None) -> tuple[RowAdamW | None, str, Any]:
+        """The token table's own optimiser, where it is trained by AdamW on one process; otherwise it is like the rest.
+
+        A live teacher follows every row at every step, so none may be left behind.
+        """
+        if split is not None or self.live is not None or self.crew.size > 1 or self.descent.optimiser != "adamw":
+            return None, "", None
+        table = self.student.table
+        name = next((name for name, one in self.parameters.items() if one is table), "")
+        kinds = (nn.Embedding, nn.EmbeddingBag)
+        homes = [one for one in self.student.model.modules() if isinstance(one, kinds) and one.weight is table]
+        if not name or len(homes) != 1 or (isinstance(homes[0], nn.Embedding) and homes[0].max_norm is not None):
+            return None, "", None
+        homes[0].sparse = True  # its gradient then has the rows of the batch alone
+        return RowAdamW(table.data, self.descent.rates, self.descent.weight_decay), name, homes[0]
+
+    # ── one step ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self, chosen: IntArray) -> Prepared:
+        """What this process encodes of the chosen pairs."""
+        mine = self.crew.share(chosen)
+        batch = Batch.of(self.material.pairs, mine, self.material.negatives, sources=self.shows_sources)
+        teacher = self.material.teacher
+        return Prepared(batch, None if teacher is None else teacher[batch.group].astype(np.float32), len(mine), len(chosen))
+
+    def step(self, prepared: Prepared) -> Load:
+        """Encode, lose, go back, move."""
+        batch, tokens = prepared.batch, self.material.tokens
+        self.how.remembered()  # before dropout is on
+        ids, lengths = tokens.gather(batch.rows)
+        read = np.append(ids, tokens.pad_id)  # padding is read too, and some bodies have a gradient for it, of zeros
+        used = torch.from_numpy(np.unique(read).astype(np.int64)).to(self.device)
+        now = torch.tensor(self.step_at, device=self.device)
+        if self.rows is not None:
+            self.rows.refresh(used, now)
+        self.student.model.train(self.how.dropout)
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        losses = self._backward(prepared)
+        values = {name: float(loss.detach()) for name, loss in losses.items()}
+        if math.isfinite(values["loss"]):  # what is not finite changes nothing; the loop reads it and stops
+            values["gradient_norm"] = self._move(now)
+        else:
+            values["gradient_norm"] = math.nan
+        if self.live is not None:
+            self.live.follow(self.student, self.step_at)
+        self.step_at += 1
+        self._losses.append(values)
+        return Load(int(lengths.sum()), int(lengths.sum()))
+
+    def _backward(self, prepared: Prepared) -> dict[str, Tensor]:
+        rows, chunk = prepared.batch.rows, 2 * self.how.chunk_pairs
+        if not chunk or len(rows) <= chunk:
+            losses = self._losses_of(self._encode(rows), prepared)
+            losses["loss"].backward()  # type: ignore[no-untyped-call]
+            return losses
+        parts = [rows[start : start + chunk] for start in range(0, len(rows), chunk)]
+        states, seen = [], []
+        with torch.no_grad():
+            for part in parts:
+                states.append(_random_state())
+                seen.append(self._encode(part))
+        vectors = torch.cat(seen).requires_grad_()
+        losses = self._losses_of(vectors, prepared)
+        (gradient,) = torch.autograd.grad(losses["loss"], vectors)
+        after = _random_state()
+        for part, state, push in zip(parts, states, torch.split(gradient, [len(part) for part in parts]), strict=True):
+            _set_random_state(state)  # the same dropout as when the loss was taken
+            torch.autograd.backward(self._encode(part), push)
+        _set_random_state(after)
+        return losses
+
+    def _encode(self, rows: IntArray) -> Tensor:
+        if not len(rows):  # the last batch of an epoch may have fewer pairs than there are processes
+            return torch.zeros((0, self.student.dimension), device=self.device, requires_grad=True)
+        with self._precision():
+            return self.student.batch(self.material.tokens, rows, self.how.remembered()).float()
+
+    def _precision(self) -> Any:  # noqa: ANN401 - a context
+        return torch.autocast(self.device.type, torch.bfloat16) if self.how.bf16 else nullcontext()
+
+    def _losses_of(self, vectors: Tensor, prepared: Prepared) -> dict[str, Tensor]:
+        """What the whole batch costs, from this process's vectors and everybody else's."""
+        batch, crew = prepared.batch, self.crew
+        each = crew.largest_share(prepared.whole)
+
+        def placed(at: IntArray, room: int) -> Tensor:
+            return crew.gathered(vectors[torch.from_numpy(at).to(self.device)], room)
+
+        def told(values: Any) -> Tensor:  # noqa: ANN401 - an array
+            return crew.gathered(torch.as_tensor(values).to(self.device), each)
+
+        teacher = None if prepared.teacher is None else told(prepared.teacher)
+        if self.live is not None:
+            with self._precision():
+                seen = self.live.vectors(self.material.tokens, batch.group) if prepared.pairs else vectors.detach()
+                teacher = crew.gathered(seen, each)
+        negatives = negative_group = negative_weight = None
+        if self.material.negatives is not None:  # also where this process has none: the others wait for its rows
+            room = each * self.material.negatives.shape[1]
+            negatives = placed(batch.negative_at, room)
+            negative_weight = crew.gathered(torch.ones(len(batch.negative_at), device=self.device), room)
+            negative_group = crew.gathered(torch.from_numpy(batch.negative_group).to(self.device), room)
+        views = Views(
+            placed(batch.source_at, each),
+            placed(batch.target_at, each),
+            teacher,
+            told(batch.group),
+            told(np.ones(prepared.pairs, dtype=np.float32)),
+            negatives,
+            negative_group,
+            negative_weight,
+        )
+        return self.objectives(views)
+
+    def _move(self, now: Tensor) -> float:
+        """Clip the gradients of all processes together and take the step; returns their norm before clipping."""
+        if self.crew.size > 1:
+            for one in self.parameters.values():  # what this process's pairs did not touch, others' may have
+                one.grad = torch.zeros_like(one) if one.grad is None else one.grad
+        gradients = {name: one.grad for name, one in self.parameters.items() if one.grad is not None}
+        sparse = gradients.pop(self.table_name, None) if self.rows is not None else None
+        self.crew.add_up(list(gradients.values()))
+        touched = None if sparse is None else sparse.coalesce()
+        whole = [*gradients.values(), *([] if touched is None else [touched.values()])]
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(whole)))
+        if self.descent.clip_norm:
+            scale = (self.descent.clip_norm / (norm + 1e-6)).clamp(max=1.0)
+            torch._foreach_mul_(whole, scale)
+        if self.optimiser is not None:
+            set_rate(self.optimiser, self.descent.rates[self.step_at])
+            self.optimiser.step()
+        if self.rows is not None and touched is not None:
+            self.rows.move(touched.indices()[0], touched.values(), now)
+        return float(norm)
+
+    # ── between steps ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def losses(self) -> list[dict[str, float]]:
+        """What every step since the last call cost."""
+        read, self._losses = self._losses, []
+        return read
+
+    def vectors(self, rows: IntArray) -> FloatArray:
+        """The student's vectors as it is now."""
+        self._settle()
+        with self._precision():
+            return self.student.vectors_of(self.material.tokens, rows, self.how.remembered())
+
+    def _settle(self) -> None:
+        if self.rows is not None:
+            self.rows.catch_up(torch.tensor(self.step_at, device=self.device))
+
+    def sound(self) -> bool:
+        """Whether every weight is finite."""
+        return all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters.values())
+
+    def state(self) -> dict[str, Any]:
+        """Weights, optimisers, the live teacher and the random numbers to come."""
+        return {
+            "step": self.step_at,
+            "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()},
+            "optimiser": None if self.optimiser is None else self.optimiser.state_dict(),
+            "rows": None if self.rows is None else self.rows.state(),
+            "live": None if self.live is None else self.live.state(),
+            "random": _random_state(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.step_at = int(state["step"])
+        self.take(state["parameters"])
+        if self.optimiser is not None:
+            self.optimiser.load_state_dict(state["optimiser"])
+        if self.rows is not None:
+            self.rows.load(state["rows"])
+        if self.live is not None:
+            self.live.load(state["live"])
+        _set_random_state(state["random"])
+
+    def weights(self) -> dict[str, Any]:
+        """The trained parameters as they would be saved."""
+        self._settle()
+        return {name: parameter.detach().cpu().clone() for name, parameter in self.parameters.items()}
+
+    def take(self, weights: dict[str, Any]) -> None:
+        """Put parameters in place."""
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(weights[name])
+        if self.rows is not None:  # these rows are as they should be: nothing is due
+            self.rows.at.fill_(self.step_at)
+
+    def close(self) -> None:
+        """Bring the table up to date and leave the student as it was found, but for what it learnt."""
+        self._settle()
+        if self._sparse_home is not None:
+            self._sparse_home.sparse = False
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        self.student.model.eval()
+
+
+def _free(model: nn.Module, trained: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+    """Let gradients reach what is trained and nothing else; a pooler is behind no sentence vector."""
+    trained = {name: one for name, one in trained.items() if ".pooler." not in f".{name}"}
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    for parameter in trained.values():
+        parameter.requires_grad_(True)
+    return trained
+
+
+def _random_state() -> list[Tensor]:
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state()] if torch.cuda.is_available() else states
+
+
+def _set_random_state(states: list[Tensor]) -> None:
+    torch.set_rng_state(states[0])
+    if len(states) > 1 and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states[1])

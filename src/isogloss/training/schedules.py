@@ -1,0 +1,42 @@
+"""The learning rate of each step: up in a straight line over the warm-up, then held or brought down.
+
+With n steps in all, w of them warm-up, peak p, and steps k counted from 0:
+
+    k < w:   p · (k + 1) / w
+    k ≥ w:   linear     p · (n − k) / (n − w)                          Reimers & Gurevych 2020 (w = 10,000)
+             cosine     p · (1 + cos(π (k − w) / (n − w))) / 2         Loshchilov & Hutter 2017; Ham & Kim 2021 (w = 54,000)
+             constant   p
+
+The last step is still taken at a rate above zero, or it would be a step for nothing. Plain floats: `optimiser.set_rate`
+hands them to an optimiser.
+"""
+
+import math
+
+from isogloss.errors import RecipeError
+
+SHAPES = ("linear", "cosine", "constant")
+
+
+def warmup_steps(warmup: float, total: int) -> int:
+    """Steps over which the rate rises: `warmup` is a share of all steps where it is below 1, else a number of steps.
+
+    A number is kept where training is shorter than it: a short trial of a long recipe then takes the first steps of the
+    long run, and not steps at rates that run would come to much later.
+    """
+    return round(warmup * total) if warmup < 1 else round(warmup)
+
+
+def rate_at(step: int, total: int, peak: float, warmup: int, shape: str) -> float:
+    """The rate of step `step` of `total`, of which the first `warmup` rise to `peak`; from `total` on, what the end has."""
+    if shape not in SHAPES:
+        raise RecipeError(f"a learning rate of shape {shape!r} is not known", hint=f"choose from: {', '.join(SHAPES)}")
+    if step < warmup:
+        return peak * ((step + 1) / warmup)
+    if shape == "constant":
+        return peak
+    left = max(total - step, 0) / max(total - warmup, 1)
+    if shape == "linear":
+        return peak * left
+    # (1 + cos x) / 2 as a square: the sum loses its digits where cos x nears −1, and would end at zero too early.
+    return peak * math.sin(math.pi / 2 * left) ** 2

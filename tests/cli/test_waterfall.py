@@ -1,0 +1,88 @@
+"""How a preparation is told: what was left out in reading, by rules and for leaks; standard input by its name."""
+
+import gzip
+import io
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from isogloss.cli.app import main
+
+Prepare = Callable[..., tuple[int, str, str]]
+ENTRIES = 'msgid "Where is the cat?"\nmsgstr "Wo ist die Katze?"\n\n#, fuzzy\nmsgid "A guess"\nmsgstr "Raten"\n'
+PAIRS = "".join(f"This is the house of number {n}.\tDas ist das Haus der Nummer {n}.\n" for n in range(40))
+
+
+@pytest.fixture
+def prepare(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prepare:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object, piped: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(piped)))
+        with pytest.raises(SystemExit) as caught:
+            main(["prepare", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def test_what_was_not_read_is_told_beside_what_was(prepare: Prepare) -> None:
+    Path("app.de.po").write_text(ENTRIES)
+    _, out, _ = prepare("app.de.po", "--out", "one")
+    assert "1  pairs read (1 entry passed over: 1 fuzzy)" in out
+    Path("b.en-de.tsv").write_text(PAIRS + "alone\n")
+    _, out, _ = prepare("app.de.po", "b.en-de.tsv", "--on-error", "skip", "--out", "two")
+    told = "1 bad line left out, the first: b.en-de.tsv line 41: 1 column, expected 2 or more; 1 entry passed over: 1 fuzzy"
+    assert f"41  pairs read ({told})" in out
+
+
+def test_dropped_pairs_are_shown_where_there_are_any(prepare: Prepare) -> None:
+    Path("en-de.tsv").write_text(PAIRS)
+    _, out, _ = prepare("en-de.tsv", "--out", "store")
+    assert out.endswith("\nLook at the store: isogloss corpora show store\n") and "ropped pair" not in out
+    Path("en-de.tsv").write_text(PAIRS * 2)
+    _, out, _ = prepare("en-de.tsv", "--out", "store")
+    assert "Every dropped pair, with its reason: store/dropped. Look at the store: isogloss corpora show store\n" in out
+
+
+def test_sets_that_were_scanned_now_and_before(prepare: Prepare) -> None:
+    for name, text in (("mine.txt", "The one and only sentence.\n"), ("yours.txt", "Another one.\nAnd another.\n")):
+        Path(name).write_text(text)
+    for name in ("a", "b"):
+        Path(f"{name}.en-de.tsv").write_text(PAIRS.replace("This", name))
+        _, out, _ = prepare(f"{name}.en-de.tsv", "--against", "mine.txt", "--out", name)
+        assert "Scanned for 1 text of mine.txt (level: near), and for the held-out rows.\n" in out
+    _, out, _ = prepare("a", "b", "--against", "yours.txt", "--out", "both")
+    assert "Scanned for 2 texts of yours.txt (level: near), and for the held-out rows." in out
+    assert "The stores it is made from had all been scanned for mine.txt before.\n" in out
+    _, out, _ = prepare("a", "b.en-de.tsv", "--against", "yours.txt", "--out", "other")
+    assert "before" not in out
+    Path("deep").mkdir()
+    for name, text in (("full.txt", "Some sentence here.\n"), ("scores.txt", "1.0\n2.0\n")):
+        Path("deep", name).write_text(text)
+    _, out, _ = prepare("a.en-de.tsv", "--against", "deep", "--out", "third")
+    assert "Scanned for 1 text of deep/full.txt" in out and "1 file had no sentences in it." in out
+
+
+@pytest.mark.parametrize(
+    ("piped", "message"),
+    [
+        (b"a cat\teine Katze\nalone\n", "standard input line 2: 1 column, expected 2 or more"),
+        (b"a cat\teine \xff\n", "standard input line 1: not UTF-8"),
+        (gzip.compress(PAIRS.encode() * 50)[:-9], "standard input: the compressed file is damaged after line"),
+        (b"", "standard input: no pairs"),
+    ],
+)
+def test_standard_input_is_called_that(prepare: Prepare, piped: bytes, message: str) -> None:
+    code, _, err = prepare("-", "--language", "de", piped=piped)
+    assert code == 2 and f"isogloss: {message}" in err
+    assert "isogloss-" not in err, "no temporary folder is shown"
+
+
+def test_standard_input_in_the_account(prepare: Prepare) -> None:
+    code, out, _ = prepare("-", "--language", "de", "--on-error", "skip", "--json", piped=PAIRS.encode() + b"alone\n")
+    assert code == 0 and '"name": "standard input"' in out
+    assert '"first_fault": "standard input line 41: 1 column, expected 2 or more"' in out

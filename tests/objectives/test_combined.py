@@ -1,0 +1,103 @@
+"""The sum is the weighted sum of the parts, each with its own settings; what has no weight is not computed."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from isogloss.objectives import combined
+from isogloss.objectives.combined import Objectives, Views
+from isogloss.objectives.moving_teacher import moving_teacher
+from isogloss.objectives.mse import mse
+from isogloss.objectives.ranking import ranking
+from isogloss.objectives.soft_similarity import soft_similarity
+from isogloss.objectives.spread import spread
+from objectives.drawn import D, a_batch
+
+SETTINGS: dict[str, Any] = {
+    "normalised": True,
+    "soft_temperature": 0.3,
+    "teacher_temperature": 0.4,
+    "ranking_temperature": 0.2,
+    "margin": 0.1,
+}
+
+
+def expected(views: Views, k: int = D) -> dict[str, torch.Tensor]:
+    """Each objective called by hand, with `SETTINGS`, on the first k coordinates."""
+    assert views.negatives is not None
+    source, target, teacher, hard = views.source[:, :k], views.target[:, :k], views.taught()[:, :k], views.negatives[:, :k]
+    negatives = (hard, views.negative_group, views.negative_weight)
+    return {
+        "mse": mse(source, target, teacher, views.weight, normalised=True),
+        "moving_teacher": moving_teacher(target, teacher, views.weight),
+        "soft_similarity": soft_similarity(source, target, teacher, views.weight, 0.3, 0.4),
+        "ranking": ranking(source, target, views.group, views.weight, 0.2, 0.1, *negatives),
+        "spread": spread(source, target, views.group, views.weight),
+    }
+
+
+def test_parts_and_their_sum() -> None:
+    weights: dict[str, Any] = {"mse": 0.5, "moving_teacher": 2.0, "soft_similarity": 3.0, "ranking": 0.25, "spread": 7.0}
+    values, wanted = Objectives(**weights, **SETTINGS)(a_batch()), expected(a_batch())
+    assert list(values) == [*weights, "loss"]
+    for name in weights:
+        assert torch.equal(values[name], wanted[name]), name
+    assert values["loss"].item() == pytest.approx(sum(weights[name] * wanted[name].item() for name in weights))
+
+
+@pytest.mark.parametrize("name", combined.NAMES)
+def test_each_alone(name: str) -> None:
+    weights: dict[str, Any] = {**dict.fromkeys(combined.NAMES, 0.0), name: 2.0}
+    values = Objectives(**weights, **SETTINGS)(a_batch())
+    assert set(values) == {name, "loss"}
+    assert torch.equal(values["loss"], 2 * expected(a_batch())[name])
+
+
+def test_the_default_is_the_papers_loss() -> None:
+    views = a_batch()
+    values = Objectives()(views)
+    assert values["loss"] == values["mse"] == mse(views.source, views.target, views.taught(), views.weight)
+
+
+def test_without_weight_nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> torch.Tensor:
+        raise AssertionError("has no weight")
+
+    for name in ("mse", "moving_teacher", "soft_similarity", "spread"):
+        monkeypatch.setattr(combined, name, never)
+    objectives = Objectives(mse=0.0, ranking=1.0)
+    assert objectives.active == {"ranking": 1.0}
+    assert torch.isfinite(objectives(dataclasses.replace(a_batch(), teacher=None))["loss"])
+
+
+def test_dimensions_add_prefixes_to_the_full_length() -> None:
+    everything = Objectives(moving_teacher=1.0, soft_similarity=1.0, ranking=1.0, spread=1.0, **SETTINGS)
+    for dimensions in ((2,), (D, 2)):
+        values = dataclasses.replace(everything, dimensions=dimensions)(a_batch())
+        for name, full in expected(a_batch()).items():
+            assert torch.allclose(values[name], (full + expected(a_batch(), 2)[name]) / 2), name
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mse": 0.0},
+        {"mse": -1.0, "ranking": 1.0},
+        {"spread": float("nan")},
+        {"ranking": float("inf")},
+        {"soft_temperature": 0.0},
+        {"teacher_temperature": 0.0},
+        {"ranking_temperature": -1.0},
+        {"dimensions": (16, 0)},
+    ],
+)
+def test_what_cannot_be_minimised_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"weights|temperatures|dimensions"):
+        Objectives(**settings)
+
+
+def test_a_missing_teacher_is_named() -> None:
+    with pytest.raises(ValueError, match="no teacher vectors"):
+        Objectives()(dataclasses.replace(a_batch(), teacher=None))
