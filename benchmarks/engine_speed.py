@@ -121,7 +121,7 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
     began = time.monotonic()
     stream = batches(engine, data, size, grouped, 17)
     shapes = 0
-    warm_until = time.monotonic() + max(8.0, seconds / 2)
+    warm_until = time.monotonic() + seconds
     warmed = 0
     while time.monotonic() < warm_until or warmed < 40:
         engine.step(next(stream))
@@ -129,7 +129,7 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
         torch.cuda.synchronize()
     shapes = len(engine.benches)
     warm = time.monotonic() - began
-    steps, useful, padded, distinct = 0, 0, 0, 0
+    steps, useful, padded = 0, 0, 0
     torch.cuda.synchronize()
     start = time.monotonic()
     while time.monotonic() - start < seconds:
@@ -250,6 +250,7 @@ def peer(data: Data, tokenizer: Path, size: int, precision: str, steps: int, wor
     result = {
         "batch": size,
         "precision": precision,
+        "loader_workers": workers,
         "pairs_per_second": counted * size / took,
         "ms_per_step": 1000 * took / counted,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30,
@@ -265,6 +266,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--batches", type=int, nargs="*", default=[64, 256, 1024])
     parser.add_argument("--peer-batches", type=int, nargs="*", default=[64, 256, 1024])
+    parser.add_argument("--peer-ways", type=lambda way: tuple(way.split(":")), nargs="+", default=[("bf16", "0"), ("bf16", "4")])
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS / "engine_speed.json")
@@ -280,9 +282,9 @@ def main() -> None:
             print(json.dumps(found["isogloss"][-1]), flush=True)
             options.out.write_text(json.dumps(found, indent=2) + "\n")
     for size in options.peer_batches:
-        for precision in ("fp16", "bf16"):
+        for precision, workers in options.peer_ways:
             steps = max(24, min(90, 20_000 // size))
-            found["peer"].append(peer(data, options.tokenizer, size, precision, steps))
+            found["peer"].append(peer(data, options.tokenizer, size, precision, steps, int(workers)))
             print(json.dumps(found["peer"][-1]), flush=True)
             options.out.write_text(json.dumps(found, indent=2) + "\n")
 

@@ -97,14 +97,14 @@ class Bitext:
     @property
     def hash(self) -> str:
         """Names the content: the source language and every column, however the table is cut into chunks."""
-        digest = hashlib.blake2b(f"{self.source_language}\n".encode(), digest_size=16)
+        lengths, texts = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
         for name in SCHEMA.names:
             for block in self.in_blocks():
                 values = block.column(name).cast(pa.string()).combine_chunks()
                 ends = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
-                digest.update(np.diff(ends).tobytes())  # lengths keep ("ab", "c") from being ("a", "bc")
-                digest.update(memoryview(values.buffers()[2] or b"")[ends[0] : ends[-1]])
-        return digest.hexdigest()
+                lengths.update(np.diff(ends).tobytes())  # keep ("ab", "c") from being ("a", "bc")
+                texts.update(memoryview(values.buffers()[2] or b"")[ends[0] : ends[-1]])
+        return hashlib.blake2b(self.source_language.encode() + lengths.digest() + texts.digest(), digest_size=16).hexdigest()
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs, or those of one split, a bounded number at a time, in order."""

@@ -86,3 +86,34 @@ def test_standard_input_in_the_account(prepare: Prepare) -> None:
     code, out, _ = prepare("-", "--language", "de", "--on-error", "skip", "--json", piped=PAIRS.encode() + b"alone\n")
     assert code == 0 and '"name": "standard input"' in out
     assert '"first_fault": "standard input line 41: 1 column, expected 2 or more"' in out
+
+
+def test_many_corpora_and_languages_are_shown_apart(prepare: Prepare) -> None:
+    for number in range(16):
+        name, text = f"corpus{number}", f"The house has the number {number}.\tDas Haus hat die Nummer {number}.\n"
+        Path(f"{name}.en-de.tsv").write_text(text)
+        Path(f"{name}.en-nl.tsv").write_text(text.replace("Das Haus hat die Nummer", "Het huis heeft nummer") * 2)
+    _, out, _ = prepare(".", "--out", "store", "--held-out", "0")
+    table = {line.split()[0]: line.split()[1:5] for line in out.splitlines() if line.startswith(("corpus", "de ", "nl "))}
+    assert table["corpus7"] == ["3", "1", "2", "0"] and len(table) == 19
+    assert table["de"] == ["16", "0", "16", "0"] and table["nl"] == ["32", "16", "16", "0"]
+    assert "duplicate (16)" in out
+
+
+def test_thresholds_from_the_data_are_told_with_their_reasons(prepare: Prepare) -> None:
+    odd = "".join(f"Short {n}.\tDas ist ein Satz, der sehr viel länger ist als der andere, Nummer {n}.\n" for n in range(8))
+    Path("en-de.tsv").write_text(PAIRS * 10 + odd)
+    _, out, _ = prepare("en-de.tsv", "--auto", "--out", "store")
+    assert "length ratio, de: 1." in out and "ordinary spread ends at" in out
+    assert "as the recipe has them: 3 more; the reasons are in manifest.json" in out
+
+
+def test_languages_scores_and_nothing(prepare: Prepare) -> None:
+    Path("many.tsv").write_text("en\tde\tfr\n" + "".join(f"number {n} one\tNummer {n}\tnuméro {n}\n" for n in range(20)))
+    _, out, _ = prepare("many.tsv", "--languages", "fr", "--out", "store", "--set", "cleaning.min_language=0")
+    assert "many    fr" in out and "many    de" not in out
+    assert list(Path("store", "scored").iterdir())
+    prepare("many.tsv", "--out", "store", "--forget-scores", "--set", "cleaning.min_language=0")
+    assert not list(Path("store", "scored").iterdir())
+    code, _, err = prepare()
+    assert code == 2 and "isogloss: nothing was named to prepare\nhint: " in err

@@ -5,6 +5,7 @@ import pytest
 from corpora.stores import prepared
 from isogloss.config import CleaningSettings
 from isogloss.corpora import selecting
+from isogloss.errors import DataError
 from isogloss.types import Pair
 
 
@@ -52,3 +53,9 @@ def test_a_share_of_the_sources_is_held_out_with_all_translations() -> None:
 def test_long_language_codes_are_told_apart() -> None:
     rows = [Pair("a cat", "貓在這裡", code, "c", "train") for code in ("zh-Hant-TW", "zh-Hant-HK")]
     assert len(prepared(rows, CleaningSettings(min_language=0), 0)) == 2
+
+
+def test_pairs_without_a_word_have_no_near_copies() -> None:
+    with pytest.raises(DataError, match="no pairs are left of 2") as caught:
+        prepared([Pair("!!", "??", "de", "c", ""), Pair("...", "--", "de", "c", "")], CleaningSettings(duplicates="near"))
+    assert caught.value.hint == "most went by the rule: empty side (2)"

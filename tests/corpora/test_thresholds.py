@@ -22,6 +22,13 @@ def test_a_ratio_ends_where_ordinary_spread_ends() -> None:
     assert "ordinary spread ends" in found.reason
 
 
+def test_the_recipes_ratio_stays_where_it_is_stricter_or_spread_is_no_noise() -> None:
+    found = choose(LengthRatio(1.5), "de", scores(np.exp(RANDOM.normal(0.2, 0.15, 5000))))
+    assert found is not None and found.value == 1.5 and "ordinary spread reaches 2.0" in found.reason
+    found = choose(LengthRatio(9.0), "de", scores(np.full(900, 1.2), np.full(100, 6.0)))
+    assert found is not None and found.value == 9.0 and "10 % are beyond 1.43, which is not noise" in found.reason
+
+
 def test_a_small_low_heap_is_cut_off_in_the_valley() -> None:
     found = choose(Script(0.5), "ru", scores(RANDOM.normal(0.1, 0.03, 300), np.clip(RANDOM.normal(0.95, 0.04, 5000), 0, 1)))
     assert found is not None

@@ -163,6 +163,37 @@ def test_leaks_thresholds_licences_and_bad_lines_are_told(store: Store, summary:
     assert "5 bad lines left out, the first: x.tsv line 3: 1 column; 1 entry passed over: 1 fuzzy." in "".join(page.itertext())
 
 
+def told(store: Store, summary: Summary, key: str, **changed: object) -> tuple[Element, str]:
+    page = ElementTree.fromstring(corpora_page(Store(store.folder, store.manifest | changed), summary))
+    return section(page, key), "".join(section(page, key).itertext())
+
+
+def test_scans_of_earlier_preparations_are_told_apart(store: Store, summary: Summary) -> None:
+    one = {"name": "sts.tsv", "texts": 1, "hash": "77", "level": "exact", "before": True}
+    scan = {"level": "near", "sets": [one], "removed": {}}
+    _, text = told(store, summary, "leaks", leak_scan=scan)
+    assert "No evaluation set was named" in text and "had all been scanned for 1 evaluation set before" in text
+    leaks, text = told(store, summary, "leaks", leak_scan=scan | {"sets": [one | {"before": False}]})
+    assert "compared with 1 text of 1 evaluation set (level: near)" in text and "before" not in text
+    assert rows(leaks, 2) == {"sts.tsv": ["1", "exact", "77"]}
+    leaks, text = told(store, summary, "leaks", leak_scan=scan | {"sets": []})
+    assert "No evaluation set was named" in text and len(list(leaks.iter("table"))) == 1
+
+
+def test_many_thresholds_are_folded(store: Store, summary: Summary) -> None:
+    chosen = [{"rule": "length ratio", "language": f"l{n}", "value": 2.0, "reason": "median"} for n in range(30)]
+    _, text = told(store, summary, "thresholds", thresholds=chosen)
+    assert "Set from the data: 30 thresholds" in text and "30 that were set from the data" in text
+    _, text = told(store, summary, "thresholds", thresholds=chosen[:1])
+    assert "Set from the data: 1 threshold," in text and "1 that were set" not in text
+
+
+def test_corpora_that_share_nothing(store: Store, summary: Summary) -> None:
+    apart = replace(summary, overlap=replace(summary.overlap, shared=((9, 0), (0, 9))))
+    overlap, text = told(store, apart, "overlap")
+    assert "No source sentence is in two corpora." in text and not list(overlap.iter("svg"))
+
+
 def test_one_corpus_without_a_name_in_one_language(tmp_path: Path) -> None:
     """No matrix of one, no heat map of rules; the parts that remain are whole."""
     store = stored(tmp_path / "one", [Pair("The sun shines.", "Die Sonne scheint.", "de", "", "train")], SETTINGS)

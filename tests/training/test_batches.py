@@ -4,11 +4,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
-from isogloss.training.batches import Batch, PairRows, Schedule
+from isogloss.training.batches import Batch, PairRows, Schedule, cuts_by_tokens
 
 BALANCES = [
     BalanceSettings(),
@@ -25,6 +25,10 @@ def some_pairs(sources: list[int]) -> PairRows:
     return PairRows(np.array(sources, dtype=np.int64), number + 1000, number % 3 // 2, number % 4)
 
 
+def batch_at(schedule: Schedule, pairs: PairRows, step: int) -> Batch:
+    return Batch.of(pairs, schedule.chosen(step))
+
+
 def pairs_of(batch: Batch) -> list[tuple[int, int]]:
     return list(zip(batch.rows[batch.source_at].tolist(), batch.rows[batch.target_at].tolist(), strict=True))
 
@@ -36,7 +40,7 @@ sources_of_pairs = st.lists(st.integers(0, 9), min_size=1, max_size=80)
 def test_an_epoch_sees_every_pair_once(sources: list[int], size: int, seed: int, epochs: int) -> None:
     pairs = some_pairs(sources)
     schedule = Schedule(pairs, BalanceSettings(), seed, epochs, size)
-    batches = [schedule.batch_at(step) for step in range(schedule.steps)]
+    batches = [batch_at(schedule, pairs, step) for step in range(schedule.steps)]
     assert len(batches) == epochs * -(-len(pairs) // size)
     everything = Counter(zip(pairs.source.tolist(), pairs.target.tolist(), strict=True))
     for epoch in range(epochs):
@@ -52,10 +56,10 @@ def test_after_a_restart_the_same_batches_come(
 ) -> None:
     pairs = some_pairs(sources)
     whole = Schedule(pairs, balance, 5, epochs, size)
-    expected = [pairs_of(whole.batch_at(step)) for step in range(whole.steps)]
+    expected = [pairs_of(batch_at(whole, pairs, step)) for step in range(whole.steps)]
     stopped = data.draw(st.integers(0, whole.steps))
     continued = Schedule(pairs, balance, 5, epochs, size)
-    assert [pairs_of(continued.batch_at(step)) for step in range(stopped, continued.steps)] == expected[stopped:]
+    assert [pairs_of(batch_at(continued, pairs, step)) for step in range(stopped, continued.steps)] == expected[stopped:]
     assert continued.pairs_before(stopped) == sum(map(len, expected[:stopped]))
     assert whole.pairs_before(whole.steps) == whole.pairs == sum(map(len, expected))
     assert all(1 <= len(batch) <= size for batch in expected)
@@ -63,17 +67,19 @@ def test_after_a_restart_the_same_batches_come(
 
 @given(sources_of_pairs, st.sampled_from(BALANCES))
 def test_a_sentence_is_encoded_once_a_batch(sources: list[int], balance: BalanceSettings) -> None:
-    schedule = Schedule(some_pairs(sources), balance, 5, 2, 12)
+    pairs = some_pairs(sources)
+    schedule = Schedule(pairs, balance, 5, 2, 12)
     for step in range(schedule.steps):
-        batch = schedule.batch_at(step)
+        batch = batch_at(schedule, pairs, step)
         assert len(set(batch.rows.tolist())) == len(batch.rows)
         assert len(batch.source_at) == len(batch.target_at) == len(schedule.chosen(step))
 
 
 def test_a_source_with_many_translations_is_in_few_batches() -> None:
-    schedule = Schedule(some_pairs([source for source in range(20) for _ in range(12)]), BalanceSettings(), 0, 1, 24)
+    pairs = some_pairs([source for source in range(20) for _ in range(12)])
+    schedule = Schedule(pairs, BalanceSettings(), 0, 1, 24)
     for step in range(schedule.steps):
-        batch = schedule.batch_at(step)
+        batch = batch_at(schedule, pairs, step)
         assert len(np.unique(batch.rows[batch.source_at])) <= 3
 
 
@@ -91,3 +97,79 @@ def test_seed_and_epoch_decide_the_order(balance: BalanceSettings) -> None:
 def test_no_epochs_no_steps() -> None:
     schedule = Schedule(some_pairs([1, 2]), BalanceSettings(), 0, 0, 8)
     assert schedule.steps == schedule.pairs == schedule.pairs_before(0) == 0
+
+
+# ── batches by tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+token_counts = st.lists(st.integers(1, 40), min_size=1, max_size=80)
+
+
+@given(token_counts, st.integers(1, 90))
+def test_a_batch_takes_pairs_until_the_next_would_not_fit(tokens: list[int], budget: int) -> None:
+    expected, held = [0], 0
+    for place, count in enumerate(tokens):
+        if held and held + count > budget:
+            expected.append(place)
+            held = 0
+        held += count
+    assert cuts_by_tokens(np.array(tokens), budget).tolist() == [*expected, len(tokens)]
+
+
+@settings(deadline=None)
+@given(token_counts, st.integers(1, 90), st.sampled_from(BALANCES), st.integers(1, 3), st.data())
+def test_with_a_budget_of_tokens_nothing_is_lost_and_a_restart_finds_its_place(
+    tokens: list[int], budget: int, balance: BalanceSettings, epochs: int, data: st.DataObject
+) -> None:
+    pairs, counts = some_pairs([place % 10 for place in range(len(tokens))]), np.array(tokens)
+
+    def schedule() -> Schedule:
+        return Schedule(pairs, balance, 5, epochs, 16, budget, counts)
+
+    whole = schedule()
+    seen = [whole.chosen(step).tolist() for step in range(whole.steps)]
+    assert all(counts[batch].sum() <= budget or len(batch) == 1 for batch in seen) and all(seen)
+    unbudgeted = Schedule(pairs, balance, 5, epochs, 16)
+    order = [pair for step in range(unbudgeted.steps) for pair in unbudgeted.chosen(step).tolist()]
+    assert [pair for batch in seen for pair in batch] == order, "the same pairs in the same order, cut elsewhere"
+    stopped = data.draw(st.integers(0, whole.steps))
+    continued = schedule()
+    assert continued.pairs_before(stopped) == sum(map(len, seen[:stopped]))
+    assert [continued.chosen(step).tolist() for step in range(stopped, continued.steps)] == seen[stopped:]
+
+
+@given(token_counts, st.integers(1, 90), st.integers(1, 3))
+def test_with_a_budget_an_epoch_still_sees_every_pair_once(tokens: list[int], budget: int, epochs: int) -> None:
+    pairs = some_pairs([place % 7 for place in range(len(tokens))])
+    schedule = Schedule(pairs, BalanceSettings(), 3, epochs, 16, budget, np.array(tokens))
+    seen = Counter(pair for step in range(schedule.steps) for pair in schedule.chosen(step).tolist())
+    assert seen == dict.fromkeys(range(len(pairs)), epochs)
+
+
+# ── what a batch holds beside its pairs ─────────────────────────────────────────────────────────────────────────────────
+
+
+@given(sources_of_pairs, st.integers(1, 3), st.data())
+def test_negatives_travel_with_their_pairs(sources: list[int], each: int, data: st.DataObject) -> None:
+    pairs = some_pairs(sources)
+    numbers = st.lists(st.integers(0, len(pairs) - 1), min_size=each, max_size=each)
+    negatives = np.array([data.draw(numbers) for _ in sources])
+    chosen = np.array(data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=9)))
+    batch = Batch.of(pairs, chosen, negatives)
+    wrong = [number for pair in chosen for number in negatives[pair]]
+    assert batch.rows[batch.negative_at].tolist() == [pairs.target[number] for number in wrong]
+    assert batch.negative_group.tolist() == [pairs.source[number] for number in wrong]
+    assert pairs_of(batch) == [(pairs.source[pair], pairs.target[pair]) for pair in chosen]
+
+
+@given(sources_of_pairs)
+def test_without_sources_only_translations_are_encoded(sources: list[int]) -> None:
+    pairs = some_pairs(sources)
+    batch = Batch.of(pairs, np.arange(len(pairs)), sources=False)
+    assert batch.rows.tolist() == sorted(pairs.target.tolist())
+    assert batch.rows[batch.source_at].tolist() == batch.rows[batch.target_at].tolist() == pairs.target.tolist()
+    assert batch.group.tolist() == sources
+
+
+def test_the_share_of_a_process_without_pairs_is_empty() -> None:
+    batch = Batch.of(some_pairs([1, 2]), np.zeros(0, dtype=np.int64), np.zeros((2, 3), dtype=np.int64))
+    assert [len(part) for part in (batch.rows, batch.source_at, batch.group, batch.negative_at)] == [0, 0, 0, 0]

@@ -126,8 +126,7 @@ def test_the_name_of_a_bitext_depends_on_its_pairs_alone(cuts: list[int]) -> Non
         start += pieces[-1].num_rows
     chunked = Bitext(pa.concat_tables([Bitext.of(list(Bitext(piece))).table for piece in pieces]))
     assert chunked.hash == Bitext.of(MIXED).hash
-    offset = Bitext(pa.concat_tables([table.slice(3), table]).slice(len(MIXED) - 3))
-    assert offset.hash == Bitext.of(MIXED).hash
+    assert Bitext(table.slice(cuts[0])).hash == Bitext.of(MIXED[cuts[0] :]).hash  # columns that begin inside their buffers
 
 
 def test_the_name_of_a_bitext_tells_any_change() -> None:
@@ -203,10 +202,25 @@ def test_a_build_that_is_killed_anywhere_is_finished_by_the_next(tmp_path: Path,
         folder, more = tmp_path / f"killed-{kill}", list[Step]()
         with pytest.raises(KeyboardInterrupt):
             TrainingData.build(Bitext.of(MIXED), TOKENISER, folder, until)
-        assert_same(whole, TrainingData.build(Bitext.of(MIXED), TOKENISER, folder, more.append))
+        with monkeypatch.context() as other:
+            other.setattr(types_module, "ROWS_A_BLOCK", 19)  # where blocks end does not matter to what is taken up
+            assert_same(whole, TrainingData.build(Bitext.of(MIXED), TOKENISER, folder, more.append))
         assert not list(folder.rglob("*.partial-*"))
         resumed_at.add(next(step.done for step in more if step.stage == "tokens"))
     assert len(resumed_at) > 4  # not from the beginning each time
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    def interrupted(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TrainingData.build(Bitext.of(PAIRS), TOKENISER, tmp_path, interrupted)
+    (place,) = tmp_path.iterdir()
+    (place / ".rows.partial-1234abcd").mkdir()  # a kill leaves what an interruption removes
+    (place / ".rows.partial-1234abcd" / "source.keys").write_bytes(b"half")
+    TrainingData.build(Bitext.of(PAIRS), TOKENISER, tmp_path)
+    assert sorted(path.name for path in place.iterdir() if path.name != ".lock") == ["data.json", "rows", "tokens"]
 
 
 def test_damaged_data_are_made_again(tmp_path: Path) -> None:

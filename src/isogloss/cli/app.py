@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import typer
 
-from isogloss.cli import corpora, distill, doctor, embed, evaluate, init, prepare, quickstart, run
+from isogloss.cli import add, corpora, distill, doctor, embed, evaluate, init, prepare, quickstart, run
 from isogloss.errors import IsoglossError
 
 INTERRUPTED = 130
@@ -53,6 +53,7 @@ for verb in (
     prepare.prepare,
     embed.embed,
     distill.distill,
+    add.add,
     evaluate.evaluate,
     doctor.doctor,
 ):
@@ -98,7 +99,7 @@ def main(arguments: list[str] | None = None) -> None:
         _show("the output cannot be written (no space left)", "free some space", "--debug" in given)
         sys.exit(2)
     except Stopped:
-        continues = bool({"quickstart", "run", "distill", "prepare", "corpora"} & set(given))
+        continues = bool({"quickstart", "run", "distill", "add", "prepare", "corpora"} & set(given))
         sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
         sys.exit(INTERRUPTED)
 

@@ -142,6 +142,8 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     parts = [_part(one, language, out) for one in scored for language in one.rows]
     languages = [language for one in scored for language in one.rows]
     refuse_missing(how.languages, [*languages, *(feed.language for feed in feeds if feed.language)])
+    if not parts:
+        raise _nothing_read(scored)
     used = {rule.name for part in parts for rule in rules_for(how.cleaning, part.corpus)}
     names = [rule.name for rule in rules_for(replace(how.cleaning, min_scores=("*=0",))) if rule.name in used]
     selection = Selection(parts, how.cleaning, how.held_out, names)
@@ -150,7 +152,9 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     how.on_progress(Step("pairs", rows, rows + 1, "pairs", "selecting"))
     selection.run(_rules_of(how, chosen))
     lines = [account.count(part, language, selection.reasons) for part, language in zip(parts, languages, strict=True)]
-    _refuse_nothing(lines, scored)
+    every = account.total(lines)
+    if not every.kept:
+        raise DataError(f"no pairs are left of {every.rows_in:,}", hint=f"most went by the rule: {every.worst}")
     how.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
     files = write_parts(selection, out, how.workers)
     manifest = manifest_of(scored, selection, lines, files, how.leaks, guard, chosen)
@@ -245,15 +249,11 @@ def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
         )
 
 
-def _refuse_nothing(lines: Sequence[account.Line], scored: Sequence[ScoredFeed]) -> None:
-    every = account.total(lines)
-    if not every.rows_in:
-        first = next((one.first_fault for one in scored if one.first_fault), "")
-        names = ", ".join(one.feed.name for one in scored[:3]) + (", …" if len(scored) > 3 else "")
-        unread = unread_in_words(sum(one.skipped for one in scored), first, passed_over(scored))
-        raise DataError(f"{names}: no pairs", hint=unread or "is the file empty?")
-    if not every.kept:
-        raise DataError(f"no pairs are left of {every.rows_in:,}", hint=f"most went by the rule: {every.worst}")
+def _nothing_read(scored: Sequence[ScoredFeed]) -> DataError:
+    first = next((one.first_fault for one in scored if one.first_fault), "")
+    names = ", ".join(one.feed.name for one in scored[:3]) + (", …" if len(scored) > 3 else "")
+    unread = unread_in_words(sum(one.skipped for one in scored), first, passed_over(scored))
+    return DataError(f"{names}: no pairs", hint=unread or "is the file empty?")
 
 
 def _forget_others(out: Path, files: set[str], keys: set[str]) -> None:

@@ -135,26 +135,20 @@ class Selection:
                     mine = np.flatnonzero(within(key) & (part.reasons[rows] == KEPT))
                     keys.append(key[mine])
                     places.append(_place(number, rows, mine, part.test[rows][mine]))
-            if keys:
-                self._mark(_later_copies(np.concatenate(keys), np.concatenate(places)), COPY)
+            self._mark(_later_copies(np.concatenate(keys), np.concatenate(places)), COPY)
 
     def _drop_near_copies(self) -> None:
         """Of pairs with much the same words the first stays: candidates share a band, their signatures decide."""
         for band in range(BANDS):
             for within in self._slices():
-                found = self._near_candidates(band, within)
-                if found is None:
-                    continue
-                keys, places, signatures = found
+                keys, places, signatures = self._near_candidates(band, within)
                 order = np.lexsort((places, keys))
                 keys, places, signatures = keys[order], places[order], signatures[order]
                 first = np.maximum.accumulate(np.where(np.append(True, keys[1:] != keys[:-1]), np.arange(len(keys)), 0))
                 alike = likeness(signatures, signatures[first]) >= self.settings.near
                 self._mark(places[alike & (first != np.arange(len(keys)))], NEAR_COPY)
 
-    def _near_candidates(
-        self, band: int, within: Callable[[Hashes], BoolArray]
-    ) -> tuple[Hashes, IntArray, NDArray[np.uint16]] | None:
+    def _near_candidates(self, band: int, within: Callable[[Hashes], BoolArray]) -> tuple[Hashes, IntArray, NDArray[np.uint16]]:
         keys, places, kept = [], [], []
         for number, part in enumerate(self.parts):
             for rows, table in part.batches(["language", "signature"]):
@@ -164,8 +158,6 @@ class Selection:
                 keys.append(key[mine])
                 places.append(_place(number, rows, mine, part.test[rows][mine]))
                 kept.append(signature[mine])
-        if not keys:
-            return None
         return np.concatenate(keys), np.concatenate(places), np.concatenate(kept)
 
     def _drop_held_out_text(self) -> None:

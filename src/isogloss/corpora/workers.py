@@ -23,11 +23,13 @@ from isogloss.errors import IsoglossError
 
 Work = Callable[[Any, Any, Any], Any]
 # Arrays of some megabytes come and go with every block: kept in the process, they need not be asked of the system and
-# cleared by it again each time (a sixth of the time). Only glibc listens to this.
+# cleared by it again each time (a sixth of the time). Only glibc listens to this. Arrow shares that memory: what it would
+# keep for itself, and numpy could not use, would grow for hundreds of blocks.
 KEEPING_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(2**28),
     "MALLOC_TRIM_THRESHOLD_": str(2**29),
-    "MALLOC_TOP_PAD_": str(2**26),
+    "MALLOC_TOP_PAD_": str(2**24),
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 SINGLE_THREADED = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 

@@ -7,7 +7,7 @@ gets a model, results and a record only if the gate lets it pass; until then eve
 refused candidate stays to be looked at. As in `pipeline`, every stage is kept under a name made from its inputs, so the
 same command goes on after an interruption.
 
-`finished` finds the student, `replay` mixes the pairs, `gate` compares; `students/growing.py` says what new rows do to old text.
+`finished` finds the student, `replay` mixes the pairs, `vocabulary` grows, `gate` compares, `descent` writes down.
 """
 
 import logging
@@ -15,11 +15,12 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,41 +28,36 @@ import torch
 from isogloss import recipes
 from isogloss.config import AddingSettings, BridgeSettings, Recipe, as_dict
 from isogloss.corpora.languages import canonical
-from isogloss.corpora.leaks import GuardedSet, scanned_before
+from isogloss.corpora.sources import find_sources
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.encode.models import choose_device, open_model
-from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
+from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.export.folder import model_card, refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.runs.finished import RECORD, Finished, open_finished
-from isogloss.runs.gate import judge
+from isogloss.runs.descent import added_table, learnt_in_all
+from isogloss.runs.finished import RECORD, Finished, open_finished, translations
+from isogloss.runs.gate import Verdict, judge
 from isogloss.runs.gathering import Spoken, gather_source
-from isogloss.runs.opening import open_student, text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, cache_of, measured_pairs, pair_counts
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
 from isogloss.runs.trackers import Trackers
+from isogloss.runs.vocabulary import grow_for
 from isogloss.storage import alone_in, content_hash, load_array, refuse_folder, replacing, sweep, weights_hash, write_json
-from isogloss.students.coverage import survey
-from isogloss.students.growing import Growth, needed_pieces, original_rows
+from isogloss.students.growing import Growth
 from isogloss.students.static import StaticStudent
 from isogloss.students.student import Student
 from isogloss.training.crew import Crew
 from isogloss.training.distill import Distillation
-from isogloss.types import Bitext, FloatArray, PairSource, Report
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PreTrainedTokenizerFast
+from isogloss.types import FloatArray, PairSource, Report
 
 logger = logging.getLogger(__name__)
 
 REPLAY, WORK, CANDIDATE, METRICS = "replay", "work", "candidate", "metrics.jsonl"
 KEPT_OF_PAIRS = ("source_language", "dictionaries", "licences", "held_out", "on_error")
-MANY_UNKNOWN = 0.01
 
 
 class Refused(IsoglossError):
@@ -107,7 +103,8 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
     for section in ("balance", "bridge"):
         data.pop(section, None)
     pairs = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
-    data["pairs"] = pairs | {"files": list(settings.pairs), "language": new[0] if len(new) == 1 else ""}
+    told = _told(settings.pairs, new, pairs.get("source_language", "en"))
+    data["pairs"] = pairs | {"files": list(settings.pairs), "language": told}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
     data |= {"name": Path(settings.out).name, "languages": new}
     recipe = recipes.parse(data, overrides, f"the recipe of {finished.folder}")
@@ -118,6 +115,12 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
         )
     _refuse_known(recipe.languages, finished.languages, recipe)
     return replace(recipe, bridge=BridgeSettings(enabled=False))
+
+
+def _told(files: Sequence[str], new: Sequence[str], source_language: str) -> str:
+    """The one new language, for files whose names say nothing; not where the name of any says another."""
+    named = {source.language for source in find_sources(files, source_language=source_language)} - {""}
+    return new[0] if len(new) == 1 and named <= set(new) else ""
 
 
 def _refuse_known(new: Sequence[str], old: Sequence[str], recipe: Recipe) -> None:
@@ -179,41 +182,48 @@ class _Addition:
 
     def walk(self) -> RunResult:
         """Go all the way: to a saved student, or to a refusal."""
-        with self.crew.in_turn():
+        with self._timed("pairs"), self.crew.in_turn():
             pairs = self._gather()
-        old, new = pairs.old.languages, self.recipe.languages
-        measured = measured_pairs(Together((pairs.old, pairs.new)), self.recipe.evaluation)
-        questions = Questions(measured, self.recipe.evaluation.max_candidates)
-        self._refuse_unmeasured(questions, new)
-        teacher, student = self._open()
-        exam = _Exam(questions, teacher, self)
-        exam.ask("before", exam.vectors(student))
-        growth = self._grow(student, teacher, pairs.new, measured)
-        if growth is not None:
-            exam.ask("grown", exam.vectors(student))
-        session = Distillation(student, teacher, pairs.trained, self.recipe, self.work, cache_of(self.recipe), self.tell)
+        sample = measured_pairs(Together((pairs.old, pairs.new)), self.recipe.evaluation)
+        questions = Questions(sample, self.recipe.evaluation.max_candidates)
+        self._refuse_unmeasured(questions, pairs.old.languages)
+        with self._timed("models"):
+            teacher, student = self._open()
+        with self._timed("vectors"):
+            exam = _Exam(questions, teacher, self)
+            exam.ask("before", exam.vectors(student, "finished student"))
+        with self._timed("vocabulary"):
+            growth = grow_for(student, pairs.new, sample, self.recipe, teacher, self.tell)
+        details = self._details(pairs, growth)
+        with self._timed("vectors of the grown"):
+            if growth is not None:
+                exam.ask("grown", exam.vectors(student, "grown student"))
+            session = Distillation(student, teacher, pairs.trained, self.recipe, self.work, cache_of(self.recipe), self.tell)
         self._note(pairs, teacher, session.key)
-        summary = session.train()
-        details = self._details(pairs, growth) | {"training": asdict(summary)}
-        if self.record is None:  # one process measures and saves; the others have done their part
+        with self._timed("distil"):
+            summary = session.train()
+        details["training"] = asdict(summary)
+        with self._timed("measure"):
+            exam.ask("after", session.trained_vectors(exam.texts))
+        if self.record is None:  # one process judges and saves; the others have done their part
             return RunResult(self.out, tuple(self.reports), time.monotonic() - self.began, summary, details)
-        exam.ask("after", session.trained_vectors(exam.texts))
-        verdict = judge(self.reports[0], self.reports[-1], old, self.settings.gate, self.settings.gate_on)
+        verdict = judge(self.reports[0], self.reports[-1], pairs.old.languages, self.settings.gate, self.settings.gate_on)
         details |= {"gate": verdict.as_dict(), "peak_memory_gib": peak_memory_gib(), "recipe": self.recipe.name}
         folder = self.candidate if verdict.over else self.out
         result = RunResult(folder, tuple(self.reports), time.monotonic() - self.began, summary, details)
-        self._save(result, student, pairs)
+        with self._timed("save"):
+            self._save(result, student, pairs)
         session.forget_activations()
-        if verdict.over:
-            self.record.note(status="refused")
-            raise Refused(
-                f"{verdict.refusal()}: {', '.join(new)} not added",
-                f"the candidate is in {folder}; replay more (--replay {2 * max(self.settings.replay, 0.5):g}), lower "
-                "training.learning_rate, or take it as it is with --gate off",
-                result,
-            )
-        self._accept()
+        self._conclude(self.record, result, verdict)
         return result
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        if self.record is None:
+            yield
+            return
+        with self.record.timed(stage):
+            yield
 
     # ── what it is made from ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -230,7 +240,14 @@ class _Addition:
         held = held_out_text(Together((old, found)))
         new = Clear(found, held)
         counts = pair_counts(new)
-        wanted = round(self.settings.replay * max(0, counts["train"] - counts["source_only"]))
+        train = counts["train"] - counts["source_only"]
+        if train <= 0:
+            raise DataError(
+                f"there are no pairs of {', '.join(recipe.languages)} to train on: {new.left_out:,} have held-out text of the "
+                "old languages in them, the others are held out themselves",
+                hint="add pairs, or lower pairs.held_out (--set pairs.held_out=0.05)",
+            )
+        wanted = round(self.settings.replay * train)
         replay = draw(old, wanted, held, recipe.seed, self.work, self.tell) if wanted else None
         if wanted and replay is None:
             raise DataError(
@@ -251,11 +268,12 @@ class _Addition:
         pairs = replace(self.recipe.pairs, files=self.settings.replay_from, language="")
         recipe = replace(self.recipe, languages=self.finished.languages, pairs=pairs)
         _, store = gather_source(recipe, self.out / REPLAY, lambda step: self.tell(replace(step, stage="old pairs")))
-        return [Spoken(store, self.finished.languages or set(store.languages) - {store.source_language})]
+        return [translations(store, self.finished.languages)]
 
-    def _refuse_unmeasured(self, questions: Questions, new: Sequence[str]) -> None:
-        missing = sorted(set(new) - set(questions.languages))
-        if missing:
+    def _refuse_unmeasured(self, questions: Questions, old: Sequence[str]) -> None:
+        if unseen := sorted(set(old) - set(questions.languages)):
+            logger.warning("there are no held-out pairs of %s, so the gate cannot see what they lose", ", ".join(unseen))
+        if missing := sorted(set(self.recipe.languages) - set(questions.languages)):
             raise DataError(
                 f"there are no held-out pairs of {', '.join(missing)} to measure on",
                 hint="raise pairs.held_out (--set pairs.held_out=0.2), or give a split column",
@@ -274,46 +292,6 @@ class _Addition:
         student = kind(model.to(device), str(self.finished.folder), "", recipe.student.max_tokens)
         self.tell(Step("models", 2, 2, "models"))
         return teacher, student
-
-    # ── the vocabulary ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _grow(self, student: Student, teacher: SentenceEncoder, new: PairSource, measured: Bitext) -> Growth | None:
-        """Give the student the pieces of its original vocabulary that the new languages need."""
-        wanted, growth = set(self.recipe.languages), None
-        if self.recipe.student.trim != "off":
-            try:
-                fuller, table = self._original(student, teacher)
-            except IsoglossError as error:
-                logger.warning("the vocabulary stays as it is: %s", error.message)
-            else:
-                pieces = needed_pieces(fuller, student.tokenizer, _texts(new, wanted), self.recipe.student.trim)
-                old = list(_texts(measured, {*measured.languages, measured.source_language} - wanted))
-                given = None if table is None else original_rows(table, fuller, pieces)
-                growth = student.grow(pieces, given, old) if pieces else None
-        for language, unknown in _unknown(student, _texts(measured, wanted)).items():
-            if unknown > MANY_UNKNOWN:
-                logger.warning("%.1f %% of the tokens of %s are unknown to the student", 100 * unknown, language)
-        rows = growth.rows_after if growth else len(student.table)
-        self.tell(Step("vocabulary", rows, rows, "rows", growth_in_words(asdict(growth)) if growth else "as it was"))
-        return growth
-
-    def _original(self, student: Student, teacher: SentenceEncoder) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
-        """The vocabulary before trimming, and the rows that it had, where they are of the student's kind.
-
-        A static table is turned and bridged as a whole, so rows from before that would be strangers in it.
-        """
-        name = self.recipe.student.model
-        if student.is_static:
-            model = open_model(name)
-            static = type(model[0]).__name__ == "StaticEmbedding"
-            fuller, table = StaticStudent(model, name).tokenizer if static else model.tokenizer, None
-        else:
-            original, _ = open_student(replace(self.recipe, device="cpu"), teacher)
-            fuller, table = original.tokenizer, original.table.detach()
-        foreign = set(student.tokenizer.get_vocab()) - set(fuller.get_vocab())
-        if foreign or (table is not None and table.shape[1] != student.table.shape[1]):
-            raise ModelError(f"{name} is not the model that the student's vocabulary comes from")
-        return fuller, table
 
     # ── what is left behind ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -341,7 +319,12 @@ class _Addition:
     def _save(self, result: RunResult, student: Student, pairs: _Pairs) -> None:
         recipe, counts, replayed = self.recipe, result.details["pairs"], result.details["pairs"]["replayed"]
         today = datetime.now(UTC).date().isoformat()
-        entry = {"languages": list(recipe.languages), "when": today, "pairs": counts["train"], "replayed": sum(replayed.values())}
+        entry = {
+            "languages": list(recipe.languages),
+            "when": today,
+            "pairs": counts["train"],
+            "replayed": sum(replayed.values()),
+        }
         before = self.finished.training
         added = [*(before or {}).get("added", []), entry]
         learnt = f"{counts['train']:,} pairs of {', '.join(recipe.languages)}, added to what it had learnt before, and "
@@ -350,17 +333,24 @@ class _Addition:
         card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
         student.model.to("cpu")
         training = learnt_in_all(before, training_data(pairs.store.manifest)) | {"added": added}
-        save(student, result.model, card + _added_table(added), training)
+        save(student, result.model, card + added_table(added), training)
         write_json(result.folder / RESULTS, result.as_dict())
 
-    def _accept(self) -> None:
-        """The model and its results are in place: bring the record, last of all."""
-        assert self.record is not None
+    def _conclude(self, record: Record, result: RunResult, verdict: Verdict) -> None:
+        """The model and its results are in place: say what became of it, in the record, last of all."""
+        if verdict.over:
+            record.note(status="refused")
+            raise Refused(
+                f"{verdict.refusal()}: {' and '.join(self.recipe.languages)} not added",
+                f"the candidate is in {result.folder}; replay more (--replay {2 * max(self.settings.replay, 0.5):g}), lower "
+                "training.learning_rate, or take it as it is with --gate off",
+                result,
+            )
         if (self.candidate / METRICS).is_file():  # not if training was finished before
             os.replace(self.candidate / METRICS, self.out / METRICS)
-        self.record.folder = self.out
-        self.record.note(hashes={"weights": weights_hash(self.out / MODEL)})
-        self.record.finish()
+        record.folder = self.out
+        record.note(hashes={"weights": weights_hash(result.model)})
+        record.finish()
         shutil.rmtree(self.candidate, ignore_errors=True)
 
 
@@ -376,14 +366,15 @@ class _Exam:
             taught = cache.embed(sources, teacher.encode, addition.tell, "teacher, held out")[0]
         self.teacher = Rows({text: row for row, text in enumerate(sources)}, taught)
 
-    def vectors(self, student: Student) -> FloatArray:
+    def vectors(self, student: Student, stage: str) -> FloatArray:
         """The student's vectors of all texts as it is now; kept, so that the next session only measures."""
         path = self.addition.work / f"student-{content_hash(student.fingerprint, *self.texts)[:16]}.npy"
         with self.addition.crew.in_turn():
             kept = load_array(path)
             if kept is not None:
+                self.addition.tell(Step(stage, len(kept), len(kept), "sentences", "reused"))
                 return np.asarray(kept)
-            vectors = student.encode(self.texts, self.addition.tell, "measuring")
+            vectors = student.encode(self.texts, self.addition.tell, stage)
             with replacing(path) as temporary, temporary.open("wb") as handle:
                 np.save(handle, vectors)
             return vectors

@@ -5,7 +5,7 @@ told. `adding` starts from here; nothing here writes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,11 +57,7 @@ class Finished:
                 f"{self.folder}: nobody knows which pairs this model learnt from, so none can be replayed",
                 hint="name pairs of its languages: --replay-from PAIRS",
             )
-        found = []
-        for one in self.stores:
-            store = self._store(one)
-            found.append(Spoken(store, one.languages or set(store.languages) - {store.source_language}))
-        return found
+        return [translations(self._store(one), one.languages) for one in self.stores]
 
     def _store(self, known: LearntFrom) -> Store:
         """The store as it was: a changed one may hold out what was trained on."""
@@ -73,6 +69,11 @@ class Finished:
             f"{self.folder}: the pairs it learnt from are gone or have changed; they were in {known.folder}",
             hint="name pairs of its languages: --replay-from PAIRS",
         )
+
+
+def translations(store: Store, languages: Sequence[str] = ()) -> Spoken:
+    """The pairs of some languages of a store, or of all: source text without translations is not among them."""
+    return Spoken(store, languages or [one for one in store.languages if one != store.source_language])
 
 
 def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:

@@ -16,6 +16,7 @@ from isogloss.training.engine import Descent, Engine, Material
 from isogloss.training.live import LiveTeacher
 from isogloss.training.plain import How, PlainEngine
 
+COMPILED_FROM_STEPS = 3_000  # a minute of compiling is worth it from here on
 Frozen = tuple[SplitBody | None, Callable[[], tuple[SplitBody, Activations] | None]]
 
 
@@ -41,7 +42,8 @@ def choose_engine(
         raise RecipeError(f'training.engine = "captured", but {reason}', hint='set training.engine = "auto"')
     if settings.engine != "plain" and not reason:
         dtype = torch.float32 if settings.precision == "float32" else torch.bfloat16
-        return CapturedEngine(student, material, objectives, descent, settings.batch_pairs, dtype)
+        compiled = len(descent.rates) >= COMPILED_FROM_STEPS
+        return CapturedEngine(student, material, objectives, descent, settings.batch_pairs, dtype, compiled=compiled)
     live = LiveTeacher(student, len(descent.rates), recipe.objectives.teacher_decay) if objectives.moving_teacher else None
     on_cuda = student.model.device.type == "cuda"
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_cuda)

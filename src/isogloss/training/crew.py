@@ -135,7 +135,7 @@ def _heard() -> Iterator[None]:
 
 def _put_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
     with torch.no_grad():
-        for one, values in zip(tensors, flat.split([one.numel() for one in tensors]), strict=True):
+        for one, values in zip(tensors, torch.split(flat, [one.numel() for one in tensors]), strict=True):
             one.copy_(values.view_as(one))
 
 

@@ -86,6 +86,11 @@ class LossWatch:
         """The running median of each objective's loss: steadier to show than the last one."""
         return {name: median(course.recent) for name, course in self._courses.items() if course.recent}
 
+    @property
+    def suspicious(self) -> bool:
+        """Whether a loss is above what it may be, and it is not clear yet whether that is noise: no moment to keep."""
+        return any(course.suspicious for course in self._courses.values())
+
     def state(self) -> dict[str, Any]:
         """All that later answers depend on, as plain lists and numbers."""
         courses = {

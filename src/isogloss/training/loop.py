@@ -101,7 +101,7 @@ class Loop:
                 self._refuse_broken(step)
             measured = self._measure(step) if self.dev is not None and step in self.dev_steps else {}
             ended = bool(measured) and bool(self.plan.patience) and self.stopping.should_stop
-            if due or ended or last:
+            if (due and not self.watch.suspicious) or ended or last:
                 self._save(step, ended)
             shown = self._values(step, measured, seen, tokens, computed, began) if self._logged(step, last, measured) else {}
             self._show(step, done + seen, self._note(), shown)

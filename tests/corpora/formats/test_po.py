@@ -62,6 +62,11 @@ def test_what_is_passed_over_is_counted(tmp_path: Path, caplog: pytest.LogCaptur
     assert "more.po: 1 entry passed over: 1 untranslated" in caplog.text, "each file says its own"
 
 
+def test_a_comment_belongs_to_the_entry_behind_it(tmp_path: Path) -> None:
+    path, faults = put(tmp_path / "de.po", 'msgid "a"\nmsgstr "b"\n#, fuzzy\nmsgid "c"\nmsgstr "d"\n'), Faults()
+    assert (sides(path, faults), faults.passed_over) == ([("a", "b")], {"fuzzy": 1})
+
+
 @pytest.mark.parametrize(
     ("forms", "strings", "expected"),
     [

@@ -1,6 +1,7 @@
 """Rules that rest on somebody's judgement of the pair: the corpus' own score, or a model's."""
 
 import fnmatch
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -11,6 +12,7 @@ from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.errors import RecipeError
 from isogloss.types import BoolArray, FloatArray
 
+NOTHING = -math.inf  # is demanded
 NEIGHBOURS = 4
 STRIPE = 1024  # rows of the matrix of similarities that are held at a time
 
@@ -31,7 +33,7 @@ class GivenScore(Rule):
     threshold: ClassVar[str] = "minimum"
     compares_sides: ClassVar[bool] = True
 
-    minimum: float | None  # None where nothing is demanded of the corpus
+    minimum: float
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """The given score; NaN where there is none."""
@@ -39,13 +41,11 @@ class GivenScore(Rule):
 
     def accept(self, score: FloatArray) -> BoolArray:
         """Not below the minimum; a pair without a score is not judged."""
-        if self.minimum is None:
-            return np.ones(len(score), dtype=np.bool_)
         return ~(score < np.float32(self.minimum))
 
 
-def minimum_for(corpus: str, minimum: tuple[str, ...]) -> float | None:
-    """What a corpus' scores must reach, by the first entry that fits its name."""
+def minimum_for(corpus: str, minimum: tuple[str, ...]) -> float:
+    """What a corpus' scores must reach, by the first entry that fits its name; `NOTHING` where none does."""
     for entry in minimum:
         name, equals, value = entry.partition("=")
         try:
@@ -56,7 +56,7 @@ def minimum_for(corpus: str, minimum: tuple[str, ...]) -> float | None:
             raise RecipeError(f"cleaning.min_scores: {entry!r} is not NAME=NUMBER", hint='for example "WikiMatrix=1.05"')
         if fnmatch.fnmatchcase(corpus.lower(), name.strip().lower()):
             return demand
-    return None
+    return NOTHING
 
 
 @dataclass(frozen=True, slots=True)

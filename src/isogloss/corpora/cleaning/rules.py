@@ -7,7 +7,7 @@ import numpy as np
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.agreement import Addresses, Identical, Numbers
-from isogloss.corpora.cleaning.judgement import GivenScore, Judge, Similarity, minimum_for
+from isogloss.corpora.cleaning.judgement import NOTHING, GivenScore, Judge, Similarity, minimum_for
 from isogloss.corpora.cleaning.language import Language, Script
 from isogloss.corpora.cleaning.length import Empty, LengthRatio, TooLong, TooManyTokens
 from isogloss.corpora.cleaning.repetition import Repetition
@@ -27,7 +27,7 @@ def rules_for(settings: CleaningSettings, corpus: str = "", judge: Judge | None 
         (s.max_tokens > 0, lambda: TooManyTokens(s.max_tokens, s.tokenizer)),
         (True, lambda: LengthRatio(s.max_length_ratio)),
         (s.drop_identical, Identical),
-        (minimum is not None, lambda: GivenScore(minimum)),
+        (minimum > NOTHING, lambda: GivenScore(minimum)),
         (s.min_script > 0, lambda: Script(s.min_script)),
         (s.max_repetition < 1, lambda: Repetition(s.max_repetition)),
         (s.min_numbers > 0, lambda: Numbers(s.min_numbers)),

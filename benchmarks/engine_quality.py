@@ -1,0 +1,188 @@
+"""What the same pairs, and what the same minutes, are worth: isogloss beside sentence-transformers' multilingual recipe.
+
+    python benchmarks/engine_quality.py --data carry          # what benchmarks/engine_data.py wrote; needs a GPU
+
+Both start from the same student (multilingual-e5-small cut to the pairs' vocabulary, normalised) and the same teacher
+(all-MiniLM-L6-v2), and see the same training pairs; the last source sentences of the file are kept out as dev pairs.
+Measured: the paper's MSE (mean over dev pairs of both sides' squared distance to the teacher, halved) and accuracy on
+Tatoeba's test sentences of fourteen languages, both directions. The clock of both sides begins with the first sentence
+that the teacher embeds and ends with the last step: compiling, tokenising and the bridge are ours to pay.
+
+1. same pairs: the peer's own recipe (batch 64, MSE, AdamW, 10 % warm-up, bf16), at two learning rates, the better kept;
+   isogloss with the same settings, objective and number of pairs, no bridge.
+2. same wall clock: isogloss as one would use it (bridge, MSE + 0.1 soft similarity, larger batches).
+"""
+
+import argparse
+import gzip
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from provenance import provenance
+from travelling import unpack
+
+from isogloss.config import BalanceSettings, BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.encode.encoder import SentenceEncoder
+from isogloss.encode.models import open_model
+from isogloss.evaluation.metrics import nearest
+from isogloss.students.student import Student
+from isogloss.training.distill import Distillation
+from isogloss.types import Bitext, Pair
+
+RESULTS = Path(__file__).with_name("results")
+BATCH, DEV_SOURCES = 64, 1500
+
+
+def read(path: Path) -> list[tuple[str, str, str]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [(row[0], row[1], row[2]) for row in (line.rstrip("\n").split("\t") for line in file)]
+
+
+class Bench:
+    """The data, the models, and the two measures."""
+
+    def __init__(self, data: Path, device: str, most: int) -> None:
+        pairs = read(data / "pairs.tsv.gz")[-most:]
+        sources = list(dict.fromkeys(pair[0] for pair in pairs))
+        held = set(sources[-min(DEV_SOURCES, len(sources) // 4) :])
+        self.train = [pair for pair in pairs if pair[0] not in held]
+        self.dev = [pair for pair in pairs if pair[0] in held]
+        self.tatoeba = read(data / "tatoeba.tsv.gz")[:: max(1, 200_000 // most)]
+        self.folder, self.device = data, device
+        self.teacher_model = open_model(str(data / "teacher")).float().to(device)
+        self.teacher = SentenceEncoder(self.teacher_model, "all-MiniLM-L6-v2")
+        texts = list(dict.fromkeys(pair[0] for pair in self.dev))
+        self.taught = dict(zip(texts, self.teacher.encode(texts), strict=True))
+
+    def student(self) -> Student:
+        return Student(unpack(self.folder / "student").to(self.device), "multilingual-e5-small", max_tokens=128)
+
+    def measure(self, student: Student) -> dict[str, float]:
+        """Dev MSE and Tatoeba accuracy, in single precision."""
+        student.model.to(self.device).eval()
+        texts = list(dict.fromkeys(side for pair in self.dev + self.tatoeba for side in pair[:2]))
+        rows = dict(zip(texts, student.encode(texts), strict=True))
+        squares = [
+            (np.square(rows[source] - self.taught[source]).sum() + np.square(rows[target] - self.taught[source]).sum()) / 2
+            for source, target, _ in self.dev
+        ]
+        found = []
+        for language in sorted({pair[2] for pair in self.tatoeba}):
+            sides = [np.stack([rows[pair[side]] for pair in self.tatoeba if pair[2] == language]) for side in (0, 1)]
+            right = np.arange(len(sides[0]))
+            found.append(((nearest(*sides) == right).mean() + (nearest(sides[1], sides[0]) == right).mean()) / 2)
+        return {"dev_mse": round(float(np.mean(squares)), 4), "tatoeba_14": round(100 * float(np.mean(found)), 2)}
+
+
+def peer(bench: Bench, rate: float, steps: int) -> dict[str, Any]:
+    """sentence-transformers' recipe: teacher vectors as labels, MSELoss, one step after another."""
+    from datasets import Dataset
+    from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers.sentence_transformer.losses import MSELoss
+
+    student = bench.student()
+    began = time.monotonic()
+    chosen = np.random.default_rng(17).permutation(len(bench.train))[: steps * BATCH]
+    pairs = [bench.train[place] for place in chosen]
+    texts = list(dict.fromkeys(pair[0] for pair in pairs))
+    vectors = bench.teacher_model.encode(texts, batch_size=64, show_progress_bar=False)
+    label = dict(zip(texts, vectors, strict=True))
+    columns = {"english": [p[0] for p in pairs], "non_english": [p[1] for p in pairs], "label": [label[p[0]] for p in pairs]}
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = SentenceTransformerTrainingArguments(
+            output_dir=folder,
+            max_steps=steps,
+            per_device_train_batch_size=BATCH,
+            learning_rate=rate,
+            warmup_steps=steps // 10,
+            bf16=True,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            logging_strategy="no",
+        )
+        SentenceTransformerTrainer(
+            model=student.model, args=arguments, train_dataset=Dataset.from_dict(columns), loss=MSELoss(student.model)
+        ).train()
+    wait()
+    seconds = time.monotonic() - began
+    return {"learning_rate": rate, "pairs_seen": steps * BATCH, "seconds": round(seconds, 1), **bench.measure(student)}
+
+
+def ours(bench: Bench, recipe: Recipe, named: str) -> dict[str, Any]:
+    """The same from isogloss: the clock runs from the teacher's first sentence to the last step."""
+    student = bench.student()
+    bitext = Bitext.of(Pair(source, target, language, "lab", "train") for source, target, language in bench.train)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        session = Distillation(student, bench.teacher, bitext, recipe, folder)
+        ready = time.monotonic()
+        if recipe.bridge.enabled:
+            session.build_bridge()
+        bridged = time.monotonic()
+        summary = session.train()
+    wait()
+    seconds = time.monotonic() - began
+    stages = {"teacher_and_tokens": ready - began, "bridge": bridged - ready, "training": time.monotonic() - bridged}
+    seen = recipe.balance.pairs_per_epoch * recipe.training.epochs
+    return {
+        "name": named,
+        "pairs_seen": seen,
+        "seconds": round(seconds, 1),
+        "stages": {name: round(value, 1) for name, value in stages.items()},
+        "pairs_per_second": round(summary.pairs_per_second),
+        **bench.measure(student),
+    }
+
+
+def wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def settings(pairs: int, batch: int, rate: float, bridge: bool, soft: float) -> Recipe:
+    return Recipe(
+        balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group="source"),
+        bridge=BridgeSettings(enabled=bridge),
+        objectives=ObjectiveSettings(soft_similarity=soft),
+        training=TrainingSettings(
+            epochs=1, batch_pairs=batch, learning_rate=rate, weight_decay=0.0, dev_pairs=0, checkpoint_seconds=1e9
+        ),
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=450)
+    parser.add_argument("--rates", type=float, nargs="+", default=[2e-5, 2e-4])
+    parser.add_argument("--same-clock-pairs", type=int, default=400_000)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--most-pairs", type=int, default=10**9)
+    parser.add_argument("--out", type=Path, default=RESULTS / "engine_quality.json")
+    options = parser.parse_args()
+    bench = Bench(options.data, options.device, options.most_pairs)
+    found: dict[str, Any] = provenance(17) | {"train_pairs": len(bench.train), "dev_pairs": len(bench.dev)}
+
+    def keep(name: str, value: Any) -> None:  # noqa: ANN401
+        found[name] = value
+        print(name, json.dumps(value), flush=True)
+        options.out.write_text(json.dumps(found, indent=2) + "\n")
+
+    keep("untouched", bench.measure(bench.student()))
+    pairs = options.steps * BATCH
+    for rate in options.rates:
+        keep(f"isogloss, same pairs, rate {rate:g}", ours(bench, settings(pairs, BATCH, rate, False, 0.0), "same recipe"))
+    keep("isogloss, bridge, same pairs", ours(bench, settings(pairs, BATCH, 4e-4, True, 0.1), "bridge + soft, same pairs"))
+    keep("isogloss, same clock", ours(bench, settings(options.same_clock_pairs, 256, 4e-4, True, 0.1), "as one would use it"))
+    for rate in options.rates:
+        keep(f"peer, rate {rate:g}", peer(bench, rate, options.steps))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""`isogloss add`: a language more for a finished student, if the old ones do not pay for it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from isogloss.cli.options import FreshFlag, JsonFlag, OnErrorOption, PairFiles, SetOption
+
+if TYPE_CHECKING:
+    from isogloss.runs.pipeline import RunResult
+
+
+def add(
+    run: Annotated[str, Argument(metavar="RUN", help="A finished run, or the folder of a saved model.")],
+    languages: Annotated[str, Argument(metavar="LANGUAGE", help="What to add; several with commas: sw,yo.")],
+    pairs: PairFiles,
+    out: Annotated[Path | None, Option("--out", help="Folder for the result.  [default: runs/with-LANGUAGE]")] = None,
+    replay: Annotated[float, Option(min=0.0, help="Old pairs to train on again, for each new one.")] = 1.0,
+    replay_from: Annotated[
+        list[str] | None, Option("--replay-from", metavar="PAIRS", help="Old pairs, if RUN's are gone; repeatable.")
+    ] = None,
+    gate: Annotated[str, Option(metavar="POINTS|off", help="What an old language may lose, in percentage points.")] = "1.0",
+    gate_on: Annotated[
+        str, Option("--gate-on", metavar="SCORE", help="By teacher_index, to_source or from_source.")
+    ] = "teacher_index",
+    teacher: Annotated[str, Option(help="Of a saved model without a run: who taught it.")] = "",
+    original: Annotated[str, Option(help="Of a saved model without a run: what its vocabulary was trimmed from.")] = "",
+    on_error: OnErrorOption = None,
+    set_: SetOption = None,
+    fresh: FreshFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """Add a language to a finished student, unless an old one loses too much.
+
+    isogloss add runs/mine sw en-sw.tsv --out runs/with-sw
+    """
+    from isogloss.cli.options import as_languages
+    from isogloss.cli.screen import progress
+    from isogloss.config import AddingSettings
+    from isogloss.runs import adding
+
+    new = as_languages(languages)
+    settings = AddingSettings(
+        run=run,
+        languages=new,
+        pairs=tuple(pairs),
+        out=str(out or Path("runs") / f"with-{'-'.join(new)}"),
+        replay=replay,
+        replay_from=tuple(replay_from or ()),
+        gate=_points(gate),
+        gate_on=gate_on,
+        teacher=teacher,
+        original=original,
+    )
+    overrides = [*([f"pairs.on_error={on_error}"] if on_error else []), *(set_ or [])]
+    try:
+        with progress() as bars:
+            result = adding.add(settings, overrides, bars, fresh)
+    except adding.Refused as refused:
+        _show_refused(refused.result, json)
+        raise
+    _show(result, json)
+
+
+def _points(gate: str) -> float | None:
+    from isogloss.errors import RecipeError
+
+    try:
+        return None if gate.strip().lower() == "off" else float(gate)
+    except ValueError as error:
+        raise RecipeError(f"--gate {gate}: expected a number of percentage points, or off", hint="--gate 1.0") from error
+
+
+def _show_refused(result: "RunResult", as_json: bool) -> None:
+    from isogloss.cli.screen import output, score_table, show_json
+
+    if as_json:
+        show_json(result.as_dict())
+        return
+    output.print(score_table(result.reports, f"searched among {result.reports[-1].candidates} (accuracy at 1, %)"))
+
+
+def _show(result: "RunResult", as_json: bool) -> None:
+    from isogloss.cli.outcome import show_run
+    from isogloss.cli.screen import output
+
+    show_run(result, as_json)
+    if not as_json:
+        for line in _told(result):
+            output.print(line, highlight=False, markup=False)
+
+
+def _told(result: "RunResult") -> list[str]:
+    """What was added, and what it cost."""
+    from isogloss.runs.gate import IN_WORDS
+    from isogloss.runs.vocabulary import growth_in_words
+
+    details, gate = result.details, result.details["gate"]
+    replayed = sum(details["pairs"]["replayed"].values())
+    lines = [f"\nAdded {', '.join(details['added'])} to {details['added_to']}, with {replayed:,} old pairs seen again."]
+    if growth := details["student"].get("growth"):
+        lines.append(f"Its {growth_in_words(growth)}.")
+    if gate["lost"]:
+        worst, points = max(gate["lost"].items(), key=lambda item: item[1])
+        told = f"The largest loss of an old language is {points:.1f} points ({worst})" if points > 0 else "No old language lost"
+        allowed = "the gate was off" if gate["most"] is None else f"{gate['most']:g} are allowed"
+        lines.append(f"{told} {IN_WORDS[gate['measure']]}; {allowed}.")
+    return lines

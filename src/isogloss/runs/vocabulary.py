@@ -1,0 +1,101 @@
+"""The vocabulary of a finished student, grown for new languages from the one that it was trimmed from.
+
+`opening` trims when a student is first opened; this is the way back. `students/growing.py` has the rows and what they do to
+old text; here is where the original comes from, and what is said about it.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from isogloss.config import Recipe
+from isogloss.encode.encoder import SentenceEncoder
+from isogloss.encode.models import open_model
+from isogloss.errors import IsoglossError, ModelError
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.opening import open_student, text_blocks
+from isogloss.students.coverage import survey
+from isogloss.students.growing import Growth, needed_pieces, original_rows
+from isogloss.students.static import StaticStudent
+from isogloss.students.student import Student
+from isogloss.types import Bitext, PairSource
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerFast
+
+logger = logging.getLogger(__name__)
+
+MANY_UNKNOWN = 0.01
+
+
+def grow_for(
+    student: Student,
+    pairs: PairSource,
+    sample: Bitext,
+    recipe: Recipe,
+    teacher: SentenceEncoder,
+    on_progress: OnProgress = silent,
+) -> Growth | None:
+    """Give the student the pieces that the recipe's languages need, chosen from `pairs` as the recipe trims.
+
+    What changes for all other languages is counted on their text in `sample`. None if nothing was missing, or if the
+    original cannot be opened: then the vocabulary stays as it is, with a warning.
+    """
+    new, growth = set(recipe.languages), None
+    if recipe.student.trim != "off":
+        try:
+            fuller, table = _original(student, recipe, teacher)
+        except IsoglossError as error:
+            logger.warning("the vocabulary stays as it is: %s", error.message)
+        else:
+            pieces = needed_pieces(fuller, student.tokenizer, _texts(pairs, new), recipe.student.trim)
+            given = None if table is None else original_rows(table, fuller, pieces)
+            old = {*sample.languages, sample.source_language} - new
+            growth = student.grow(pieces, given, list(_texts(sample, old))) if pieces else None
+    _warn_of_unknown(student, sample, new)
+    rows = len(student.table)
+    on_progress(Step("vocabulary", rows, rows, "rows", growth_in_words(growth.as_dict()) if growth else "as it was"))
+    return growth
+
+
+def growth_in_words(growth: Mapping[str, Any]) -> str:
+    """What growing did, for a person."""
+    told = f"vocabulary {growth['rows_before']:,} → {growth['rows_after']:,} rows"
+    changed = {language: share for language, share in growth["changed"].items() if share}
+    if not changed:
+        return f"{told}; old text is cut as before"
+    worst = max(changed, key=lambda language: changed[language])
+    return f"{told}; up to {100 * changed[worst]:.1f} % of old text ({worst}) is cut otherwise"
+
+
+def _original(student: Student, recipe: Recipe, teacher: SentenceEncoder) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
+    """The vocabulary before trimming, and its rows, where the student's come from them.
+
+    A static table was turned and bridged as a whole, so rows from before that would be strangers in it.
+    """
+    name = recipe.student.model
+    if student.is_static:
+        model = open_model(name)
+        is_table = type(model[0]).__name__ == "StaticEmbedding"
+        fuller, table = StaticStudent(model, name).tokenizer if is_table else model.tokenizer, None
+    else:
+        original, _ = open_student(replace(recipe, device="cpu"), teacher)
+        fuller, table = original.tokenizer, original.table.detach()
+    foreign = set(student.tokenizer.get_vocab()) - set(fuller.get_vocab())
+    if foreign or (table is not None and table.shape[1] != student.table.shape[1]):
+        raise ModelError(f"{name} is not the model that the student's vocabulary comes from", hint="name that one")
+    return fuller, table
+
+
+def _texts(pairs: PairSource, languages: set[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    return ((language, texts) for language, texts in text_blocks(pairs) if language in languages)
+
+
+def _warn_of_unknown(student: Student, sample: Bitext, languages: set[str]) -> None:
+    seen = survey(student.tokenizer, _texts(sample, languages))
+    for language in sorted(seen.languages):
+        unknown = seen.unknown(language)
+        if unknown > MANY_UNKNOWN:
+            logger.warning("%.1f %% of the tokens of %s are unknown to the student", 100 * unknown, language)

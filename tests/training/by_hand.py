@@ -1,0 +1,148 @@
+"""A small training problem, and the loop anybody would write for it: padded batches, dense AdamW, nothing shared or packed.
+
+Engines are compared with it. It uses the objectives and the student's modules, and none of the code that makes steps fast.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from isogloss.encode.tokens import TokenStore
+from isogloss.objectives.combined import Objectives, Views
+from isogloss.students.bridge import Bridge
+from isogloss.students.student import Student
+from isogloss.training.batches import PairRows
+from isogloss.training.crew import Crew
+from isogloss.training.engine import Descent, Material
+from isogloss.training.live import LiveTeacher
+from isogloss.training.plain import How, PlainEngine
+from isogloss.types import IntArray
+from tiny import PAIRS
+
+DIMENSION = 16
+LANGUAGES = sorted({pair.language for pair in PAIRS})
+SOURCES = list(dict.fromkeys(pair.source for pair in PAIRS))
+SENTENCES = list(dict.fromkeys([*SOURCES, *(pair.target for pair in PAIRS)]))
+ALL_THREE = Objectives(mse=1.0, soft_similarity=0.2, ranking=0.1)
+
+
+def all_pairs() -> PairRows:
+    """Every pair of `tiny` as rows of `SENTENCES`; sources come first, as in training data."""
+    row = {text: place for place, text in enumerate(SENTENCES)}
+    source, target = (np.array([row[getattr(pair, side)] for pair in PAIRS], dtype=np.int64) for side in ("source", "target"))
+    return PairRows(source, target, np.zeros_like(source), np.array([LANGUAGES.index(pair.language) for pair in PAIRS]))
+
+
+def a_student(models: Path, bridged: bool = True) -> Student:
+    """The tiny student, with a bridge that nobody solved and unit length; the same one each time."""
+    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    if bridged:
+        random = np.random.default_rng(0)
+        weight = (random.normal(size=(DIMENSION, student.dimension)) / 6).astype(np.float32)
+        student.add_bridge(Bridge(weight, np.zeros(DIMENSION, np.float32), 1.0, {}), normalise=True)
+    return student
+
+
+def unit_teacher(dimension: int = DIMENSION) -> NDArray[np.float16]:
+    """A random direction for each source sentence."""
+    rows = np.random.default_rng(1).normal(size=(len(SOURCES), dimension))
+    directions: NDArray[np.float16] = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16)
+    return directions
+
+
+def some_material(student: Student, negatives: IntArray | None = None, teacher: bool = True) -> Material:
+    """All of it in one place."""
+    return Material(student.tokenise(SENTENCES), all_pairs(), unit_teacher(student.dimension) if teacher else None, negatives)
+
+
+def some_batches(steps: int, size: int = 8, seed: int = 2) -> list[IntArray]:
+    """Pairs of each step, drawn at random; every fourth step has fewer, as the last one of an epoch has."""
+    random = np.random.default_rng(seed)
+    return [random.choice(len(PAIRS), size - 3 if step % 4 == 3 else size, replace=False) for step in range(steps)]
+
+
+def a_descent(steps: int, peak: float = 5e-3, clip: float = 2.0, optimiser: str = "adamw") -> Descent:
+    """Rates that rise and fall, with decay and a clip that bites at some steps and not at others."""
+    rates = [peak * min((step + 1) / 3, 1 - step / (2 * steps)) for step in range(steps)]
+    return Descent(rates, weight_decay=0.1, clip_norm=clip, optimiser=optimiser)
+
+
+def plain_engine(
+    student: Student,
+    material: Material,
+    objectives: Objectives,
+    descent: Descent,
+    how: How | None = None,
+    live: LiveTeacher | None = None,
+) -> PlainEngine:
+    """The plain engine on one process."""
+    return PlainEngine(student, material, objectives, descent, Crew(), how or How(), live)
+
+
+def weights_of(student: Student) -> dict[str, torch.Tensor]:
+    """Every weight but the pooler's, which is behind no vector."""
+    return {name: one.detach().clone() for name, one in student.model.state_dict().items() if ".pooler." not in name}
+
+
+def learnt(student: Student) -> dict[str, torch.Tensor]:
+    """The same without the biases of keys.
+
+    They move all logits of a query alike, which changes nothing: their gradient is rounding, and AdamW makes steps of it.
+    """
+    return {name: one for name, one in weights_of(student).items() if not name.endswith("key.bias")}
+
+
+def furthest(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    """The largest difference of any weight."""
+    assert one.keys() == other.keys()
+    return max(float((one[name].float() - other[name].float()).abs().max()) for name in one)
+
+
+def encode(student: Student, tokens: TokenStore, rows: Sequence[int] | IntArray) -> torch.Tensor:
+    """Sentence vectors of one padded batch, each row on its own."""
+    longest = max(len(tokens.row(int(row))) for row in rows)
+    ids = torch.full((len(rows), longest), tokens.pad_id)
+    mask = torch.zeros((len(rows), longest), dtype=torch.int64)
+    for place, row in enumerate(rows):
+        own = torch.from_numpy(np.array(tokens.row(int(row)), dtype=np.int64))
+        ids[place, : len(own)], mask[place, : len(own)] = own, 1
+    vectors: torch.Tensor = student.model({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]
+    return vectors
+
+
+def views_by_hand(student: Student, material: Material, chosen: IntArray) -> Views:
+    """A batch as the objectives see it: both sides of each pair encoded, whether or not another pair has them too."""
+    pairs, tokens = material.pairs, material.tokens
+    source, target = pairs.source[chosen], pairs.target[chosen]
+    teacher = None if material.teacher is None else torch.from_numpy(material.teacher[source].astype(np.float32))
+    hard: tuple[torch.Tensor | None, torch.Tensor | None] = None, None
+    if material.negatives is not None:
+        wrong = material.negatives[chosen].ravel()
+        hard = encode(student, tokens, pairs.target[wrong]), torch.from_numpy(pairs.source[wrong])
+    sides = encode(student, tokens, source), encode(student, tokens, target)
+    return Views(*sides, teacher, torch.from_numpy(source), None, *hard)
+
+
+def descend(
+    student: Student, material: Material, objectives: Objectives, descent: Descent, batches: list[IntArray]
+) -> list[dict[str, float]]:
+    """Train by the plainest loop there is; the values of every step, as an engine gives them."""
+    trained = [(name, one) for name, one in student.model.named_parameters() if ".pooler." not in name]
+    matrices = {"params": [one for _, one in trained if one.ndim > 1], "weight_decay": descent.weight_decay}
+    vectors = {"params": [one for _, one in trained if one.ndim <= 1], "weight_decay": 0.0}
+    optimiser = torch.optim.AdamW([matrices, vectors], lr=1.0)
+    student.model.eval()
+    told = []
+    for rate, chosen in zip(descent.rates, batches, strict=False):
+        losses = objectives(views_by_hand(student, material, chosen))
+        optimiser.zero_grad()
+        losses["loss"].backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_([one for _, one in trained], descent.clip_norm or torch.inf)
+        for group in optimiser.param_groups:
+            group["lr"] = rate
+        optimiser.step()
+        told.append({name: float(loss.detach()) for name, loss in losses.items()} | {"gradient_norm": float(norm)})
+    return told

@@ -1,0 +1,72 @@
+"""Checkpoints: whole or not there, the newest found, the best beside them."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from isogloss.errors import IsoglossError
+from isogloss.training import checkpoints
+
+
+def state(value: float) -> dict[str, object]:
+    return {"step": int(value), "engine": {"weights": torch.full((3,), value), "random": [torch.get_rng_state()]}, "loop": {"last": {}}}
+
+
+def test_the_newest_is_found_and_only_it_is_kept(tmp_path: Path) -> None:
+    assert checkpoints.latest(tmp_path) is None and checkpoints.best(tmp_path) is None
+    for step in (9, 10, 100):
+        checkpoints.save(tmp_path, step, state(step))
+        kept = checkpoints.latest(tmp_path)
+        assert kept is not None and kept["step"] == step and torch.equal(kept["engine"]["weights"], torch.full((3,), float(step)))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000100.pt"]
+
+
+def test_a_kill_between_two_leaves_the_older_or_the_newer(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 10, state(10))
+    older = (tmp_path / "step-00000010.pt").read_bytes()
+    checkpoints.save(tmp_path, 20, state(20))
+    (tmp_path / "step-00000010.pt").write_bytes(older)  # killed before it was removed
+    (tmp_path / ".step-00000030.pt.partial-dead").write_bytes(b"half of one")
+    kept = checkpoints.latest(tmp_path)
+    assert kept is not None and kept["step"] == 20
+    assert not list(tmp_path.glob(".*")), "what was half written is gone"
+
+
+def test_one_that_cannot_be_written_leaves_the_last_one(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 10, state(10))
+    with pytest.raises((AttributeError, TypeError, RuntimeError)):
+        checkpoints.save(tmp_path, 20, {"step": 20, "engine": (one for one in ())})
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000010.pt"]
+
+
+def test_the_best_is_beside_them_and_is_replaced(tmp_path: Path) -> None:
+    for step in (3, 7):
+        checkpoints.save_best(tmp_path, {"table": torch.full((2,), float(step))}, step)
+    checkpoints.save(tmp_path, 8, state(8))
+    kept = checkpoints.best(tmp_path)
+    assert kept is not None and kept[0] == 7 and torch.equal(kept[1]["table"], torch.full((2,), 7.0))
+    newest = checkpoints.latest(tmp_path)
+    assert newest is not None and newest["step"] == 8
+
+
+@pytest.mark.parametrize("name", ["step-00000004.pt", "best.pt"])
+def test_a_damaged_one_is_named(tmp_path: Path, name: str) -> None:
+    checkpoints.save(tmp_path, 4, state(4))
+    checkpoints.save_best(tmp_path, {}, 4)
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:50])
+    with pytest.raises(IsoglossError, match=f"{name}: the checkpoint cannot be read") as caught:
+        (checkpoints.best if name == "best.pt" else checkpoints.latest)(tmp_path)
+    assert "remove the file" in caught.value.hint
+
+
+def test_nothing_in_a_checkpoint_is_run(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    torch.save({"step": 1, "engine": Trap()}, tmp_path / "step-00000001.pt")
+    with pytest.raises(IsoglossError, match="cannot be read"):
+        checkpoints.latest(tmp_path)
+    assert not (tmp_path / "sprung").exists()

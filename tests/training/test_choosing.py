@@ -1,0 +1,103 @@
+"""Which engine a recipe gets, and that every setting of it arrives."""
+
+import dataclasses
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+
+from isogloss.config import ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.errors import RecipeError
+from isogloss.objectives.combined import Objectives
+from isogloss.students.frozen import SplitBody
+from isogloss.students.student import Student
+from isogloss.training.captured import CapturedEngine
+from isogloss.training.choosing import choose_engine, objectives_of
+from isogloss.training.crew import Crew
+from isogloss.training.plain import PlainEngine
+from training.by_hand import a_descent, a_student, some_material
+
+
+def chosen(student: Student, training: TrainingSettings, objectives: ObjectiveSettings | None = None) -> PlainEngine:
+    recipe = Recipe(training=training, objectives=objectives or ObjectiveSettings())
+    split = SplitBody(student.body, training.train_layers) if training.train_layers else None
+    material, losses = some_material(student), objectives_of(recipe.objectives)
+    engine = choose_engine(student, material, losses, a_descent(7), recipe, (split, lambda: None), Crew())
+    assert isinstance(engine, PlainEngine), "on a CPU there is nothing to record"
+    engine.close()
+    return engine
+
+
+def test_every_objective_setting_arrives() -> None:
+    wanted = {one.name for one in fields(Objectives)} & {one.name for one in fields(ObjectiveSettings)}
+    assert wanted >= {"mse", "moving_teacher", "soft_similarity", "ranking", "spread", "margin", "dimensions", "normalised"}
+    odd = ObjectiveSettings(
+        mse=0.5,
+        moving_teacher=0.25,
+        soft_similarity=2.0,
+        ranking=3.0,
+        spread=0.125,
+        normalised=True,
+        soft_temperature=0.3,
+        ranking_temperature=0.2,
+        margin=0.1,
+        dimensions=(8, 4),
+    )
+    made = objectives_of(odd)
+    assert {name: getattr(made, name) for name in wanted} == {name: getattr(odd, name) for name in wanted}
+
+
+def test_the_plain_engine_is_told_what_the_recipe_says(models: Path) -> None:
+    student = a_student(models)
+    plain = chosen(student, TrainingSettings(chunk_pairs=3, dropout=True, precision="bf16"))
+    assert (plain.how.chunk_pairs, plain.how.dropout, plain.how.bf16, plain.how.split) == (3, True, True, None)
+    assert not chosen(student, TrainingSettings()).how.bf16, "a CPU computes in single precision"
+    assert chosen(student, TrainingSettings(train_layers=2)).how.split is not None
+    assert chosen(student, TrainingSettings()).live is None
+
+
+def test_a_moving_teacher_is_made_for_as_many_steps_as_there_are(models: Path) -> None:
+    engine = chosen(a_student(models), TrainingSettings(), ObjectiveSettings(mse=0.0, moving_teacher=1.0, teacher_decay=0.5))
+    assert engine.live is not None and (engine.live.total, engine.live.base) == (7, 0.5)
+
+
+def test_frozen_layers_are_not_trained(models: Path) -> None:
+    student = a_student(models)
+    engine = chosen(student, TrainingSettings(train_layers=1))
+    assert engine.rows is None and not any("embeddings" in name or "layer.0." in name for name in engine.parameters)
+    assert any("layer.3." in name for name in engine.parameters) and any("linear" in name for name in engine.parameters)
+    assert {name for name, one in student.model.named_parameters() if one.requires_grad} == set(engine.parameters)
+
+
+def test_a_captured_engine_that_does_not_fit_is_refused_with_the_reason(models: Path) -> None:
+    with pytest.raises(RecipeError, match="not on a CUDA device") as caught:
+        chosen(a_student(models), TrainingSettings(engine="captured"))
+    assert 'training.engine = "auto"' in caught.value.hint
+
+
+HINDRANCES = {
+    "training.dropout is on": (TrainingSettings(dropout=True), ObjectiveSettings()),
+    "training.chunk_pairs or": (TrainingSettings(chunk_pairs=2), ObjectiveSettings()),
+    "optimiser is not adamw": (TrainingSettings(optimiser="lars"), ObjectiveSettings()),
+    "the teacher moves": (TrainingSettings(), ObjectiveSettings(mse=0.0, moving_teacher=1.0)),
+    "hard negatives are mined": (TrainingSettings(), ObjectiveSettings(ranking=1.0, hard_negatives=2)),
+}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) -> None:
+    def engine(training: TrainingSettings, objectives: ObjectiveSettings) -> object:
+        student = a_student(models)
+        student.model.to("cuda")
+        recipe, losses = Recipe(training=training, objectives=objectives), objectives_of(objectives)
+        made = choose_engine(student, some_material(student), losses, a_descent(7), recipe, (None, lambda: None), Crew())
+        made.close()
+        return made
+
+    assert isinstance(engine(TrainingSettings(), ObjectiveSettings()), CapturedEngine)
+    assert isinstance(engine(TrainingSettings(engine="plain"), ObjectiveSettings()), PlainEngine)
+    for reason, (training, objectives) in HINDRANCES.items():
+        assert isinstance(engine(training, objectives), PlainEngine), reason
+        with pytest.raises(RecipeError, match=reason):
+            engine(dataclasses.replace(training, engine="captured"), objectives)

@@ -1,0 +1,97 @@
+"""Dev scores against loops over all pairs of sentences."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from isogloss.training.batches import PairRows
+from isogloss.training.dev import DevScore, DevSet
+from isogloss.types import FloatArray, IntArray
+
+SOURCES, WIDTH = 6, 4
+
+
+def cosine(a: FloatArray, b: FloatArray) -> float:
+    return float(a @ b / (math.sqrt(a @ a) * math.sqrt(b @ b)))
+
+
+def by_definition(pairs: PairRows, vectors: FloatArray, teacher: NDArray[np.float16]) -> tuple[float, float, float]:
+    """Means over languages of retrieval, mse and cosine, one sentence at a time."""
+    retrieval, mse, cosines = [], [], []
+    for language in sorted(set(pairs.language.tolist())):
+        mine = [(s, t) for s, t, spoken in zip(pairs.source, pairs.target, pairs.language, strict=True) if spoken == language]
+        sources, targets = sorted({s for s, _ in mine}), sorted({t for _, t in mine})
+        there = [(s, max(targets, key=lambda t, s=s: cosine(vectors[s], vectors[t]))) in mine for s in sources]  # type: ignore[misc]
+        back = [(max(sources, key=lambda s, t=t: cosine(vectors[s], vectors[t])), t) in mine for t in targets]  # type: ignore[misc]
+        retrieval.append((np.mean(there) + np.mean(back)) / 2)
+        taught = [teacher[s].astype(np.float64) for s, _ in mine]
+        both = [(vectors[s] - one, vectors[t] - one) for (s, t), one in zip(mine, taught, strict=True)]
+        mse.append(np.mean([(a @ a + b @ b) / 2 for a, b in both]))
+        cosines.append(np.mean([cosine(vectors[t], one.astype(np.float32)) for (_, t), one in zip(mine, taught, strict=True)]))
+    return float(np.mean(retrieval)), float(np.mean(mse)), float(np.mean(cosines))
+
+
+@st.composite
+def dev_pairs(draw: st.DrawFn) -> PairRows:
+    drawn = draw(st.lists(st.tuples(st.integers(0, SOURCES - 1), st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=25))
+    source, target, language = (np.array(column, dtype=np.int64) for column in zip(*drawn, strict=True))
+    return PairRows(source, SOURCES + target, np.zeros_like(source), language)
+
+
+@settings(deadline=None)
+@given(dev_pairs(), st.integers(0, 9999))
+def test_scores_are_what_the_words_say(pairs: PairRows, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    vectors = random.normal(size=(SOURCES + 10, WIDTH)).astype(np.float32)
+    teacher = random.normal(size=(SOURCES, WIDTH)).astype(np.float16)
+    asked: list[IntArray] = []
+
+    def vectors_of(rows: IntArray) -> FloatArray:
+        asked.append(rows)
+        return vectors[rows]
+
+    score = DevSet(pairs, teacher).score(vectors_of)
+    assert (score.retrieval, score.mse, score.cosine) == pytest.approx(by_definition(pairs, vectors, teacher), abs=1e-4)
+    assert len(asked) == 1 and set(asked[0].tolist()) == {*pairs.source.tolist(), *pairs.target.tolist()}
+    assert len(set(asked[0].tolist())) == len(asked[0]), "every sentence is encoded once"
+
+
+def test_a_student_that_translates_rightly_finds_everything() -> None:
+    pairs = PairRows(np.array([0, 1, 2, 0]), np.array([3, 4, 5, 6]), np.zeros(4, np.int64), np.array([0, 0, 0, 1]))
+    directions = np.eye(3, dtype=np.float32)
+    vectors = np.concatenate([directions, 2 * directions, directions[:1]])
+    score = DevSet(pairs, directions.astype(np.float16)).score(lambda rows: vectors[rows])
+    assert score.retrieval == 1.0 and score.cosine == pytest.approx(1.0)
+    assert score.mse == pytest.approx((0.5 + 0.0) / 2), "lengths count for mse, and languages count alike"
+
+
+def test_languages_count_alike_however_many_pairs_they_have() -> None:
+    many = np.arange(30)
+    pairs = PairRows(
+        np.concatenate([many, [0, 1]]), np.concatenate([30 + many, [60, 61]]), np.zeros(32, np.int64), np.array([0] * 30 + [1] * 2)
+    )
+    basis = np.eye(62, dtype=np.float32)
+    vectors = np.concatenate([basis[:30], basis[:30], basis[[1, 0]]])  # the small language is all wrong
+    assert DevSet(pairs, None).score(lambda rows: vectors[rows]).retrieval == pytest.approx(0.5)
+
+
+def test_without_a_teacher_there_is_retrieval_alone() -> None:
+    pairs = PairRows(*(np.array(one) for one in ([0, 1], [2, 3], [0, 0], [0, 0])))
+    score = DevSet(pairs, None).score(lambda rows: np.eye(4, dtype=np.float32)[rows % 2])
+    assert score.mse is None and score.cosine is None and score.retrieval == 1.0
+    assert score.values() == {"dev_retrieval": 1.0} and score.note() == "dev 100.0 % found"
+    assert score.by("mse") == score.by("both") == 1.0
+    assert len(DevSet(pairs, None)) == 2
+
+
+def test_what_a_checkpoint_is_chosen_by() -> None:
+    better, worse = DevScore(0.5, 0.2, 0.9), DevScore(0.6, 0.3, 0.7)
+    assert worse.by("retrieval") > better.by("retrieval")
+    assert better.by("mse") > worse.by("mse"), "a smaller distance is better"
+    assert better.by("both") == pytest.approx(0.7) and worse.by("both") == pytest.approx(0.65)
+    assert better.values() == {"dev_retrieval": 0.5, "dev_mse": 0.2, "dev_cosine": 0.9}
+    assert better.note() == "dev 50.0 % found, mse 0.2000"
