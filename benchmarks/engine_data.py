@@ -5,7 +5,8 @@
 
 Pairs come from a prepared store (so they are clean and free of evaluation text): source sentences are drawn at random with
 all their translations in fourteen languages, dictionaries left out. The student is multilingual-e5-small with its token
-table cut to what the pairs use, in 8 bits; the teacher is all-MiniLM-L6-v2 in half precision. Tatoeba's test sentences are copied from the shared evaluation data.
+table cut to what the pairs use, in the 4 bits it came in; the teacher is all-MiniLM-L6-v2 in half precision. Tatoeba's
+test sentences are copied from the shared evaluation data.
 """
 
 import argparse

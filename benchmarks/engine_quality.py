@@ -60,6 +60,7 @@ class Bench:
         self.taught = dict(zip(texts, self.teacher.encode(texts), strict=True))
 
     def student(self) -> Student:
+        """The student as both sides get it."""
         return Student(unpack(self.folder / "student").to(self.device), "multilingual-e5-small", max_tokens=128)
 
     def measure(self, student: Student) -> dict[str, float]:
@@ -145,9 +146,9 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-def settings(pairs: int, batch: int, rate: float, bridge: bool, soft: float) -> Recipe:
+def settings(pairs: int, batch: int, rate: float, bridge: bool, soft: float, group: str = "pair") -> Recipe:
     return Recipe(
-        balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group="source"),
+        balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group=group),
         bridge=BridgeSettings(enabled=bridge),
         objectives=ObjectiveSettings(soft_similarity=soft),
         training=TrainingSettings(

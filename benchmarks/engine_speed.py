@@ -266,7 +266,8 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--batches", type=int, nargs="*", default=[64, 256, 1024])
     parser.add_argument("--peer-batches", type=int, nargs="*", default=[64, 256, 1024])
-    parser.add_argument("--peer-ways", type=lambda way: tuple(way.split(":")), nargs="+", default=[("bf16", "0"), ("bf16", "4")])
+    ways = [("bf16", "0"), ("fp16", "0"), ("bf16", "4")]  # precision and workers of its data loader
+    parser.add_argument("--peer-ways", type=lambda way: tuple(way.split(":")), nargs="+", default=ways)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS / "engine_speed.json")

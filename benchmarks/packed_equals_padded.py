@@ -1,4 +1,4 @@
-"""Packed equals padded: hidden states, sentence vectors and gradients of BERT-, XLM-R- and MPNet-style bodies, single precision.
+"""Packed equals padded: sentence vectors and gradients of BERT-, XLM-R- and MPNet-style bodies, in single precision.
 
     python benchmarks/packed_equals_padded.py            # on this machine's best device, and on the CPU
 
@@ -56,7 +56,7 @@ def compare(body: Any, device: str, sentences: int) -> dict[str, float]:  # noqa
         vectors = pooled(flat, packed.sentence, packed.starts, "mean")
         found = gradients(body, vectors, wanted)
         separate(body)
-    # A key's bias moves all scores of a query alike, so softmax forgets it: its true gradient is 0, and rounding is all there is.
+    # A key's bias moves all scores of a query alike, and softmax forgets it: its gradient is 0, and what one sees is rounding.
     names = [name for name in names if not name.endswith((".key.bias", ".k.bias"))]
     worst = max(float((unfused(found, name) - expected[name]).abs().max() / expected[name].abs().max()) for name in names)
     return {"vectors": float((vectors - padded).detach().abs().max() / padded.detach().abs().max()), "gradients": worst}

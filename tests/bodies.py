@@ -37,7 +37,7 @@ def vocabulary() -> int:
     return len(unigram())
 
 
-def body(family: str, seed: int = 0, **more: Any) -> Any:  # noqa: ANN401 - one of transformers' models
+def body(family: str) -> Any:  # noqa: ANN401 - one of transformers' models
     """A body by the name of its family."""
     size = {
         "vocab_size": vocabulary(),
@@ -50,7 +50,7 @@ def body(family: str, seed: int = 0, **more: Any) -> Any:  # noqa: ANN401 - one 
         "pad_token_id": 1,
         "bos_token_id": 0,
         "eos_token_id": 2,
-    } | more
+    }
     special = {"cls_token_id": 0, "sep_token_id": 2, "layer_types": ["sliding_attention", "full_attention"]}
     makers: dict[str, Any] = {
         "BERT": lambda: BertModel(BertConfig(**size)),
@@ -61,7 +61,7 @@ def body(family: str, seed: int = 0, **more: Any) -> Any:  # noqa: ANN401 - one 
         "DeBERTa": lambda: _deberta(size),
         "windowed": lambda: ModernBertModel(ModernBertConfig(**size, **special, local_attention=WINDOW)),
     }
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     with quiet_transformers():
         return makers[family]().eval()
 
@@ -85,11 +85,11 @@ def _distilled(size: dict[str, Any]) -> dict[str, Any]:
 
 
 def sentence_model(
-    family: str, pooling: str = "mean", bridge: int = 0, normalise: bool = False, include_prompt: bool = True, **more: Any
+    family: str, pooling: str = "mean", bridge: int = 0, normalise: bool = False, include_prompt: bool = True
 ) -> SentenceTransformer:
     """A sentence-transformers model on the CPU around such a body; `bridge` is the width of a Dense layer."""
     with TemporaryDirectory() as folder, quiet_transformers():
-        body(family, **more).save_pretrained(folder)
+        body(family).save_pretrained(folder)
         unigram().save_pretrained(folder)
         modules: list[torch.nn.Module] = [Transformer(str(Path(folder))), Pooling(WIDTH, pooling, include_prompt)]
     if bridge:

@@ -132,7 +132,9 @@ class BalanceSettings:
         5.0, 'for scheme "languages": share ∝ size^(1/temperature); 1 keeps sizes, 1000 makes all equal', at_least=1.0
     )
     group: str = setting(
-        "source", "what is drawn: a source sentence with its translations, or each pair alone", one_of=("source", "pair")
+        "pair",
+        "what is drawn: each pair alone, or a source sentence with its translations (faster, but batches are less varied)",
+        one_of=("pair", "source"),
     )
     max_languages_per_group: int = setting(
         0, "translations of a source that are drawn together, the others at another time; 0 draws all", at_least=0

@@ -70,7 +70,10 @@ def test_nothing_is_invented_and_nothing_comes_twice_before_all_came_once(
 
 
 @given(some_rows, some_settings())
-@example([(0, 0, 0), (0, 1, 0), (0, 1, 1), (0, 1, 1)], BalanceSettings(scheme="languages", temperature=2.0, cap_corpus=1))
+@example(
+    [(0, 0, 0), (0, 1, 0), (0, 1, 1), (0, 1, 1)],
+    BalanceSettings(scheme="languages", temperature=2.0, cap_corpus=1, group="source"),
+)
 @settings(max_examples=60, deadline=None)  # a low cap takes many epochs
 def test_caps_hold_and_all_are_seen_over_enough_epochs(rows: Rows, balance: BalanceSettings) -> None:
     draws = sampler(rows, balance)
@@ -114,7 +117,23 @@ def test_by_size_an_epoch_is_a_permutation(rows: Rows, scheme: str, group: str, 
 def test_the_plain_order_is_the_one_that_gave_the_published_weights() -> None:
     """Drawn by the first version of the sampler; if this changes, so do the weights of the quickstart."""
     rows = [(source, source % 2, language) for source in (4, 1, 7, 2, 0) for language in range(3)]
-    assert sampler(rows, BalanceSettings(), seed=17).order(0).tolist() == [3, 4, 5, 1, 0, 2, 9, 11, 10, 6, 7, 8, 12, 13, 14]
+    assert sampler(rows, BalanceSettings(group="source"), seed=17).order(0).tolist() == [
+        3,
+        4,
+        5,
+        1,
+        0,
+        2,
+        9,
+        11,
+        10,
+        6,
+        7,
+        8,
+        12,
+        13,
+        14,
+    ]
 
 
 # ── composition of batches ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -134,7 +153,7 @@ def test_every_window_has_the_same_number_from_each_corpus(
 
 @given(some_rows, st.integers(1, 40), st.integers(0, 3))
 def test_with_groups_corpora_are_equal_but_for_a_group_at_each_end(rows: Rows, window: int, epoch: int) -> None:
-    order = sampler(rows, BalanceSettings(scheme="corpora")).order(epoch).tolist()
+    order = sampler(rows, BalanceSettings(scheme="corpora", group="source")).order(epoch).tolist()
     largest = max(Counter(row[:2] for row in rows).values())
     corpora = {row[1] for row in rows}
     for start in range(max(len(order) - window, 0) + 1):
@@ -157,7 +176,7 @@ def test_shares_hold_from_the_first_pair_to_the_last(rows: Rows, temperature: fl
 
 @given(some_rows, st.floats(1, 50), st.integers(0, 200))
 def test_languages_are_drawn_by_temperature(rows: Rows, temperature: float, length: int) -> None:
-    balance = BalanceSettings(scheme="languages", temperature=temperature, pairs_per_epoch=length)
+    balance = BalanceSettings(scheme="languages", temperature=temperature, pairs_per_epoch=length, group="source")
     order = sampler(rows, balance).order(0).tolist()
     sizes = Counter(row[2] for row in rows)
     corpora = {language: len({row[1] for row in rows if row[2] == language}) for language in sizes}
@@ -179,14 +198,16 @@ def test_a_small_corpus_is_spread_over_the_whole_epoch() -> None:
 
 def test_a_corpus_of_one_group_is_visited_again_and_again() -> None:
     rows = [(source, 0, 0) for source in range(90)] + [(100, 1, language) for language in range(3)]
-    order = sampler(rows, BalanceSettings(scheme="corpora")).order(0).tolist()
+    order = sampler(rows, BalanceSettings(scheme="corpora", group="source")).order(0).tolist()
     repeated = [length for corpus, length in runs([rows[pair][1] for pair in order]) if corpus == 1]
     assert max(repeated) <= 6 and len(repeated) > 10
 
 
 def test_a_corpus_of_one_pair_beside_a_large_one() -> None:
     corpus = np.array([0] * 200_000 + [1], dtype=np.int64)
-    order = Sampler(np.arange(200_001), corpus, np.zeros_like(corpus), BalanceSettings(scheme="corpora"), 3).order(1)
+    order = Sampler(
+        np.arange(200_001), corpus, np.zeros_like(corpus), BalanceSettings(scheme="corpora", group="source"), 3
+    ).order(1)
     drawn = np.bincount(corpus[order])
     assert drawn.sum() == 200_001 and abs(drawn[0] - drawn[1]) <= 1
     assert np.bincount(order).tolist()[-1] == drawn[1]
@@ -205,7 +226,7 @@ def test_shuffling_in_small_blocks_changes_nothing(rows: Rows, balance: BalanceS
 
 @given(some_rows, st.sampled_from(["everything", "proportional", "languages"]), st.integers(0, 3))
 def test_a_source_and_its_translations_stay_together(rows: Rows, scheme: str, epoch: int) -> None:
-    order = sampler(rows, BalanceSettings(scheme=scheme, temperature=1.0)).order(epoch).tolist()
+    order = sampler(rows, BalanceSettings(scheme=scheme, temperature=1.0, group="source")).order(epoch).tolist()
     units = [row[:1] if scheme == "everything" else row[:2] for row in rows]
     found = runs([units[pair] for pair in order])
     assert dict(found) == Counter(units) and len(found) == len(set(units))
@@ -213,7 +234,7 @@ def test_a_source_and_its_translations_stay_together(rows: Rows, scheme: str, ep
 
 @given(some_rows, st.integers(0, 3), st.integers(1, 100))
 def test_repeated_units_stay_together_on_every_visit(rows: Rows, epoch: int, length: int) -> None:
-    draws = sampler(rows, BalanceSettings(scheme="corpora", pairs_per_epoch=length))
+    draws = sampler(rows, BalanceSettings(scheme="corpora", pairs_per_epoch=length, group="source"))
     order = draws.order(epoch).tolist()
     sizes = Counter(row[1] for row in rows)
     before = Counter(rows[pair][1] for earlier in range(epoch) for pair in draws.order(earlier).tolist())
@@ -227,7 +248,7 @@ def test_repeated_units_stay_together_on_every_visit(rows: Rows, epoch: int, len
 @pytest.mark.parametrize("scheme", ["everything", "corpora", "proportional", "languages"])
 def test_a_few_languages_at_a_time_in_changing_company(scheme: str) -> None:
     rows = [(source, source % 2, language) for source in range(60) for language in range(12)]
-    balance = BalanceSettings(scheme=scheme, temperature=1.0, max_languages_per_group=3)
+    balance = BalanceSettings(scheme=scheme, temperature=1.0, max_languages_per_group=3, group="source")
     draws = sampler(rows, balance)
     companies = []
     for epoch in range(2):
@@ -243,7 +264,7 @@ def test_a_few_languages_at_a_time_in_changing_company(scheme: str) -> None:
 def test_flattened_languages_share_most_sources() -> None:
     """One N-way corpus in four languages of which two are small: drawn in other passes, they still meet the large ones."""
     rows = [(source, 0, language) for language, size in enumerate((400, 400, 50, 20)) for source in range(size)]
-    balance = BalanceSettings(scheme="languages", temperature=5.0, pairs_per_epoch=600)
+    balance = BalanceSettings(scheme="languages", temperature=5.0, pairs_per_epoch=600, group="source")
     for epoch in range(3):
         order = sampler(rows, balance).order(epoch).tolist()
         lone = sampler(rows, BalanceSettings(scheme="languages", group="pair", pairs_per_epoch=600)).order(epoch).tolist()
@@ -254,7 +275,7 @@ def test_flattened_languages_share_most_sources() -> None:
 def test_languages_in_different_passes_meet() -> None:
     """A large and a small language, 0.75 and 3.75 passes an epoch: whatever was drawn of a source meets."""
     rows = [(source, 0, 0) for source in range(200)] + [(source, 0, 1) for source in range(40)]
-    draws = sampler(rows, BalanceSettings(scheme="datasets", pairs_per_epoch=300))
+    draws = sampler(rows, BalanceSettings(scheme="datasets", pairs_per_epoch=300, group="source"))
     for epoch in range(5):
         order = draws.order(epoch).tolist()
         joined = {rows[one][0] for one, other in pairwise(order) if rows[one][0] == rows[other][0]}
@@ -262,7 +283,9 @@ def test_languages_in_different_passes_meet() -> None:
         assert large & small and large & small <= joined
 
 
-@pytest.mark.parametrize("balance", [BalanceSettings(scheme="languages"), BalanceSettings(cap_language=400)])
+@pytest.mark.parametrize(
+    "balance", [BalanceSettings(scheme="languages", group="source"), BalanceSettings(cap_language=400, group="source")]
+)
 def test_meeting_makes_no_language_early_or_late(balance: BalanceSettings) -> None:
     random = np.random.default_rng(1)
     rows = [(int(s), 0, k) for k, size in enumerate((2000, 1500, 500, 60)) for s in random.choice(2000, size, replace=False)]
@@ -276,7 +299,7 @@ def test_meeting_makes_no_language_early_or_late(balance: BalanceSettings) -> No
 
 def test_a_pair_that_is_drawn_often_comes_at_even_distances() -> None:
     rows = [(source, 0, 0) for source in range(500)] + [(source, 0, 1) for source in range(20)]
-    order = sampler(rows, BalanceSettings(scheme="datasets", pairs_per_epoch=400)).order(0)
+    order = sampler(rows, BalanceSettings(scheme="datasets", pairs_per_epoch=400, group="source")).order(0)
     for pair in range(500, 520):
         places = np.flatnonzero(order == pair)
         assert len(places) == 10 and np.median(np.diff(places)) == 40 and np.diff(places).max() < 80
@@ -284,7 +307,7 @@ def test_a_pair_that_is_drawn_often_comes_at_even_distances() -> None:
 
 def test_corpora_that_share_sources_are_groups_of_their_own() -> None:
     rows = [(source, corpus, language) for source in range(40) for corpus in range(2) for language in range(2)]
-    order = sampler(rows, BalanceSettings(scheme="languages", temperature=1.0)).order(0).tolist()
+    order = sampler(rows, BalanceSettings(scheme="languages", temperature=1.0, group="source")).order(0).tolist()
     assert len(runs([rows[pair][0] for pair in order])) > 70
 
 
@@ -295,7 +318,7 @@ def test_plan_says_what_an_epoch_draws() -> None:
     pairs = [Pair(f"s{number}", f"t{number}", "sw", "small") for number in range(10)]
     pairs += [Pair(f"s{number}", f"u{number}", language, "large") for number in range(40) for language in ("de", "fr")]
     pairs += [Pair("held", "out", "de", "large", "test")]
-    planned = plan(counted(Bitext.of(pairs)), BalanceSettings(scheme="corpora"))
+    planned = plan(counted(Bitext.of(pairs)), BalanceSettings(scheme="corpora", group="source"))
     assert [(share.corpus, share.language, share.pairs) for share in planned] == [
         ("large", "de", 40),
         ("large", "fr", 40),
@@ -314,7 +337,7 @@ def test_codes_do_not_depend_on_the_order_of_rows() -> None:
 
 def test_no_pairs_no_draws() -> None:
     for scheme in ("everything", "corpora", "languages", "datasets", "proportional"):
-        draws = sampler([], BalanceSettings(scheme=scheme, cap_corpus=3))
+        draws = sampler([], BalanceSettings(scheme=scheme, cap_corpus=3, group="source"))
         assert draws.pairs_in(0) == 0 and len(draws.order(0)) == 0
 
 

@@ -33,12 +33,12 @@ def test_a_copy_of_standard_input_is_called_that(tmp_path: Path) -> None:
         (tmp_path / name).write_text("a cat\teine Katze\nalone\n")
         copies.append(replace(source, path=tmp_path / name))
     assert from_source(copies[0]).key == from_source(copies[1]).key
-    with pytest.raises(DataError, match="^standard input line 2: 1 column"):
+    with pytest.raises(DataError, match=r"^standard input line 2: 1 column"):
         list(stream(copies[0], Faults()))
     (tmp_path / "one").unlink()
-    with pytest.raises(DataError, match="^standard input: cannot be read"):
+    with pytest.raises(DataError, match=r"^standard input: cannot be read"):
         from_source(copies[0])
-    with pytest.raises(DataError, match="^standard input: cannot be read"):
+    with pytest.raises(DataError, match=r"^standard input: cannot be read"):
         list(stream(copies[0], Faults()))
 
 

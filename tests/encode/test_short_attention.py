@@ -1,5 +1,6 @@
-"""The kernels for short sentences are attention by its definition, forwards and backwards; on CUDA, or in triton's interpreter."""
+"""The kernels for short sentences are attention by its definition, both ways; on CUDA, or in triton's interpreter."""
 
+import math
 import os
 import subprocess
 import sys
@@ -8,13 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from isogloss.encode.packed import Packed
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter takes log2(0) of rows that are not there
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -34,10 +34,10 @@ def test_in_the_interpreter() -> None:
     """The tests of this file again, where triton was told to interpret before anything imported it."""
     pytest.importorskip("triton")
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", __file__]
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", __file__]
     child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert child.returncode == 0, child.stdout[-3000:]
-    assert "4 passed, 1 skipped" in child.stdout
+    assert "10 passed, 1 skipped" in child.stdout
 
 
 def by_definition(together: Tensor, starts: list[int], scale: float) -> Tensor:
@@ -51,28 +51,23 @@ def by_definition(together: Tensor, starts: list[int], scale: float) -> Tensor:
 
 
 @pytest.mark.parametrize("width", [16, 64])
-def test_kernels_equal_the_definition(kernels: Any, width: int) -> None:  # noqa: ANN401
-    """Sentences shorter and longer than a tile, across its borders, and one token alone."""
-
-    @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    @given(st.lists(st.integers(1, 20) | st.integers(60, 140), min_size=1, max_size=6), st.integers(0, 9))
-    def check(lengths: list[int], seed: int) -> None:
-        torch.manual_seed(seed)
-        tokens, heads, scale = sum(lengths), 2, width**-0.5
-        packed = Packed.of(torch.zeros(tokens, dtype=torch.long, device=DEVICE), torch.tensor(lengths, device=DEVICE))
-        together = torch.randn(tokens, 3, heads, width, device=DEVICE, requires_grad=True)
-        push = torch.randn(tokens, heads, width, device=DEVICE)
-        found, sums = kernels.short_attention(together, packed.first, packed.end, scale)
-        expected = by_definition(together, packed.starts.tolist(), scale)
-        assert torch.allclose(found.double(), expected, atol=1e-5)
-        (gradient,) = torch.autograd.grad(found, together, push)
-        (wanted,) = torch.autograd.grad(expected, together, push.double())
-        assert torch.allclose(gradient, wanted, atol=1e-4)
-        query, key, _ = together.detach().double().unbind(1)
-        own = scale * query[0, 1] @ key[: lengths[0], 1].T
-        assert float(sums[1, 0]) == pytest.approx(float(torch.logsumexp(own, 0)) / 0.6931471805599453, abs=1e-4)
-
-    check()
+@pytest.mark.parametrize("lengths", [[1], [3, 70, 1, 17, 25, 90, 5], [64, 64, 2], [140, 9]])
+def test_kernels_equal_the_definition(kernels: Any, width: int, lengths: list[int]) -> None:  # noqa: ANN401
+    """Sentences shorter and longer than a tile, along and across its borders, and one token alone."""
+    torch.manual_seed(len(lengths))
+    tokens, heads, scale = sum(lengths), 2, width**-0.5
+    packed = Packed.of(torch.zeros(tokens, dtype=torch.long, device=DEVICE), torch.tensor(lengths, device=DEVICE))
+    together = torch.randn(tokens, 3, heads, width, device=DEVICE, requires_grad=True)
+    push = torch.randn(tokens, heads, width, device=DEVICE)
+    found, sums = kernels.short_attention(together, packed.first, packed.end, scale)
+    expected = by_definition(together, packed.starts.tolist(), scale)
+    assert torch.allclose(found.double(), expected, atol=1e-5)
+    (gradient,) = torch.autograd.grad(found, together, push)
+    (wanted,) = torch.autograd.grad(expected, together, push.double())
+    assert torch.allclose(gradient, wanted, atol=1e-4)
+    query, key, _ = together.detach().double().unbind(1)
+    own = scale * query[0, 1] @ key[: lengths[0], 1].T
+    assert float(sums.detach()[1, 0]) == pytest.approx(float(torch.logsumexp(own, 0)) / math.log(2), abs=1e-4)
 
 
 def test_what_lies_in_another_sentence_does_not_matter(kernels: Any) -> None:  # noqa: ANN401

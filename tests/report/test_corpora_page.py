@@ -157,7 +157,7 @@ def test_leaks_thresholds_licences_and_bad_lines_are_told(store: Store, summary:
     assert rows(leaks, 2)["sts/dev.tsv"] == ["700", "near", "dev77"]
     thresholds = section(page, "thresholds")
     assert rows(thresholds)["length ratio"] == ["de", "2.25", "median 1.1 <here>"]
-    assert "1 that stay as the recipe has them" in "".join(thresholds.itertext())
+    assert "1 as in the recipe" in "".join(thresholds.itertext())
     assert rows(thresholds, 2)["max_tokens"][0] == "128"
     assert all(cells[6:8] == ["CC BY 4.0", "v7"] for cells in rows(section(page, "corpora")).values())
     assert "5 bad lines left out, the first: x.tsv line 3: 1 column; 1 entry passed over: 1 fuzzy." in "".join(page.itertext())
@@ -183,9 +183,9 @@ def test_scans_of_earlier_preparations_are_told_apart(store: Store, summary: Sum
 def test_many_thresholds_are_folded(store: Store, summary: Summary) -> None:
     chosen = [{"rule": "length ratio", "language": f"l{n}", "value": 2.0, "reason": "median"} for n in range(30)]
     _, text = told(store, summary, "thresholds", thresholds=chosen)
-    assert "Set from the data: 30 thresholds" in text and "30 that were set from the data" in text
+    assert "Set from the data: 30 thresholds" in text and "30 set from the data" in text
     _, text = told(store, summary, "thresholds", thresholds=chosen[:1])
-    assert "Set from the data: 1 threshold," in text and "1 that were set" not in text
+    assert "Set from the data: 1 threshold," in text and "1 set from the data" not in text
 
 
 def test_corpora_that_share_nothing(store: Store, summary: Summary) -> None:

@@ -143,6 +143,18 @@ def test_the_new_language_is_told_to_files_that_do_not_name_one(place: Path, tmp
         assert recipe_of(finished, replace(settings, languages=("ru", "sw"))).pairs.language == ""
 
 
+def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> None:
+    finished, settings = open_finished(str(place / "run")), asked(place, "x")
+    old, new = german_recipe(models, place / "pairs.tsv", place / "run"), recipe_of(finished, settings)
+    for same in ("seed", "device", "threads", "cleaning", "leaks", "teacher", "student", "objectives", "evaluation"):
+        assert getattr(new, same) == getattr(old, same)
+    assert new.training == replace(old.training, select="both") and not new.bridge.enabled
+    assert new.output.folder == str(place / "x") and new.output.cache == old.output.cache
+    assert recipe_of(finished, settings, ["training.select=retrieval", "seed=3"]).training.select == "retrieval"
+    uneven = replace(finished, recipe=finished.recipe | {"balance": {"scheme": "languages"}, "training": {"select": "mse"}})
+    assert recipe_of(uneven, settings).balance.scheme == "everything" and recipe_of(uneven, settings).training.select == "mse"
+
+
 # ── the gate ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -5,7 +5,13 @@
 
 import dataclasses
 import math
+import os
+import random
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,18 +22,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.config import BalanceSettings
+from isogloss.config import BalanceSettings, ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.corpora.prepare import prepare
+from isogloss.encode.encoder import load
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.students.student import Student
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.crew import Crew
 from isogloss.training.dev import DevScore, DevSet
+from isogloss.training.distill import distill
 from isogloss.training.engine import Load
 from isogloss.training.loop import AHEAD, Loop, Plan, TrainingSummary, ahead
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import Bitext, FloatArray, IntArray
+from tiny import PAIRS as TINY
 
-STEPS = 24
+STEPS = 16
 PAIRS = PairRows(*(np.arange(2 * STEPS) for _ in range(2)), *(np.zeros(2 * STEPS, dtype=np.int64) for _ in range(2)))
 
 
@@ -90,7 +101,7 @@ class Script(DevSet):
 
 
 def schedule() -> Schedule:
-    return Schedule(PAIRS, BalanceSettings(), 3, 2, 4)  # 2 epochs of 12 batches
+    return Schedule(PAIRS, BalanceSettings(), 3, 2, 4)  # 2 epochs of 8 batches
 
 
 def plan(seconds: float = 0.0, checks: int = 8, patience: int = 0, warmup: int = 0) -> Plan:
@@ -120,7 +131,7 @@ some_scores = st.lists(st.integers(0, 6).map(lambda one: one / 6), min_size=STEP
 # ── which weights are kept ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(scores=some_scores, kept=st.booleans())
 def test_the_best_weights_stay_not_the_last(tmp_path_factory: pytest.TempPathFactory, scores: list[float], kept: bool) -> None:
     engine, dev = Dial(), Script(scores)
@@ -162,10 +173,10 @@ def test_patience_ends_training(scores: list[float], patience: int) -> None:
 # ── stopped and taken up again ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(
     scores=some_scores,
-    stops=st.lists(st.sampled_from([*measured_at, 1, 2, 13, 23]), max_size=3).map(sorted),
+    stops=st.lists(st.sampled_from([*measured_at, 1, 3, 13, 15]), max_size=2).map(sorted),
     patience=st.sampled_from([0, 0, 2, 3]),
     seconds=st.sampled_from([0.0, 0.0, 1e9]),
 )
@@ -195,7 +206,7 @@ def test_stopped_anywhere_it_ends_as_if_it_had_not_been(
 
 def test_after_the_end_nothing_is_done_again(tmp_path: Path) -> None:
     scores = [0.5, *[0.0] * STEPS]
-    scores[6] = 0.9
+    scores[2], scores[4], scores[6] = 0.6, 0.7, 0.9
     for patience in (0, 2):
         first, again, folder = Dial(), Dial(), tmp_path / str(patience)
         run(first, folder, Script(scores), how=plan(patience=patience))
@@ -209,7 +220,7 @@ def test_after_the_end_nothing_is_done_again(tmp_path: Path) -> None:
 def test_checkpoints_wait_for_the_clock_and_the_last_step_does_not(tmp_path: Path) -> None:
     seen: list[str] = []
     run(Dial(), tmp_path, None, lambda _: seen.extend(path.name for path in tmp_path.glob("step-*")), plan(seconds=1e9))
-    assert seen == ["step-00000024.pt"]
+    assert seen == ["step-00000016.pt"]
 
 
 # ── what it tells ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +230,7 @@ def test_metrics_carry_everything(tmp_path: Path) -> None:
     steps: list[Step] = []
     run(Dial(), tmp_path, Script([step / STEPS for step in range(STEPS + 1)]), steps.append)
     lines = {int(step.values["step"]): step.values for step in steps if step.values}
-    assert set(lines) == {*measured_at, 10, 20}, "every ten steps, when dev pairs are measured, and at the end"
+    assert set(lines) == {*measured_at, 10}, "every ten steps, when dev pairs are measured, and at the end"
     for number, values in lines.items():
         assert values["loss"] == values["mse"] == pytest.approx(1 / number) and values["gradient_norm"] == 1.0
         assert values["learning_rate"] == pytest.approx(0.1 * number), "the rate of this step"
@@ -227,14 +238,14 @@ def test_metrics_carry_everything(tmp_path: Path) -> None:
         assert values["tokens_per_second"] == pytest.approx(values["pairs_per_second"] * 30 / 4)
         assert values.get("dev_retrieval") == (number / STEPS if number in measured_at else None)
     assert [step.done for step in steps] == [0, *range(4, 4 * STEPS + 1, 4)] and {step.total for step in steps} == {4 * STEPS}
-    assert steps[-1].note.startswith("loss 0.0417") and "dev 100.0 % found" in steps[-1].note
+    assert steps[-1].note.startswith("loss 0.0625") and "dev 100.0 % found" in steps[-1].note
 
 
 def test_an_engine_that_is_read_rarely_is_still_read_whole(tmp_path: Path) -> None:
     steps: list[Step] = []
-    engine = Dial(reads_every=7)
+    engine = Dial(reads_every=5)
     run(engine, tmp_path, None, steps.append, plan(seconds=1e9, checks=1))
-    assert [int(step.values["step"]) for step in steps if step.values] == [7, 14, 21, 24]
+    assert [int(step.values["step"]) for step in steps if step.values] == [10, 16]
     assert not engine.told
 
 
@@ -316,3 +327,49 @@ def test_an_error_while_preparing_is_heard() -> None:
     with pytest.raises(ValueError, match="a broken batch"):
         seen.extend(ahead(prepare, range(9)))
     assert not threading.current_thread().daemon
+
+
+# ── kill -9, over real models ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def train_for_real(models: Path, folder: Path) -> tuple[TrainingSummary, dict[str, torch.Tensor]]:
+    """Dropout, dev pairs and mined negatives: everything that a continued run could get wrong."""
+    training = TrainingSettings(
+        epochs=6,
+        batch_pairs=8,
+        learning_rate=3e-3,
+        dropout=True,
+        checkpoint_seconds=0.0,
+        dev_pairs=8,
+        dev_share=0.2,
+        dev_checks=9,
+    )
+    recipe = Recipe(training=training, objectives=ObjectiveSettings(ranking=0.2, hard_negatives=1))
+    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    pairs = prepare(Bitext.of(TINY)).bitext
+    summary = distill(student, load(str(models / "teacher"), device="cpu"), pairs, recipe, folder)
+    return summary, {name: one.clone() for name, one in student.model.state_dict().items()}
+
+
+def test_killed_at_any_moment_it_continues_to_the_same_weights_and_the_same_best(models: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, torch; from pathlib import Path; torch.set_num_threads(1); from training.test_loop import train_for_real\n"
+    )
+    code += "train_for_real(Path(sys.argv[1]), Path(sys.argv[2]))"
+    moment = random.randrange(1, 30)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    child = subprocess.Popen([sys.executable, "-c", code, str(models), str(tmp_path / "cut")], env=environment)
+    whole, expected = train_for_real(models, tmp_path / "whole")
+    while child.poll() is None and not any(
+        int(path.stem.split("-")[1]) >= moment for path in (tmp_path / "cut").glob("checkpoints-*/step-*.pt")
+    ):
+        time.sleep(0.005)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL, "it was not finished yet"
+    continued, found = train_for_real(models, tmp_path / "cut")
+    assert moment <= whole.steps - continued.steps_now < whole.steps
+    assert all(torch.equal(one, found[name]) for name, one in expected.items())
+    assert (continued.best_step, continued.dev, continued.loss) == (whole.best_step, whole.dev, whole.loss)
+    best = [checkpoints.best(next((tmp_path / name).glob("checkpoints-*"))) for name in ("whole", "cut")]
+    assert best[0] is not None and best[1] is not None and best[0][0] == best[1][0] == whole.best_step
+    assert all(torch.equal(one, best[1][1][name]) for name, one in best[0][1].items())

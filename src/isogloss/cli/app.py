@@ -7,13 +7,15 @@ import errno
 import functools
 import io
 import logging
+import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import typer
 
-from isogloss.cli import add, corpora, distill, doctor, embed, evaluate, init, prepare, quickstart, run
+from isogloss.cli import add, corpora, distill, doctor, embed, evaluate, init, launch, prepare, quickstart, run
 from isogloss.errors import IsoglossError
 
 INTERRUPTED = 130
@@ -58,6 +60,7 @@ for verb in (
     doctor.doctor,
 ):
     app.command()(stoppable(verb))
+app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # what follows is for others
 for name, part in corpora.VERBS.items():
     corpora.app.command(name)(stoppable(part))
 app.add_typer(corpora.app)
@@ -86,10 +89,11 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        app(args=[argument for argument in given if argument != "--debug"])  # it may stand anywhere
+        with _silent_unless_leading():
+            app(args=_without_debug(given))
     except IsoglossError as error:
         _show(error.message, error.hint, "--debug" in given)
-        sys.exit(2)
+        sys.exit(getattr(error, "exit_code", 2))
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         sys.exit(0)
@@ -102,6 +106,22 @@ def main(arguments: list[str] | None = None) -> None:
         continues = bool({"quickstart", "run", "distill", "add", "prepare", "corpora"} & set(given))
         sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
         sys.exit(INTERRUPTED)
+
+
+def _without_debug(given: list[str]) -> list[str]:
+    """The arguments that typer sees: --debug may stand anywhere, and is handed on by `launch`."""
+    plain = [argument for argument in given if argument != "--debug"]
+    return [*plain, "--debug"] if plain[:1] == ["launch"] and plain != given else plain
+
+
+@contextmanager
+def _silent_unless_leading() -> Iterator[None]:
+    """Of processes that train together only the first has something to say, until an error: that is for all to tell."""
+    if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or os.environ.get("RANK", "0") == "0":
+        yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
 
 
 def _show(message: str, hint: str, debug: bool) -> None:

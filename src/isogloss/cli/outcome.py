@@ -7,6 +7,8 @@ from isogloss.runs.pipeline import RunResult
 
 def show_run(result: RunResult, as_json: bool) -> None:
     """Show a run's result as tables, or as JSON."""
+    if not result.reports:  # of a process that trained along: the first one measures and tells
+        return
     if as_json:
         show_json(result.as_dict())
         return

@@ -18,8 +18,11 @@ from isogloss.types import LanguageScores, Report
 PLAIN_LINE_SECONDS = 15.0
 TITLES = {
     "pairs": "reading pairs",
+    "numbering": "numbering sentences",
     "models": "loading models",
+    "tokens": "tokenising",
     "teacher": "teacher vectors",
+    "teacher, held out": "teacher, held out",
     "lower layers": "frozen layers, once",
     "untouched student": "untouched student",
     "trained student": "measuring",

@@ -39,7 +39,7 @@ class Sampler:
         self._starts = np.cumsum(strata.size) - strata.size
         self._source: IntArray | None = None
         self._units: Units | None = None
-        if settings == BalanceSettings(temperature=settings.temperature):
+        if settings == BalanceSettings(temperature=settings.temperature, group="source"):
             self._source = np.unique(source, return_inverse=True)[1]
             return
         # The pairs, stratum after stratum. A place is an index into this array.

@@ -175,8 +175,9 @@ def embed(
 def refuse_broken(vectors: FloatArray, texts: Sequence[str], name: str) -> None:
     """Stop on NaN or infinity: distilled, they would spread to the whole student."""
     flat = vectors.ravel()
-    if np.isfinite(np.dot(flat, flat)):  # one pass tells for all; very long vectors overflow it and are looked at closely
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.dot(flat, flat)):  # one pass tells for all; vectors that overflow it are looked at closely
+            return
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         raise ModelError(

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.encode.fused import fuse
-from isogloss.encode.packed import Packed, Run, Way, first_position, hidden_states, packing, packs_exactly, runs_of
+from isogloss.encode.packed import STRANGE, Packed, Run, Way, first_position, hidden_states, packing, packs_exactly, runs_of
 from isogloss.encode.postnorm import copied, post_norm
 from isogloss.encode.tokens import Ids, Tokeniser, TokenStore, by_length
 from isogloss.types import BoolArray, FloatArray, IntArray
@@ -130,8 +130,12 @@ class FastEncoder:
         if self.way is not None and build is not self._build:
             return False  # chunks may be at work by the way that was exact so far
         kept = self.way if self.dtype == torch.float32 else None
-        exact = kept or build(self.body, torch.float32)
-        if exact is None or not packs_exactly(self.body, _vocabulary(self.body), self._tried, exact):
+        try:
+            exact = kept or build(self.body, torch.float32)
+            vocabulary = len(self.body.get_input_embeddings().weight)
+        except STRANGE:
+            return False
+        if exact is None or not packs_exactly(self.body, vocabulary, self._tried, exact):
             return False
         if self.way is None:
             self._build, self.way = build, exact if self.dtype == torch.float32 else build(self.body, self.dtype)
@@ -315,10 +319,6 @@ def _own_modules(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
         return hidden_states(own, packed)
 
     return states
-
-
-def _vocabulary(body: "PreTrainedModel") -> int:
-    return len(body.get_input_embeddings().weight)
 
 
 def _stored(ids: Ids, lengths: IntArray, pad_id: int) -> TokenStore:

@@ -14,6 +14,7 @@ is for bodies that are only asked. `fast` decides between the two by trying them
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -218,6 +219,13 @@ def _is_gelu(activation: Callable[[Tensor], Tensor]) -> bool:
     return torch.allclose(activation(some), F.gelu(some), rtol=0, atol=1e-6)
 
 
+@cache
 def _onednn_is_there() -> bool:
-    there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    """Whether torch has oneDNN's product with prepared weights here, and it is a product: these are not public calls."""
+    x, weight, bias = torch.linspace(-2, 2, 80).view(5, 16), torch.linspace(-1, 1, 128).view(8, 16), torch.ones(8)
+    try:
+        prepared = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(x, prepared, bias, "gelu", [], "none")
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    return torch.allclose(found, F.gelu(F.linear(x, weight, bias)), rtol=1e-5, atol=1e-5)

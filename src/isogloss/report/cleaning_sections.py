@@ -147,9 +147,9 @@ def _thresholds(manifest: Mapping[str, Any]) -> Section:
     stayed = [one for one in chosen if one["reason"].startswith(AS_RECIPE)]
     body = [_reasons(moved)] if 0 < len(moved) <= FEW else []
     if len(moved) > FEW:
-        body.append(folded(f"{number(len(moved))} that were set from the data", _reasons(moved)))
+        body.append(folded(f"{number(len(moved))} set from the data", _reasons(moved)))
     if stayed:
-        body.append(folded(f"{number(len(stayed))} that stay as the recipe has them", _reasons(stayed)))
+        body.append(folded(f"{number(len(stayed))} as in the recipe", _reasons(stayed)))
     note = f"Set from the data: {amount(len(moved), 'threshold')}, each for one rule in one language."
     return Section("thresholds", "Thresholds", note, join([*body, folded("all settings", given)]))
 

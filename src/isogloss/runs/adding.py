@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from isogloss import recipes
@@ -30,14 +29,14 @@ from isogloss.config import AddingSettings, BridgeSettings, Recipe, as_dict
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.sources import find_sources
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
-from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.encode.models import choose_device, open_model
 from isogloss.errors import DataError, IsoglossError, RecipeError
-from isogloss.evaluation.alignment import Questions, Rows
+from isogloss.evaluation.alignment import Questions
 from isogloss.export.folder import model_card, refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.descent import added_table, learnt_in_all
+from isogloss.runs.exam import Exam
 from isogloss.runs.finished import RECORD, Finished, open_finished, translations
 from isogloss.runs.gate import Verdict, judge
 from isogloss.runs.gathering import Spoken, gather_source
@@ -46,13 +45,13 @@ from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
 from isogloss.runs.trackers import Trackers
 from isogloss.runs.vocabulary import grow_for
-from isogloss.storage import alone_in, content_hash, load_array, refuse_folder, replacing, sweep, weights_hash, write_json
+from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.growing import Growth
 from isogloss.students.static import StaticStudent
 from isogloss.students.student import Student
 from isogloss.training.crew import Crew
 from isogloss.training.distill import Distillation
-from isogloss.types import FloatArray, PairSource, Report
+from isogloss.types import PairSource
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +93,9 @@ def add(
 def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe that the student came from, for the new languages and their pairs.
 
-    There is no new bridge. The balance of the old recipe was for its own pairs; here the replay is the balance.
+    There is no new bridge. The balance of the old recipe was for its own pairs; here the replay is the balance. A student
+    with a multilingual body finds translations of a new language before it puts them where the teacher does, so retrieval
+    alone would choose the weights of the start: the cosine to the teacher counts as much.
     """
     if any(one.split("=")[0].strip().startswith("bridge") for one in overrides):
         raise RecipeError("the student has its bridge already, and no other is built", hint="leave bridge.… out of --set")
@@ -105,6 +106,8 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
     pairs = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
     told = _told(settings.pairs, new, pairs.get("source_language", "en"))
     data["pairs"] = pairs | {"files": list(settings.pairs), "language": told}
+    if data.get("training", {}).get("select", "retrieval") == "retrieval":
+        data["training"] = data.get("training", {}) | {"select": "both"}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
     data |= {"name": Path(settings.out).name, "languages": new}
     recipe = recipes.parse(data, overrides, f"the recipe of {finished.folder}")
@@ -178,7 +181,6 @@ class _Addition:
             self.record = Record(self.candidate, recipe)
             self.tell = Metrics(self.candidate / METRICS, on_progress)
             self.tell = Trackers(recipe, self.out, self.tell) if recipe.training.trackers else self.tell
-        self.reports: list[Report] = []
 
     def walk(self) -> RunResult:
         """Go all the way: to a saved student, or to a refusal."""
@@ -190,7 +192,7 @@ class _Addition:
         with self._timed("models"):
             teacher, student = self._open()
         with self._timed("vectors"):
-            exam = _Exam(questions, teacher, self)
+            exam = Exam(questions, teacher, cache_of(self.recipe), self.work, self.tell)
             exam.ask("before", exam.vectors(student, "finished student"))
         with self._timed("vocabulary"):
             growth = grow_for(student, pairs.new, sample, self.recipe, teacher, self.tell)
@@ -206,11 +208,11 @@ class _Addition:
         with self._timed("measure"):
             exam.ask("after", session.trained_vectors(exam.texts))
         if self.record is None:  # one process judges and saves; the others have done their part
-            return RunResult(self.out, tuple(self.reports), time.monotonic() - self.began, summary, details)
-        verdict = judge(self.reports[0], self.reports[-1], pairs.old.languages, self.settings.gate, self.settings.gate_on)
+            return RunResult(self.out, tuple(exam.reports), time.monotonic() - self.began, summary, details)
+        verdict = judge(exam.reports[0], exam.reports[-1], pairs.old.languages, self.settings.gate, self.settings.gate_on)
         details |= {"gate": verdict.as_dict(), "peak_memory_gib": peak_memory_gib(), "recipe": self.recipe.name}
         folder = self.candidate if verdict.over else self.out
-        result = RunResult(folder, tuple(self.reports), time.monotonic() - self.began, summary, details)
+        result = RunResult(folder, tuple(exam.reports), time.monotonic() - self.began, summary, details)
         with self._timed("save"):
             self._save(result, student, pairs)
         session.forget_activations()
@@ -352,33 +354,3 @@ class _Addition:
         record.note(hashes={"weights": weights_hash(result.model)})
         record.finish()
         shutil.rmtree(self.candidate, ignore_errors=True)
-
-
-class _Exam:
-    """The same questions to the student at every stage, and what it answered."""
-
-    def __init__(self, questions: Questions, teacher: SentenceEncoder, addition: _Addition) -> None:
-        self.questions, self.addition, self.texts = questions, addition, questions.texts()
-        self.row_of = {text: row for row, text in enumerate(self.texts)}
-        sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
-        cache = VectorCache(cache_of(addition.recipe), teacher.fingerprint, teacher.dimension)
-        with addition.crew.in_turn():
-            taught = cache.embed(sources, teacher.encode, addition.tell, "teacher, held out")[0]
-        self.teacher = Rows({text: row for row, text in enumerate(sources)}, taught)
-
-    def vectors(self, student: Student, stage: str) -> FloatArray:
-        """The student's vectors of all texts as it is now; kept, so that the next session only measures."""
-        path = self.addition.work / f"student-{content_hash(student.fingerprint, *self.texts)[:16]}.npy"
-        with self.addition.crew.in_turn():
-            kept = load_array(path)
-            if kept is not None:
-                self.addition.tell(Step(stage, len(kept), len(kept), "sentences", "reused"))
-                return np.asarray(kept)
-            vectors = student.encode(self.texts, self.addition.tell, stage)
-            with replacing(path) as temporary, temporary.open("wb") as handle:
-                np.save(handle, vectors)
-            return vectors
-
-    def ask(self, name: str, vectors: FloatArray) -> None:
-        """Score them, and keep the report."""
-        self.addition.reports.append(self.questions.ask(name, Rows(self.row_of, vectors), self.teacher))

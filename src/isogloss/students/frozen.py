@@ -109,7 +109,7 @@ class Activations:
 
     def padded(self, rows: Sequence[int] | IntArray) -> Tensor:
         """The chosen sentences as batch × tokens × width, padded with zeros to the longest of them."""
-        lengths = self.tokens.lengths[np.asarray(rows)]
+        lengths = self.tokens.lengths_of(rows)
         out = np.zeros((len(rows), int(lengths.max()), self.width), dtype=np.float32)
         for place, (row, count) in enumerate(zip(rows, lengths, strict=True)):
             start = int(self.start_of[row])
@@ -130,14 +130,14 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
         members = order[begin : begin + SENTENCES_A_PART]
         path = folder / f"part-{len(parts):05d}.npy"
         kept = load_array(path)
-        if kept is not None and kept.shape == (int(tokens.lengths[members].sum()), width):
+        if kept is not None and kept.shape == (int(tokens.lengths_of(members).sum()), width):
             reused += len(members)
         else:
             values = _compute(split, tokens, members, width)
             with replacing(path) as temporary, temporary.open("wb") as handle:
                 np.save(handle, values)
         part_of[members] = len(parts)
-        start_of[members] = np.concatenate([[0], np.cumsum(tokens.lengths[members])[:-1]])
+        start_of[members] = np.concatenate([[0], np.cumsum(tokens.lengths_of(members))[:-1]])
         parts.append(path)
         note = f"{reused} reused" if reused else ""
         on_progress(Step("lower layers", begin + len(members), len(order), "sentences", note))
@@ -170,7 +170,7 @@ def _cannot_be_cut(split: SplitBody) -> ModelError:
 
 
 def _compute(split: SplitBody, tokens: TokenStore, members: IntArray, width: int) -> NDArray[np.float32]:
-    lengths = tokens.lengths[members]
+    lengths = tokens.lengths_of(members)
     starts = np.concatenate([[0], np.cumsum(lengths)])
     values = np.empty((int(starts[-1]), width), dtype=np.float32)
     for places in by_length(lengths, TOKENS_AT_ONCE):

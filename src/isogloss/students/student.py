@@ -190,7 +190,7 @@ class Student:
         done = 0
         self.model.eval()
         with torch.inference_mode():
-            for places in by_length(tokens.lengths[rows], self._tokens_at_once):
+            for places in by_length(tokens.lengths_of(rows), self._tokens_at_once):
                 vectors[places] = self._chunk(tokens, rows[places], remembered).cpu().numpy()
                 done += len(places)
                 on_progress(Step(stage, done, len(rows), "sentences"))
@@ -202,7 +202,7 @@ class Student:
         Rows are taken in chunks of similar length: one long sentence does not make the others as long. The vectors, and
         so the gradients, are those of the whole batch at once.
         """
-        chunks = list(by_length(tokens.lengths[rows], self._tokens_at_once))
+        chunks = list(by_length(tokens.lengths_of(rows), self._tokens_at_once))
         vectors = torch.cat([self._chunk(tokens, rows[chunk], remembered) for chunk in chunks])
         back = np.empty(len(rows), dtype=np.int64)
         back[np.concatenate(chunks)] = np.arange(len(rows))

@@ -256,7 +256,7 @@ class CapturedEngine:
         """The student's vectors as it is now, in the precision it trains in."""
         self.rows.catch_up(self.step_at)
         found = np.empty((len(rows), self.student.dimension), dtype=np.float32)
-        lengths = self.material.tokens.lengths[rows]
+        lengths = self.material.tokens.lengths_of(rows)
         with torch.no_grad():
             for start, stop in pairwise(cuts_by_tokens(lengths, TOKENS_MEASURED_AT_ONCE)):
                 ids, counts = self.material.tokens.gather(rows[start:stop])

@@ -72,7 +72,7 @@ class PlainEngine:
         self.crew, self.how, self.live = crew, how, live
         self.device = student.model.device
         self.shows_sources = set(objectives.active) != {"moving_teacher"}  # Ham & Kim's student sees translations alone
-        self.step_at = 0
+        self.step_at, self.seed = 0, torch.initial_seed()
         self._losses: list[dict[str, float]] = []
         split = how.split
         self.parameters = _free(student.model, dict(student.trained_parameters(split)))
@@ -119,6 +119,8 @@ class PlainEngine:
         if self.rows is not None:
             self.rows.refresh(used, now)
         self.student.model.train(self.how.dropout)
+        if self.how.dropout and self.crew.size > 1:  # each drops its own units; a checkpoint holds only the first one's numbers
+            torch.manual_seed(hash((self.seed, self.step_at, self.crew.rank)) % 2**63)
         for parameter in self.parameters.values():
             parameter.grad = None
         losses = self._backward(prepared)

@@ -1,0 +1,223 @@
+"""Several processes, one training: the same losses and weights as one process has, one voice, and one end for all."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from isogloss import recipes
+from isogloss.cli.app import _without_debug, main
+from isogloss.cli.launch import LEFT_BEHIND, Team, _place, free_port
+from isogloss.runs.pipeline import run
+from tiny import tiny_recipe
+
+
+def team(script: str, size: int = 2, first: int = 0) -> Team:
+    """Processes that run a short script instead of isogloss; `first` is the rank of the first one."""
+    places = [_place(local, size, 2 if first else 1, 1 if first else 0, ("127.0.0.1", 1)) for local in range(size)]
+    return Team(places, [sys.executable, "-c", f"import os, sys, time\nrank = int(os.environ['RANK'])\n{script}"])
+
+
+def refused(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(["launch", *arguments])
+    return int(caught.value.code or 0)
+
+
+# ── the same training ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_processes_train_as_one_does(models: Path, tsv: Path, tmp_path: Path) -> None:
+    """mse, soft similarity, ranking with negatives of both; the last batch of an epoch has one pair, so one process none."""
+    more = ["training.train_layers=0", "training.epochs=2", "training.batch_pairs=17", "training.dev_checks=8"]
+    more += ["training.dev_share=0.2", "training.checkpoint_seconds=20", "objectives.ranking=0.2"]
+    more += ["objectives.soft_similarity=0.3", "objectives.hard_negatives=1"]
+    (tmp_path / "two.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "two", *more)), encoding="utf-8")
+    command = [sys.executable, "-m", "isogloss", "launch", "-n", "2", "run", str(tmp_path / "two.toml"), "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    one = run(tiny_recipe(models, tsv, tmp_path / "one", *more))
+    out, err = child.communicate(timeout=300)
+    assert child.returncode == 0, err
+    assert json.loads(out)["model"] == str(tmp_path / "two" / "model"), "one result, from one of them"
+    assert err.count("distilling") == err.count("loading models") == 1
+    alone, together = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()] for name in ("one", "two")
+    )
+    assert [line["step"] for line in alone] == [line["step"] for line in together] == list(range(1, 9))
+    for name in ("mse", "soft_similarity", "ranking", "loss", "gradient_norm", "dev_mse", "learning_rate"):
+        assert [line[name] for line in together] == pytest.approx([line[name] for line in alone], rel=1e-4), name
+    expected, found = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))
+    for name, weight in expected.items():
+        if not name.endswith("key.bias"):  # without effect, and moved by rounding
+            assert float((weight - found[name]).abs().max()) < 1e-4, name
+    record = json.loads((tmp_path / "two" / "run.json").read_text())
+    assert record["status"] == "finished" and one.training is not None
+    assert record["hashes"]["student"] == json.loads((tmp_path / "one" / "run.json").read_text())["hashes"]["student"]
+
+
+def test_an_error_is_shown_once_and_is_exit_2(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "isogloss", "launch", "-n", "2", "run", str(tmp_path / "gone.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("gone.toml") == 1 and "Traceback" not in done.stderr
+
+
+# ── who is told what ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_process_is_told_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    places = [_place(local, 3, 2, 1, ("node0", 29500)) for local in range(3)]
+    assert [place["RANK"] for place in places] == ["3", "4", "5"]
+    assert [place["LOCAL_RANK"] for place in places] == ["0", "1", "2"]
+    for place in places:
+        assert (place["WORLD_SIZE"], place["LOCAL_WORLD_SIZE"], place["GROUP_RANK"]) == ("6", "3", "1")
+        assert (place["MASTER_ADDR"], place["MASTER_PORT"]) == ("node0", "29500")
+        assert 1 <= 3 * int(place["OMP_NUM_THREADS"]) <= max(3, os.cpu_count() or 1), "together they take the machine once"
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    assert _place(0, 2, 1, 0, ("x", 1))["OMP_NUM_THREADS"] == "7"
+
+
+def test_ports_are_free() -> None:
+    assert 1024 < free_port() < 65536
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-n", "2", "embed", "x.txt"], "embed is not one of its verbs"),
+        (["-n", "2", "--nodes", "2", "run", "r.toml"], "without --main-address"),
+        (["-n", "2", "--nodes", "2", "--node-rank", "2", "--main-address", "a", "run", "r.toml"], "there are 2 machines"),
+        (["run", "r.toml"], "no GPU here"),
+        (["-n", "0", "run", "r.toml"], "Invalid value"),
+        (["-n", "2"], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert refused(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_everything_behind_the_verb_is_for_it() -> None:
+    assert _without_debug(["launch", "-n", "2", "run", "r.toml", "--debug"]) == [
+        "launch",
+        "-n",
+        "2",
+        "run",
+        "r.toml",
+        "--debug",
+    ]
+    assert _without_debug(["--debug", "launch", "-n", "2", "run", "r.toml"])[-1] == "--debug", "it reaches the processes"
+    assert _without_debug(["run", "--debug", "r.toml"]) == ["run", "r.toml"]
+
+
+# ── one voice ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_only_the_first_is_heard(capfd: pytest.CaptureFixture[str]) -> None:
+    assert team("print('out', rank); print('err', rank, file=sys.stderr)", 3).work() == 0
+    heard = capfd.readouterr()
+    assert (heard.out.split(), heard.err.split()) == (["out", "0"], ["err", "0"])
+
+
+def test_beside_others_the_command_line_is_silent_until_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torchrun and accelerate start it, with everybody's output on the screen."""
+    for rank, words in (("0", 1), ("1", 0)):
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        monkeypatch.setenv("RANK", rank)
+        with pytest.raises(SystemExit):
+            main(["--version"])
+        assert capsys.readouterr().out.count("isogloss") == words
+    with pytest.raises(SystemExit) as caught:
+        main(["prepare", "gone.tsv"])
+    assert caught.value.code == 2 and "gone.tsv: no such file" in capsys.readouterr().err
+
+
+# ── one end ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_error_of_another_process_is_shown_and_its_code_given(capfd: pytest.CaptureFixture[str]) -> None:
+    script = f"""
+if rank == 1:
+    print('isogloss: a full disk', file=sys.stderr)
+    sys.exit(2)
+time.sleep(0.2)
+sys.exit({LEFT_BEHIND})"""
+    assert team(script, 3).work() == 2
+    err = capfd.readouterr().err
+    assert err == "isogloss: process 1 of the training failed:\nisogloss: a full disk\n"
+
+
+def test_where_the_first_one_failed_itself_nothing_is_added(capfd: pytest.CaptureFixture[str]) -> None:
+    script = "print('isogloss: no such file', file=sys.stderr); sys.exit(2)"
+    assert team(script, 3).work() == 2
+    assert capfd.readouterr().err == "isogloss: no such file\n"
+
+
+def test_the_others_are_ended_when_one_fails(tmp_path: Path) -> None:
+    script = (
+        f"open({str(tmp_path)!r} + f'/{{rank}}', 'w').write(str(os.getpid()))\nsys.exit(7) if rank == 1 else time.sleep(600)"
+    )
+    began = time.monotonic()
+    assert team(script).work() == 7
+    assert time.monotonic() - began < 60
+    assert not alive(int((tmp_path / "0").read_text()))
+
+
+def test_a_process_that_the_system_ended_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    assert team("os.kill(os.getpid(), 9) if rank == 1 else time.sleep(600)").work() == 137
+    assert "process 1 of the training was ended by signal 9; was there enough memory?" in capfd.readouterr().err
+
+
+def test_on_another_machine_than_the_first_errors_are_shown_too(capfd: pytest.CaptureFixture[str]) -> None:
+    assert team(f"print('another process ended', file=sys.stderr); sys.exit({LEFT_BEHIND})", first=2).work() == 2
+    assert capfd.readouterr().err.count("another process ended") == 1
+
+
+STOPPED = """
+import signal, sys
+from isogloss.cli.launch import Team, _place
+script = '''
+import os, pathlib, sys, time
+folder, rank = pathlib.Path(sys.argv[1]), os.environ["RANK"]
+try:
+    (folder / rank).write_text(str(os.getpid()))
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("stopped", rank, file=sys.stderr)
+    sys.exit(130)
+'''
+sys.exit(Team([_place(rank, 3, 1, 0, ("x", 1)) for rank in range(3)], [sys.executable, "-c", script, sys.argv[1]]).work())
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_stops_all_of_them(tmp_path: Path, how: signal.Signals) -> None:
+    launcher = subprocess.Popen([sys.executable, "-c", STOPPED, str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    while not all((tmp_path / str(rank)).exists() and (tmp_path / str(rank)).read_text() for rank in range(3)):
+        assert launcher.poll() is None
+        time.sleep(0.01)
+    launcher.send_signal(how)
+    _, err = launcher.communicate(timeout=60)
+    assert launcher.returncode == 130 and err == "stopped 0\n", "each is asked once, and the first one says so"
+    assert not any(alive(int((tmp_path / str(rank)).read_text())) for rank in range(3))
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
