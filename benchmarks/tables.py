@@ -97,6 +97,56 @@ def prepare_table(versus: dict[str, Any], large: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def engine_table(speed: dict[str, Any], quality: dict[str, Any]) -> str:
+    """Training on one GPU beside the peer's trainer: pairs a second, memory, and what the pairs and the seconds gave."""
+    peers = {one["batch"]: one for one in speed["peer"]}
+    lines = [
+        f"Training, XLM-R-base's shape, real pairs, one {speed['hardware']['accelerator']}, the same call, the peer in bf16:",
+        "",
+        "| pairs in a batch | isogloss, pairs/s | sentence-transformers, pairs/s | ratio | memory, GiB |",
+        "|---|---|---|---|---|",
+    ]
+    for one in speed["isogloss"]:
+        other = peers.get(one["batch"])
+        if other is not None and not one["grouped"]:
+            ratio = one["pairs_per_second"] / other["pairs_per_second"]
+            lines.append(
+                f"| {one['batch']} | {one['pairs_per_second']:,.0f} | {other['pairs_per_second']:,.0f} | **{ratio:.0f} ×** |"
+                f" {one['peak_gib']:.1f} / {other['peak_gib']:.1f} |"
+            )
+    earlier = speed["earlier_call"]
+    theirs = max(one["pairs_per_second"] for one in earlier["peer"] if one["batch"] == 64)
+    own = max(one["pairs_per_second"] for one in earlier["isogloss"] if one["batch"] == 64 and not one["grouped"])
+    lines += [
+        "",
+        f"The machines are not all alike: another one gave {own:,.0f} and {theirs:,.0f} pairs/s at batch 64. The peer has its"
+        " default data loader; loader workers, which may help it, were not tried here. Random weights, which take as long as"
+        " others. ([script](benchmarks/engine_speed.py), [result](benchmarks/results/engine_speed.json))",
+        "",
+        "What that is worth, multilingual-e5-small ← all-MiniLM-L6-v2, fourteen languages, on the same card:",
+        "",
+        "| | pairs seen | seconds | dev MSE | Tatoeba, 14 languages |",
+        "|---|---|---|---|---|",
+    ]
+    named = {
+        "peer, rate 0.0002": "sentence-transformers' recipe (MSE, batch 64, lr 2e-4)",
+        "isogloss, same pairs, each pair alone, rate 0.0002": "isogloss, the same recipe",
+        "isogloss, same clock": "isogloss with bridge and soft similarity, batch 256",
+    }
+    lines += [
+        f"| {name} | {quality[key]['pairs_seen']:,} | {quality[key]['seconds']:.0f} | {quality[key]['dev_mse']:.3f} |"
+        f" {quality[key]['tatoeba_14']:.1f} |"
+        for key, name in named.items()
+    ]
+    lines += [
+        "",
+        f"The student starts from {quality['untouched']['dev_mse']:.2f} and {quality['untouched']['tatoeba_14']:.1f}: it is aligned"
+        " across languages already, and is moved into the teacher's space. One seed, one learning rate for the peer."
+        " ([script](benchmarks/engine_quality.py), [result](benchmarks/results/engine_quality.json))",
+    ]
+    return "\n".join(lines)
+
+
 def put(text: str, mark: str, table: str) -> str:
     """Replace what stands between a mark and the next heading."""
     return re.sub(rf"(<!-- {mark} -->\n).*?(?=\n## )", lambda found: f"{found[1]}{table}\n", text, flags=re.DOTALL)
@@ -111,6 +161,9 @@ def main() -> None:
     prepared = [RESULTS / f"prepare_{name}.json" for name in ("versus_opusfilter", "ten_million")]
     if all(path.exists() for path in prepared):
         text = put(text, "prepare-table", prepare_table(*(json.loads(path.read_text()) for path in prepared)))
+    engine = [RESULTS / f"engine_{name}.json" for name in ("speed", "quality")]
+    if all(path.exists() for path in engine):
+        text = put(text, "engine-table", engine_table(*(json.loads(path.read_text()) for path in engine)))
     README.write_text(text, encoding="utf-8")
 
 

@@ -34,8 +34,9 @@ class Trackers:
         if step.values:
             values = {f"{step.stage}/{name}": value for name, value in step.values.items() if name != "step"}
             self.accelerator.log(values, step=int(step.values.get("step", 0)))
-        if step.stage == "distil" and step.finished:
-            self.accelerator.end_training()
+        if step.stage == "distil" and step.finished:  # not end_training: that sends away the other processes of a crew too
+            for tracker in self.accelerator.trackers:
+                tracker.finish()
         self.on_progress(step)
 
 
