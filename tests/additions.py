@@ -12,8 +12,8 @@ from tiny import PAIRS, tiny_recipe
 LEARNING = (
     "training.train_layers=0",
     "training.dev_pairs=0",
-    "training.learning_rate=4e-3",
-    "training.batch_pairs=32",
+    "training.learning_rate=3e-3",
+    "training.batch_pairs=16",
     "training.checkpoint_seconds=60.0",
     "cleaning.min_language=0.0",
 )

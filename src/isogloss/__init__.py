@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from isogloss.config import BridgeSettings as BridgeSettings
     from isogloss.config import CleaningSettings as CleaningSettings
     from isogloss.config import LeakSettings as LeakSettings
+    from isogloss.config import ObjectiveSettings as ObjectiveSettings
     from isogloss.config import Recipe as Recipe
+    from isogloss.config import StudentSettings as StudentSettings
     from isogloss.config import TrainingSettings as TrainingSettings
     from isogloss.corpora.prepare import prepare as prepare
     from isogloss.corpora.readers import read as read
@@ -46,9 +48,11 @@ _HOMES = {
     "CleaningSettings": "isogloss.config",
     "IsoglossError": "isogloss.errors",
     "LeakSettings": "isogloss.config",
+    "ObjectiveSettings": "isogloss.config",
     "Pair": "isogloss.types",
     "Recipe": "isogloss.config",
     "Student": "isogloss.students.student",
+    "StudentSettings": "isogloss.config",
     "TrainingSettings": "isogloss.config",
     "distill": "isogloss.training.distill",
     "embed": "isogloss.encode.encoder",

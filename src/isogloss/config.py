@@ -282,7 +282,7 @@ class TrainingSettings:
     dev_checks: int = setting(10, "how often the dev pairs are measured, spread over the training", at_least=1)
     select: str = setting(
         "retrieval",
-        "what makes a checkpoint the best: finding translations, distance to the teacher, or the mean of both ranks",
+        "what makes a checkpoint the best: finding translations, distance to the teacher, or accuracy and cosine together",
         one_of=("retrieval", "mse", "both"),
     )
     patience: int = setting(0, "stop after this many dev measurements without a gain; 0 goes on to the end", at_least=0)

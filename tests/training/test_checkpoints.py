@@ -11,7 +11,8 @@ from isogloss.training import checkpoints
 
 
 def state(value: float) -> dict[str, object]:
-    return {"step": int(value), "engine": {"weights": torch.full((3,), value), "random": [torch.get_rng_state()]}, "loop": {"last": {}}}
+    engine = {"weights": torch.full((3,), value), "random": [torch.get_rng_state()]}
+    return {"step": int(value), "engine": engine, "loop": {"last": {}}}
 
 
 def test_the_newest_is_found_and_only_it_is_kept(tmp_path: Path) -> None:
@@ -19,7 +20,8 @@ def test_the_newest_is_found_and_only_it_is_kept(tmp_path: Path) -> None:
     for step in (9, 10, 100):
         checkpoints.save(tmp_path, step, state(step))
         kept = checkpoints.latest(tmp_path)
-        assert kept is not None and kept["step"] == step and torch.equal(kept["engine"]["weights"], torch.full((3,), float(step)))
+        assert kept is not None and kept["step"] == step
+        assert torch.equal(kept["engine"]["weights"], torch.full((3,), float(step)))
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000100.pt"]
 
 
@@ -37,7 +39,7 @@ def test_a_kill_between_two_leaves_the_older_or_the_newer(tmp_path: Path) -> Non
 def test_one_that_cannot_be_written_leaves_the_last_one(tmp_path: Path) -> None:
     checkpoints.save(tmp_path, 10, state(10))
     with pytest.raises((AttributeError, TypeError, RuntimeError)):
-        checkpoints.save(tmp_path, 20, {"step": 20, "engine": (one for one in ())})
+        checkpoints.save(tmp_path, 20, {"step": 20, "engine": (step for step in range(3))})
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000010.pt"]
 
 

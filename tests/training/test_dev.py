@@ -37,7 +37,8 @@ def by_definition(pairs: PairRows, vectors: FloatArray, teacher: NDArray[np.floa
 
 @st.composite
 def dev_pairs(draw: st.DrawFn) -> PairRows:
-    drawn = draw(st.lists(st.tuples(st.integers(0, SOURCES - 1), st.integers(0, 9), st.integers(0, 2)), min_size=1, max_size=25))
+    one = st.tuples(st.integers(0, SOURCES - 1), st.integers(0, 9), st.integers(0, 2))
+    drawn = draw(st.lists(one, min_size=1, max_size=25))
     source, target, language = (np.array(column, dtype=np.int64) for column in zip(*drawn, strict=True))
     return PairRows(source, SOURCES + target, np.zeros_like(source), language)
 
@@ -71,9 +72,8 @@ def test_a_student_that_translates_rightly_finds_everything() -> None:
 
 def test_languages_count_alike_however_many_pairs_they_have() -> None:
     many = np.arange(30)
-    pairs = PairRows(
-        np.concatenate([many, [0, 1]]), np.concatenate([30 + many, [60, 61]]), np.zeros(32, np.int64), np.array([0] * 30 + [1] * 2)
-    )
+    source, target = np.append(many, [0, 1]), np.append(30 + many, [60, 61])
+    pairs = PairRows(source, target, np.zeros(32, np.int64), np.array([0] * 30 + [1] * 2))
     basis = np.eye(62, dtype=np.float32)
     vectors = np.concatenate([basis[:30], basis[:30], basis[[1, 0]]])  # the small language is all wrong
     assert DevSet(pairs, None).score(lambda rows: vectors[rows]).retrieval == pytest.approx(0.5)

@@ -210,9 +210,9 @@ def test_after_the_end_nothing_is_done_again(tmp_path: Path) -> None:
     for patience in (0, 2):
         first, again, folder = Dial(), Dial(), tmp_path / str(patience)
         run(first, folder, Script(scores), how=plan(patience=patience))
-        dev, notes = Script(scores), []
-        summary = run(again, folder, dev, lambda step: notes.append(step.note), how=plan(patience=patience))
-        assert summary.steps_now == 0 and not dev.asked and notes == ["reused: training was finished"]
+        dev, steps = Script(scores), list[Step]()
+        summary = run(again, folder, dev, steps.append, how=plan(patience=patience))
+        assert summary.steps_now == 0 and not dev.asked and [step.note for step in steps] == ["reused: training was finished"]
         assert float(again.value) == float(first.value) == pytest.approx(value_after(6))
         assert summary.best_step == 6 and summary.stopped_early == bool(patience)
 
@@ -255,7 +255,7 @@ def test_an_engine_that_is_read_rarely_is_still_read_whole(tmp_path: Path) -> No
 @pytest.mark.parametrize("reads_every", [1, 5])
 def test_a_loss_that_is_no_number_stops_it_before_it_is_kept(tmp_path: Path, reads_every: int) -> None:
     engine = Dial(lambda step: math.nan if step == 12 else 1.0, reads_every)
-    with pytest.raises(IsoglossError, match="nan at step 13.*; the checkpoint of step 12 is kept") as caught:
+    with pytest.raises(IsoglossError, match=r"nan at step 13.*; the checkpoint of step 12 is kept") as caught:
         run(engine, tmp_path)
     assert caught.value.hint
     kept = checkpoints.latest(tmp_path)
@@ -264,7 +264,7 @@ def test_a_loss_that_is_no_number_stops_it_before_it_is_kept(tmp_path: Path, rea
 
 def test_read_rarely_it_stops_later_and_still_keeps_nothing_broken(tmp_path: Path) -> None:
     engine = Dial(lambda step: math.nan if step == 12 else 1.0, reads_every=5)
-    with pytest.raises(IsoglossError, match="nan at step 13.*; there is no checkpoint of it yet"):
+    with pytest.raises(IsoglossError, match=r"nan at step 13.*; there is no checkpoint of it yet"):
         run(engine, tmp_path, how=plan(seconds=1e9, checks=1))
     assert engine.step_at == 15 and checkpoints.latest(tmp_path) is None
 
@@ -275,7 +275,7 @@ def test_an_explosion_stops_it_and_the_checkpoint_is_from_before(tmp_path: Path)
     engine = Dial(lambda step: 1.0 if step < calm or step == calm + 4 else 1000.0)  # one good step in between is no recovery
     rates = dataclasses.replace(plan(), rates=[0.1] * 60)
     loop = Loop(engine, Schedule(pairs, BalanceSettings(), 3, 1, 1), rates, None, tmp_path, Crew(), silent)
-    with pytest.raises(IsoglossError, match="exploded: 1e.03 at step 55.*; the checkpoint of step 45 is kept") as caught:
+    with pytest.raises(IsoglossError, match=r"exploded: 1e.03 at step 55.*; the checkpoint of step 45 is kept") as caught:
         loop.run()
     assert "training.learning_rate" in caught.value.hint
     kept = checkpoints.latest(tmp_path)
@@ -323,10 +323,11 @@ def test_an_error_while_preparing_is_heard() -> None:
             raise ValueError("a broken batch")
         return item
 
-    seen = []
+    seen: list[int] = []
     with pytest.raises(ValueError, match="a broken batch"):
-        seen.extend(ahead(prepare, range(9)))
-    assert not threading.current_thread().daemon
+        for one in ahead(prepare, range(9)):
+            seen.append(one)  # noqa: PERF402 - one by one, as the loop takes them
+    assert seen == [0, 1, 2]
 
 
 # ── kill -9, over real models ───────────────────────────────────────────────────────────────────────────────────────────

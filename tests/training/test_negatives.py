@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from isogloss.training import negatives
 from isogloss.training.batches import PairRows
 from isogloss.training.negatives import mine_negatives
+from isogloss.types import FloatArray
 
 TEXTS = 14
 
 
-def vectors(seed: int) -> np.ndarray:  # type: ignore[type-arg]
+def vectors(seed: int) -> FloatArray:
     return np.random.default_rng(seed).normal(size=(TEXTS, 3)).astype(np.float32)
 
 

@@ -24,8 +24,7 @@ class Dense:
 
     @property
     def values(self) -> Tensor:
-        values: Tensor = self.table.detach()
-        return values
+        return self.table.data
 
 
 def at(step: int) -> Tensor:

@@ -25,8 +25,8 @@ NAMES = ("mse", "moving_teacher", "soft_similarity", "ranking", "spread")
 class Views:
     """A batch as the objectives see it; row j of all but the negatives belongs to pair j (see the folder's docstring).
 
-    `teacher` holds the vectors of the fixed teacher, or, for `moving_teacher`, those of the live one. It may be None where no
-    objective asks for it.
+    `teacher` holds the vectors of the fixed teacher, and may be None where no objective asks for it; `live` those of the one
+    that moves, which `moving_teacher` follows (without it, it follows the fixed one: the paper's frozen teacher).
     """
 
     source: Tensor
@@ -37,6 +37,7 @@ class Views:
     negatives: Tensor | None = None
     negative_group: Tensor | None = None
     negative_weight: Tensor | None = None
+    live: Tensor | None = None
 
     def taught(self) -> Tensor:
         """The teacher's vectors, which must be there."""
@@ -99,7 +100,8 @@ class Objectives:
         return loss(views.source, views.target, views.taught(), views.weight, self.normalised)
 
     def _moving_teacher(self, views: Views) -> Tensor:
-        return self._at_all_lengths(moving_teacher, views)(views.target, views.taught(), views.weight)
+        live = views.taught() if views.live is None else views.live
+        return self._at_all_lengths(moving_teacher, views)(views.target, live, views.weight)
 
     def _soft_similarity(self, views: Views) -> Tensor:
         loss = self._at_all_lengths(soft_similarity, views)

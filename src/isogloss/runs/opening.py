@@ -24,7 +24,7 @@ def open_models(
     """Load teacher and student, trim the student to the recipe's languages, and say what was done to it."""
     settings = recipe.teacher
     on_progress(Step("models", 0, 2, "models", f"loading {settings.model}"))
-    teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device)
+    teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device, settings.precision)
     on_progress(Step("models", 1, 2, "models", f"loading {recipe.student.model}"))
     student, done = open_student(recipe, teacher)
     note = ""

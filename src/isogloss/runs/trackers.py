@@ -1,5 +1,6 @@
 """Metrics for other eyes: TensorBoard, Weights & Biases and the like, through accelerate's trackers."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ class Trackers:
 
         names = list(recipe.training.trackers)
         try:
-            self.accelerator = Accelerator(log_with=names, project_dir=str(folder / "trackers"), cpu=recipe.device == "cpu")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of what is refused below
+                self.accelerator = Accelerator(log_with=names, project_dir=str(folder / "trackers"), cpu=recipe.device == "cpu")
         except (ValueError, ImportError) as error:
             known = "tensorboard, wandb, comet_ml, aim, mlflow, clearml, dvclive, swanlab, trackio"
             raise RecipeError(f"training.trackers: {error}", hint=f"choose from {known}, and pip install it") from error

@@ -100,6 +100,10 @@ class StaticStudent(Student):
         """It is."""
         return True
 
+    def tokens_computed(self, lengths: IntArray) -> int:
+        """All that there are: a table needs no padding."""
+        return int(lengths.sum())
+
     @property
     def pooling(self) -> str:
         """How rows become a sentence vector."""

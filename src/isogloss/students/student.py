@@ -213,6 +213,12 @@ class Student:
         """Padded tokens in one forward pass: few on a CPU, where padding costs time; many on an accelerator."""
         return TOKENS_AT_ONCE if self.body.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED
 
+    def tokens_computed(self, lengths: IntArray) -> int:
+        """Tokens that go through it for sentences of these lengths, padding included."""
+        if self.packs:
+            return int(lengths.sum())
+        return sum(len(chunk) * int(lengths[chunk].max()) for chunk in by_length(lengths, self._tokens_at_once))
+
     @cached_property
     def packs(self) -> bool:
         """Whether sentences go through it end to end, without padding: on CUDA, if that gives the same vectors."""

@@ -76,6 +76,7 @@ class CapturedEngine:
     """Owns the student's weights while it trains them; `close` gives them back in single precision."""
 
     reads_every = 50
+    kind = "captured"
 
     def __init__(
         self,

@@ -150,7 +150,6 @@ class Distillation:
         """Train by the recipe's objectives from where the student stands, continuing from a checkpoint if there is one."""
         settings, objectives = self.training, objectives_of(self.recipe.objectives)
         teacher = self._teacher_for(objectives)
-        folder = self._checkpoint_folder()
         schedule = self._schedule()
         rising = warmup_steps(settings.warmup, schedule.steps)
         peak, total = settings.learning_rate, schedule.steps
@@ -160,6 +159,7 @@ class Distillation:
         frozen = self.split, functools.cache(self._remembered_in_turn)
         material = Material(self.data.tokens, self.pairs, teacher, self._negatives())
         engine = choose_engine(self.student, material, objectives, descent, self.recipe, frozen, self.crew)
+        folder = self._checkpoint_folder(engine.kind)
         dev = DevSet(self.dev, teacher) if self.dev is not None else None
         plan = Plan(rates, rising, settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience)
         try:
@@ -171,7 +171,7 @@ class Distillation:
         """The teacher's rows, if an objective follows them; then the student must give vectors of their kind."""
         if not {"mse", "soft_similarity"} & set(objectives.active):
             return None
-        if self.student.dimension != self.teacher_rows.shape[1]:
+        if "mse" in objectives.active and self.student.dimension != self.teacher_rows.shape[1]:
             raise ModelError(
                 f"{self.student.name} gives {self.student.dimension}-d vectors, the teacher {self.teacher_rows.shape[1]}-d",
                 hint="a bridge is needed between them: set bridge.enabled = true",
@@ -272,10 +272,10 @@ class Distillation:
         told = canonical_json([settings, *parts, recipe.seed, modules])
         return content_hash(self.key, self.teacher.fingerprint, told)[:16]
 
-    def _checkpoint_folder(self) -> Path | None:
+    def _checkpoint_folder(self, kind: str) -> Path | None:
         if self.folder is None:
             return None
-        folder = self.folder / f"checkpoints-{self._training_key()}"
+        folder = self.folder / f"checkpoints-{self._training_key()}-{kind}"
         make_folder(folder)
         return folder
 

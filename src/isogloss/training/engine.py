@@ -53,6 +53,11 @@ class Engine(Protocol):
 
     reads_every: int  # steps between two readings of the losses that cost little
 
+    @property
+    def kind(self) -> str:
+        """Names the form of its state: what one kind keeps, another cannot take up."""
+        ...
+
     def prepare(self, chosen: IntArray) -> Any:  # noqa: ANN401 - the engine's own form
         """The pairs of a step in the form `step` takes; runs in another thread, ahead of time."""
         ...

@@ -58,6 +58,11 @@ class PlainEngine:
 
     reads_every = 1
 
+    @property
+    def kind(self) -> str:
+        """Names the form of its state."""
+        return "plain" if self.rows is None else "plain-rows"
+
     def __init__(
         self,
         student: Student,
@@ -133,7 +138,7 @@ class PlainEngine:
             self.live.follow(self.student, self.step_at)
         self.step_at += 1
         self._losses.append(values)
-        return Load(int(lengths.sum()), int(lengths.sum()))
+        return Load(int(lengths.sum()), self.student.tokens_computed(lengths))
 
     def _backward(self, prepared: Prepared) -> dict[str, Tensor]:
         rows, chunk = prepared.batch.rows, 2 * self.how.chunk_pairs
@@ -178,10 +183,11 @@ class PlainEngine:
             return crew.gathered(torch.as_tensor(values).to(self.device), each)
 
         teacher = None if prepared.teacher is None else told(prepared.teacher)
+        live = None
         if self.live is not None:
             with self._precision():
                 seen = self.live.vectors(self.material.tokens, batch.group) if prepared.pairs else vectors.detach()
-                teacher = crew.gathered(seen, each)
+                live = crew.gathered(seen, each)
         negatives = negative_group = negative_weight = None
         if self.material.negatives is not None:  # also where this process has none: the others wait for its rows
             room = each * self.material.negatives.shape[1]
@@ -197,6 +203,7 @@ class PlainEngine:
             negatives,
             negative_group,
             negative_weight,
+            live,
         )
         return self.objectives(views)
 
