@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from provenance import provenance
 
 from isogloss.encode.models import quiet_transformers
@@ -31,7 +32,7 @@ from isogloss.training.batches import PairRows
 from isogloss.training.captured import CapturedEngine, Loaded
 from isogloss.training.engine import Descent, Material
 from isogloss.training.loop import ahead
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import IntArray
 
 RESULTS = Path(__file__).with_name("results")
 WIDTH, LAYERS, HEADS, INNER, VOCABULARY = 768, 12, 12, 3072, 250_002
@@ -44,7 +45,7 @@ class Data:
 
     texts: list[str]
     pairs: PairRows
-    teacher: FloatArray
+    teacher: NDArray[np.float16]
 
 
 def read_data(path: Path, seed: int) -> Data:

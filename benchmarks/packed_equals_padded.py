@@ -64,7 +64,7 @@ def compare(body: Any, device: str, sentences: int) -> dict[str, float]:  # noqa
 
 def gradients(body: Any, vectors: Tensor, wanted: Tensor) -> dict[str, Tensor]:  # noqa: ANN401
     body.zero_grad(set_to_none=True)
-    (vectors - wanted).square().sum(-1).mean().backward()
+    (vectors - wanted).square().sum(-1).mean().backward()  # type: ignore[no-untyped-call]
     return {name: one.grad.detach().clone() for name, one in body.named_parameters() if one.grad is not None}
 
 

@@ -140,8 +140,8 @@ def engine_table(speed: dict[str, Any], quality: dict[str, Any]) -> str:
     ]
     lines += [
         "",
-        f"The student starts from {quality['untouched']['dev_mse']:.2f} and {quality['untouched']['tatoeba_14']:.1f}: it is aligned"
-        " across languages already, and is moved into the teacher's space. One seed, one learning rate for the peer."
+        f"The student starts from {quality['untouched']['dev_mse']:.2f} and {quality['untouched']['tatoeba_14']:.1f}: it is"
+        " aligned across languages already, and is moved into the teacher's space. One seed, one learning rate for the peer."
         " ([script](benchmarks/engine_quality.py), [result](benchmarks/results/engine_quality.json))",
     ]
     return "\n".join(lines)

@@ -24,7 +24,8 @@ from isogloss import recipes
 from isogloss.encode.encoder import SentenceEncoder
 from isogloss.evaluation.alignment import evaluate
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.pipeline import open_models, quickstart_recipe
+from isogloss.runs.opening import open_models
+from isogloss.runs.pipeline import quickstart_recipe
 from isogloss.types import TRAIN, Bitext, FloatArray
 
 RESULTS = Path(__file__).with_name("results")
@@ -74,7 +75,7 @@ def fresh_student() -> tuple[Bitext, SentenceEncoder, Any]:
     """Pairs, teacher, and the untouched student as the peer would load it."""
     recipe = recipes.load(quickstart_recipe())
     bitext = gather_pairs(recipe).bitext
-    teacher, student = open_models(recipe, bitext)
+    teacher, student, _ = open_models(recipe, bitext)
     student.add_normalisation()
     return bitext, teacher, student.model
 

@@ -41,6 +41,19 @@ def test_evaluation_text_is_removed_from_training_and_reported(tmp_path: Path) -
     assert "sentence number 7 is here" not in store.bitext().column("source")
 
 
+def test_held_out_pairs_may_be_evaluation_text(tmp_path: Path) -> None:
+    (tmp_path / "test.txt").write_text("Sentence number 1 is here!\nSentence number 2 is here!\n")
+    (tmp_path / "a.tsv").write_text(
+        "en\tde\tsplit\n"
+        + "".join(
+            f"sentence number {n} is here\tSatz Nummer {n}\t{split}\n" for n, split in enumerate(["train", "train", "test"])
+        )
+    )
+    guarded = replace(HOW, leaks=LeakSettings(against=(str(tmp_path / "test.txt"),)))
+    kept = prepare_store(feeds(tmp_path / "a.tsv"), tmp_path / "store", guarded).bitext()
+    assert [(pair.target, pair.split) for pair in kept] == [("Satz Nummer 0", "train"), ("Satz Nummer 2", "test")]
+
+
 def test_the_manifest_is_strict_json(tmp_path: Path) -> None:
     source = tmp_path / "en-de.tsv"
     source.write_text("one cat\teine Katze\n" + "x" * 1_200_000 + "\tein Riese\n")

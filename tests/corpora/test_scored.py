@@ -1,9 +1,11 @@
 """Scores on disk: made once, found again, never mistaken for those of other text, rules or models; only what is new is read."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import Table
 
 from corpora.stores import HOW, feeds, stamps, write
 from isogloss.corpora.prepare import prepare_store
@@ -120,3 +122,16 @@ def test_damage_inside_a_part_is_noticed(tmp_path: Path) -> None:
                 prepare_store(feeds(source), out, replace(HOW, held_out=0.2))  # everything is read
         assert prepare_store(feeds(source), out, HOW).manifest == first.manifest
         assert len(open_store(out).bitext()) == len(first)
+
+
+def test_a_language_that_a_file_has_not_is_looked_for_once(tmp_path: Path) -> None:
+    (tmp_path / "many.tsv").write_text("en\tde\n" + "".join(f"number {n} one\tNummer {n}\n" for n in range(20)))
+    both = feeds(tmp_path / "many.tsv", write(tmp_path / "a.en-fr.tsv", 5))
+    wanted = replace(HOW, languages=("de", "fr"))
+    first = prepare_store(both, tmp_path / "store", wanted)
+
+    def unread(faults: object) -> Iterator[Table]:
+        raise AssertionError("it was read before")
+
+    again = prepare_store([replace(feed, blocks=unread) for feed in both], tmp_path / "store", wanted)
+    assert again.manifest == first.manifest

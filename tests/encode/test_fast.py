@@ -76,6 +76,23 @@ def test_tokens_and_windows_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     assert encoder.encode([]).shape == (0, 32) and encoder.vectors(tokens, rows[:0]).shape == (0, 32)
 
 
+@pytest.mark.parametrize("family", ["BERT", "XLM-R"])
+def test_a_sentence_without_a_token_is_nowhere(family: str) -> None:
+    """Tokenizers without special tokens give such; the mean of nothing is zero, as in a padded batch."""
+    model = sentence_model(family)
+    rows = TokenStore.of(["", *TEXTS[:5]], model.tokenizer, 64)
+    tokens = TokenStore(
+        rows.ids[rows.offsets[1] :],
+        np.concatenate([[0, 0], rows.offsets[2:] - rows.offsets[1], [rows.offsets[-1] - rows.offsets[1]]]),
+        1,
+    )
+    assert tokens.lengths[0] == 0 == tokens.lengths[-1]
+    with torch.inference_mode():
+        expected = model(tokens.padded(np.arange(len(tokens))))["sentence_embedding"].numpy()
+    found = taken_apart(model).vectors(tokens)
+    assert np.abs(found - expected).max() < 1e-5 and not found[0].any()
+
+
 def test_cores_have_chunks_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads, one core each while they work; afterwards everybody has as many as before."""
     encoder, seen = taken_apart(sentence_model("BERT")), set()

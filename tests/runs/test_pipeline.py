@@ -146,7 +146,13 @@ def test_errors_leave_a_finished_model_alone(models: Path, tsv: Path, tmp_path: 
 def test_broken_students_and_runaway_training_save_nothing(models: Path, tsv: Path, tmp_path: Path) -> None:
     with pytest.raises(IsoglossError, match="the same vector"):
         run(tiny_recipe(models, tsv, tmp_path / "short", "student.max_tokens=2", "training.epochs=0"))
-    wild = ("training.learning_rate=1e30", "training.warmup=0.0", "training.epochs=1", "training.batch_pairs=1000", "training.dev_pairs=0")
+    wild = (
+        "training.learning_rate=1e30",
+        "training.warmup=0.0",
+        "training.epochs=1",
+        "training.batch_pairs=1000",
+        "training.dev_pairs=0",
+    )
     with pytest.raises(IsoglossError, match="not finite"):
         run(tiny_recipe(models, tsv, tmp_path / "wild", *wild))
     assert not (tmp_path / "short" / "model").exists() and not (tmp_path / "wild" / "model").exists()

@@ -12,9 +12,10 @@ from isogloss.training.batches import Batch, PairRows, Schedule, cuts_by_tokens
 
 BALANCES = [
     BalanceSettings(),
-    BalanceSettings(scheme="corpora"),
+    BalanceSettings(group="source"),
+    BalanceSettings(scheme="corpora", group="source"),
     BalanceSettings(scheme="corpora", group="pair", pairs_per_epoch=50),
-    BalanceSettings(scheme="languages", temperature=3.0, max_languages_per_group=2),
+    BalanceSettings(scheme="languages", temperature=3.0, group="source", max_languages_per_group=2),
     BalanceSettings(scheme="datasets", cap_language=9),
     BalanceSettings(scheme="proportional", cap_corpus=7, cap_language=5),
 ]
@@ -77,7 +78,7 @@ def test_a_sentence_is_encoded_once_a_batch(sources: list[int], balance: Balance
 
 def test_a_source_with_many_translations_is_in_few_batches() -> None:
     pairs = some_pairs([source for source in range(20) for _ in range(12)])
-    schedule = Schedule(pairs, BalanceSettings(), 0, 1, 24)
+    schedule = Schedule(pairs, BalanceSettings(group="source"), 0, 1, 24)
     for step in range(schedule.steps):
         batch = batch_at(schedule, pairs, step)
         assert len(np.unique(batch.rows[batch.source_at])) <= 3

@@ -1,6 +1,7 @@
 """Dev scores against loops over all pairs of sentences."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from isogloss.config import BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.encode.encoder import load
+from isogloss.students.student import Student
 from isogloss.training.batches import PairRows
 from isogloss.training.dev import DevScore, DevSet
-from isogloss.types import FloatArray, IntArray
+from isogloss.training.distill import distill
+from isogloss.types import Bitext, FloatArray, IntArray
 
 SOURCES, WIDTH = 6, 4
 
@@ -95,3 +100,16 @@ def test_what_a_checkpoint_is_chosen_by() -> None:
     assert better.by("both") == pytest.approx(0.7) and worse.by("both") == pytest.approx(0.65)
     assert better.values() == {"dev_retrieval": 0.5, "dev_mse": 0.2, "dev_cosine": 0.9}
     assert better.note() == "dev 50.0 % found, mse 0.2000"
+
+
+def test_a_teacher_in_another_space_is_not_measured_against(models: Path, bitext: Bitext) -> None:
+    """Soft similarity follows how a teacher's sentences lie, in any dimension; a distance to them there is not."""
+    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    teacher = load(str(models / "teacher"), device="cpu")
+    training = TrainingSettings(epochs=1, batch_pairs=16, dev_pairs=5, dev_share=0.2, dev_checks=1)
+    settings = ObjectiveSettings(mse=0.0, soft_similarity=1.0)
+    assert student.dimension != teacher.dimension
+    summary = distill(
+        student, teacher, bitext, Recipe(training=training, objectives=settings, bridge=BridgeSettings(enabled=False))
+    )
+    assert set(summary.dev) == {"dev_retrieval"}

@@ -202,7 +202,7 @@ def test_without_a_bridge_the_student_is_normalised_for_a_unit_norm_teacher(mode
 
 def test_an_exploding_loss_stops_and_keeps_the_checkpoint(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     settings = TrainingSettings(epochs=4, batch_pairs=16, learning_rate=1e30, clip_norm=0.0, warmup=0.0, checkpoint_seconds=0.0)
-    with pytest.raises(IsoglossError, match="not finite|became") as caught:
+    with pytest.raises(IsoglossError, match=r"not finite|became") as caught:
         distill(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, recipe(settings), folder=tmp_path)
     assert "learning_rate" in caught.value.hint
     assert list(tmp_path.glob("checkpoints-*/step-*.pt"))

@@ -11,7 +11,17 @@ from isogloss.objectives.combined import Objectives
 from isogloss.students.student import Student
 from isogloss.training.live import LiveTeacher
 from isogloss.training.plain import How, PlainEngine
-from training.by_hand import SENTENCES, a_descent, a_student, all_pairs, encode, plain_engine, some_batches, some_material
+from training.by_hand import (
+    SENTENCES,
+    a_descent,
+    a_student,
+    all_pairs,
+    encode,
+    plain_engine,
+    some_batches,
+    some_material,
+    unit_teacher,
+)
 
 ALONE = Objectives(mse=0.0, moving_teacher=1.0)
 STEPS, BASE = 8, 0.6
@@ -54,6 +64,24 @@ def test_the_loss_is_the_distance_of_translations_to_what_it_says_of_the_source(
     last = engine.losses()[-1]
     assert last["moving_teacher"] == pytest.approx(float((told - taught).square().sum(1).mean()), rel=1e-4)
     assert last["moving_teacher"] > 0.1
+
+
+def test_beside_it_a_fixed_teacher_stays_where_it_is(models: Path) -> None:
+    student = a_student(models)
+    live, both = LiveTeacher(student, STEPS, BASE), Objectives(mse=1.0, moving_teacher=0.5)
+    engine = plain_engine(student, some_material(student), both, a_descent(STEPS), None, live)
+    batches, pairs, tokens = some_batches(3), all_pairs(), engine.material.tokens
+    for chosen in batches[:2]:
+        engine.step(engine.prepare(chosen))
+    source, target = pairs.source[batches[2]], pairs.target[batches[2]]
+    with torch.no_grad():
+        shown = [encode(student, tokens, rows) for rows in (source, target)]
+        moved, fixed = encode(live.shadow, tokens, source), torch.from_numpy(unit_teacher()[source].astype(np.float32))
+    engine.step(engine.prepare(batches[2]))
+    last = engine.losses()[-1]
+    assert last["mse"] == pytest.approx(float(sum((one - fixed).square().sum(1).mean() for one in shown)), rel=1e-4)
+    assert last["moving_teacher"] == pytest.approx(float((shown[1] - moved).square().sum(1).mean()), rel=1e-4)
+    assert last["loss"] == pytest.approx(last["mse"] + 0.5 * last["moving_teacher"], rel=1e-5)
 
 
 def test_the_student_never_sees_a_source(models: Path) -> None:

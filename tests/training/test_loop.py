@@ -46,7 +46,7 @@ class Dial:
     """An engine whose only weight is a number. A step turns it by what the batch says, so that the order of batches shows."""
 
     def __init__(self, loss_at: Callable[[int], float] = lambda step: 1.0 / (step + 1), reads_every: int = 1) -> None:
-        self.reads_every, self.loss_at = reads_every, loss_at
+        self.reads_every, self.loss_at, self.kind = reads_every, loss_at, "dial"
         self.value, self.step_at = torch.zeros((), dtype=torch.float64), 0
         self.told: list[dict[str, float]] = []
         self.breaks_at = -1
@@ -323,11 +323,10 @@ def test_an_error_while_preparing_is_heard() -> None:
             raise ValueError("a broken batch")
         return item
 
-    seen: list[int] = []
+    made = ahead(prepare, range(9))
+    assert [next(made) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="a broken batch"):
-        for one in ahead(prepare, range(9)):
-            seen.append(one)  # noqa: PERF402 - one by one, as the loop takes them
-    assert seen == [0, 1, 2]
+        next(made)
 
 
 # ── kill -9, over real models ───────────────────────────────────────────────────────────────────────────────────────────
@@ -358,7 +357,7 @@ def test_killed_at_any_moment_it_continues_to_the_same_weights_and_the_same_best
     )
     code += "train_for_real(Path(sys.argv[1]), Path(sys.argv[2]))"
     moment = random.randrange(1, 30)
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     child = subprocess.Popen([sys.executable, "-c", code, str(models), str(tmp_path / "cut")], env=environment)
     whole, expected = train_for_real(models, tmp_path / "whole")
     while child.poll() is None and not any(

@@ -34,7 +34,8 @@ def at(step: int) -> Tensor:
 def some_rows(random: torch.Generator) -> Tensor:
     """A few rows; those with low numbers often, those with high ones hardly ever."""
     drawn = torch.rand(int(torch.randint(1, 5, (), generator=random)), generator=random) ** 4
-    return torch.unique((drawn * ROWS).long())
+    rows: Tensor = torch.unique((drawn * ROWS).long())
+    return rows
 
 
 def a_table(random: torch.Generator) -> Tensor:

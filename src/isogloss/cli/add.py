@@ -103,7 +103,11 @@ def _told(result: "RunResult") -> list[str]:
         lines.append(f"Its {growth_in_words(growth)}.")
     if gate["lost"]:
         worst, points = max(gate["lost"].items(), key=lambda item: item[1])
-        told = f"The largest loss of an old language is {points:.1f} points ({worst})" if points > 0 else "No old language lost"
-        allowed = "the gate was off" if gate["most"] is None else f"{gate['most']:g} are allowed"
+        told = (
+            f"The largest loss of an old language is {points:.1f} points ({worst})"
+            if points > 0
+            else "No old language lost anything"
+        )
+        allowed = "the gate was off" if gate["most"] is None else f"the gate is at {gate['most']:g}"
         lines.append(f"{told} {IN_WORDS[gate['measure']]}; {allowed}.")
     return lines

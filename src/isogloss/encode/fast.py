@@ -263,7 +263,11 @@ class FastEncoder:
         vectors = np.empty((len(chunk.rows), self.dimension), dtype=np.float32)
         with torch.inference_mode():
             for places in by_length(chunk.tokens.lengths, PADDED_AT_ONCE[self.device.type]):
-                features = {name: value.to(self.device) for name, value in chunk.tokens.padded(places).items()}
+                features = chunk.tokens.padded(places)
+                if not features["input_ids"].shape[1]:  # not one token in any of them: the model has to be shown something
+                    features["input_ids"] = torch.full((len(places), 1), self.tokeniser.pad_id)
+                    features["attention_mask"] = torch.zeros((len(places), 1), dtype=torch.int64)
+                features = {name: value.to(self.device) for name, value in features.items()}
                 own = self.model(features)["sentence_embedding"][:, : self.dimension]
                 vectors[places] = own.float().cpu().numpy()
         return vectors

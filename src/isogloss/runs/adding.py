@@ -207,12 +207,12 @@ class _Addition:
         details["training"] = asdict(summary)
         with self._timed("measure"):
             exam.ask("after", session.trained_vectors(exam.texts))
-        if self.record is None:  # one process judges and saves; the others have done their part
-            return RunResult(self.out, tuple(exam.reports), time.monotonic() - self.began, summary, details)
         verdict = judge(exam.reports[0], exam.reports[-1], pairs.old.languages, self.settings.gate, self.settings.gate_on)
         details |= {"gate": verdict.as_dict(), "peak_memory_gib": peak_memory_gib(), "recipe": self.recipe.name}
         folder = self.candidate if verdict.over else self.out
         result = RunResult(folder, tuple(exam.reports), time.monotonic() - self.began, summary, details)
+        if self.record is None:  # one process saves and says what became of it; the others have done their part
+            return result
         with self._timed("save"):
             self._save(result, student, pairs)
         session.forget_activations()

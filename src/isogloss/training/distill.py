@@ -160,7 +160,8 @@ class Distillation:
         material = Material(self.data.tokens, self.pairs, teacher, self._negatives())
         engine = choose_engine(self.student, material, objectives, descent, self.recipe, frozen, self.crew)
         folder = self._checkpoint_folder(engine.kind)
-        dev = DevSet(self.dev, teacher) if self.dev is not None else None
+        taught = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
+        dev = DevSet(self.dev, taught) if self.dev is not None else None
         plan = Plan(rates, rising, settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience)
         try:
             return Loop(engine, schedule, plan, dev, folder, self.crew, self.on_progress).run()

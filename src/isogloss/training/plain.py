@@ -58,11 +58,6 @@ class PlainEngine:
 
     reads_every = 1
 
-    @property
-    def kind(self) -> str:
-        """Names the form of its state."""
-        return "plain" if self.rows is None else "plain-rows"
-
     def __init__(
         self,
         student: Student,
@@ -103,6 +98,11 @@ class PlainEngine:
             return None, "", None
         homes[0].sparse = True  # its gradient then has the rows of the batch alone
         return RowAdamW(table.data, self.descent.rates, self.descent.weight_decay), name, homes[0]
+
+    @property
+    def kind(self) -> str:
+        """Names the form of its state."""
+        return "plain" if self.rows is None else "plain-rows"
 
     # ── one step ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,11 +4,12 @@ AdamW moves every row at every step, also those without a gradient: they decay, 
 momentum. For a table of 250,002 rows that is most of a small batch's time. Nothing reads those rows meanwhile, so their
 steps can wait, and k of them without a gradient have a closed form. With r = β₁/√β₂, t the last step done and s > t now,
 
-    p ← p · D_t  −  [ Σ_j η_j √(1 − β₂ʲ)/(1 − β₁ʲ) · r^(j−t) · D_j ] · m / (√v + ε √(1 − β₂^(t+1)))            j = t+1 … s
+    p ← p · D_t  −  Σ_j w_j · m / (√v + ε̄)          w_j = η_j √(1 − β₂ʲ)/(1 − β₁ʲ) · r^(j−t) · D_j          j = t+1 … s
     m ← β₁ᵏ m          v ← β₂ᵏ v                                           D_j = Π (1 − η_i λ),  i = j+1 … s
 
-which is dense AdamW but for two roundings: ε is taken at the first of the skipped steps, and the sum ends after `WINDOW`
-terms (r^128 is 2e-6). What is in the brackets is one number a row. The test compares with torch's AdamW.
+which is dense AdamW but for two roundings: the sum ends after `WINDOW` terms (r^128 is 2e-6), and ε, which at step j is
+ε √(1 − β₂ʲ) β₂^(−(j−t)/2) of this scale, is its mean ε̄ over the skipped steps, weighted by w. Both sums are one number a
+row. The test compares with torch's AdamW.
 Nothing here depends on values, so a CUDA graph can hold it.
 """
 
@@ -45,7 +46,9 @@ class RowAdamW:
         kept = torch.cumsum(torch.log1p(-(rate * weight_decay).clamp(max=1 - 1e-6)), 0)  # decay by more than all is for nobody
         self.rate, self.one, self.two = (value.float().to(table.device) for value in (rate, one, two))
         self.pull, self.kept = pull.float().to(table.device), kept.to(table.device)
-        self.fade = ((beta1 / math.sqrt(beta2)) ** torch.arange(1, WINDOW + 1, dtype=torch.float64)).float().to(table.device)
+        skipped = torch.arange(1, WINDOW + 1, dtype=torch.float64)
+        self.fade = ((beta1 / math.sqrt(beta2)) ** skipped).float().to(table.device)
+        self.rise = (beta2 ** (-skipped / 2)).float().to(table.device)
 
     def current(self, rows: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Values and both moments of `rows` as they are after `step` steps (a 0-d tensor); nothing is written."""
@@ -55,12 +58,13 @@ class RowAdamW:
         later = later.clamp(max=len(self.pull) - 1)
         # Steps to come have no part in this; undecayed to them, rows could be larger than any number.
         kept_after = torch.exp((at_step(self.kept, step) - self.kept[later]).clamp(max=0)).to(torch.float32)
-        drift = torch.where(due, self.pull[later] * kept_after * self.fade, 0.0).sum(1)
+        steps = torch.where(due, self.pull[later] * kept_after * self.fade, 0.0)
+        drift = steps.sum(1)
+        floor = self.eps * (steps * self.two[later].sqrt() * self.rise).sum(1) / drift.clamp(min=1e-30)
         behind = (step - at).to(torch.float32)
-        floor = self.eps * self.two[(at + 1).clamp(max=len(self.two) - 1)].sqrt()
         first, second = self.first[rows], self.second[rows]
         kept = torch.exp(at_step(self.kept, step) - self.kept[at]).to(torch.float32)
-        values = self.table[rows] * kept[:, None] - drift[:, None] * first / (second.sqrt() + floor[:, None])
+        values = self.table[rows] * kept[:, None] - drift[:, None] * first / (second.sqrt() + floor[:, None]).clamp(min=1e-30)
         beta1, beta2 = self.betas
         fade1, fade2 = torch.pow(beta1, behind), torch.pow(beta2, behind)
         return values, first * fade1[:, None], second * fade2[:, None]
