@@ -43,7 +43,9 @@ def compare(body: Any, device: str, sentences: int) -> dict[str, float]:  # noqa
     lengths[0] = 128
     ids = torch.randint(10, 5000, (int(lengths.sum()),), generator=generator)
     wanted = torch.randn(sentences, body.config.hidden_size, generator=generator).to(device)
-    rows = torch.nn.utils.rnn.pad_sequence(list(ids.split(lengths.tolist())), batch_first=True, padding_value=1).to(device)
+    rows = torch.nn.utils.rnn.pad_sequence(list(torch.split(ids, lengths.tolist())), batch_first=True, padding_value=1).to(
+        device
+    )
     mask = (torch.arange(rows.shape[1])[None] < lengths[:, None]).to(device)
     states = body(input_ids=rows, attention_mask=mask.long()).last_hidden_state
     padded = (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)

@@ -48,6 +48,15 @@ def test_dropped_pairs_are_shown_where_there_are_any(prepare: Prepare) -> None:
     assert "Every dropped pair, with its reason: store/dropped. Look at the store: isogloss corpora show store\n" in out
 
 
+def test_as_many_examples_as_were_asked_for(prepare: Prepare) -> None:
+    long = "and so on " * 12
+    Path("en-de.tsv").write_text("".join(f"Hotel {n} {long}\tHotel {n} {long}\n" for n in range(9)) + PAIRS)
+    for asked, shown in (((), 3), (("--explain", 7), 7), (("--explain", 50), 9)):
+        _, out, _ = prepare("en-de.tsv", "--out", "store", *asked)
+        examples = [line for line in out.splitlines() if " ↔ " in line]
+        assert len(examples) == shown and all(("…" in line) == (not asked) for line in examples), "asked for, they are whole"
+
+
 def test_sets_that_were_scanned_now_and_before(prepare: Prepare) -> None:
     for name, text in (("mine.txt", "The one and only sentence.\n"), ("yours.txt", "Another one.\nAnd another.\n")):
         Path(name).write_text(text)

@@ -69,3 +69,9 @@ def test_repetitions_are_forgotten_before_sentences_are() -> None:
         sketch.add("a", "de", mix(np.arange(400, dtype=np.uint64)))
     found = sketch.overlap()
     assert found.one_in == 1 and found.sentences == 400
+
+
+def test_no_more_is_forgotten_than_must_be() -> None:
+    sketch = SourceSketch(limit=1000)
+    sketch.add("a", "de", mix(np.arange(1200, dtype=np.uint64)))
+    assert sketch.overlap().one_in == 2

@@ -110,6 +110,24 @@ def test_thresholds_set_from_the_data_say_why(tmp_path: Path) -> None:
     assert {drop["rule"]: drop["count"] for drop in result.manifest["dropped"]}["length ratio"] == 10
 
 
+def test_a_sample_of_the_scores_is_taken_evenly_over_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isogloss.corpora.prepare.SAMPLE", 10)
+    monkeypatch.setattr("isogloss.corpora.scored.ROWS_A_GROUP", 7)
+    how = replace(HOW, cleaning=replace(HOW.cleaning, auto=True))
+    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 100)), tmp_path / "store", how)
+    assert {one["reason"] for one in store.manifest["thresholds"]} == {"the recipe's: only 10 pairs to learn from"}
+
+
+def test_leftovers_of_a_killed_preparation_are_swept(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "a.en-de.tsv", 5), tmp_path / "store"
+    prepare_store(feeds(source), out, HOW)
+    leftovers = [out / folder / ".x.parquet.partial-0123abcd" for folder in ("", "scored", "pairs", "dropped")]
+    for path in leftovers:
+        path.write_text("half")
+    prepare_store(feeds(source), out, HOW)
+    assert not any(path.exists() for path in leftovers)
+
+
 def test_names_are_prepared_as_the_verb_does_it(tmp_path: Path) -> None:
     scored = "".join(f"{score}\tsentence number {n}\tSatz Nummer {n}\n" for n, score in enumerate((1.01, 1.2, 1.3)))
     (tmp_path / "WikiMatrix.v1.en-de.tsv").write_text("score\ten\tde\n" + scored)

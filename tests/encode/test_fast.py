@@ -91,6 +91,7 @@ def test_a_sentence_without_a_token_is_nowhere(family: str) -> None:
         expected = model(tokens.padded(np.arange(len(tokens))))["sentence_embedding"].numpy()
     found = taken_apart(model).vectors(tokens)
     assert np.abs(found - expected).max() < 1e-5 and not found[0].any()
+    assert np.isfinite(taken_apart(sentence_model(family, "cls")).vectors(tokens)).all()  # it has no first token either
 
 
 def test_cores_have_chunks_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

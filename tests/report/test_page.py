@@ -2,11 +2,13 @@
 
 import re
 from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import pytest
 
+from isogloss.report import svg
 from isogloss.report.markup import tag
-from isogloss.report.page import NUMBER, Column, Section, folded, foreign, number, page, percent, table
+from isogloss.report.page import NUMBER, Column, Section, folded, foreign, heat_maps, number, page, percent, table
 
 
 def test_a_page_is_whole_and_needs_nothing_else() -> None:
@@ -56,3 +58,28 @@ def test_foreign_text_has_its_own_direction_and_language() -> None:
 def test_shares_never_round_to_nothing_or_everything(share: float, text: str) -> None:
     assert percent(share) == text
     assert number(1234567) == "1,234,567"
+
+
+def test_a_heat_map_is_turned_and_without_numbers_on_a_phone() -> None:
+    spots = [svg.Spot(0, 1, 9, "here", "77")]
+
+    def drawn(turn: bool) -> list[Element]:
+        page = ElementTree.fromstring(f"<div>{heat_maps(['row'], ['one', 'two'], spots, 'what', turn=turn)}</div>")
+        assert [one.get("class") for one in page] == ["scroll wide", "scroll narrow"]
+        return list(page)
+
+    def labels(picture: Element) -> list[str]:
+        """The names of rows first, as they are drawn."""
+        return ["".join(text.itertext()) for text in picture.iter("text")]
+
+    for wide, narrow in (drawn(turn=True), drawn(turn=False)):
+        assert labels(wide) == ["row", "one", "two", "77"] and "77" not in labels(narrow)
+    assert labels(drawn(turn=True)[1]) == ["one", "two", "row"] and labels(drawn(turn=False)[1]) == ["row", "one", "two"]
+    places = []
+    for picture in (drawn(turn=True)[1], drawn(turn=False)[1]):
+        stripes = [stripe for stripe in picture.iter("rect") if stripe.get("class") == "stripe"]
+        (spot,) = [rect for rect in picture.iter("rect") if rect.get("class") == "heat-9"]
+        places.append(
+            (len(stripes), [stripe.get("y") for stripe in stripes].index(spot.get("y")), spot.get("x") == stripes[0].get("x"))
+        )
+    assert places == [(2, 1, True), (1, 0, False)], "in the second of two rows, or in the second column of one row"

@@ -103,7 +103,7 @@ def test_weights_of_an_earlier_step_are_what_the_student_was_then(models: Path) 
     take(engine, batches[:6])
     kept, seen = engine.weights(), engine.vectors(np.arange(20))
     take(engine, batches[6:])
-    assert np.abs(engine.vectors(np.arange(20)) - seen).max() > 1e-3
+    assert len(torch.unique(engine.rows.at)) > 3, "rows are at different steps"
     engine.take(kept)
     assert np.allclose(engine.vectors(np.arange(20)), seen, atol=1e-6)
     engine.close()

@@ -24,7 +24,7 @@ from typer import Argument, Option
 
 from isogloss.errors import IsoglossError
 
-TRAINS = ("run", "distill", "quickstart")
+TRAINS = ("run", "distill", "quickstart", "add")
 PORT = 29500  # torchrun's, where several machines must agree on one
 LEFT_BEHIND = 3  # the exit code of a process whose fellow is gone: training.crew.LeftBehind
 AFTERMATH_SECONDS = 2.0  # from one failure to the ends of the others; who fails first is not always the first to be gone

@@ -285,6 +285,8 @@ class Distillation:
         if self.folder is None:
             return compute()
         path = self.folder / f"{name}.npy"
+        if self.crew.size > 1:
+            self._remembered()  # now, since turns are not taken inside a turn
         with self.crew.in_turn():
             kept = load_array(path)
             if kept is not None:

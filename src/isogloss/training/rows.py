@@ -56,8 +56,8 @@ class RowAdamW:
         later = at[:, None] + torch.arange(1, WINDOW + 1, device=at.device)
         due = later <= step
         later = later.clamp(max=len(self.pull) - 1)
-        # Steps to come have no part in this; undecayed to them, rows could be larger than any number.
-        kept_after = torch.exp((at_step(self.kept, step) - self.kept[later]).clamp(max=0)).to(torch.float32)
+        kept_after = torch.exp(at_step(self.kept, step) - self.kept[later]).to(torch.float32)
+        # Not a product with `due`: the decay of steps to come, undone, can be larger than any number.
         steps = torch.where(due, self.pull[later] * kept_after * self.fade, 0.0)
         drift = steps.sum(1)
         floor = self.eps * (steps * self.two[later].sqrt() * self.rise).sum(1) / drift.clamp(min=1e-30)

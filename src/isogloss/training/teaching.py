@@ -33,7 +33,7 @@ from isogloss.training.data import TrainingData, changed_meanwhile
 from isogloss.types import BoolArray, FloatArray, IntArray, PairSource
 
 WINDOW = 65_536  # sentences that are sorted by length together
-TEACHER_AT_ONCE = 256
+TEACHER_AT_ONCE = 1024
 LOOKED_UP_AT_ONCE = 16_384
 SAVE_SECONDS = 10.0  # how much work a kill -9 may cost
 VECTORS, DONE = "vectors.npy", "done"
