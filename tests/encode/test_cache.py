@@ -62,7 +62,7 @@ def test_models_do_not_share_vectors(tmp_path: Path) -> None:
 
 def test_interrupted_work_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "SHARD_SECONDS", 0.0)
-    monkeypatch.setattr(cache_module, "CHUNK", 2)
+    monkeypatch.setattr(cache_module, "AT_ONCE", 2)
     compute = Counting()
 
     def failing(texts: Sequence[str]) -> FloatArray:
@@ -106,7 +106,7 @@ def test_the_longest_texts_are_computed_first(tmp_path: Path) -> None:
 
 
 def test_what_an_interruption_finds_computed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "CHUNK", 1)
+    monkeypatch.setattr(cache_module, "AT_ONCE", 1)
     compute = Counting()
 
     def interrupted(texts: Sequence[str]) -> FloatArray:
@@ -121,7 +121,7 @@ def test_what_an_interruption_finds_computed_is_kept(tmp_path: Path, monkeypatch
 
 def test_little_waits_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "SHARD_BYTES", 50 * (16 + 6))
-    monkeypatch.setattr(cache_module, "CHUNK", 10)
+    monkeypatch.setattr(cache_module, "AT_ONCE", 10)
     store = VectorCache(tmp_path, "m", 3)
     store.embed([str(n) for n in range(600)], Counting())
     assert len(list(store.folder.glob("*.npy"))) == 10  # each with the sixty that are more than fifty

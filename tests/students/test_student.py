@@ -9,8 +9,9 @@ from sentence_transformers import SentenceTransformer
 
 from isogloss.errors import ModelError
 from isogloss.export.folder import save
+from isogloss.progress import Step
 from isogloss.students.bridge import Bridge
-from isogloss.students.student import Student
+from isogloss.students.student import WORTH_TAKING_APART, Student
 from tiny import TEXTS
 
 
@@ -64,9 +65,27 @@ def test_a_batch_in_chunks_is_the_batch_at_once(models: Path, monkeypatch: pytes
 
     student = Student.load(str(models / "student"))
     tokens, rows = student.tokenise(TEXTS), np.array([7, 3, 44, 3, 20])
+    assert student.packs
     whole = student.batch(tokens, rows, None)
-    monkeypatch.setattr(module, "TOKENS_AT_ONCE", 12)
+    monkeypatch.setattr(module, "PACKED_AT_ONCE", 12)
     assert torch.allclose(student.batch(tokens, rows, None), whole, atol=1e-6)
+    student.packs = False
+    monkeypatch.setattr(module, "PADDED_AT_ONCE", 12)
+    assert torch.allclose(student.batch(tokens, rows, None), whole, atol=1e-6)
+
+
+def test_many_sentences_have_the_vectors_that_each_has_alone(models: Path) -> None:
+    student = Student.load(str(models / "student"))
+    texts = [f"{text} {number}" for number in range(12) for text in TEXTS]
+    assert len(texts) >= WORTH_TAKING_APART
+    heard: list[Step] = []
+    many = student.encode(texts, heard.append)
+    assert np.allclose(many[::40], np.concatenate([student.encode([text]) for text in texts[::40]]), atol=1e-5)
+    assert heard[-1].done == len(texts)
+    with torch.no_grad():
+        for parameter in student.model.parameters():
+            parameter.mul_(1.1)
+    assert not np.allclose(student.encode(texts), many, atol=1e-3), "weights of another moment"
 
 
 def test_only_the_upper_layers_and_the_bridge_are_trained(models: Path) -> None:

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 KEY_BYTES = 16
 KEY = np.dtype(f"S{KEY_BYTES}")
 SHARD_SECONDS, SHARD_BYTES = 10.0, 64 * 2**20  # how much work a kill -9 may cost, and how much of it waits in memory
-CHUNK = 64
+AT_ONCE, AT_ONCE_ON_CUDA = 256, 16_384  # sentences: what a kill may cost on a CPU, what a GPU needs to be kept busy
 INDEX = "index"
 NEW_ROWS, NEW_SHARDS = 200_000, 100  # as many may be in memory beside the index before they go into it
 MERGED_AT_ONCE = 1 << 20
@@ -85,7 +85,7 @@ class VectorCache:
             on_progress(Step(stage, 0, len(todo), "sentences", note))
             with self.keeping() as keep:
                 done = 0
-                for rows, computed in longest_first([texts[row] for row in todo], compute, CHUNK):
+                for rows, computed in longest_first([texts[row] for row in todo], compute, AT_ONCE):
                     where = place[todo[rows]]
                     vectors[where] = computed
                     keep(keys[where], computed)
@@ -149,7 +149,11 @@ def longest_first(texts: Sequence[str], compute: Compute, at_once: int) -> Itera
     """Compute the vectors of `texts` in chunks of alike lengths: places among `texts`, and their vectors as fp16.
 
     The longest come first, so that a machine they do not fit is known at once, and the time left is not underestimated.
+    Chunks have `at_once` sentences, more where there is a GPU.
     """
+    import torch  # whoever computes vectors has it already; a cache that is only read does without
+
+    at_once = AT_ONCE_ON_CUDA if torch.cuda.is_available() else at_once
     order = np.argsort([-len(text) for text in texts], kind="stable")
     for start in range(0, len(order), at_once):
         rows = order[start : start + at_once]

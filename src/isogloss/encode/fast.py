@@ -105,7 +105,10 @@ class FastEncoder:
     def agrees(self, texts: Sequence[str]) -> bool:
         """Whether the model's own `encode` gives these texts the same vectors."""
         own = self.model.encode(list(texts), prompt=self.prompt or None, show_progress_bar=False, convert_to_numpy=True)
-        expected, found = own.astype(np.float32), self.encode(texts)
+        return self.alike(own.astype(np.float32), self.encode(texts))
+
+    def alike(self, expected: FloatArray, found: FloatArray) -> bool:
+        """Whether vectors are the same, as far as the precision goes."""
         if not np.isfinite(found).all():
             return False
         if self.dtype == torch.float32:

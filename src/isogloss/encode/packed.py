@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 ATTENTION = "isogloss_packed"
+KERNELS_ARE_THERE = find_spec("triton") is not None  # torch for Windows comes without it
 STRANGE = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError)  # what bodies with other ideas raise
 EXACT = 1e-4  # largest difference that rounding explains in single precision, for hidden states of size about 1
 
@@ -131,16 +131,11 @@ def attend(
 
 def is_short(width: int, packed: Packed) -> bool:
     """Whether the kernels for short sentences serve these."""
-    if not packed.starts.is_cuda or not _kernels_are_there():
+    if not packed.starts.is_cuda or not KERNELS_ARE_THERE:
         return False
     from isogloss.encode.short_attention import fits
 
     return fits(width, packed.longest)
-
-
-@cache
-def _kernels_are_there() -> bool:
-    return find_spec("triton") is not None  # torch for Windows comes without it
 
 
 def attend_together(together: Tensor, packed: Packed, scale: float) -> Tensor:
@@ -154,9 +149,12 @@ def attend_together(together: Tensor, packed: Packed, scale: float) -> Tensor:
 def _run_by_run(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
 ) -> Tensor:
+    # Split, not sliced run by run: the gradient of a slice is as large as what it was cut from.
+    parts = zip(*(one.split([run.sentences * run.length for run in packed.runs]) for one in (query, key, value)), strict=True)
     mixed = []
-    for run in packed.runs:
-        asked, keys, values = (run.of(one).transpose(1, 2) for one in (query, key, value))
+    for run, part in zip(packed.runs, parts, strict=True):
+        shape = (run.sentences, run.length, *query.shape[1:])
+        asked, keys, values = (one.reshape(shape).transpose(1, 2) for one in part)
         mask = None if bias is None else bias[..., : run.length, : run.length].to(query.dtype)
         own = F.scaled_dot_product_attention(asked, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
         mixed.append(own.transpose(1, 2).flatten(0, 1))

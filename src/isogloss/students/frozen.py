@@ -112,9 +112,19 @@ class Activations:
         lengths = self.tokens.lengths_of(rows)
         out = np.zeros((len(rows), int(lengths.max()), self.width), dtype=np.float32)
         for place, (row, count) in enumerate(zip(rows, lengths, strict=True)):
-            start = int(self.start_of[row])
-            out[place, :count] = self._mapped(int(self.part_of[row]))[start : start + int(count)]
+            out[place, :count] = self._of(int(row), int(count))
         return torch.from_numpy(out)
+
+    def packed(self, rows: Sequence[int] | IntArray) -> Tensor:
+        """The chosen sentences end to end: tokens × width."""
+        lengths = self.tokens.lengths_of(rows)
+        parts = [self._of(int(row), int(count)) for row, count in zip(rows, lengths, strict=True)]
+        return torch.from_numpy(np.concatenate(parts))
+
+    def _of(self, row: int, tokens: int) -> NDArray[np.float32]:
+        start = int(self.start_of[row])
+        part: NDArray[np.float32] = self._mapped(int(self.part_of[row]))
+        return part[start : start + tokens]
 
 
 def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: OnProgress = silent) -> Activations:

@@ -1,10 +1,11 @@
 """The student: a sentence-transformers model that can be trimmed, bridged, trained and saved in the same format.
 
-Its own `encode` works on token ids in batches of similar length; the saved folder gives the same vectors in plain
-`SentenceTransformer(path)`.
+It takes token ids, without padding wherever its body allows (`encode.packed`); the saved folder gives the same vectors in
+plain `SentenceTransformer(path)`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -13,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.encode.encoder import embedding_dimension, fingerprint, refuse_broken
+from isogloss.encode.fast import Done, FastEncoder, fast_encoder
 from isogloss.encode.models import choose_device, open_model
-from isogloss.encode.packed import Packed, hidden_states, packing, packs_exactly, pooled
+from isogloss.encode.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.encode.tokens import Tokeniser, TokenStore, by_length
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step, silent
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 640, 16_384
+PADDED_AT_ONCE, PACKED_AT_ONCE, AT_ONCE_ACCELERATED = 640, 8192, 16_384  # tokens
+WORTH_TAKING_APART, SAMPLE = 512, 24  # sentences
 PROMPT_NAME = "isogloss"
 POOLINGS = ("mean", "cls", "max")  # what can be pooled without padding
 
@@ -186,21 +189,50 @@ class Student:
     ) -> FloatArray:
         """Vectors of tokenised sentences (of `rows` only, if given), from remembered activations where there are some."""
         rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
-        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         done = 0
+
+        def finished(count: int) -> None:
+            nonlocal done
+            done += count
+            on_progress(Step(stage, done, len(rows), "sentences"))
+
         self.model.eval()
         with torch.inference_mode():
-            for places in by_length(tokens.lengths_of(rows), self._tokens_at_once):
-                vectors[places] = self._chunk(tokens, rows[places], remembered).cpu().numpy()
-                done += len(places)
-                on_progress(Step(stage, done, len(rows), "sentences"))
+            fast = self._taken_apart(tokens, rows) if remembered is None and len(rows) >= WORTH_TAKING_APART else None
+            if fast is not None:
+                return fast.vectors(tokens, rows, finished)
+            return self._by_own_modules(tokens, rows, remembered, finished)
+
+    def _by_own_modules(
+        self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None, done: Done
+    ) -> FloatArray:
+        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
+        for places in by_length(tokens.lengths_of(rows), self._tokens_at_once):
+            vectors[places] = self._chunk(tokens, rows[places], remembered).cpu().numpy()
+            done(len(places))
         return vectors
+
+    def _taken_apart(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
+        """The faster way to many vectors, with the weights of this moment, if some of the rows come out alike.
+
+        On CUDA in half precision where that is exact enough.
+        """
+        on_cuda = self.body.device.type == "cuda"
+        sample = rows[np.argsort(tokens.lengths_of(rows))[np.linspace(0, len(rows) - 1, SAMPLE).astype(int)]]
+        expected = self._by_own_modules(tokens, sample, None, lambda _count: None)
+        for dtype in (torch.float16, torch.float32) if on_cuda else (torch.float32,):
+            fast = fast_encoder(self.model, self.prompt, dtype)
+            if fast is None:
+                return None
+            if fast.alike(expected, fast.vectors(tokens, sample)):
+                return fast
+        return None
 
     def batch(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
         """Sentence vectors of some rows, from the body's first layer or from what is remembered of its lower ones.
 
-        Rows are taken in chunks of similar length: one long sentence does not make the others as long. The vectors, and
-        so the gradients, are those of the whole batch at once.
+        Rows are taken in order of length, in chunks where there are many. The vectors, and so the gradients, are those of
+        the whole batch at once.
         """
         chunks = list(by_length(tokens.lengths_of(rows), self._tokens_at_once))
         vectors = torch.cat([self._chunk(tokens, rows[chunk], remembered) for chunk in chunks])
@@ -210,8 +242,10 @@ class Student:
 
     @property
     def _tokens_at_once(self) -> int:
-        """Padded tokens in one forward pass: few on a CPU, where padding costs time; many on an accelerator."""
-        return TOKENS_AT_ONCE if self.body.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED
+        """Tokens in one forward pass: few where a CPU would compute padding; many on an accelerator."""
+        if self.body.device.type != "cpu":
+            return AT_ONCE_ACCELERATED
+        return PACKED_AT_ONCE if self.packs else PADDED_AT_ONCE
 
     def tokens_computed(self, lengths: IntArray) -> int:
         """Tokens that go through it for sentences of these lengths, padding included."""
@@ -221,20 +255,29 @@ class Student:
 
     @cached_property
     def packs(self) -> bool:
-        """Whether sentences go through it end to end, without padding: on CUDA, if that gives the same vectors."""
-        if self.body.device.type != "cuda" or self.pooling not in POOLINGS or not self._pools_prompts:
+        """Whether sentences go through it end to end, without padding: on CUDA or a CPU, if that gives the same vectors."""
+        if self.body.device.type not in ("cpu", "cuda") or self.pooling not in POOLINGS or not self._pools_prompts:
             return False
-        return packs_exactly(self.body, self.table.shape[0], longest=int(self.model.max_seq_length))
+
+        def run_by_run(packed: Packed) -> Tensor:
+            with packing(self.body):
+                return hidden_states(self.body, packed)
+
+        way = run_by_run if self.body.device.type == "cpu" else None
+        return packs_exactly(self.body, self.table.shape[0], int(self.model.max_seq_length), way)
 
     @property
     def _pools_prompts(self) -> bool:
         """Whether the prompt's tokens are pooled with the others; a mask that leaves them out needs padded rows."""
         return not self.prompt or bool(getattr(self.model[1], "include_prompt", True))
 
-    def _packed(self, tokens: TokenStore, rows: IntArray) -> Tensor:
-        ids, lengths = (torch.from_numpy(part).to(self.body.device).long() for part in tokens.gather(rows))
-        packed = Packed.of(ids, lengths)
-        with packing(self.body):
+    def _packed(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
+        """Vectors of rows in order of length."""
+        device = self.body.device
+        ids, lengths = tokens.gather(rows)
+        runs = runs_of(lengths.tolist()) if device.type == "cpu" else ()
+        packed = Packed.of(torch.from_numpy(ids).to(device).long(), torch.from_numpy(lengths).to(device).long(), runs)
+        with packing(self.body), self._going_on_from(remembered, lambda activations: activations.packed(rows)[None]):
             states = hidden_states(self.body, packed)
         features = {"sentence_embedding": pooled(states, packed.sentence, packed.starts, self.pooling)}
         for module in list(self.model)[2:]:
@@ -242,15 +285,20 @@ class Student:
         return features["sentence_embedding"]
 
     def _chunk(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
-        if remembered is None and self.packs:
-            return self._packed(tokens, rows)
-        device = self.body.device
-        features = {name: value.to(device) for name, value in tokens.padded(rows).items()}
+        if self.packs:
+            return self._packed(tokens, rows, remembered)
+        features = {name: value.to(self.body.device) for name, value in tokens.padded(rows).items()}
+        with self._going_on_from(remembered, lambda activations: activations.padded(rows)):
+            return self.forward(features)
+
+    def _going_on_from(
+        self, remembered: tuple[SplitBody, Activations] | None, of_rows: Callable[[Activations], Tensor]
+    ) -> AbstractContextManager[None]:
+        """Inside this block the body begins above what is remembered."""
         if remembered is None:
-            return self.forward(features)
+            return nullcontext()
         split, activations = remembered
-        with split.upper(activations.padded(rows).to(device)):
-            return self.forward(features)
+        return split.upper(of_rows(activations).to(self.body.device))
 
     def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
         """One vector a sentence, in the order given."""

@@ -238,8 +238,7 @@ class PlainEngine:
     def vectors(self, rows: IntArray) -> FloatArray:
         """The student's vectors as it is now."""
         self._settle()
-        with self._precision():
-            return self.student.vectors_of(self.material.tokens, rows, self.how.remembered())
+        return self.student.vectors_of(self.material.tokens, rows, self.how.remembered())
 
     def _settle(self) -> None:
         if self.rows is not None:
