@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from isogloss.config import AddingSettings as AddingSettings
     from isogloss.config import BalanceSettings as BalanceSettings
     from isogloss.config import BridgeSettings as BridgeSettings
     from isogloss.config import CleaningSettings as CleaningSettings
@@ -35,13 +36,16 @@ if TYPE_CHECKING:
     from isogloss.errors import IsoglossError as IsoglossError
     from isogloss.evaluation.alignment import evaluate as evaluate
     from isogloss.export.folder import save as save
+    from isogloss.runs.adding import add as add
     from isogloss.runs.pipeline import run as run
+    from isogloss.students.static import StaticStudent as StaticStudent
     from isogloss.students.student import Student as Student
     from isogloss.training.distill import distill as distill
     from isogloss.types import Bitext as Bitext
     from isogloss.types import Pair as Pair
 
 _HOMES = {
+    "AddingSettings": "isogloss.config",
     "BalanceSettings": "isogloss.config",
     "Bitext": "isogloss.types",
     "BridgeSettings": "isogloss.config",
@@ -51,9 +55,11 @@ _HOMES = {
     "ObjectiveSettings": "isogloss.config",
     "Pair": "isogloss.types",
     "Recipe": "isogloss.config",
+    "StaticStudent": "isogloss.students.static",
     "Student": "isogloss.students.student",
     "StudentSettings": "isogloss.config",
     "TrainingSettings": "isogloss.config",
+    "add": "isogloss.runs.adding",
     "distill": "isogloss.training.distill",
     "embed": "isogloss.encode.encoder",
     "evaluate": "isogloss.evaluation.alignment",

@@ -26,22 +26,29 @@ def open_models(
     on_progress(Step("models", 0, 2, "models", f"loading {settings.model}"))
     teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device, settings.precision)
     on_progress(Step("models", 1, 2, "models", f"loading {recipe.student.model}"))
-    student, done = open_student(recipe, teacher)
-    note = ""
-    if recipe.student.trim != "off":
+    student, done = open_student(recipe, teacher, pairs, on_progress)
+    trimming = student.trimming
+    if recipe.student.trim != "off" and trimming is None:
         trimming = student.trim(text_blocks(pairs), recipe.student.trim)
+    note = ""
+    if trimming is not None:
         done["trimming"] = trimming.as_dict()
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
     on_progress(Step("models", 2, 2, "models", note))
     return teacher, student, done
 
 
-def open_student(recipe: Recipe, teacher: SentenceEncoder) -> tuple[Student, dict[str, Any]]:
-    """The student by its kind: an encoder, the teacher's body with another vocabulary, or a static table."""
+def open_student(
+    recipe: Recipe, teacher: SentenceEncoder, pairs: PairSource | None = None, on_progress: OnProgress = silent
+) -> tuple[Student, dict[str, Any]]:
+    """The student by its kind: an encoder, the teacher's body with another vocabulary, or a static table.
+
+    With `pairs`, a static table is made of the rows alone that trimming would leave.
+    """
     settings = recipe.student
     device, done = choose_device(recipe.device), {}  # type: str, dict[str, Any]
     if settings.kind == "static":
-        student: Student = _static(recipe)
+        student: Student = _static(recipe, device, pairs, on_progress)
     elif settings.kind == "teacher-body":
         made = with_vocabulary(teacher.model, open_model(settings.model).tokenizer, recipe.teacher.model, recipe.seed)
         name = f"{recipe.teacher.model} with the vocabulary of {settings.model}"
@@ -55,8 +62,8 @@ def open_student(recipe: Recipe, teacher: SentenceEncoder) -> tuple[Student, dic
     return student, done
 
 
-def _static(recipe: Recipe) -> StaticStudent:
-    """A table that is one already, or one made from the tokens of an encoder."""
+def _static(recipe: Recipe, device: str, pairs: PairSource | None, on_progress: OnProgress) -> StaticStudent:
+    """A table that is one already, or one made from the tokens of an encoder, trimmed first: it reads each token left."""
     settings = recipe.student
     if settings.layers or recipe.training.train_layers:
         raise RecipeError(
@@ -65,11 +72,21 @@ def _static(recipe: Recipe) -> StaticStudent:
     model = open_model(settings.model)
     if type(model[0]).__name__ == "StaticEmbedding":
         return StaticStudent(model, settings.model, settings.prompt, settings.max_tokens)
-    width = settings.dimension or int(model.get_embedding_dimension() or 0)
-    name = f"static {settings.model}"
-    return static_student(
-        model.tokenizer, width, model, name=name, prompt=settings.prompt, max_tokens=settings.max_tokens, seed=recipe.seed
+    encoder = Student(model.to(device), settings.model, settings.prompt, settings.max_tokens)
+    if pairs is not None and settings.trim != "off":
+        encoder.trim(text_blocks(pairs), settings.trim)
+    student = static_student(
+        encoder.tokenizer,
+        settings.dimension or encoder.dimension,
+        encoder.model,
+        name=f"static {settings.model}",
+        prompt=settings.prompt,
+        max_tokens=settings.max_tokens,
+        seed=recipe.seed,
+        on_progress=on_progress,
     )
+    student.trimming = encoder.trimming
+    return student
 
 
 def text_blocks(pairs: PairSource) -> Iterator[tuple[str, Sequence[str]]]:
