@@ -10,7 +10,7 @@ steps can wait, and k of them without a gradient have a closed form. With r = β
 which is dense AdamW but for two roundings: the sum ends after `WINDOW` terms (r^128 is 2e-6), and ε, which at step j is
 ε √(1 − β₂ʲ) β₂^(−(j−t)/2) of this scale, is its mean ε̄ over the skipped steps, weighted by w. Both sums are one number a
 row. The test compares with torch's AdamW.
-Nothing here depends on values, so a CUDA graph can hold it.
+Nothing in `current` and `write` depends on values, so a CUDA graph can hold them.
 """
 
 import math
@@ -52,7 +52,15 @@ class RowAdamW:
 
     def current(self, rows: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Values and both moments of `rows` as they are after `step` steps (a 0-d tensor); nothing is written."""
-        at = self.at[rows]
+        return self._moved_on(rows, *self._due(self.at[rows], step))
+
+    def _read_now(self, rows: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same for a host that waits: rows that were left at the same step are owed the same, so it is summed once."""
+        left_at, which = torch.unique(self.at[rows], return_inverse=True)
+        return self._moved_on(rows, *(one[which] for one in self._due(left_at, step)))
+
+    def _due(self, at: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What steps without a gradient do to a row that is at `at`: its drift, ε̄, what decay leaves of it, how many."""
         later = at[:, None] + torch.arange(1, WINDOW + 1, device=at.device)
         due = later <= step
         later = later.clamp(max=len(self.pull) - 1)
@@ -61,9 +69,13 @@ class RowAdamW:
         steps = torch.where(due, self.pull[later] * kept_after * self.fade, 0.0)
         drift = steps.sum(1)
         floor = self.eps * (steps * self.two[later].sqrt() * self.rise).sum(1) / drift.clamp(min=1e-30)
-        behind = (step - at).to(torch.float32)
-        first, second = self.first[rows], self.second[rows]
         kept = torch.exp(at_step(self.kept, step) - self.kept[at]).to(torch.float32)
+        return drift, floor, kept, (step - at).to(torch.float32)
+
+    def _moved_on(
+        self, rows: Tensor, drift: Tensor, floor: Tensor, kept: Tensor, behind: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        first, second = self.first[rows], self.second[rows]
         values = self.table[rows] * kept[:, None] - drift[:, None] * first / (second.sqrt() + floor[:, None]).clamp(min=1e-30)
         beta1, beta2 = self.betas
         fade1, fade2 = torch.pow(beta1, behind), torch.pow(beta2, behind)
@@ -88,7 +100,7 @@ class RowAdamW:
 
     def refresh(self, rows: Tensor, step: Tensor) -> None:
         """Bring distinct `rows` to `step` in place, before they are read."""
-        values, first, second = self.current(rows, step)
+        values, first, second = self._read_now(rows, step)
         self.table.index_copy_(0, rows, values)
         self.first.index_copy_(0, rows, first)
         self.second.index_copy_(0, rows, second)
@@ -102,7 +114,7 @@ class RowAdamW:
         """Bring the whole table to `step`: before it is measured, saved or read by anything else."""
         for start in range(0, len(self.table), ROWS_AT_ONCE):
             rows = torch.arange(start, min(start + ROWS_AT_ONCE, len(self.table)), device=self.table.device)
-            values, first, second = self.current(rows, step)
+            values, first, second = self._read_now(rows, step)
             self.table[rows], self.first[rows], self.second[rows] = values, first, second
         self.at.copy_(step.expand_as(self.at))
 
