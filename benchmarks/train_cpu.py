@@ -97,7 +97,8 @@ def peer(data: Data, steps: int, bf16: bool) -> tuple[dict[str, Any], Student]:
         """The paper's loss is a sum over dimensions and both sides, the peer's a mean: Adam's epsilon tells them apart."""
 
         def forward(self, *arguments: Any) -> torch.Tensor:  # noqa: ANN401
-            return 2 * data.teacher.shape[1] * super().forward(*arguments)
+            loss: torch.Tensor = 2 * data.teacher.shape[1] * super().forward(*arguments)
+            return loss
 
     class Stamp(TrainerCallback):  # type: ignore[misc]
         def on_step_end(self, *_arguments: Any, **_options: Any) -> None:  # noqa: ANN401

@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from isogloss.errors import IsoglossError as IsoglossError
     from isogloss.evaluation.alignment import evaluate as evaluate
     from isogloss.export.folder import save as save
+    from isogloss.mining.mine import MiningSettings as MiningSettings
+    from isogloss.mining.mine import mine as mine
+    from isogloss.mining.neighbours import SearchSettings as SearchSettings
+    from isogloss.mining.neighbours import both_ways as both_ways
+    from isogloss.mining.scoring import ScoringSettings as ScoringSettings
+    from isogloss.mining.scoring import score_pairs as score_pairs
     from isogloss.runs.adding import add as add
     from isogloss.runs.pipeline import run as run
     from isogloss.students.static import StaticStudent as StaticStudent
@@ -52,24 +58,30 @@ _HOMES = {
     "CleaningSettings": "isogloss.config",
     "IsoglossError": "isogloss.errors",
     "LeakSettings": "isogloss.config",
+    "MiningSettings": "isogloss.mining.mine",
     "ObjectiveSettings": "isogloss.config",
     "Pair": "isogloss.types",
     "Recipe": "isogloss.config",
+    "ScoringSettings": "isogloss.mining.scoring",
+    "SearchSettings": "isogloss.mining.neighbours",
     "StaticStudent": "isogloss.students.static",
     "Student": "isogloss.students.student",
     "StudentSettings": "isogloss.config",
     "TrainingSettings": "isogloss.config",
     "add": "isogloss.runs.adding",
+    "both_ways": "isogloss.mining.neighbours",
     "distill": "isogloss.training.distill",
     "embed": "isogloss.encode.encoder",
     "evaluate": "isogloss.evaluation.alignment",
     "load": "isogloss.encode.encoder",
+    "mine": "isogloss.mining.mine",
     "open_store": "isogloss.corpora.store",
     "prepare": "isogloss.corpora.prepare",
     "read": "isogloss.corpora.readers",
     "read_source_text": "isogloss.corpora.readers",
     "run": "isogloss.runs.pipeline",
     "save": "isogloss.export.folder",
+    "score_pairs": "isogloss.mining.scoring",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])

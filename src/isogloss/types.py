@@ -145,6 +145,7 @@ class LanguageScores:
     to_source: float
     from_source: float
     cosine: float | None
+    mse: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,4 +171,5 @@ class Report:
             to_source=float(np.mean([score.to_source for score in self.scores])),
             from_source=float(np.mean([score.from_source for score in self.scores])),
             cosine=mean("cosine"),
+            mse=mean("mse"),
         )

@@ -13,7 +13,7 @@ from isogloss import recipes
 from isogloss.cli.app import main
 from tiny import tiny_recipe
 
-VERBS = ("quickstart", "run", "init", "prepare", "corpora", "embed", "distill", "add", "launch", "evaluate", "doctor")
+VERBS = ("quickstart", "run", "init", "prepare", "corpora", "embed", "distill", "add", "launch", "evaluate", "mine", "score", "doctor")
 
 
 class Answer:

@@ -49,7 +49,9 @@ def test_two_processes_train_as_one_does(models: Path, tsv: Path, tmp_path: Path
     alone, together = (
         [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()] for name in ("one", "two")
     )
-    assert [line["step"] for line in alone] == [line["step"] for line in together] == list(range(1, 9))
+    assert [line["step"] for line in alone] == [line["step"] for line in together] == list(range(9))
+    before, after = alone.pop(0), together.pop(0)
+    assert before["dev_mse"] == pytest.approx(after["dev_mse"], rel=1e-4)
     for name in ("mse", "soft_similarity", "ranking", "loss", "gradient_norm", "dev_mse", "learning_rate"):
         assert [line[name] for line in together] == pytest.approx([line[name] for line in alone], rel=1e-4), name
     expected, found = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))

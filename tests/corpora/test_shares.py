@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.shares import Allotment, plan, rates_of, strata_of
+from isogloss.corpora.shares import Allotment, divided, plan, rates_of, strata_of
 from isogloss.types import IntArray
 
 Cells = dict[tuple[int, int], int]  # (corpus, language) → pairs
@@ -143,3 +143,34 @@ def test_passes() -> None:
     shares = plan({("web", "de"): 90, ("dictionary", "de"): 10, ("empty", "fr"): 0}, BalanceSettings(scheme="corpora"))
     assert [(share.corpus, share.pairs, share.passes) for share in shares] == [("dictionary", 10, 5.0), ("web", 90, 50 / 90)]
     assert plan({}, BalanceSettings(scheme="languages")) == ()
+
+
+# ── over shards ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def divided_by_a_loop(draws: int, sizes: list[int]) -> list[int]:
+    """Webster, one draw at a time; a pass ends when every shard gave all it has."""
+    given, taken = [0] * len(sizes), [0] * len(sizes)
+    for _ in range(draws):
+        shard = min((k for k in range(len(sizes)) if sizes[k]), key=lambda k: ((taken[k] + 0.5) / sizes[k], k))
+        taken[shard] += 1
+        if taken == sizes:
+            given, taken = [one + size for one, size in zip(given, sizes, strict=True)], [0] * len(sizes)
+    return [one + more for one, more in zip(given, taken, strict=True)]
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=6).filter(any), st.integers(0, 120))
+def test_draws_fall_to_shards_by_turns_and_are_never_taken_back(sizes: list[int], draws: int) -> None:
+    other = [5] * len(sizes)
+    fallen = divided(np.array([draws, 7]), np.array([sizes, other]))
+    assert fallen.tolist() == [divided_by_a_loop(draws, sizes), divided_by_a_loop(7, other)]
+    later = divided(np.array([draws + 1]), np.array([sizes]))
+    assert (later >= fallen[:1]).all() and later.sum() == draws + 1
+
+
+def test_draws_fall_to_shards_in_proportion_where_there_are_millions() -> None:
+    sizes = np.random.default_rng(1).integers(0, 2_000_000, (3, 200))
+    draws = np.array([5, 12_345_678, 987_654_321])
+    fallen = divided(draws, sizes)
+    assert fallen.sum(axis=1).tolist() == draws.tolist()
+    assert np.abs(fallen - draws[:, None] * sizes / sizes.sum(axis=1, keepdims=True)).max() < 1.5

@@ -150,3 +150,13 @@ def test_the_body_is_as_before_outside_the_block() -> None:
     with pytest.raises(ZeroDivisionError), packing(own):
         raise ZeroDivisionError
     assert torch.equal(padded(own, each), expected)
+
+
+def test_a_place_without_a_sentence_pools_to_nothing_and_stops_no_gradient() -> None:
+    states = torch.randn(5, 3, requires_grad=True)
+    sentence, starts = torch.tensor([0, 0, 2, 2, 2]), torch.tensor([0, 2, 2, 5], dtype=torch.int32)
+    weight = torch.randn(3, 3, requires_grad=True)
+    found = pooled(states, sentence, starts, "max")
+    assert torch.equal(found[1], torch.zeros(3)) and torch.equal(found[0], states[:2].max(0).values)
+    (gradient,) = torch.autograd.grad(((found @ weight) * torch.tensor([1.0, 0.0, 1.0])[:, None]).sum(), weight)
+    assert torch.isfinite(gradient).all()

@@ -36,6 +36,7 @@ def test_known_answers() -> None:
     assert german.to_source == 0.0, "and neither in the student's own, which is mirrored"
     assert german.from_source == 0.0
     assert german.cosine == pytest.approx((1 / np.sqrt(1.01) + 2 / np.sqrt(4.01)) / 2, rel=1e-5)
+    assert german.mse == pytest.approx((0.1**2 + 0.1**2 + 1) / 4), "mean over two pairs of two numbers"
 
 
 def test_source_text_without_translation_is_not_a_candidate() -> None:
@@ -75,7 +76,7 @@ def test_real_models_against_loops(models: Path, bitext: Bitext) -> None:
 
 def test_a_student_of_another_dimension_is_measured_without_the_teacher(models: Path, bitext: Bitext) -> None:
     report = evaluate(Student.load(str(models / "student")), load(str(models / "teacher")), bitext)
-    assert report.average().teacher_index is None and report.average().cosine is None
+    assert report.average().teacher_index is None and report.average().cosine is None and report.average().mse is None
     assert 0 <= report.average().to_source <= 1
 
 

@@ -7,8 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 
-from isogloss.evaluation.metrics import cosines, hits, nearest, unit
+from isogloss.evaluation.metrics import (
+    Doubles,
+    accuracy,
+    best_threshold,
+    cosines,
+    dots,
+    hits,
+    mean_ranks,
+    mean_squared_error,
+    minus_distances,
+    nearest,
+    nearest_by_margin,
+    pearson,
+    retrieved,
+    spearman,
+    unit,
+    xsim,
+)
 from isogloss.types import FloatArray
 
 VECTORS = st.integers(1, 12).flatmap(
@@ -41,3 +59,85 @@ def test_unit_and_cosines(vectors: FloatArray) -> None:
 def test_hits_accept_any_right_answer() -> None:
     assert hits(np.array([2, 0, 1]), [{1, 2}, {3}, set()]).tolist() == [True, False, False]
     assert len(nearest(np.empty((0, 3), np.float32), np.ones((2, 3), np.float32))) == 0
+
+
+NUMBERS = st.integers(2, 25).flatmap(
+    lambda rows: st.tuples(*(arrays(np.float64, rows, elements=st.integers(-4, 4).map(float)) for _ in range(2)))
+)
+
+
+@given(NUMBERS)
+def test_correlations_are_scipys(pair: tuple[Doubles, Doubles]) -> None:
+    left, right = pair
+    assert np.allclose(mean_ranks(left), stats.rankdata(left))
+    if np.ptp(left) == 0 or np.ptp(right) == 0:
+        assert pearson(left, right) == spearman(left, right) == 0.0
+        return
+    assert pearson(left, right) == pytest.approx(stats.pearsonr(left, right).statistic, abs=1e-9)
+    assert spearman(left, right) == pytest.approx(stats.spearmanr(left, right).statistic, abs=1e-9)
+
+
+def test_correlation_of_tiny_and_huge_spreads() -> None:
+    assert pearson([1.0, 1.0 + 1e-15, 1.0 - 1e-15], [1, 2, 0]) > 0.9
+    assert pearson([1e-200, 2e-200, 3e-200], [1, 2, 3]) == pytest.approx(1.0)
+
+
+@given(VECTORS)
+def test_similarities_of_rows(vectors: FloatArray) -> None:
+    other = vectors[::-1].copy()
+    for row, (a, b) in enumerate(zip(vectors, other, strict=True)):
+        assert dots(vectors, other)[row] == pytest.approx(sum(float(x) * float(y) for x, y in zip(a, b, strict=True)), abs=1e-4)
+        distance = math.sqrt(sum((float(x) - float(y)) ** 2 for x, y in zip(a, b, strict=True)))
+        assert minus_distances(vectors, other)[row] == pytest.approx(-distance, abs=1e-5)
+    error = sum((float(x) - float(y)) ** 2 for a, b in zip(vectors, other, strict=True) for x, y in zip(a, b, strict=True))
+    assert mean_squared_error(vectors, other) == pytest.approx(error / vectors.size, abs=1e-5)
+
+
+def margin_by_definition(x: FloatArray, y: FloatArray, i: int, j: int, k: int) -> float:
+    near_x = sorted((float(x[i] @ other) for other in y), reverse=True)[:k]
+    near_y = sorted((float(y[j] @ other) for other in x), reverse=True)[:k]
+    return float(x[i] @ y[j]) / ((sum(near_x) / len(near_x) + sum(near_y) / len(near_y)) / 2)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12), st.integers(1, 5))
+@settings(deadline=None)
+def test_nearest_by_margin_equals_the_formula(seed: int, lefts: int, rights: int, k: int) -> None:
+    generator = np.random.default_rng(seed)
+    x, y = (unit(generator.uniform(0.1, 1, (rows, 4)).astype(np.float32)) for rows in (lefts, rights))
+    for i, found in enumerate(nearest_by_margin(x, y, k)):
+        candidates = sorted(range(rights), key=lambda j: -float(x[i] @ y[j]))[:k]
+        margins = {j: margin_by_definition(x, y, i, j, k) for j in candidates}
+        assert margins[int(found)] == pytest.approx(max(margins.values()), rel=1e-5)
+
+
+def test_xsim_is_the_share_of_rows_whose_best_neighbour_is_another() -> None:
+    # Row 2 of the targets is near to everything: by cosine all three sources find it, by margin none but its own.
+    sources = np.array([[1, 0.3, 0.2], [0.3, 1, 0.2], [0.6, 0.6, 1]], dtype=np.float32)
+    targets = np.array([[1, -0.6, 0.1], [-0.6, 1, 0.1], [1, 1, 0.6]], dtype=np.float32)
+    assert nearest(sources, targets).tolist() == [2, 2, 2]
+    assert xsim(sources, targets, k=3) == 0.0
+    assert xsim(sources, targets[[1, 0, 2]], k=3) == pytest.approx(2 / 3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=20), st.integers(0, 4))
+def test_the_best_threshold_is_best(pairs: list[tuple[int, bool]], missed: int) -> None:
+    scores, right = np.array([s for s, _ in pairs], dtype=np.float64), np.array([r for _, r in pairs], dtype=bool)
+    wanted = int(right.sum()) + missed
+
+    def f1_at(threshold: float) -> float:
+        taken = scores >= threshold
+        found, hit = int(taken.sum()), int((taken & right).sum())
+        return 2 * hit / (found + wanted) if found + wanted else 0.0
+
+    threshold = best_threshold(scores, right, wanted)
+    assert f1_at(threshold) == pytest.approx(max((f1_at(score) for score in {*scores.tolist(), 99.0}), default=0.0))
+    if right.any():
+        assert threshold not in set(scores.tolist()) or threshold == scores.min()
+    else:
+        assert threshold == math.inf
+
+
+def test_precision_recall_and_f1() -> None:
+    assert retrieved(2, 4, 8) == pytest.approx((0.5, 0.25, 1 / 3))
+    assert retrieved(0, 0, 0) == (0.0, 0.0, 0.0)
+    assert accuracy([1, 2, 3], [1, 0, 3]) == pytest.approx(2 / 3)

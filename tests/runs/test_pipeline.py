@@ -33,7 +33,9 @@ def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_
     assert {"pairs", "models", "vectors", "bridge", "distil", "measure", "save"} == set(record["seconds"])
     written = json.loads((result.folder / "results.json").read_text())
     assert written["stages"]["distilled"]["languages"]["ru"]["queries"] == 8
-    losses = [json.loads(line)["loss"] for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
+    assert "dev_retrieval" in lines[0] and lines[0]["step"] == 0
+    losses = [line["loss"] for line in lines[1:]]
     assert losses and all(np.isfinite(losses))
     assert {step.stage for step in steps} >= {"pairs", "models", "teacher", "lower layers", "distil"}
     assert "| average |" in (result.model / "README.md").read_text()
@@ -90,7 +92,7 @@ def test_killed_at_four_stages_the_run_continues_to_the_same_weights(models: Pat
     assert start("cut", "teacher", 1) == killed
     assert json.loads((tmp_path / "cut" / "run.json").read_text())["status"] == "running"
     assert start("cut", "lower layers", 1) == killed
-    assert start("cut", "distil", 6) == killed
+    assert start("cut", "distil", 7) == killed
     assert list((tmp_path / "cut" / "work").glob("checkpoints-*/step-00000005.pt"))
     (tmp_path / "cut" / "work" / ".half.npy.partial-dead").write_bytes(b"\x93NUMPY half")
     assert start("cut", "distilled student", 1) == killed

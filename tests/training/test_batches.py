@@ -1,6 +1,7 @@
 """Batches: an order cut to size, a sentence once a batch, and after a restart the batches that would have come."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
+from isogloss.corpora.dealing import Deal
 from isogloss.training.batches import Batch, PairRows, Schedule, cuts_by_tokens
+from isogloss.types import IntArray
 
 BALANCES = [
     BalanceSettings(),
@@ -124,7 +127,7 @@ def test_with_a_budget_of_tokens_nothing_is_lost_and_a_restart_finds_its_place(
     pairs, counts = some_pairs([place % 10 for place in range(len(tokens))]), np.array(tokens)
 
     def schedule() -> Schedule:
-        return Schedule(pairs, balance, 5, epochs, 16, budget, counts)
+        return Schedule(pairs, balance, 5, epochs, 16, budget, counts.__getitem__)
 
     whole = schedule()
     seen = [whole.chosen(step).tolist() for step in range(whole.steps)]
@@ -141,9 +144,79 @@ def test_with_a_budget_of_tokens_nothing_is_lost_and_a_restart_finds_its_place(
 @given(token_counts, st.integers(1, 90), st.integers(1, 3))
 def test_with_a_budget_an_epoch_still_sees_every_pair_once(tokens: list[int], budget: int, epochs: int) -> None:
     pairs = some_pairs([place % 7 for place in range(len(tokens))])
-    schedule = Schedule(pairs, BalanceSettings(), 3, epochs, 16, budget, np.array(tokens))
+    schedule = Schedule(pairs, BalanceSettings(), 3, epochs, 16, budget, np.array(tokens).__getitem__)
     seen = Counter(pair for step in range(schedule.steps) for pair in schedule.chosen(step).tolist())
     assert seen == dict.fromkeys(range(len(pairs)), epochs)
+
+
+# ── in shards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@settings(deadline=None)
+@given(sources_of_pairs, st.sampled_from(BALANCES), st.integers(1, 16), st.integers(4, 40), st.integers(1, 3), st.data())
+def test_batches_go_on_from_shard_to_shard(
+    sources: list[int], balance: BalanceSettings, size: int, shard: int, epochs: int, data: st.DataObject
+) -> None:
+    pairs = some_pairs(sources)
+    left_out = np.array(sorted(data.draw(st.sets(st.integers(0, len(pairs) - 1), max_size=len(pairs) - 1))), dtype=np.int64)
+
+    def schedule() -> Schedule:
+        return Schedule(pairs, balance, 5, epochs, size, left_out=left_out, shard=shard)
+
+    whole, deal = schedule(), Deal(pairs.source, pairs.corpus, pairs.language, balance, 5, left_out, shard)
+    expected: list[list[int]] = []
+    for epoch in range(epochs):
+        order = [pair for part in range(deal.shards) for pair in deal.order(epoch, part).tolist()]
+        expected += [order[start : start + size] for start in range(0, len(order), size)]
+    assert [whole.chosen(step).tolist() for step in range(whole.steps)] == expected
+    assert whole.pairs == sum(map(len, expected)) and not set(left_out.tolist()) & {
+        pair for batch in expected for pair in batch
+    }
+    stopped = data.draw(st.integers(0, whole.steps))
+    continued = schedule()
+    assert continued.pairs_before(stopped) == sum(map(len, expected[:stopped]))
+    assert [continued.chosen(step).tolist() for step in range(stopped, continued.steps)] == expected[stopped:]
+
+
+@settings(deadline=None)
+@given(token_counts, st.integers(1, 90), st.sampled_from(BALANCES), st.integers(4, 40), st.data())
+def test_with_a_budget_of_tokens_shards_are_cut_one_by_one(
+    tokens: list[int], budget: int, balance: BalanceSettings, shard: int, data: st.DataObject
+) -> None:
+    pairs, counts = some_pairs([place % 10 for place in range(len(tokens))]), np.array(tokens)
+
+    def schedule() -> Schedule:
+        return Schedule(pairs, balance, 5, 2, 16, budget, counts.__getitem__, shard=shard)
+
+    deal = Deal(pairs.source, pairs.corpus, pairs.language, balance, 5, None, shard)
+    expected: list[list[int]] = []
+    for epoch in range(2):
+        for part in range(deal.shards):
+            order = deal.order(epoch, part)
+            cuts = cuts_by_tokens(counts[order], budget).tolist()
+            expected += [order[start:stop].tolist() for start, stop in pairwise(cuts)]
+    whole = schedule()
+    assert [whole.chosen(step).tolist() for step in range(whole.steps)] == expected
+    stopped = data.draw(st.integers(0, whole.steps))
+    continued = schedule()
+    assert continued.pairs_before(stopped) == sum(map(len, expected[:stopped]))
+    assert [continued.chosen(step).tolist() for step in range(stopped, continued.steps)] == expected[stopped:]
+
+
+def test_the_next_batch_opens_no_shard_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[int, int]] = []
+    order = Deal.order
+
+    def counting(self: Deal, epoch: int, part: int) -> IntArray:
+        opened.append((epoch, part))
+        return order(self, epoch, part)
+
+    monkeypatch.setattr(Deal, "order", counting)
+    schedule = Schedule(some_pairs(list(range(1000))), BalanceSettings(), 5, 2, 16, shard=100)
+    assert not opened
+    for step in range(schedule.pairs // 4 // 16, schedule.steps):  # from the middle of the first epoch
+        schedule.chosen(step)
+    assert opened == [*((0, part) for part in range(4, 10)), *((1, part) for part in range(10))]
 
 
 # ── what a batch holds beside its pairs ─────────────────────────────────────────────────────────────────────────────────

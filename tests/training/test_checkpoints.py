@@ -16,7 +16,7 @@ def state(value: float) -> dict[str, object]:
 
 
 def test_the_newest_is_found_and_only_it_is_kept(tmp_path: Path) -> None:
-    assert checkpoints.latest(tmp_path) is None and checkpoints.best(tmp_path) is None
+    assert checkpoints.latest(tmp_path) is None and checkpoints.best(tmp_path, 4) is None
     for step in (9, 10, 100):
         checkpoints.save(tmp_path, step, state(step))
         kept = checkpoints.latest(tmp_path)
@@ -47,19 +47,22 @@ def test_the_best_is_beside_them_and_is_replaced(tmp_path: Path) -> None:
     for step in (3, 7):
         checkpoints.save_best(tmp_path, {"table": torch.full((2,), float(step))}, step)
     checkpoints.save(tmp_path, 8, state(8))
-    kept = checkpoints.best(tmp_path)
-    assert kept is not None and kept[0] == 7 and torch.equal(kept[1]["table"], torch.full((2,), 7.0))
+    kept = checkpoints.best(tmp_path, 7)
+    assert kept is not None and torch.equal(kept["table"], torch.full((2,), 7.0)) and checkpoints.best(tmp_path, 3) is None
+    for step in (9, 11):
+        checkpoints.save_best(tmp_path, {}, step, known=7)
+    assert sorted(path.name for path in tmp_path.glob("best-*")) == ["best-00000007.pt", "best-00000011.pt"]
     newest = checkpoints.latest(tmp_path)
     assert newest is not None and newest["step"] == 8
 
 
-@pytest.mark.parametrize("name", ["step-00000004.pt", "best.pt"])
+@pytest.mark.parametrize("name", ["step-00000004.pt", "best-00000004.pt"])
 def test_a_damaged_one_is_named(tmp_path: Path, name: str) -> None:
     checkpoints.save(tmp_path, 4, state(4))
     checkpoints.save_best(tmp_path, {}, 4)
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:50])
     with pytest.raises(IsoglossError, match=f"{name}: the checkpoint cannot be read") as caught:
-        (checkpoints.best if name == "best.pt" else checkpoints.latest)(tmp_path)
+        checkpoints.best(tmp_path, 4) if name.startswith("best") else checkpoints.latest(tmp_path)
     assert "remove the file" in caught.value.hint
 
 

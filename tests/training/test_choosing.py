@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from isogloss.config import ObjectiveSettings, Recipe, TrainingSettings
-from isogloss.errors import RecipeError
+from isogloss.config import BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.errors import IsoglossError, RecipeError
 from isogloss.objectives.combined import Objectives
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
 from isogloss.training.captured import CapturedEngine
-from isogloss.training.choosing import choose_engine, objectives_of
+from isogloss.training.choosing import choose_engine, objectives_of, refuse_misfits
 from isogloss.training.crew import Crew
 from isogloss.training.plain import PlainEngine
 from training.by_hand import a_descent, a_student, some_material
@@ -101,3 +101,25 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
         assert isinstance(engine(training, objectives), PlainEngine), reason
         with pytest.raises(RecipeError, match=reason):
             engine(dataclasses.replace(training, engine="captured"), objectives)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "complaint"),
+    [
+        (Recipe(bridge=BridgeSettings(enabled=False)), "24-d vectors, the teacher 16-d"),
+        (Recipe(objectives=ObjectiveSettings(dimensions=(99,))), "the first 99 numbers of vectors that have 16"),
+        (
+            Recipe(
+                bridge=BridgeSettings(enabled=False),
+                objectives=ObjectiveSettings(mse=0.0, soft_similarity=1.0, dimensions=(8,)),
+            ),
+            "shortens the teacher's vectors",
+        ),
+        (Recipe(training=TrainingSettings(engine="captured")), "the student is not on a CUDA device"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_at_once(models: Path, recipe: Recipe, complaint: str) -> None:
+    with pytest.raises(IsoglossError, match=complaint) as caught:
+        refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, recipe)
+    assert caught.value.hint
+    refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, Recipe())

@@ -37,7 +37,10 @@ def columns(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
 
 def held(rows: Rows, per_language: int, share: float, seed: int = 17) -> BoolArray:
     source, target, language = columns(rows)
-    return hold_out(source, target, language, mix(source.astype(np.uint64)), per_language, share, seed)
+    keys = mix(np.arange(source.max(initial=0) + 1, dtype=np.uint64))
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    mask[hold_out(source, target, language, keys, per_language, share, seed)] = True
+    return mask
 
 
 def held_by_a_loop(rows: Rows, per_language: int, share: float, seed: int) -> list[bool]:
@@ -73,6 +76,61 @@ def test_it_takes_what_a_loop_over_sources_takes(rows: Rows, per_language: int, 
         patch.setattr(holdout, "CHUNK", chunk)  # however many sources are looked at together
         mask = held(rows, per_language, share, seed)
     assert mask.tolist() == held_by_a_loop(rows, per_language, share, seed)
+
+
+@given(some_rows, some_number, some_share, st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_few_candidates_give_what_all_sources_would(
+    rows: Rows, per_language: int, share: float, seed: int, at_once: int, to_spare: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(holdout, "AT_ONCE", at_once)
+        patch.setattr(holdout, "TIMES", 0)
+        patch.setattr(holdout, "TO_SPARE", to_spare)  # fewer than it wants: it has to ask again and again
+        mask = held(rows, per_language, share, seed)
+    assert mask.tolist() == held_by_a_loop(rows, per_language, share, seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_language_does_not_choose_among_the_candidates_of_others(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few sources of the larger language may be taken, and half of those are all candidates of the smaller one."""
+    monkeypatch.setattr(holdout, "TIMES", 0)
+    monkeypatch.setattr(holdout, "TO_SPARE", 30)
+    rows = [(source, 0, False) for source in range(600)] + [(source, 0, True) for source in range(600) if source % 20]
+    rows += [(source, 1, False) for source in (*range(0, 600, 40), *range(600, 615))]
+    assert held(rows, 6, 0.9, seed).tolist() == held_by_a_loop(rows, 6, 0.9, seed)
+
+
+def pairs_looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pairs of candidates there are, each time that it is chosen among them."""
+    looked_at: list[int] = []
+    cells_of = holdout.Cells.of
+
+    def counting(source: IntArray, language: IntArray, sources: int, languages: int) -> holdout.Cells:
+        looked_at.append(len(source))
+        return cells_of(source, language, sources, languages)
+
+    monkeypatch.setattr(holdout.Cells, "of", counting)
+    return looked_at
+
+
+def test_of_many_pairs_only_candidates_are_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large language, and a small one on sources of the large one: few of the large one's sources are looked at."""
+    rows = [(source, 0, False) for source in range(30_000)] + [(source, 1, False) for source in range(0, 30_000, 300)]
+    looked_at = pairs_looked_at(monkeypatch)
+    mask = held(rows, 50, 0.1)
+    assert np.bincount(columns(rows)[2][mask]).tolist() == [50, 10]
+    assert max(looked_at) < 1000
+
+
+def test_where_sources_do_not_fit_the_search_ends_and_promises_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every source has two pairs, so an odd number cannot be had: nobody should look at all sources for that."""
+    rows = [(source, 0, False) for source in range(20_000) for _ in range(2)]
+    monkeypatch.setattr(holdout, "MOST_CANDIDATES", 4000)
+    looked_at = pairs_looked_at(monkeypatch)
+    mask = held(rows, 101, 0.1)
+    assert mask.sum() == 100 and (mask[::2] == mask[1::2]).all()
+    assert len(looked_at) > 1 and max(looked_at) <= 4000
 
 
 @given(some_rows, some_number, some_share)
@@ -142,8 +200,8 @@ def test_another_seed_holds_out_others_and_every_source_has_its_chance() -> None
 
 def test_equal_keys_stay_together() -> None:
     source, language = np.arange(100), np.zeros(100, dtype=np.int64)
-    mask = hold_out(source, source + 1000, language, (source // 2).astype(np.uint64), 10, 0.5, 3)
-    assert mask.sum() == 10 and (mask[::2] == mask[1::2]).all()
+    numbers = hold_out(source, source + 1000, language, (source // 2).astype(np.uint64), 10, 0.5, 3)
+    assert len(numbers) == 10 and (numbers[::2] % 2 == 0).all() and (numbers[1::2] == numbers[::2] + 1).all()
 
 
 @pytest.mark.parametrize("rows", [[], [(0, 3, True), (1, 0, True)]])

@@ -230,6 +230,7 @@ def test_metrics_carry_everything(tmp_path: Path) -> None:
     steps: list[Step] = []
     run(Dial(), tmp_path, Script([step / STEPS for step in range(STEPS + 1)]), steps.append)
     lines = {int(step.values["step"]): step.values for step in steps if step.values}
+    assert lines.pop(0) == {"step": 0, "dev_retrieval": 0.0}, "the student before its first step"
     assert set(lines) == {*measured_at, 10}, "every ten steps, when dev pairs are measured, and at the end"
     for number, values in lines.items():
         assert values["loss"] == values["mse"] == pytest.approx(1 / number) and values["gradient_norm"] == 1.0
@@ -237,8 +238,33 @@ def test_metrics_carry_everything(tmp_path: Path) -> None:
         assert values["useful_tokens"] == pytest.approx(0.75)
         assert values["tokens_per_second"] == pytest.approx(values["pairs_per_second"] * 30 / 4)
         assert values.get("dev_retrieval") == (number / STEPS if number in measured_at else None)
-    assert [step.done for step in steps] == [0, *range(4, 4 * STEPS + 1, 4)] and {step.total for step in steps} == {4 * STEPS}
+    assert [step.done for step in steps] == [0, 0, *range(4, 4 * STEPS + 1, 4)] and {step.total for step in steps} == {
+        4 * STEPS
+    }
     assert steps[-1].note.startswith("loss 0.0625") and "dev 100.0 % found" in steps[-1].note
+
+
+def test_the_last_line_says_why_it_is_the_last_and_what_is_kept(tmp_path: Path) -> None:
+    def last(scores: list[float], patience: int) -> Step:
+        steps: list[Step] = []
+        run(Dial(), tmp_path / f"{scores[2]}-{patience}", Script(scores), steps.append, how=plan(patience=patience))
+        return steps[-1]
+
+    worse, better_once = [0.5, *[0.0] * STEPS], [0.5, 0.0, 0.6, *[0.0] * STEPS]
+    early, whole = last(worse, 2), last(better_once, 0)
+    assert early.finished and early.note.endswith(f"; stopped early at step 4 of {STEPS}; best was before the first step")
+    assert whole.finished and whole.note.endswith("; best was step 2") and "early" not in whole.note
+
+
+def test_best_weights_that_are_gone_are_trained_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scores = [0.5, *[0.0] * STEPS]
+    scores[6] = 0.9
+    run(Dial(), tmp_path, Script(scores))
+    next(tmp_path.glob("best-*")).unlink()
+    engine = Dial()
+    summary = run(engine, tmp_path, Script(scores))
+    assert "the best weights are gone" in caplog.text
+    assert summary.steps_now == STEPS and float(engine.value) == pytest.approx(value_after(6))
 
 
 def test_an_engine_that_is_read_rarely_is_still_read_whole(tmp_path: Path) -> None:
@@ -370,6 +396,7 @@ def test_killed_at_any_moment_it_continues_to_the_same_weights_and_the_same_best
     assert moment <= whole.steps - continued.steps_now < whole.steps
     assert all(torch.equal(one, found[name]) for name, one in expected.items())
     assert (continued.best_step, continued.dev, continued.loss) == (whole.best_step, whole.dev, whole.loss)
-    best = [checkpoints.best(next((tmp_path / name).glob("checkpoints-*"))) for name in ("whole", "cut")]
-    assert best[0] is not None and best[1] is not None and best[0][0] == best[1][0] == whole.best_step
-    assert all(torch.equal(one, best[1][1][name]) for name, one in best[0][1].items())
+    folders = [next((tmp_path / name).glob("checkpoints-*")) for name in ("whole", "cut")]
+    best = [checkpoints.best(folder, whole.best_step) for folder in folders]
+    assert best[0] is not None and best[1] is not None
+    assert all(torch.equal(one, best[1][name]) for name, one in best[0].items())

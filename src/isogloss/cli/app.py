@@ -15,7 +15,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import typer
 
-from isogloss.cli import add, corpora, distill, doctor, embed, evaluate, init, launch, prepare, quickstart, run
+from isogloss.cli import add, corpora, distill, doctor, embed, evaluate, init, launch, mine, prepare, quickstart, run, score
 from isogloss.errors import IsoglossError
 
 INTERRUPTED = 130
@@ -57,6 +57,8 @@ for verb in (
     distill.distill,
     add.add,
     evaluate.evaluate,
+    mine.mine,
+    score.score,
     doctor.doctor,
 ):
     app.command()(stoppable(verb))
@@ -103,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
         _show("the output cannot be written (no space left)", "free some space", "--debug" in given)
         sys.exit(2)
     except Stopped:
-        continues = bool({"quickstart", "run", "distill", "add", "prepare", "corpora"} & set(given))
+        continues = bool({"quickstart", "run", "distill", "add", "prepare", "corpora", "mine", "score"} & set(given))
         sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
         sys.exit(INTERRUPTED)
 

@@ -1,5 +1,6 @@
-"""`isogloss evaluate`: how well models stand in for a teacher on held-out pairs."""
+"""`isogloss evaluate`: models on the papers' test sets (`--suite`), or on held-out pairs beside their teacher."""
 
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
@@ -8,7 +9,21 @@ from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnEr
 
 
 def evaluate(
-    models: Annotated[list[str], Argument(metavar="MODEL...", help="Hub names, local folders or finished runs.")],
+    models: Annotated[
+        list[str],
+        Argument(metavar="MODEL...", help="Hub names, folders, runs, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…"),
+    ],
+    suite: Annotated[
+        str, Option("--suite", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …; commas join.")
+    ] = "",
+    data: Annotated[
+        str, Option("--data", metavar="FOLDER|hub", help="Where they are.  [default: $ISOGLOSS_DATA, or hub]")
+    ] = "",
+    baseline: Annotated[str | None, Option("--baseline", metavar="MODEL", help="What others are compared with.")] = None,
+    mean_removal: Annotated[bool, Option("--mean-removal", help="Measure again without each language's mean.")] = False,
+    means_out: Annotated[Path | None, Option("--means-out", help="Folder for those means; with one model.")] = None,
+    cache: Annotated[str | None, Option("--cache", help="Folder for vectors; '' keeps none.  [default: the usual one]")] = None,
+    resamples: Annotated[int, Option(min=0, help="Draws of the bootstrap; 0: no intervals.")] = 10_000,
     pairs: Annotated[list[str] | None, Option("--pairs", help='Files of pairs; repeatable. Default: "phrasebook".')] = None,
     teacher: Annotated[str, Option(help="Whose index is searched; empty leaves that measure out.")] = "all-MiniLM-L6-v2",
     languages: LanguagesOption = "",
@@ -18,26 +33,96 @@ def evaluate(
     held_out: Annotated[float, Option(min=0.0, max=1.0, help="Share held out where a file has no split column.")] = 1.0,
     max_candidates: Annotated[int, Option(min=1, help="Sentences to search among.")] = 10_000,
     json: JsonFlag = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
+    latex: Annotated[bool, Option("--latex", help="Print the tables in LaTeX, as the papers set them.")] = False,
 ) -> None:
-    """Measure models on held-out pairs, side by side.
+    """Measure models side by side: on test sets with --suite, else on held-out pairs.
+
+    isogloss evaluate runs/quickstart muse --suite sts2017,tatoeba-14 --data eval
 
     isogloss evaluate runs/quickstart multilingual-e5-small --teacher all-MiniLM-L6-v2
     """
+    from isogloss.cli.options import as_languages
+    from isogloss.errors import IsoglossError
+
+    spoken = as_languages(languages)
+    if suite:
+        if pairs:
+            raise IsoglossError("--suite and --pairs measure different things", hint="leave one of them out")
+        if means_out and (len(models) > 1 or not mean_removal):
+            raise IsoglossError("--means-out is for one model and --mean-removal", hint="name one model, and --mean-removal")
+        form = "json" if json else "markdown" if markdown else "latex" if latex else "screen"
+        return _by_suite(models, suite, data, spoken, baseline, mean_removal, means_out, cache, resamples, form)
+    if markdown or latex or baseline or mean_removal:
+        raise IsoglossError("--markdown, --latex, --baseline and --mean-removal are for suites", hint="name one with --suite")
+    settings = (spoken, language, source_language, on_error or "fail", held_out)
+    return _by_pairs(models, pairs or ["phrasebook"], teacher, settings, max_candidates, json)
+
+
+def _by_suite(
+    models: list[str],
+    suite: str,
+    data: str,
+    languages: tuple[str, ...],
+    baseline: str | None,
+    mean_removal: bool,
+    means_out: Path | None,
+    cache: str | None,
+    resamples: int,
+    form: str,
+) -> None:
+    from dataclasses import replace
+
+    from isogloss.cli.screen import output, progress, show_json
+    from isogloss.cli.suite_screen import show
+    from isogloss.evaluation import tables
+    from isogloss.evaluation.compare import compare
+    from isogloss.evaluation.suites import measure, open_suite
+    from isogloss.evaluation.test_sets import open_data
+    from isogloss.export.folder import scanned_for
+    from isogloss.storage import cache_folder
+
+    opened = open_suite(suite, lambda: open_data(data), languages)
+    kept = cache_folder() if cache is None else Path(cache) if cache else None
+    outcomes = []
+    for name in models:
+        with progress() as bars:
+            measured = measure(name, opened, kept, mean_removal, on_progress=bars, means_to=means_out)
+        outcomes += [replace(one, scanned=scanned_for(name)) for one in measured]
+    comparison = compare(outcomes, baseline, resamples)
+    if form == "json":
+        show_json({"suite": suite, **comparison.as_dict()})
+    elif form == "screen":
+        show(comparison)
+    else:
+        text = tables.markdown(comparison) if form == "markdown" else tables.latex(comparison)
+        output.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _by_pairs(
+    models: list[str],
+    pairs: list[str],
+    teacher: str,
+    settings: tuple[tuple[str, ...], str | None, str, str, float],
+    max_candidates: int,
+    json: bool,
+) -> None:
     from dataclasses import asdict, replace
 
     import isogloss
-    from isogloss.cli.options import as_languages
     from isogloss.cli.screen import output, progress, score_table, show_json
+    from isogloss.encode.opening import open_encoder
     from isogloss.export.folder import scanned_for
 
-    found = isogloss.read(pairs or ["phrasebook"], as_languages(languages), language, source_language, on_error or "fail")
+    languages, language, source_language, on_error, held_out = settings
+    found = isogloss.read(pairs, languages, language, source_language, on_error)
     as_given = isogloss.CleaningSettings(min_script=0, min_language=0, min_numbers=0, min_addresses=0, max_repetition=1)
     bitext = isogloss.prepare(found, as_given, held_out, leaks=isogloss.LeakSettings(level="off")).bitext
-    judge = isogloss.load(teacher) if teacher else None
+    judge = open_encoder(teacher) if teacher else None
     reports = []
     for name in models:
         with progress() as bars:
-            report = isogloss.evaluate(isogloss.load(name), judge, bitext, max_candidates, bars)
+            report = isogloss.evaluate(open_encoder(name), judge, bitext, max_candidates, bars)
             reports.append(replace(report, scanned=scanned_for(name)))
     if json:
         show_json([asdict(report) | {"average": asdict(report.average())} for report in reports])

@@ -34,7 +34,9 @@ INTERRUPTED = 130
 
 
 def launch(
-    command: Annotated[list[str], Argument(metavar="VERB ...", help="run, distill or quickstart, and all that belongs to it.")],
+    command: Annotated[
+        list[str], Argument(metavar="VERB ...", help="run, add, distill or quickstart, and all that belongs to it.")
+    ],
     processes: Annotated[
         int | None,
         Option("-n", "--processes", min=1, metavar="N", help="Processes on this machine; as many as GPUs if not given."),

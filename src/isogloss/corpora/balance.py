@@ -3,7 +3,8 @@
 `shares` says how many pairs each part of the data gives; here they are drawn. Every part is gone through in shuffled
 passes, so that each of its pairs is seen once before any is seen twice, over epochs too. An order depends on the pairs,
 the settings, the seed and the epoch, and on nothing that was drawn before: a run that was stopped continues in the middle
-of an epoch by counting. All is done on integer arrays; ten million pairs take seconds.
+of an epoch by counting. All is done on integer arrays, in about 100 bytes a pair; where there are too many pairs for that,
+`dealing` gives them to a sampler part by part.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.shares import Allotment, Rates, strata_of, tells_languages
+from isogloss.corpora.shares import SLACK, Allotment, Portion, Rates, strata_of, tells_languages
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, scrambled
 from isogloss.types import TRAIN, Bitext, BoolArray, IntArray
 
@@ -21,6 +22,7 @@ Indices = NDArray[np.signedinteger]  # of 32 bits where that is enough
 
 BLOCK = 1 << 20  # places that are shuffled at a time where a stratum is small and its passes are many
 GOLDEN_FRACTION = 0.6180339887498949
+UNEVEN = 3  # draws by which strata of equal rates may differ in a part of an epoch; in a whole one they differ by one
 
 
 class Sampler:
@@ -54,21 +56,25 @@ class Sampler:
         """Number of pairs in an epoch: the same in all, but for a few where caps leave fractions of pairs."""
         return int(self._allotment.counts(epoch).sum())
 
-    def order(self, epoch: int) -> IntArray:
-        """The pairs of an epoch; consecutive pieces of it are batches of the composition that the scheme promises."""
+    def order(self, epoch: int, portion: Portion | None = None) -> IntArray:
+        """The pairs of an epoch; consecutive pieces of it are batches of the composition that the scheme promises.
+
+        These pairs may be a part of more; `portion` then says what they give to the epoch.
+        """
         if self._source is not None:
             return _sources_in_random_order(self._source, self.seed, epoch)
-        counts, before = self._allotment.counts(epoch), self._allotment.before(epoch)
-        places: Indices = np.empty(self.pairs_in(epoch), dtype=self._pairs.dtype)
+        portion = portion or self._allotment.portion(epoch, self._starts)
+        counts, before = portion.counts, portion.before
+        places: Indices = np.empty(int(counts.sum()), dtype=self._pairs.dtype)
         visits = np.empty(len(places) if self._units and len(counts) > 1 else 0, dtype=np.int64)
         times = np.empty(len(places) if len(counts) > 1 else 0)
         start = 0
         # Where strata take turns, those with one pair more go first: so the turns go on evenly to the last pair.
-        for stratum in np.argsort(self._allotment.whole - counts, kind="stable").tolist():
+        for stratum in np.argsort(np.floor(portion.rates + SLACK) - counts, kind="stable").tolist():
             here = slice(start, start := start + int(counts[stratum]))
-            self._draw(stratum, int(before[stratum]), places[here])
+            self._draw(stratum, int(before[stratum]), int(portion.names[stratum]), places[here])
             if len(times):
-                times[here] = self._due(stratum, int(counts[stratum]), epoch)
+                times[here] = self._due(stratum, portion, epoch)
             if self._units and len(visits) and tells_languages(self.settings):
                 visits[here], moments = self._meetings(self._units, stratum, int(before[stratum]), places[here], epoch)
                 times[here][np.argsort(moments, kind="stable")] = times[here].copy()
@@ -81,26 +87,30 @@ class Sampler:
         order: IntArray = self._pairs[places].astype(np.int64)
         return order
 
-    def _draw(self, stratum: int, start: int, places: Indices) -> None:
-        """Fill in what a stratum gives after `start` draws: draw number k is the (k mod n)-th of shuffled pass k // n."""
+    def _draw(self, stratum: int, start: int, name: int, places: Indices) -> None:
+        """Fill in what a stratum gives after `start` draws: draw number k is the (k mod n)-th of shuffled pass k // n.
+
+        Shuffled is by a hash of the pair's name, which counts from `name`: so a pass can go on in another sampler.
+        """
         first, size = int(self._starts[stratum]), int(self._sizes[stratum])
         stop = start + len(places)
         everywhere = np.arange(first, first + size)
         at_once = max(1, BLOCK // size)
         for number in range(start // size, -(-stop // size), at_once):
             passes = np.arange(number, min(number + at_once, -(-stop // size)))[:, None]
-            what = everywhere if self._units is None else self._units.visits(everywhere, passes)
+            what = everywhere - first + name if self._units is None else self._units.visits(everywhere, passes)
             keys = scrambled(what.astype(np.uint64) * GOLDEN + _salt(self.seed, passes))
             shuffled = np.argsort(keys, axis=1, kind="stable").ravel()[max(start - number * size, 0) : stop - number * size]
             begin = max(number * size - start, 0)
             places[begin : begin + len(shuffled)] = shuffled + first
 
-    def _due(self, stratum: int, count: int, epoch: int) -> Rates:
+    def _due(self, stratum: int, portion: Portion, epoch: int) -> Rates:
         """When in the epoch each draw of a stratum is due: at even distances, so that every stretch has its share.
 
         Strata of equal rates take turns. Others start at different moments, or all the rare ones would come at once.
         """
-        if np.ptp(self._allotment.rates) == 0:
+        count = int(portion.counts[stratum])
+        if np.ptp(portion.rates) == 0 and np.ptp(portion.counts) <= UNEVEN:
             return np.arange(count, dtype=np.float64)
         phase = (stratum + epoch * len(self._sizes)) * GOLDEN_FRACTION % 1
         due: Rates = (np.arange(count) + phase) / max(count, 1)

@@ -1,7 +1,8 @@
 """How many pairs each corpus and language gives to an epoch: the formulas of docs/balance.md, as arrays.
 
 A stratum is a part of the pairs that is drawn from on its own: a corpus, or a corpus in one language where a scheme or a
-cap looks at languages. `balance` draws from the strata what is allotted here.
+cap looks at languages. `balance` draws from the strata what is allotted here; where there are more pairs than it can order
+at once, `dealing` divides what is allotted over its shards.
 """
 
 from collections.abc import Mapping
@@ -112,6 +113,20 @@ def _caps(strata: Strata, settings: BalanceSettings) -> list[tuple[IntArray, int
 # ── whole pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """What the strata of some pairs give to one epoch, or to a part of it.
+
+    `rates` are those of whole epochs, `before` what was drawn from these pairs until then. Pairs have names that shuffling
+    goes by, those of a stratum in a row; `names` has the first of each.
+    """
+
+    rates: Rates
+    counts: IntArray
+    before: IntArray
+    names: IntArray
+
+
 class Allotment:
     """Whole pairs for each stratum and epoch; without caps, all epochs so far are within one pair of the rate.
 
@@ -142,6 +157,10 @@ class Allotment:
         self.counts(epoch)
         return self._before[epoch]
 
+    def portion(self, epoch: int, names: IntArray) -> Portion:
+        """The whole of an epoch."""
+        return Portion(self.rates, self.counts(epoch), self.before(epoch), names)
+
     def _next(self) -> IntArray:
         counts = self.whole.copy()
         self._owed += self._fraction
@@ -157,6 +176,28 @@ class Allotment:
                 for codes, room in rooms:
                     room[codes[stratum]] -= 1
         return counts
+
+
+def divided(draws: IntArray, sizes: IntArray) -> IntArray:
+    """How many of the first `draws` draws from each stratum fall to each shard, of which `sizes` (strata × shards) tells.
+
+    A pass goes once through every shard, so it takes `sizes`. What is begun of the next is divided by Webster's method: the
+    next draw falls to the shard with the lowest (taken + ½) / size. Unlike rounding, it never takes a draw back when there
+    is one more, so the draws between two epochs are a difference, and no shard is ever ahead by more than a pair or so.
+    """
+    total = np.maximum(sizes.sum(axis=1), 1)
+    passes, left = np.divmod(draws, total)
+    shards = sizes.shape[1]
+    safely = np.maximum(left - shards / 2 - SLACK, 0) / total  # so far along, at most half a pair a shard is rounded up
+    taken = np.floor(safely[:, None] * sizes + 0.5 - SLACK).astype(np.int64)
+    missing = left - taken.sum(axis=1)
+    while missing.any():
+        due = np.where(sizes > 0, (taken + 0.5) / np.maximum(sizes, 1), np.inf).argmin(axis=1)
+        waiting = np.flatnonzero(missing)
+        taken[waiting, due[waiting]] += 1
+        missing[waiting] -= 1
+    fallen: IntArray = passes[:, None] * sizes + taken
+    return fallen
 
 
 # ── for people ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -150,7 +150,7 @@ def _run_by_run(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
 ) -> Tensor:
     # Split, not sliced run by run: the gradient of a slice is as large as what it was cut from.
-    parts = zip(*(one.split([run.sentences * run.length for run in packed.runs]) for one in (query, key, value)), strict=True)
+    parts = zip(*(torch.split(one, [run.sentences * run.length for run in packed.runs]) for one in (query, key, value)), strict=True)
     mixed = []
     for run, part in zip(packed.runs, parts, strict=True):
         shape = (run.sentences, run.length, *query.shape[1:])
@@ -308,7 +308,9 @@ def pooled(states: Tensor, sentence: Tensor, starts: Tensor, how: str) -> Tensor
         return states[starts[:-1].long().clamp(max=len(states) - 1)]
     if how == "max":
         lowest = states.new_full((sentences, width), -torch.inf)
-        return lowest.scatter_reduce(0, sentence[:, None].expand_as(states), states, "amax")
+        highest = lowest.scatter_reduce(0, sentence[:, None].expand_as(states), states, "amax")
+        # A place without a sentence is zero, as in a mean: infinity times a gradient of zero is no number.
+        return highest.masked_fill((starts.diff() == 0)[:, None], 0.0)
     total = torch.zeros((sentences, width), dtype=torch.float32, device=states.device).index_add(0, sentence, states.float())
     mean: Tensor = total / starts.diff().clamp(min=1)[:, None]
     return mean

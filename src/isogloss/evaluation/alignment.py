@@ -3,7 +3,8 @@
 1. *Teacher index*: the teacher embedded the English sentences long ago; a query comes in another language and the student
    embeds it. Is the nearest English sentence the right one? This is what distillation is for: indexes keep working.
 2. *Translation retrieval*, both ways, with the student on both sides.
-3. *Cosine* between the student's vector of a translation and the teacher's vector of its source.
+3. *Cosine* and *mean squared error* between the student's vector of a translation and the teacher's vector of its source.
+   The error is what distillation minimises; it depends on the scale of the teacher, so it compares students of one teacher.
 """
 
 from collections import defaultdict
@@ -13,7 +14,7 @@ import numpy as np
 
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError
-from isogloss.evaluation.metrics import cosines, hits, nearest
+from isogloss.evaluation.metrics import cosines, hits, mean_squared_error, nearest
 from isogloss.progress import OnProgress, silent
 from isogloss.types import TEST, Bitext, FloatArray, LanguageScores, Report
 
@@ -63,11 +64,11 @@ class Questions:
         right_targets = [targets_of[source] for source in source_queries]
         query_vectors, source_vectors = student.of(queries), student.of(self.sources)
         back = nearest(student.of(source_queries), student.of(targets))
-        index = cosine = None
+        index = cosine = mse = None
         if teacher is not None:
             index = float(hits(nearest(query_vectors, teacher.of(self.sources)), right_sources).mean())
-            pair_cosines = cosines(student.of(held.column("target")), teacher.of(held.column("source")))
-            cosine = float(pair_cosines.mean())
+            translated, wanted = student.of(held.column("target")), teacher.of(held.column("source"))
+            cosine, mse = float(cosines(translated, wanted).mean()), mean_squared_error(translated, wanted)
         return LanguageScores(
             language=language,
             queries=len(queries),
@@ -75,6 +76,7 @@ class Questions:
             to_source=float(hits(nearest(query_vectors, source_vectors), right_sources).mean()),
             from_source=float(hits(back, right_targets).mean()),
             cosine=cosine,
+            mse=mse,
         )
 
 

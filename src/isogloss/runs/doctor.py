@@ -24,6 +24,7 @@ from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.students.coverage import UNSPACED
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
+from isogloss.training.choosing import refuse_misfits
 from isogloss.types import TEST, TRAIN, Bitext, FloatArray
 
 if TYPE_CHECKING:
@@ -146,8 +147,10 @@ def _student(student: Student, recipe: Recipe, wanted: int) -> Finding:
             SplitBody(student.body, recipe.training.train_layers)
         except IsoglossError as error:
             return Finding("student", "bad", error.message, error.hint)
-    if student.dimension != wanted and not recipe.bridge.enabled:
-        return Finding("student", "bad", text, f"the teacher has {wanted}-d vectors: set bridge.enabled = true")
+    try:
+        refuse_misfits(student, wanted, recipe)
+    except IsoglossError as error:
+        return Finding("student", "bad", error.message, error.hint)
     if student.pooling not in ("mean", "cls"):
         return Finding("student", "note", text, "mean pooling is what the papers use")
     return Finding("student", "good", text)

@@ -15,7 +15,7 @@ from isogloss.students.dropping import drop_layers
 from isogloss.students.static import StaticStudent, static_student
 from isogloss.students.student import Student
 from isogloss.students.teacher_body import with_vocabulary
-from isogloss.types import PairSource
+from isogloss.types import TRAIN, PairSource
 
 
 def open_models(
@@ -90,8 +90,8 @@ def _static(recipe: Recipe, device: str, pairs: PairSource | None, on_progress: 
 
 
 def text_blocks(pairs: PairSource) -> Iterator[tuple[str, Sequence[str]]]:
-    """All text by language, block by block, the source language included."""
-    for block in pairs.in_blocks():
+    """The text that is trained on by language, block by block, the source language included."""
+    for block in pairs.in_blocks(TRAIN):
         yield pairs.source_language, block.column("source").unique().to_pylist()
         for language in block.column("language").unique().to_pylist():
             if language != pairs.source_language:

@@ -69,21 +69,21 @@ class Metrics:
 
     def __init__(self, path: Path, on_progress: OnProgress) -> None:
         self.path, self.on_progress = path, on_progress
-        self.last_step = max((line.get("step", 0) for line in self._lines()), default=0)
+        self.last_step = max((line.get("step", -1) for line in self._lines()), default=-1)
 
     def __call__(self, step: Step) -> None:
         """Take one step of progress."""
         if step.values:
             line = {"stage": step.stage, **{name: _rounded(value) for name, value in step.values.items()}}
-            number = line.get("step", 0)
-            if isinstance(number, int) and 0 < number <= self.last_step:
+            number = line.get("step", -1)
+            if isinstance(number, int) and 0 <= number <= self.last_step:
                 self._forget_from(number)
             self.last_step = int(number)
             append_line(self.path, json.dumps(line))
         self.on_progress(step)
 
     def _forget_from(self, number: int) -> None:
-        kept = [line for line in self._lines() if line.get("step", 0) < number]
+        kept = [line for line in self._lines() if line.get("step", -1) < number]
         write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 
     def _lines(self) -> list[dict[str, Any]]:

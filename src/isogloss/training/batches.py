@@ -1,16 +1,19 @@
 """Which pairs are seen together at each step of training.
 
-`corpora.balance` orders the pairs of an epoch; here the order is cut into batches. Pairs that share a source sentence
-travel together, so the source is encoded once for all its translations. A step's batch is found by counting: a run that
-was interrupted continues in the middle of an epoch with the batches it would have seen.
+`corpora.balance` orders the pairs of an epoch, `corpora.dealing` in parts where they are many; here the order is cut into
+batches. Pairs that share a source sentence travel together, so the source is encoded once for all its translations. A
+step's batch is found by counting: a run that was interrupted continues in the middle of an epoch with the batches it would
+have seen.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.balance import Sampler
+from isogloss.corpora.dealing import SHARD, Deal
 from isogloss.types import BoolArray, IntArray
 
 
@@ -65,8 +68,9 @@ class Batch:
 class Schedule:
     """The batches of a whole training, by the number of the step.
 
-    A batch has `batch_pairs` pairs, or, if `tokens_of` (the tokens of each pair) and a budget are given, as many as fit into
-    it. The last one of an epoch has what is left. One epoch's order is held at a time.
+    A batch has `batch_pairs` pairs, whatever parts of the epoch they are in; or, if a budget is given and what tells the
+    tokens of some pairs (`tokens_of`), as many as fit into it, part by part. The last one of an epoch (of a part) has what
+    is left. Two parts' orders are held at a time: the one that is gone through and the one that comes next.
     """
 
     def __init__(
@@ -77,17 +81,26 @@ class Schedule:
         epochs: int,
         batch_pairs: int,
         batch_tokens: int = 0,
-        tokens_of: IntArray | None = None,
+        tokens_of: Callable[[IntArray], IntArray] | None = None,
+        left_out: IntArray | None = None,
+        shard: int = SHARD,
     ) -> None:
+        """`left_out` are pairs that are never drawn, by number, ascending; `shard` is how many are ordered at once."""
         self._batch_pairs, self._batch_tokens, self._tokens_of = batch_pairs, batch_tokens, tokens_of
-        self._sampler = Sampler(pairs.source, pairs.corpus, pairs.language, settings, seed)
-        self._epoch, self._order, self._cuts = -1, np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        lengths = np.array([self._sampler.pairs_in(epoch) for epoch in range(epochs)], dtype=np.int64)
-        steps = -(-lengths // batch_pairs)
-        if batch_tokens:
-            steps = np.array([self._open(epoch) for epoch in range(epochs)], dtype=np.int64)
-        self._pairs_until = np.concatenate([[0], np.cumsum(lengths)])
-        self._steps_until = np.concatenate([[0], np.cumsum(steps)])
+        self._deal = Deal(pairs.source, pairs.corpus, pairs.language, settings, seed, left_out, shard)
+        self._order = lru_cache(maxsize=2)(self._deal.order)
+        self._cuts_of = lru_cache(maxsize=1)(self._cut_by_tokens)
+        lengths = [self._deal.lengths(epoch) for epoch in range(epochs)]
+        self._part_ends = [np.cumsum(of_parts) for of_parts in lengths]
+        # A stretch is what is cut into batches from its first pair to its last: an epoch, or a part of one.
+        self._by_tokens = bool(batch_tokens) and tokens_of is not None
+        self._parts = self._deal.shards if self._by_tokens else 1
+        stretches = [length for of_parts in lengths for length in (of_parts if self._by_tokens else [of_parts.sum()])]
+        steps = [
+            len(self._cuts_of(n)) - 1 if self._by_tokens else -(-length // batch_pairs) for n, length in enumerate(stretches)
+        ]
+        self._pairs_until = np.concatenate([[0], np.cumsum(stretches)]).astype(np.int64)
+        self._steps_until = np.concatenate([[0], np.cumsum(steps)]).astype(np.int64)
 
     @property
     def steps(self) -> int:
@@ -103,29 +116,37 @@ class Schedule:
         """Pairs that were seen when `step` steps are done."""
         if step >= self.steps:
             return self.pairs
-        epoch = self._epoch_of(step)
-        self._open(epoch)
-        return int(self._pairs_until[epoch] + self._cuts[step - int(self._steps_until[epoch])])
+        stretch, begin, _ = self._find(step)
+        return int(self._pairs_until[stretch]) + begin
 
     def chosen(self, step: int) -> IntArray:
         """The pairs of a step, as indices."""
-        epoch = self._epoch_of(step)
-        self._open(epoch)
-        place = step - int(self._steps_until[epoch])
-        return self._order[self._cuts[place] : self._cuts[place + 1]]
+        stretch, begin, end = self._find(step)
+        if self._by_tokens:
+            return self._order(*divmod(stretch, self._parts))[begin:end]
+        ends = self._part_ends[stretch]
+        first, last = (int(np.searchsorted(ends, place, side="right")) for place in (begin, end - 1))
+        starts = ends - np.diff(ends, prepend=0)
+        taken = [
+            self._order(stretch, part)[max(begin - int(starts[part]), 0) : end - int(starts[part])]
+            for part in range(first, last + 1)
+        ]
+        return taken[0] if len(taken) == 1 else np.concatenate(taken)
 
-    def _epoch_of(self, step: int) -> int:
-        return int(np.searchsorted(self._steps_until, step, side="right")) - 1
+    def _find(self, step: int) -> tuple[int, int, int]:
+        """The stretch that a step is in, and where in it its batch begins and ends."""
+        stretch = int(np.searchsorted(self._steps_until, step, side="right")) - 1
+        place = step - int(self._steps_until[stretch])
+        if self._by_tokens:
+            cuts = self._cuts_of(stretch)
+            return stretch, int(cuts[place]), int(cuts[place + 1])
+        length = int(self._pairs_until[stretch + 1] - self._pairs_until[stretch])
+        return stretch, place * self._batch_pairs, min((place + 1) * self._batch_pairs, length)
 
-    def _open(self, epoch: int) -> int:
-        """Hold this epoch's order and where its batches begin; returns how many there are."""
-        if epoch != self._epoch:
-            self._epoch, self._order = epoch, self._sampler.order(epoch)
-            if self._tokens_of is not None and self._batch_tokens:
-                self._cuts = cuts_by_tokens(self._tokens_of[self._order], self._batch_tokens)
-            else:
-                self._cuts = np.append(np.arange(0, len(self._order), self._batch_pairs), len(self._order))
-        return len(self._cuts) - 1
+    def _cut_by_tokens(self, stretch: int) -> IntArray:
+        """Where the batches of a part begin, by the budget of tokens."""
+        assert self._tokens_of is not None
+        return cuts_by_tokens(self._tokens_of(self._order(*divmod(stretch, self._parts))), self._batch_tokens)
 
 
 def cuts_by_tokens(tokens: IntArray, budget: int) -> IntArray:

@@ -6,7 +6,7 @@ from dataclasses import fields
 import torch
 
 from isogloss.config import ObjectiveSettings, Recipe
-from isogloss.errors import RecipeError
+from isogloss.errors import ModelError, RecipeError
 from isogloss.objectives.combined import Objectives
 from isogloss.students.frozen import Activations, SplitBody
 from isogloss.students.student import Student
@@ -24,6 +24,33 @@ def objectives_of(settings: ObjectiveSettings) -> Objectives:
     """The objectives that a recipe asks for."""
     known = {one.name for one in fields(Objectives)}
     return Objectives(**{one.name: getattr(settings, one.name) for one in fields(settings) if one.name in known})
+
+
+def refuse_misfits(student: Student, teacher_dimension: int, recipe: Recipe) -> None:
+    """What cannot be trained is said before the teacher's hours, not after them."""
+    objectives, bridged = objectives_of(recipe.objectives), recipe.bridge.enabled
+    if not recipe.training.epochs:
+        return
+    width = teacher_dimension if bridged else student.dimension
+    if "mse" in objectives.active and width != teacher_dimension:
+        raise ModelError(
+            f"{student.name} gives {student.dimension}-d vectors, the teacher {teacher_dimension}-d",
+            hint="a bridge is needed between them: set bridge.enabled = true",
+        )
+    if max(objectives.dimensions, default=0) > width:
+        raise RecipeError(
+            f"objectives.dimensions asks for the first {max(objectives.dimensions)} numbers of vectors that have {width}",
+            hint=f"choose lengths up to {width}",
+        )
+    if objectives.dimensions and "soft_similarity" in objectives.active and width != teacher_dimension:
+        raise RecipeError(
+            f"objectives.dimensions shortens the teacher's vectors with the student's, but they have {teacher_dimension} and"
+            f" {width} numbers",
+            hint="set bridge.enabled = true, or leave one of objectives.dimensions and objectives.soft_similarity out",
+        )
+    reason = _why_not_captured(student, recipe, Crew.here()) if recipe.training.engine == "captured" else ""
+    if reason:
+        raise RecipeError(f'training.engine = "captured", but {reason}', hint='set training.engine = "auto"')
 
 
 def choose_engine(

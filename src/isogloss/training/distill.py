@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from isogloss.config import Recipe, as_dict
+from isogloss.corpora.dealing import SHARD
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import ModelError
@@ -27,7 +28,7 @@ from isogloss.students.bridge import Bridge, BridgeSolver
 from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
 from isogloss.training.batches import PairRows, Schedule
-from isogloss.training.choosing import choose_engine, objectives_of
+from isogloss.training.choosing import choose_engine, objectives_of, refuse_misfits
 from isogloss.training.crew import Crew
 from isogloss.training.data import TrainingData
 from isogloss.training.dev import DevSet
@@ -45,6 +46,7 @@ Kept = TypeVar("Kept", np.float32, np.int64)
 
 UNIT_NORM_TOLERANCE = 1e-2
 NORMS_LOOKED_AT = 10_000
+OFTEN = 8  # where there are so many times the pairs that are wanted, drawing twice the same is rare
 ROWS_SUMMED_AT_ONCE = 20_000
 NOT_LEARNT_FROM = {"checkpoint_seconds": 0, "trackers": [], "engine": ""}  # settings that change no weight
 
@@ -66,23 +68,34 @@ class Distillation:
         self.folder, self.on_progress = Path(folder) if folder is not None else None, on_progress
         self.training, self.crew = self.recipe.training, Crew.here()
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
+        refuse_misfits(student, teacher.dimension, self.recipe)
         with self.crew.in_turn():  # the first makes what the others find
             self.data = TrainingData.build(pairs, student.tokeniser, self.folder, on_progress)
             kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
             self.teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
         self.key = content_hash(student.fingerprint, self.data.key)[:16]
-        self.pairs, self.dev = self._without_dev()
+        self.pairs, self.left_out, self.dev = self._without_dev()
 
-    def _without_dev(self) -> tuple[PairRows, PairRows | None]:
-        """The pairs to train on, and those kept out to choose a checkpoint by."""
+    def _without_dev(self) -> tuple[PairRows, IntArray, PairRows | None]:
+        """The pairs to train on, which of them are left out all the same, and those that a checkpoint is chosen by.
+
+        Few pairs are copied without the dev pairs. Many stay where they are, mapped from disk, and are drawn around them;
+        mined negatives are numbers of pairs that are trained on, and take far more memory than the copy.
+        """
         pairs, settings = self.data.pairs, self.training
+        none = np.zeros(0, dtype=np.int64)
         if not settings.dev_pairs or not settings.epochs:
-            return pairs, None
-        keys = self.data.source_keys[pairs.source]
-        shares = settings.dev_pairs, settings.dev_share
-        held = hold_out(pairs.source, pairs.target, pairs.language, keys, *shares, self.recipe.seed)
-        return (pairs.where(~held), pairs.where(held)) if held.any() else (pairs, None)
+            return pairs, none, None
+        columns = pairs.source, pairs.target, pairs.language, self.data.source_keys
+        held = hold_out(*columns, settings.dev_pairs, settings.dev_share, self.recipe.seed)
+        if not len(held):
+            return pairs, none, None
+        if len(pairs) > SHARD and not self.recipe.objectives.hard_negatives:
+            return pairs, held, pairs.where(held)
+        trained = np.ones(len(pairs), dtype=np.bool_)
+        trained[held] = False
+        return pairs.where(trained), none, pairs.where(held)
 
     @functools.cached_property
     def teacher_is_unit_norm(self) -> bool:
@@ -96,11 +109,15 @@ class Distillation:
     @functools.cached_property
     def _bridge_pairs(self) -> PairRows:
         """The pairs that the bridge is solved from: all, or as many as the recipe allows, drawn at random."""
-        most = self.recipe.bridge.max_pairs
-        if len(self.pairs) <= most:
-            return self.pairs
-        drawn = np.random.default_rng(self.recipe.seed).choice(len(self.pairs), most, replace=False)
-        return self.pairs.where(np.sort(drawn))
+        most, count, random = self.recipe.bridge.max_pairs, len(self.pairs), np.random.default_rng(self.recipe.seed)
+        if count <= SHARD or count <= OFTEN * most:
+            trained = np.delete(np.arange(count), self.left_out)
+            if len(trained) > most:
+                return self.pairs.where(np.sort(random.choice(trained, most, replace=False)))
+            return self.pairs.where(trained) if len(self.left_out) else self.pairs
+        # Of so many, a draw without repetition would write down all: some are drawn, and those that came twice are dropped.
+        drawn = np.setdiff1d(random.integers(0, count, OFTEN // 2 * most), self.left_out)
+        return self.pairs.where(np.sort(random.choice(drawn, min(most, len(drawn)), replace=False)))
 
     @functools.cached_property
     def _bridge_rows(self) -> IntArray:
@@ -138,8 +155,8 @@ class Distillation:
         add(sources, sources, None)
         translated = pairs.target != pairs.source
         targets, source_of = np.asarray(pairs.target[translated]), np.asarray(pairs.source[translated])
-        views = np.bincount(source_of, minlength=self.data.sources)[source_of]
-        add(targets, source_of, (1 / views).astype(np.float32))
+        _, place, views = np.unique(source_of, return_inverse=True, return_counts=True)
+        add(targets, source_of, (1 / views[place]).astype(np.float32))
         bridge = solver.solve(self.recipe.bridge.strengths)
         self.student.add_bridge(bridge, normalise=self.teacher_is_unit_norm)
         return bridge
@@ -182,12 +199,13 @@ class Distillation:
         return self.teacher_rows
 
     def _schedule(self) -> Schedule:
-        settings, pairs = self.training, self.pairs
-        tokens_of = None
-        if settings.batch_tokens:
-            tokens_of = self.data.tokens.lengths_of(pairs.source) + self.data.tokens.lengths_of(pairs.target)
+        settings, pairs, lengths_of = self.training, self.pairs, self.data.tokens.lengths_of
+
+        def tokens_of(chosen: IntArray) -> IntArray:
+            return lengths_of(pairs.source[chosen]) + lengths_of(pairs.target[chosen])
+
         sizes = settings.epochs, settings.batch_pairs, settings.batch_tokens
-        return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of)
+        return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of, self.left_out, SHARD)
 
     def _negatives(self) -> IntArray | None:
         wanted = self.recipe.objectives.hard_negatives
@@ -200,7 +218,7 @@ class Distillation:
 
     def trained_vectors(self, texts: Sequence[str]) -> FloatArray:
         """The student's vectors of `texts` after training; kept, so that a second run only measures."""
-        name = f"trained-{content_hash(self._training_key(), *texts)[:16]}"
+        name = f"trained-{content_hash(self.student.fingerprint, *texts)[:16]}"
         return self._kept(name, lambda: self._vectors_of(texts, "distilled student"))
 
     def forget_activations(self) -> None:
@@ -270,7 +288,8 @@ class Distillation:
         parts = [as_dict(part) for part in (recipe.bridge, recipe.balance, recipe.objectives)]
         settings = as_dict(self.training) | NOT_LEARNT_FROM
         modules = [type(module).__name__ for module in self.student.model]
-        told = canonical_json([settings, *parts, recipe.seed, modules])
+        drawn = ["in shards"] if len(self.pairs) > SHARD else []  # in the order of a version that dealt pairs, or before it
+        told = canonical_json([settings, *parts, recipe.seed, modules, *drawn])
         return content_hash(self.key, self.teacher.fingerprint, told)[:16]
 
     def _checkpoint_folder(self, kind: str) -> Path | None:
@@ -296,7 +315,8 @@ class Distillation:
             values = compute()
             with replacing(path) as temporary, temporary.open("wb") as handle:
                 np.save(handle, values)
-            return values
+            kept = load_array(path)  # mapped, it takes no memory from the training that follows
+            return values if kept is None else np.asarray(kept)
 
 
 def distill(

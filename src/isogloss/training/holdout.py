@@ -17,18 +17,29 @@ source fits if no language then has more than ⌊share · pairs_l⌋ dev pairs, 
 Left alone are sources that are also trained on as source text (a pair of a sentence with itself: it has no translation to
 find, and holding out the others would not keep the sentence from being seen), and sources with more than
 `MOST_TRANSLATIONS` pairs in one language: a "Yes." with hundreds of them would fill a dev set by itself.
+
+Pairs are gone through in stretches, and in memory are those of the *candidates* alone: the sources that come first in the
+order, of each language somewhat more than it wants. A language that goes through its candidates and wants more is given
+four times as many, and all is chosen again; so what is chosen is what would be chosen among all sources. It ends where the
+candidates would have more than `MOST_CANDIDATES` pairs: then a language whose sources hardly ever fit gets less.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from isogloss.corpora.text.hashing import Hashes, mix
+from isogloss.corpora.text.hashing import Hashes, among, distinct, mix
 from isogloss.types import BoolArray, IntArray
 
 MOST_TRANSLATIONS = 8
 CHUNK = 1024  # sources that are looked at together, at least
+AT_ONCE = 1 << 18  # pairs that are gone through together
+TIMES, TO_SPARE = 2, 200  # a language's candidates have so many times the pairs it wants, and some to spare
+MORE = 4  # times as many if it was short of them
+MOST_CANDIDATES = 1 << 20  # pairs
+LAST = np.uint64(2**64 - 1)
 
 
 def hold_out(
@@ -39,32 +50,92 @@ def hold_out(
     per_language: int,
     share: float,
     seed: int,
-) -> BoolArray:
-    """Which pairs are dev pairs.
+) -> IntArray:
+    """The numbers of the dev pairs, ascending.
 
-    `source` and `target` are row numbers of sentences, `language` a code from 0, `key` a hash of the source's text: pairs
-    with equal keys stay together, so a hash of letters and digits alone also keeps near copies of a source together.
+    `source` and `target` are row numbers of sentences, `language` a code from 0, `key` a hash of each source row's text:
+    pairs with equal keys stay together, so a hash of letters and digits alone also keeps near copies of a source together.
     """
-    if not len(source):
-        return np.zeros(0, dtype=np.bool_)
-    rank, sources = _ranks(key, seed)
-    itself = source == target
-    sets = DevSets.over(Cells.of(rank[~itself], language[~itself], sources), per_language, share)
-    sets.leave_alone(rank[itself])
-    for code in sets.by_size():
-        sets.fill(code)
-    return sets.held[rank]
+    pairs = _Pairs(source, target, language, key, seed)
+    sizes = pairs.sizes()
+    most = np.floor(share * sizes).astype(np.int64)
+    wanted = np.minimum(per_language, most)
+    reach = np.where(wanted > 0, (TIMES * wanted + TO_SPARE) / np.maximum(sizes, 1), 0)
+    while wanted.any():
+        bound = np.where(reach >= 1, LAST, (np.minimum(reach, 0.5) * 2.0**64).astype(np.uint64))
+        candidates, number = pairs.of_candidates(bound, wanted > 0)
+        sets = DevSets.over(candidates.cells(len(sizes)), wanted, most, candidates.known(bound))
+        sets.leave_alone(candidates.rank[candidates.itself])
+        short = [code for code in np.argsort(sizes, kind="stable").tolist() if wanted[code] and not sets.fill(code)]
+        short = [code for code in short if bound[code] != LAST]
+        if not short or min(len(source), MORE * len(number)) > MOST_CANDIDATES:
+            return number[sets.held[candidates.rank]]
+        reach[short] *= MORE
+    return np.zeros(0, dtype=np.int64)
 
 
-def _ranks(key: Hashes, seed: int) -> tuple[IntArray, int]:
-    """The place of each pair's source in an order of all sources that looks random, and the number of sources."""
-    salt = mix(np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64))
-    priority = mix(key ^ salt)
-    order = np.argsort(priority)
-    priority = priority[order]
-    rank = np.empty(len(key), dtype=np.int64)
-    rank[order] = np.cumsum(np.append(False, priority[1:] != priority[:-1]))
-    return rank, int(rank[order[-1]]) + 1
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairs:
+    """All pairs, as columns that may be mapped from disk."""
+
+    source: IntArray
+    target: IntArray
+    language: IntArray
+    key: Hashes
+    seed: int
+
+    def sizes(self) -> IntArray:
+        """The number of translations in each language."""
+        sizes = np.zeros(int(self.language.max(initial=-1)) + 1, dtype=np.int64)
+        for part in self._parts():
+            spoken = self.language[part][self.source[part] != self.target[part]]
+            sizes += np.bincount(spoken, minlength=len(sizes))
+        return sizes
+
+    def of_candidates(self, bound: Hashes, wanting: BoolArray) -> tuple["_Candidates", IntArray]:
+        """All pairs of the sources that stand up to `bound` in the order of some language that wants pairs, and their numbers.
+
+        Where a source stands is a number that looks random and depends on its text and the seed.
+        """
+        found = [np.zeros(0, dtype=np.uint64)]
+        for part in self._parts():
+            place, language = self._place(part), self.language[part]
+            near = (place <= bound[language]) & wanting[language] & (self.source[part] != self.target[part])
+            found.append(distinct(place[near]))
+        order = distinct(np.concatenate(found))
+        numbers = [part.start + np.flatnonzero(among(self._place(part), order)) for part in self._parts()]
+        number = np.concatenate(numbers)
+        rank = np.concatenate([np.searchsorted(order, self._place(some)) for some in _split(number)])
+        return _Candidates(order, rank, self.language[number], self.source[number] == self.target[number]), number
+
+    def _parts(self) -> Iterator[slice]:
+        for start in range(0, len(self.source), AT_ONCE):
+            yield slice(start, start + AT_ONCE)
+
+    def _place(self, which: "slice | IntArray") -> Hashes:
+        return mix(self.key[self.source[which]] ^ mix(np.array([self.seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)))
+
+
+def _split(numbers: IntArray) -> list[IntArray]:
+    return np.array_split(numbers, max(1, len(numbers) // AT_ONCE))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """Some sources, in order, and all their pairs: the place of its source, its language, whether it is source text."""
+
+    order: Hashes
+    rank: IntArray
+    language: IntArray
+    itself: BoolArray
+
+    def cells(self, languages: int) -> "Cells":
+        """How many pairs each source has in each language."""
+        return Cells.of(self.rank[~self.itself], self.language[~self.itself], len(self.order), languages)
+
+    def known(self, bound: Hashes) -> IntArray:
+        """For each language, how many of these sources stand up to its bound: so far it has all there are."""
+        return np.asarray(np.searchsorted(self.order, bound, side="right"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,9 +148,8 @@ class Cells:
     starts: IntArray  # the cells of source s are starts[s] to starts[s + 1]
 
     @classmethod
-    def of(cls, source: IntArray, language: IntArray, sources: int) -> Self:
+    def of(cls, source: IntArray, language: IntArray, sources: int, languages: int) -> Self:
         """Count pairs, given by their source and their language."""
-        languages = int(language.max(initial=0)) + 1
         cells = np.sort(source * languages + language)
         first = np.flatnonzero(np.append(True, cells[1:] != cells[:-1])) if len(cells) else np.zeros(0, dtype=np.int64)
         pairs = np.diff(np.append(first, len(cells)))
@@ -105,32 +175,26 @@ class DevSets:
     count: IntArray
     held: BoolArray
     eligible: BoolArray
-    of_language: list[IntArray]  # the sources of each language, in order
+    of_language: list[IntArray]  # the sources of each language, in order, as far as all of them are here
 
     @classmethod
-    def over(cls, cells: Cells, per_language: int, share: float) -> Self:
-        """Empty sets, with what each may and should come to hold."""
-        pairs = np.bincount(cells.language, weights=cells.pairs).astype(np.int64)
-        most = np.floor(share * pairs).astype(np.int64)
+    def over(cls, cells: Cells, wanted: IntArray, most: IntArray, known: IntArray) -> Self:
+        """Empty sets, with what each should and may come to hold, and up to which source each language may look."""
         eligible = np.ones(len(cells.starts) - 1, dtype=np.bool_)
         eligible[cells.source[cells.pairs > MOST_TRANSLATIONS]] = False
-        by_language = np.argsort(cells.language.astype(np.min_scalar_type(len(pairs))), kind="stable")
-        ends = np.cumsum(np.bincount(cells.language, minlength=len(pairs)))
+        by_language = np.argsort(cells.language.astype(np.min_scalar_type(len(most))), kind="stable")
+        ends = np.cumsum(np.bincount(cells.language, minlength=len(most)))
         of_language = np.split(cells.source[by_language], ends[:-1])
+        of_language = [sources[: np.searchsorted(sources, last)] for sources, last in zip(of_language, known, strict=True)]
         held = np.zeros(len(eligible), dtype=np.bool_)
-        return cls(cells, np.minimum(per_language, most), most, np.zeros_like(most), held, eligible, of_language)
+        return cls(cells, wanted, most, np.zeros_like(most), held, eligible, of_language)
 
     def leave_alone(self, sources: IntArray) -> None:
         """Never hold these out."""
         self.eligible[sources] = False
 
-    def by_size(self) -> list[int]:
-        """Languages that want pairs, the one with the fewest first: its choice is the smallest."""
-        sizes = np.bincount(self.cells.language, weights=self.cells.pairs)
-        return [code for code in np.argsort(sizes, kind="stable").tolist() if self.wanted[code]]
-
-    def fill(self, language: int) -> None:
-        """Hold out sources of a language, in order, until it has as many pairs as it wants or has no source left."""
+    def fill(self, language: int) -> bool:
+        """Hold out sources of a language, in order, until it has as many pairs as it wants: whether there were enough."""
         limit = self.most.copy()
         limit[language] = max(self.wanted[language], self.count[language])
         of_language = self.of_language[language]
@@ -140,6 +204,7 @@ class DevSets:
             stop = start + max(CHUNK, int(limit[language] - self.count[language]))
             self._take(candidates[start:stop], limit)
             start = stop
+        return bool(self.count[language] >= limit[language])
 
     def _take(self, sources: IntArray, limit: IntArray) -> None:
         """Hold out, one after the other, the sources that fit.

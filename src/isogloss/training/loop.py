@@ -4,6 +4,7 @@ It knows no model: an engine takes the steps, a schedule says which pairs are in
 is. What it writes is enough to go on after a kill at any moment with the weights of a run that was never stopped.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,8 @@ from isogloss.training.crew import Crew
 from isogloss.training.dev import DevScore, DevSet
 from isogloss.training.engine import Engine
 from isogloss.training.health import EarlyStopping, LossWatch
+
+logger = logging.getLogger(__name__)
 
 LOG_EVERY_STEPS = 10
 AHEAD = 4  # batches prepared before they are needed
@@ -74,7 +77,7 @@ class Loop:
         self.best_dev: dict[str, float] = {}
         self.last: dict[str, float] = {}
         self.saved_at = time.monotonic()
-        self.kept_step = 0
+        self.kept_step, self.kept_best = 0, None  # type: int, int | None
         checks = plan.dev_checks
         self.dev_steps = {round(schedule.steps * number / checks) for number in range(1, checks + 1)} - {0}
 
@@ -84,10 +87,10 @@ class Loop:
         first, ended = self._resume()
         done = self.schedule.pairs_before(first)
         note = f"continued at step {first} of {total}" if first and not ended else ""
-        self._show(first, done, note or ("reused: training was finished" if first else ""), {})
+        self._show(first, done, note or ("reused: training was finished" if first else ""), {}, over=ended)
         began, seen, tokens, computed, step = time.monotonic(), 0, 0, 0, first
         if self.dev is not None and not first:
-            self._measure(0)
+            self._show(0, 0, "", {"step": 0.0, **self._measure(0)})
         steps = iter(()) if ended else ahead(self._prepared, range(first, total))
         for step, (pairs, prepared) in enumerate(steps, first + 1):
             load = self.engine.step(prepared)
@@ -104,7 +107,7 @@ class Loop:
             if (due and not self.watch.suspicious) or ended or last:
                 self._save(step, ended)
             shown = self._values(step, measured, seen, tokens, computed, began) if self._logged(step, last, measured) else {}
-            self._show(step, done + seen, self._note(), shown)
+            self._show(step, done + seen, self._note() + self._ending(step, ended or last), shown, over=ended)
             if ended:
                 break
         self._finish(step)
@@ -151,7 +154,7 @@ class Loop:
             if self.folder is None:
                 self.best_weights = weights
             elif self.crew.leads:
-                checkpoints.save_best(self.folder, weights, step)
+                checkpoints.save_best(self.folder, weights, step, self.kept_best)
         return self.dev_score.values()
 
     def _logged(self, step: int, last: bool, measured: dict[str, float]) -> bool:
@@ -171,9 +174,18 @@ class Loop:
         told = f"loss {self.last.get('loss', float('nan')):.4f}" + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
         return told if self.dev_score is None else f"{told}, {self.dev_score.note()}"
 
-    def _show(self, step: int, pairs: int, note: str, values: dict[str, float]) -> None:
-        total = self.schedule.pairs
-        self.on_progress(Step("distil", total if step >= self.schedule.steps else pairs, total, "pairs", note, values))
+    def _ending(self, step: int, over: bool) -> str:
+        """What the last line adds: why it is the last, and whose weights are kept."""
+        if not over or self.dev is None:
+            return ""
+        early = f"; stopped early at step {step} of {self.schedule.steps}" if step < self.schedule.steps else ""
+        if self.best_step == step:
+            return early
+        return f"{early}; best was step {self.best_step}" if self.best_step else f"{early}; best was before the first step"
+
+    def _show(self, step: int, pairs: int, note: str, values: dict[str, float], over: bool = False) -> None:
+        total, over = self.schedule.pairs, over or step >= self.schedule.steps
+        self.on_progress(Step("distil", total if over else pairs, total, "pairs", note, values))
 
     # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -188,11 +200,14 @@ class Loop:
         loop = {"watch": self.watch.state(), "stopping": self.stopping.state(), "best_step": self.best_step, "ended": ended}
         loop |= {"last": self.last, "best_dev": self.best_dev}
         checkpoints.save(self.folder, step, {"engine": self.engine.state(), "loop": loop, "step": step})
-        self.saved_at, self.kept_step = time.monotonic(), step
+        self.saved_at, self.kept_step, self.kept_best = time.monotonic(), step, self.best_step
 
     def _resume(self) -> tuple[int, bool]:
         """The step to go on from, and whether training was ended there."""
         kept = checkpoints.latest(self.folder) if self.folder is not None else None
+        if kept is not None and self._lacks_best(kept):
+            logger.warning("%s: the best weights are gone, so training starts again", self.folder)
+            kept = None
         self._find_alike(0 if kept is None else int(kept["step"]))
         if kept is None:
             return 0, False
@@ -201,8 +216,14 @@ class Loop:
         self.watch.load(loop["watch"])
         self.stopping.load(loop["stopping"])
         self.best_step, self.best_dev = int(loop["best_step"]), dict(loop["best_dev"])
-        self.last, self.kept_step = dict(loop["last"]), int(kept["step"])
+        self.last, self.kept_step, self.kept_best = dict(loop["last"]), int(kept["step"]), self.best_step
         return self.kept_step, bool(loop["ended"]) or self.kept_step >= self.schedule.steps
+
+    def _lacks_best(self, kept: dict[str, Any]) -> bool:
+        """Whether a checkpoint speaks of best weights that are not there."""
+        if self.dev is None or self.folder is None or kept["loop"]["best_step"] == kept["step"]:
+            return False
+        return checkpoints.best(self.folder, int(kept["loop"]["best_step"])) is None
 
     def _find_alike(self, step: int) -> None:
         """All processes go on from the same step, and none writes before all have read."""
@@ -218,10 +239,12 @@ class Loop:
         if self.dev is None or self.best_step == step:
             return
         self.crew.wait()  # until the leading process has written them
-        kept = checkpoints.best(self.folder) if self.folder is not None else None
-        weights = kept[1] if kept is not None else self.best_weights
-        if weights is not None:
-            self.engine.take(weights)
+        weights = self.best_weights if self.folder is None else checkpoints.best(self.folder, self.best_step)
+        if weights is None:
+            raise IsoglossError(
+                f"{self.folder}: the best weights, of step {self.best_step}, are gone", hint="run the same command again"
+            )
+        self.engine.take(weights)
 
 
 def ahead(prepare: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:

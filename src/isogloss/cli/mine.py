@@ -1,0 +1,84 @@
+"""`isogloss mine`: two heaps of sentences in, translations out."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from isogloss.cli.options import JsonFlag
+
+ModelOption = Annotated[
+    str, Option("--model", "-m", help="Hub name, local folder, finished run, or another model by its name.")
+]
+OutOption = Annotated[
+    Path, Option("--out", help="The file to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are packed.")
+]
+MarginOption = Annotated[str, Option(help="How a pair is scored: ratio, distance or absolute (plain cosine).")]
+KOption = Annotated[int, Option("--k", min=1, help="Neighbours that a margin is taken against.")]
+PrecisionOption = Annotated[float, Option(help="The share of right pairs that --threshold auto aims at.")]
+MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beyond the vectors, such as 500M or 2G.  [default: 1G]")]
+DeviceOption = Annotated[str, Option(help="auto, cuda or cpu.")]
+SentencesArgument = "Sentences, one a line (plain or packed), a prepared store, or - for standard input."
+
+
+def mine(
+    source: Annotated[str, Argument(metavar="SRC", help=SentencesArgument)],
+    target: Annotated[str, Argument(metavar="TGT", help="The same in the other language.")],
+    model: ModelOption,
+    out: OutOption = Path("mined.tsv"),
+    margin: MarginOption = "ratio",
+    k: KOption = 4,
+    strategy: Annotated[
+        str, Option(help="Which candidates become pairs: max, one-to-one, intersection, forward or backward.")
+    ] = "max",
+    threshold: Annotated[
+        str,
+        Option(metavar="auto|gold:FILE|NUMBER", help="From which score on pairs are taken; gold is source id<TAB>target id."),
+    ] = "auto",
+    precision: PrecisionOption = 0.9,
+    source_language: Annotated[str, Option(help="Language of SRC: drops sentences in others; needed for stores.")] = "",
+    target_language: Annotated[str, Option(help="Language of TGT.")] = "",
+    ids: Annotated[bool, Option("--ids", help="Lines are id<TAB>sentence, as in BUCC.")] = False,
+    documents: Annotated[bool, Option("--documents", help="Lines are paragraphs: split them into sentences.")] = False,
+    min_language: Annotated[float, Option(min=0.0, max=1.0, help="How sure of a language to be; 0 judges none.")] = 0.5,
+    keep_identical: Annotated[
+        bool, Option("--keep-identical", help="Keep sentences that are written alike on both sides.")
+    ] = False,
+    memory: MemoryOption = "",
+    device: DeviceOption = "auto",
+    json: JsonFlag = False,
+) -> None:
+    """Find translations of SRC's sentences in TGT.
+
+    isogloss mine news.en news.ko.gz --model runs/ko --out pairs.tsv
+    """
+    import isogloss
+    from isogloss.cli.mined import as_bytes, show_mined
+    from isogloss.cli.screen import progress
+    from isogloss.mining.vectors import forget_work
+    from isogloss.mining.writing import refuse_unknown_form
+    from isogloss.storage import refuse_overwriting
+
+    refuse_unknown_form(out)
+    refuse_overwriting(out, [source, target])
+    settings = isogloss.MiningSettings(
+        k=k,
+        margin=margin,
+        strategy=strategy,
+        threshold=threshold,
+        precision=precision,
+        source_language=source_language,
+        target_language=target_language,
+        with_ids=ids,
+        documents=documents,
+        min_language=min_language,
+        keep_identical=keep_identical,
+        memory=as_bytes(memory),
+        device=device,
+        folder=out.with_name(f"{out.name}.work"),
+    )
+    with progress() as bars:
+        mined = isogloss.mine(source, target, model, settings, bars)
+    mined.write(out)
+    forget_work(out.with_name(f"{out.name}.work"))
+    show_mined(mined, out, json)

@@ -1,0 +1,56 @@
+"""`isogloss score`: which lines of a bitext are translations of each other."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+from isogloss.cli.mine import DeviceOption, KOption, MarginOption, MemoryOption, ModelOption, OutOption, PrecisionOption
+from isogloss.cli.options import JsonFlag, LanguageOption, OnErrorOption, PairFiles
+
+
+def score(
+    pairs: PairFiles,
+    model: ModelOption,
+    out: OutOption = Path("scored.tsv"),
+    margin: MarginOption = "ratio",
+    k: KOption = 4,
+    threshold: Annotated[
+        str, Option(metavar="none|auto|NUMBER", help="From which score on pairs are kept; none keeps all of them.")
+    ] = "none",
+    precision: PrecisionOption = 0.9,
+    language: LanguageOption = None,
+    source_language: Annotated[str, Option(help="Language of the source side.")] = "en",
+    on_error: OnErrorOption = None,
+    memory: MemoryOption = "",
+    device: DeviceOption = "auto",
+    json: JsonFlag = False,
+) -> None:
+    """Score pairs by how much nearer they are than what else is near, and leave out the bad ones if asked to.
+
+    isogloss score en-ko.tsv --model runs/ko --threshold auto --out good.tsv
+    """
+    import isogloss
+    from isogloss.cli.mined import as_bytes, show_scored
+    from isogloss.cli.screen import progress
+    from isogloss.mining.vectors import forget_work
+    from isogloss.mining.writing import refuse_unknown_form
+    from isogloss.storage import refuse_overwriting
+
+    refuse_unknown_form(out)
+    refuse_overwriting(out, pairs)
+    bitext = isogloss.read(pairs, (), language, source_language, on_error or "fail")
+    settings = isogloss.ScoringSettings(
+        k=k,
+        margin=margin,
+        threshold=threshold,
+        precision=precision,
+        memory=as_bytes(memory),
+        device=device,
+        folder=out.with_name(f"{out.name}.work"),
+    )
+    with progress() as bars:
+        scored = isogloss.score_pairs(bitext, model, settings, bars)
+    scored.write(out)
+    forget_work(out.with_name(f"{out.name}.work"))
+    show_scored(scored, out, json)

@@ -1,0 +1,45 @@
+"""How a comparison of models is shown on a terminal."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from isogloss.cli.screen import output
+from isogloss.evaluation.compare import Cell, Comparison
+from isogloss.evaluation.tables import Grid, grids, plain_cell, score, short_names
+
+CELL = 10  # "83.7–90.6" and a space
+
+
+def show(comparison: Comparison) -> None:
+    """Every table, with intervals under the scores, and what has to be known to read it."""
+    label = max(map(len, short_names(comparison.models)))
+    for grid in grids(comparison, _cell, max(3, (output.width - label) // CELL)):
+        output.print(_table(grid))
+        for note in grid.notes:
+            output.print(note, highlight=False, markup=False, style="dim")
+        output.print()
+
+
+def _cell(cell: Cell, column: str) -> str:
+    if cell.interval is None:
+        return plain_cell(cell, column)
+    low, high = (score(value, column) for value in cell.interval)
+    return f"{plain_cell(cell, column)}\n{low}–{high}"
+
+
+def _table(grid: Grid) -> Table:
+    table = Table(title=escape(grid.title), title_justify="left", header_style="bold", box=None, padding=(0, 1, 0, 0))
+    table.add_column(escape(grid.corner), no_wrap=True)
+    for name in grid.header:
+        table.add_column(escape(name), justify="right", no_wrap=True)
+    for line in grid.lines:
+        cells = [_marked(escape(cell), best) for cell, best in zip(line.cells, line.best, strict=True)]
+        table.add_row(escape(line.label), *cells)
+    return table
+
+
+def _marked(cell: str, best: bool) -> str:
+    """The score, in bold if it is the best, and its interval in a lighter tone."""
+    number, _, span = cell.partition("\n")
+    number = f"[bold]{number}[/bold]" if best else number
+    return f"{number}\n[dim]{span}[/dim]" if span else number

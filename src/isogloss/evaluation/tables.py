@@ -1,0 +1,183 @@
+"""Comparisons as text tables: cells for a screen, Markdown, and LaTeX in the layout of the papers.
+
+Reimers & Gurevych's tables 1–3, 7 and Ham & Kim's 1–3 have a line a model and a column a test set, the average last; table 4
+two lines a model, one a direction; table 8 expected and actual score and their difference. Scores are shown × 100 with one
+digit, as there. A star marks what differs significantly from the baseline. Tables of many columns are turned on their side.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from isogloss.corpora.languages import canonical
+from isogloss.evaluation.bias import DIFFERENCE
+from isogloss.evaluation.compare import Cell, Comparison, ScoreTable
+
+WIDEST = 13  # columns; as many fit a page
+STAR = "*"
+_TEX = str.maketrans(
+    {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}", "→": r"$\rightarrow$", "−": "$-$"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "ρ": r"$\rho$", "×": r"$\times$"}
+)
+_CAPTIONS = {
+    "Spearman of cosine": "Spearman rank correlation ρ × 100 of the cosine of two sentence vectors and the gold score.",
+    "F1": "F1 score of mined pairs × 100.",
+    "accuracy, both directions": "Accuracy × 100 of finding the translation, both directions averaged.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A label and its cells, and which of them is the best of its column."""
+
+    label: str
+    cells: tuple[str, ...]
+    best: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table as text."""
+
+    title: str
+    corner: str
+    header: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+
+
+def grids(comparison: Comparison, cell: Callable[[Cell, str], str] | None = None, widest: int = WIDEST) -> list[Grid]:
+    """Every table of a comparison; `cell` says how a score is written, if not as a number with a star.
+
+    Tables of more columns than `widest` are turned: a line a test set, a column a model.
+    """
+    return [_grid(table, comparison, cell or plain_cell, widest) for table in comparison.tables]
+
+
+def short_names(models: Sequence[str]) -> tuple[str, ...]:
+    """Models by as much of the end of their paths as tells them apart."""
+    for parts in range(1, 8):
+        short = tuple(name if ":" in name else "/".join(name.rstrip("/").split("/")[-parts:]) for name in models)
+        if len(set(short)) == len(set(models)):
+            return short
+    return tuple(models)
+
+
+def plain_cell(cell: Cell, column: str) -> str:
+    """A score × 100, starred where it differs significantly from the baseline."""
+    return score(cell.value, column) + (STAR if cell.difference and cell.difference.significant else "")
+
+
+def score(value: float, column: str = "") -> str:
+    """A number × 100 with one digit; differences, which are small, with two and their sign."""
+    return f"{100 * value:+.2f}".replace("-", "−") if column == DIFFERENCE else f"{100 * value:.1f}"
+
+
+def _grid(table: ScoreTable, comparison: Comparison, cell: Callable[[Cell, str], str], widest: int) -> Grid:
+    names, notes = short_names(comparison.models), _notes(table, comparison)
+    written = [[cell(one, column.name) for one in column.cells] for column in table.columns]
+    best = [_best([_goodness(one.value, column.name) for one in column.cells]) for column in table.columns]
+    header = tuple(column.name for column in table.columns)
+    if len(header) > widest:
+        lines = [Line(name, tuple(row), tuple(mark)) for name, row, mark in zip(header, written, best, strict=True)]
+        return Grid(table.title, "", names, tuple(lines), notes)
+    lines = []
+    for place, name in enumerate(names):
+        lines.append(Line(name, tuple(row[place] for row in written), tuple(row[place] for row in best)))
+        shown = [one for one in table.columns[0].shown if all(one in column.cells[place].others for column in table.columns)]
+        lines += [_other(table, place, one) for one in shown]
+    return Grid(table.title, "Model", header, tuple(lines), notes)
+
+
+def _other(table: ScoreTable, place: int, measure: str) -> Line:
+    """A line under a model's own: a direction, a precision."""
+    cells = tuple(score(column.cells[place].others[measure]) for column in table.columns)
+    return Line(f"  {measure}", cells, (False,) * len(cells))
+
+
+def _goodness(value: float, column: str) -> float:
+    return -abs(value) if column == DIFFERENCE else value
+
+
+def _best(values: Sequence[float]) -> list[bool]:
+    return [len(values) > 1 and round(value, 3) == round(max(values), 3) for value in values]
+
+
+def _notes(table: ScoreTable, comparison: Comparison) -> tuple[str, ...]:
+    """What the numbers are, who was compared with whom, and whether anyone looked for leaks."""
+    first = table.columns[0]
+    notes = [f"{first.measure}, × 100"]
+    if comparison.baseline is not None and first.cells[0].interval is not None:
+        base = short_names(comparison.models)[comparison.baseline]
+        notes.append(f"{STAR} differs from {base}: the 95 % interval of {comparison.resamples:,} paired resamples leaves 0 out")
+    notes += list(dict.fromkeys(f"{column.name}: {column.note}" for column in table.columns if column.note))
+    for place, model in enumerate(comparison.models):
+        notes.append(f"leak scan of what {model} learnt from: {_leaks(table, place)}")
+    return tuple(notes)
+
+
+def _leaks(table: ScoreTable, place: int) -> str:
+    states: dict[str, list[str]] = {}
+    for column in table.columns:
+        states.setdefault(column.cells[place].leaks, []).append(column.name)
+    if len(states) == 1:
+        return next(iter(states))
+    return "; ".join(f"{state} for {', '.join(names)}" for state, names in states.items())
+
+
+def markdown(comparison: Comparison) -> str:
+    """All tables in Markdown, with intervals."""
+    return "\n".join(_markdown(grid) for grid in grids(comparison, _with_interval))
+
+
+def _with_interval(cell: Cell, column: str) -> str:
+    if cell.interval is None:
+        return plain_cell(cell, column)
+    low, high = (score(value, column) for value in cell.interval)
+    return f"{plain_cell(cell, column)} ({low} to {high})"
+
+
+def _markdown(grid: Grid) -> str:
+    def row(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    lines = [f"### {grid.title}", "", row([grid.corner, *map(_md, grid.header)]), "|---|" + "---:|" * len(grid.header)]
+    for line in grid.lines:
+        cells = [f"**{_md(cell)}**" if best else _md(cell) for cell, best in zip(line.cells, line.best, strict=True)]
+        lines.append(row([_md(line.label).replace("  ", "&emsp;"), *cells]))
+    return "\n".join([*lines, "", *(f"- {_md(note)}" for note in grid.notes), ""])
+
+
+def _md(text: str) -> str:
+    """Text in which Markdown sees no marks."""
+    return re.sub(r"([|*\\])", r"\\\1", text)
+
+
+def latex(comparison: Comparison) -> str:
+    """All tables in LaTeX (booktabs), as the papers set them: models down, test sets across, the best in bold."""
+    return "\n".join(_latex(grid, comparison.tables[place].columns[0].measure) for place, grid in enumerate(grids(comparison)))
+
+
+def _latex(grid: Grid, measure: str) -> str:
+    header = " & ".join(r"\textbf{" + _tex(one) + "}" for one in (grid.corner, *map(_as_printed, grid.header)))
+    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * len(grid.header)}}}", r"\toprule"]
+    lines += [header + r" \\", r"\midrule"]
+    for line in grid.lines:
+        cells = [rf"\textbf{{{_tex(cell)}}}" if best else _tex(cell) for cell, best in zip(line.cells, line.best, strict=True)]
+        label = (r"\quad " if line.label.startswith(" ") else "") + _tex(line.label.strip())
+        lines.append(" & ".join([label, *cells]) + r" \\")
+    caption = f"{grid.title}. {_CAPTIONS.get(measure, f'{measure}, × 100.')}"
+    if any(STAR in cell for line in grid.lines for cell in line.cells):
+        caption += " " + next(note for note in grid.notes if note.startswith(STAR)) + "."
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{_tex(caption)}}}", r"\end{table}", ""])
+
+
+def _as_printed(column: str) -> str:
+    """`en-ar` as EN-AR, `kat` as KA; other names as they are."""
+    if not re.fullmatch(r"[a-z]{2,3}(-[a-z]{2,3})?", column):
+        return column
+    return "-".join(canonical(code).upper() for code in column.split("-"))
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX)

@@ -1,0 +1,100 @@
+"""Which sentence goes with which, given the scores of all candidates.
+
+    forward       every left sentence with its best candidate; right ones may be taken more than once
+    backward      every right sentence with its best candidate
+    intersection  pairs that are the best of both
+    max           the best candidates of both directions, the highest score first, every sentence at most once: the default
+    one-to-one    all candidates of both directions, the same way: finds a second choice where the first was taken
+
+The first four are those of Artetxe & Schwenk (2019, §3.2) and of LASER's mine_bitexts. Equal scores go to the lower left
+number, then to the lower right one, so that the same input always gives the same pairs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isogloss.errors import DataError
+from isogloss.mining.neighbours import Neighbours
+from isogloss.types import BoolArray, FloatArray, IntArray
+
+STRATEGIES = ("max", "one-to-one", "intersection", "forward", "backward")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """Pairs of row numbers, the best score first."""
+
+    left: IntArray
+    right: IntArray
+    scores: FloatArray
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.scores)
+
+    def __add__(self, others: "Matches") -> "Matches":
+        """These pairs and those."""
+        left, right = np.concatenate([self.left, others.left]), np.concatenate([self.right, others.right])
+        return Matches(left, right, np.concatenate([self.scores, others.scores]))
+
+    def where(self, mask: "BoolArray | IntArray") -> "Matches":
+        """Some of the pairs."""
+        return Matches(self.left[mask], self.right[mask], self.scores[mask])
+
+
+def matched(
+    left: Neighbours, right: Neighbours, left_scores: FloatArray, right_scores: FloatArray, strategy: str = "max"
+) -> Matches:
+    """Choose pairs by the scores of the candidates of both sides (`margin.candidate_scores` gives them)."""
+    if strategy not in STRATEGIES:
+        raise DataError(f"strategy = {strategy!r} is not known", hint=f"choose one of {', '.join(STRATEGIES)}")
+    if not left.ids.size or not right.ids.size:
+        return Matches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+    if strategy == "one-to-one":
+        forward, backward = _every(left, left_scores), _swapped(_every(right, right_scores))
+    else:
+        forward, backward = _best(left, left_scores), _swapped(_best(right, right_scores))
+    if strategy == "forward":
+        return _in_order(forward)
+    if strategy == "backward":
+        return _in_order(backward)
+    if strategy == "intersection":
+        back = np.empty(len(right.ids), dtype=np.int64)
+        back[backward.right] = backward.left
+        return _in_order(forward.where(back[forward.right] == forward.left))
+    both = _in_order(forward + backward)
+    return both.where(_once(both, len(left.ids), len(right.ids)))
+
+
+def _swapped(matches: Matches) -> Matches:
+    return Matches(matches.right, matches.left, matches.scores)
+
+
+def _every(side: Neighbours, scores: FloatArray) -> Matches:
+    return Matches(np.repeat(np.arange(len(side.ids)), side.ids.shape[1]), side.ids.ravel(), scores.ravel())
+
+
+def _best(side: Neighbours, scores: FloatArray) -> Matches:
+    """The best candidate of every sentence; of equals the one with the lower number."""
+    rows, best = np.arange(len(scores)), scores.max(axis=1)
+    ids = np.where(scores == best[:, None], side.ids, np.iinfo(np.int64).max).min(axis=1)
+    return Matches(rows, ids, best)
+
+
+def _in_order(matches: Matches) -> Matches:
+    return matches.where(np.lexsort((matches.right, matches.left, -matches.scores)))
+
+
+def _once(ordered: Matches, lefts: int, rights: int) -> IntArray:
+    """Which pairs are taken, one after another, if no sentence may be taken twice.
+
+    What is taken depends on all that was taken before: a loop, but of two look-ups a candidate.
+    """
+    free_left, free_right = bytearray(b"\1") * lefts, bytearray(b"\1") * rights
+    taken: list[int] = []
+    for place, (one, other) in enumerate(zip(ordered.left.tolist(), ordered.right.tolist(), strict=True)):
+        if free_left[one] and free_right[other]:
+            free_left[one] = free_right[other] = 0
+            taken.append(place)
+    return np.array(taken, dtype=np.int64)

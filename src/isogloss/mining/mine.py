@@ -1,0 +1,246 @@
+"""Translations of one side's sentences among the other's: read, embed, search, score, match, and decide what is good enough.
+
+    sentences  →  vectors  →  neighbours  →  margin  →  matching  →  thresholds
+
+`mine` walks that road; `score_pairs` in `scoring` walks the part of it that pairs need which exist already. `Mined` says what
+came of it, and writes it down.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from isogloss.encode.encoder import Encoder
+from isogloss.errors import DataError
+from isogloss.mining.gold import Gold, read_gold
+from isogloss.mining.margin import MARGINS, candidate_scores, margin_scores
+from isogloss.mining.matching import STRATEGIES, Matches, matched
+from isogloss.mining.neighbours import Neighbours, SearchSettings, Vectors, both_ways, pair_cosines
+from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
+from isogloss.mining.thresholds import Calibration, Retrieved, best_threshold, calibrated, retrieved_at
+from isogloss.mining.vectors import AT_ONCE, embedded
+from isogloss.mining.writing import write_pairs
+from isogloss.mining.wrong_pairs import SPARE, near_misses, shuffled_pairs
+from isogloss.progress import OnProgress, silent
+from isogloss.storage import content_hash
+from isogloss.types import Bitext, Pair
+
+AUTO, GOLD = "auto", "gold:"
+UNKNOWN = "und"  # what ISO 639 calls a language that was not told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiningSettings:
+    """How to mine. `reading` of both sides is told here too; languages are needed to judge them, and to split documents.
+
+    `threshold` is "auto" (estimated to be as precise as `precision`), "gold:FILE" (the best F1), or a number. `memory` is in
+    bytes, beyond the vectors. In `folder`, work that is interrupted is taken up again.
+    """
+
+    k: int = 4
+    margin: str = "ratio"
+    strategy: str = "max"
+    threshold: str = AUTO
+    precision: float = 0.9
+    source_language: str = ""
+    target_language: str = ""
+    with_ids: bool = False
+    documents: bool = False
+    min_language: float = 0.5
+    keep_identical: bool = False
+    memory: int = 0
+    device: str = "auto"
+    cache: Path | str | None = None
+    folder: Path | str | None = None
+
+    def reading(self, language: str) -> ReadingSettings:
+        """How a side is read."""
+        return ReadingSettings(language, self.with_ids, self.documents, self.min_language)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mined:
+    """What was found: the pairs from the threshold on, the best first, and how they came about."""
+
+    pairs: pa.Table  # score, source, target, source_id, target_id
+    threshold: float
+    candidates: int
+    accounts: tuple[Account, Account]
+    languages: tuple[str, str]
+    calibration: Calibration | None = None
+    gold: Retrieved | None = None
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return int(self.pairs.num_rows)
+
+    def bitext(self) -> Bitext:
+        """The pairs as others read them."""
+        columns = (self.pairs.column(name).to_pylist() for name in ("source", "target"))
+        language = self.languages[1] or UNKNOWN
+        pairs = (Pair(source, target, language, "mined") for source, target in zip(*columns, strict=True))
+        return Bitext.of(pairs, self.languages[0] or UNKNOWN)
+
+    def write(self, path: Path | str) -> None:
+        """Write the pairs as TSV, JSON lines or Parquet, by the name of the file."""
+        write_pairs(self.pairs, Path(path))
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to say of it, for JSON."""
+        told: dict[str, Any] = {
+            "pairs": len(self),
+            "candidates": self.candidates,
+            "threshold": self.threshold if np.isfinite(self.threshold) else None,
+            **{name: asdict(one) | {"kept": one.kept} for name, one in zip(("source", "target"), self.accounts, strict=True)},
+        }
+        if self.calibration is not None:
+            told["estimated_precision"] = self.calibration.precision_at(self.threshold) if len(self) else None
+            told["calibration"] = self.calibration.as_dict()
+        if self.gold is not None:
+            told["gold"] = self.gold._asdict()
+        return told
+
+
+def mine(
+    source: str | Path,
+    target: str | Path,
+    model: Encoder | str,
+    settings: MiningSettings | None = None,
+    on_progress: OnProgress = silent,
+) -> Mined:
+    """Find translations of the sentences of `source` among those of `target`.
+
+    Both are files with one sentence a line (plain or packed), prepared stores, or "-" for standard input; `model` is anything
+    that gives vectors, or its name.
+    """
+    how = settings or MiningSettings()
+    _refuse_nonsense(source, target, how)
+    left = read_sentences(source, how.reading(how.source_language), on_progress)
+    right = read_sentences(target, how.reading(how.target_language), on_progress)
+    if not how.keep_identical:
+        left, right = without_shared(left, right)
+    for side in (left, right):
+        if not len(side):
+            raise DataError(
+                f"{side.name}: no sentence is left to search", hint=f"of {side.account.read:,}, {_lost(side.account)}"
+            )
+    gold = read_gold(how.threshold.removeprefix(GOLD), left, right) if how.threshold.startswith(GOLD) else None
+    with working_in(how.folder) as folder:
+        vectors = _vectors(left, right, opened(model, how.device), folder, how.cache, on_progress)
+        search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder)
+        spare = SPARE if how.threshold == AUTO else 0
+        of_left, of_right = both_ways(*vectors, how.k + spare, search, on_progress)
+        first = of_left.first(how.k), of_right.first(how.k)
+        matches = matched(*first, *candidate_scores(*first, how.margin), how.strategy)
+        calibration = _calibrate(vectors, of_left, of_right, matches, how) if how.threshold == AUTO else None
+    return _decided(left, right, matches, how, calibration, gold)
+
+
+def _decided(
+    left: Sentences,
+    right: Sentences,
+    matches: Matches,
+    how: MiningSettings,
+    calibration: Calibration | None,
+    gold: Gold | None,
+) -> Mined:
+    """Take the pairs that are good enough."""
+    measured = None
+    if calibration is not None:
+        threshold = calibration.threshold_for(how.precision)
+    elif gold is not None:
+        threshold = best_threshold(matches.scores, gold.among(matches), gold.wanted)
+        measured = retrieved_at(threshold, matches.scores, gold.among(matches), gold.wanted)
+    else:
+        threshold = float(how.threshold)
+    taken = matches.where(matches.scores >= threshold)
+    columns = {
+        "score": pa.array(taken.scores),
+        "source": left.texts.take(pa.array(taken.left)),
+        "target": right.texts.take(pa.array(taken.right)),
+        "source_id": left.ids.take(pa.array(taken.left)),
+        "target_id": right.ids.take(pa.array(taken.right)),
+    }
+    accounts, languages = (left.account, right.account), (left.language, right.language)
+    return Mined(pa.table(columns), threshold, len(matches), accounts, languages, calibration, measured)
+
+
+def _calibrate(
+    vectors: tuple[Vectors, Vectors], left: Neighbours, right: Neighbours, matches: Matches, how: MiningSettings
+) -> Calibration:
+    near = near_misses(left, right, matches, how.k, how.margin, how.strategy)
+    rows, columns = shuffled_pairs(len(left), len(right), matches)
+    means = left.first(how.k).mean[rows], right.first(how.k).mean[columns]
+    shuffled = margin_scores(pair_cosines(*vectors, rows, columns), *means, how.margin)
+    return calibrated(matches.scores, near, shuffled, len(left))
+
+
+def _vectors(
+    left: Sentences, right: Sentences, encoder: Encoder, folder: Path, cache: Path | str | None, on_progress: OnProgress
+) -> tuple[Vectors, Vectors]:
+    """The vectors of both sides, mapped."""
+    one, other = (
+        embedded(name, side.blocks(AT_ONCE), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
+        for name, side in (("source", left), ("target", right))
+    )
+    return one, other
+
+
+def opened(model: Encoder | str, device: str) -> Encoder:
+    """A model by its name, or as it is."""
+    if not isinstance(model, str):
+        return model
+    from isogloss.encode.opening import open_encoder
+
+    return open_encoder(model, device)
+
+
+@contextmanager
+def working_in(folder: Path | str | None) -> Iterator[Path]:
+    """The folder of unfinished work, or one that is gone afterwards."""
+    if folder is not None:
+        yield Path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="isogloss-", ignore_cleanup_errors=True) as temporary:
+        yield Path(temporary)
+
+
+def _refuse_nonsense(source: str | Path, target: str | Path, how: MiningSettings) -> None:
+    """Say before the work what cannot be done."""
+    if str(source) == str(target) == STANDARD_INPUT:
+        raise DataError("both sides cannot be standard input", hint="put one of them in a file")
+    for name, value, known in (("margin", how.margin, MARGINS), ("strategy", how.strategy, STRATEGIES)):
+        if value not in known:
+            raise DataError(f"{name} = {value!r} is not known", hint=f"choose one of {', '.join(known)}")
+    refuse_odd_threshold(how.threshold, (AUTO, f"{GOLD}FILE"))
+    if not 0 < how.precision < 1:
+        raise DataError(f"precision = {how.precision} is no share between 0 and 1", hint="0.9 is usual")
+
+
+def refuse_odd_threshold(threshold: str, words: tuple[str, ...]) -> None:
+    """A threshold is a number, or one of some words."""
+    if threshold in words or (threshold.startswith(GOLD) and len(threshold) > len(GOLD) and any(GOLD in one for one in words)):
+        return
+    try:
+        number = float(threshold)
+    except ValueError:
+        number = float("nan")
+    if number != number:
+        raise DataError(f"threshold = {threshold!r} is not understood", hint=f"give a number, or {', '.join(words)}")
+
+
+def _lost(account: Account) -> str:
+    """Why sentences were left out."""
+    reasons = {
+        "were empty": account.empty,
+        "came before": account.duplicate,
+        "are in another language": account.wrong_language,
+        "are written alike on both sides (--keep-identical keeps them)": account.on_both_sides,
+    }
+    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)

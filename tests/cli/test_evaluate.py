@@ -1,0 +1,100 @@
+"""`isogloss evaluate --suite` as a person meets it: tables, JSON, Markdown, LaTeX, and what is said when data is missing."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from isogloss.cli.app import main
+from isogloss.evaluation.space import read_means
+from made_up_sets import write_sets
+
+
+class Call:
+    """Runs the real entry point in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(["evaluate", *map(str, arguments)])
+        captured = self.capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture
+def evaluate(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ISOGLOSS_DATA", str(write_sets(tmp_path / "eval")))
+    return Call(capsys)
+
+
+def test_two_models_side_by_side(evaluate: Call, models: Path, tmp_path: Path) -> None:
+    scanned = tmp_path / "scanned"
+    shutil.copytree(models / "teacher", scanned)
+    sets = [{"name": f"sts2017/STS.{one}.txt.gz", "texts": 9} for one in ("en-en", "es-es", "ar-ar")]
+    (scanned / "isogloss_training.json").write_text(json.dumps({"leak_scan": {"sets": sets}}))
+    code, out, err = evaluate(scanned, models / "student", "--suite", "sts2017,tatoeba:deu", "--resamples", 300)
+    assert code == 0, err
+    assert "STS 2017, one language" in out and "en-ar" in out and "Avg." in out and "en → xx" in out
+    assert f"leak scan of what {scanned} learnt from: scanned" in out
+    assert f"leak scan of what {scanned} learnt from: not scanned" in out, "the other sets were not"
+    assert f"leak scan of what {models / 'student'} learnt from: not known" in out
+    assert "differs from" in out and "300 paired resamples" in out
+
+
+def test_json_and_cache_and_baseline(evaluate: Call, models: Path, tmp_path: Path) -> None:
+    asked = (models / "teacher", models / "student", "--suite", "sts2017:en-en+ar-ar", "--resamples", 100)
+    code, out, err = evaluate(*asked, "--json", "--cache", tmp_path / "c", "--baseline", models / "student")
+    told = json.loads(out)
+    assert code == 0 and told["baseline"] == str(models / "student") and told["suite"] == "sts2017:en-en+ar-ar"
+    (table,) = told["tables"]
+    assert [column["name"] for column in table["columns"]] == ["en-en", "ar-ar", "Avg."]
+    first = table["columns"][0]["scores"][0]
+    assert first["difference"]["interval"][0] <= first["difference"]["value"] <= first["difference"]["interval"][1]
+    assert first["others"]["Pearson of dot"] and table["columns"][0]["rows"] == 120
+    _, again, err = evaluate(*asked, "--json", "--cache", tmp_path / "c", "--baseline", models / "student")
+    assert json.loads(again) == told and "reused from the cache" in err
+    _, exact, _ = evaluate(*asked, "--json", "--cache", "")
+    value = json.loads(exact)["tables"][0]["columns"][0]["scores"][0]["value"]
+    assert value == pytest.approx(first["value"], abs=0.02) and not list((tmp_path / "cache").glob("**/*.npy"))
+
+
+def test_forms_for_papers(evaluate: Call, models: Path) -> None:
+    asked = (models / "teacher", "--suite", "bias:en-en+en-es+deu", "--resamples", 50)
+    _, text, _ = evaluate(*asked, "--latex")
+    assert r"\textbf{Expected Score} & \textbf{Actual Score} & \textbf{Difference}" in text and r"\bottomrule" in text
+    _, text, _ = evaluate(*asked, "--markdown", "--mean-removal", "--means-out", "kept")
+    assert set(read_means(Path("kept")).means) == {"en", "es", "de"}
+    assert evaluate(*asked, "--means-out", "kept")[0] == 2
+    assert "| Model | Expected Score | Actual Score | Difference |" in text and "− means" in text
+
+
+def test_a_program_is_a_model_too(evaluate: Call, tmp_path: Path) -> None:
+    script = tmp_path / "model.py"
+    script.write_text("import sys\nfor line in sys.stdin: print(len(line), line.count('e'), line.count('a') + 1)\n")
+    code, out, err = evaluate(f"cmd:{sys.executable} {script}", "--suite", "tatoeba:deu", "--resamples", 0)
+    assert code == 0, err
+    assert "accuracy, both directions" in out
+
+
+def test_missing_data_and_wrong_names(evaluate: Call, models: Path) -> None:
+    code, _, err = evaluate(models / "teacher", "--suite", "tatoeba-14")
+    assert (
+        code == 2
+        and "tatoeba ara: not in" in err
+        and "hint: git clone --depth 1 https://github.com/facebookresearch/LASER" in err
+    )
+    code, _, err = evaluate(models / "teacher", "--suite", "sts2018")
+    assert code == 2 and "sts2018: no such suite" in err
+    code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--pairs", "x.tsv")
+    assert code == 2 and "measure different things" in err
+    code, _, err = evaluate(models / "teacher", "--latex")
+    assert code == 2 and "are for suites" in err
+    code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--baseline", "other")
+    assert code == 2 and "the baseline is not among the models" in err
+    code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--data", "nowhere")
+    assert code == 2 and "nowhere: no such folder of test sets" in err

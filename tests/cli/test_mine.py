@@ -1,0 +1,128 @@
+"""`isogloss mine` and `isogloss score` as a person meets them: files in, files out, one sentence for what is wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isogloss.cli.app import main
+from isogloss.cli.mined import as_bytes
+from isogloss.errors import IsoglossError
+from tiny import PAIRS
+
+GERMAN = {pair.source: pair.target for pair in PAIRS if pair.language == "de"}
+
+
+class Shell:
+    """A folder with sentences and pairs, and the real entry point in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], model: Path) -> None:
+        self.capsys, self.model = capsys, model
+        Path("x.en").write_text("\n".join([*GERMAN, "", "www.example.org"]) + "\n", encoding="utf-8")
+        Path("x.de").write_text("\n".join([*GERMAN.values(), "www.example.org"]) + "\n", encoding="utf-8")
+        Path("en-de.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in GERMAN.items()), encoding="utf-8")
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main([*map(str, arguments), "--model", str(self.model)])
+        captured = self.capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture
+def isogloss(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: Path) -> Shell:
+    monkeypatch.chdir(tmp_path)
+    return Shell(capsys, models / "student")
+
+
+def test_mine_writes_pairs_and_says_what_it_did(isogloss: Shell) -> None:
+    code, out, err = isogloss("mine", "x.en", "x.de", "--threshold", "0", "--out", "pairs.tsv", "--device", "cpu")
+    assert code == 0, err
+    header, *lines = Path("pairs.tsv").read_text(encoding="utf-8").splitlines()
+    assert header.split("\t") == ["score", "source", "target", "source_id", "target_id"]
+    assert 10 < len(lines) <= 40 and all(len(line.split("\t")) == 5 for line in lines)
+    for words in ("alike on both sides", "empty", "searched", f"{len(lines)} pairs of", "→ pairs.tsv", "threshold 0.0000"):
+        assert words in out
+    assert "neighbours" in err
+    assert not Path("pairs.tsv.work").exists()
+
+
+def test_mine_estimates_its_precision(isogloss: Shell) -> None:
+    code, out, err = isogloss("mine", "x.en", "x.de", "--precision", "0.3", "--out", "pairs.jsonl", "--device", "cpu")
+    assert code == 0, err
+    assert "have no translation here" in out and "right, %" in out and "█" in out
+    code, out, _ = isogloss("mine", "x.en", "x.de", "--out", "pairs.jsonl", "--json", "--memory", "64M", "--device", "cpu")
+    told = json.loads(out)
+    assert code == 0 and told["path"] == "pairs.jsonl" and told["source"]["empty"] == 1
+    assert told["calibration"]["curve"][0].keys() == {"threshold", "pairs", "precision"}
+
+
+def test_mine_by_gold(isogloss: Shell) -> None:
+    isogloss("mine", "x.en", "x.de", "--threshold", "0", "--out", "all.tsv", "--device", "cpu")
+    found = [line.split("\t") for line in Path("all.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    Path("gold").write_text("".join(f"{row[3]}\t{row[4]}\n" for row in found[:8]), encoding="utf-8")
+    how = ("mine", "x.en", "x.de", "--threshold", "gold:gold", "--out", "p.parquet", "--device", "cpu")
+    code, out, err = isogloss(*how)
+    assert code == 0, err
+    assert "8 pairs of" in out and "precision 100 %, recall 100 %, F1 100 % by the gold pairs" in out
+    taken = {row[4] for row in found if row[3] == found[0][3]}
+    free = next(str(number) for number in range(1, 41) if str(number) not in taken)
+    Path("gold").write_text(f"{found[0][3]}\t{free}\n", encoding="utf-8")
+    assert "none of the candidates is a gold pair" in isogloss(*how)[1]
+
+
+def test_a_threshold_that_nothing_reaches(isogloss: Shell) -> None:
+    assert "none reaches the threshold 99" in isogloss("mine", "x.en", "x.de", "--threshold", "99", "--device", "cpu")[1]
+
+
+def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
+    code, out, err = isogloss("score", "en-de.tsv", "--out", "scored.tsv", "--device", "cpu")
+    assert code == 0, err
+    header, *lines = Path("scored.tsv").read_text(encoding="utf-8").splitlines()
+    assert header.split("\t") == ["score", "source", "target", "language", "corpus", "split"]
+    assert [line.split("\t")[1] for line in lines] == list(GERMAN)
+    assert "40 of 40 pairs → scored.tsv" in out
+    scores = sorted(float(line.split("\t")[0]) for line in lines)
+    code, out, _ = isogloss("score", "en-de.tsv", "--threshold", scores[30], "--out", "good.jsonl", "--json", "--device", "cpu")
+    told = json.loads(out)
+    assert code == 0 and told["read"] == 40 and 9 <= told["pairs"] <= 11
+    assert len(Path("good.jsonl").read_text(encoding="utf-8").splitlines()) == told["pairs"]
+    code, out, _ = isogloss("score", "en-de.tsv", "--threshold", "auto", "--precision", "0.5", "--device", "cpu")
+    assert code == 0 and "right, %" in out and Path("scored.tsv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("mine", "nowhere.en", "x.de"), "nowhere.en: no such file"),
+        (("mine", "x.en", "x.de", "--out", "pairs.doc"), "not clear from the name"),
+        (("mine", "x.en", "x.de", "--out", "x.de"), "not clear from the name"),
+        (("mine", "x.en", "x.de", "--margin", "cosine"), "margin = 'cosine' is not known"),
+        (("mine", "x.en", "x.de", "--strategy", "best"), "strategy = 'best' is not known"),
+        (("mine", "x.en", "x.de", "--threshold", "high"), "threshold = 'high' is not understood"),
+        (("mine", "x.en", "x.de", "--threshold", "gold:none"), "none: no such file"),
+        (("mine", "x.en", "x.de", "--memory", "much"), "--memory 'much' is not understood"),
+        (("mine", "x.en", "x.de", "--ids"), "x.en line 1: no tab between id and sentence"),
+        (("mine", ".", "x.de"), "is a folder, but no prepared store"),
+        (("score", "en-de.tsv", "--out", "en-de.tsv"), "is also an input"),
+        (("score", "en-de.tsv", "--threshold", "gold:x"), "threshold = 'gold:x' is not understood"),
+        (("score", "x.en", "--out", "y.tsv"), "x.en"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(isogloss: Shell, arguments: tuple[str, ...], message: str) -> None:
+    code, _, err = isogloss(*arguments)
+    assert code == 2
+    assert message in err and "Traceback" not in err and "hint: " in err
+
+
+def test_sizes() -> None:
+    assert [as_bytes(text) for text in ("", "512", "4k", "1.5M", "2GiB", "1 TB")] == [
+        0,
+        512,
+        4096,
+        3 * 2**19,
+        2**31,
+        2**40,
+    ]
+    with pytest.raises(IsoglossError, match="not understood"):
+        as_bytes("-1")

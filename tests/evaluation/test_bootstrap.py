@@ -1,0 +1,105 @@
+"""Draws against the plain thing: rows drawn one by one, measured by scipy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from isogloss.errors import IsoglossError
+from isogloss.evaluation import bootstrap
+from isogloss.evaluation.bootstrap import (
+    Average,
+    Correlation,
+    Difference,
+    Fixed,
+    Joined,
+    Sample,
+    can_be_drawn,
+    draw,
+    f1,
+    interval,
+    share,
+)
+from isogloss.evaluation.metrics import Doubles
+
+DRAWS = 110  # more than are drawn at once
+
+
+def rows_drawn(unit: str, rows: int, seed: int = 3) -> list[list[int]]:
+    """Which rows each draw has, written out."""
+    counts = np.concatenate([block for _, block in bootstrap._counts(rows, unit, seed, DRAWS)])
+    assert (counts.sum(axis=1) == rows).all()
+    return [np.repeat(np.arange(rows), line.astype(int)).tolist() for line in counts]
+
+
+def correlation(rows: int, seed: int, unit: str = "u", ranked: bool = True) -> Correlation:
+    generator = np.random.default_rng(seed)
+    return Correlation(generator.integers(0, 9, rows).astype(float), generator.integers(0, 6, rows) / 2, unit, ranked)
+
+
+def by_scipy(scores: Doubles, gold: Doubles, ranked: bool) -> float:
+    if np.ptp(scores) == 0 or np.ptp(gold) == 0:
+        return 0.0
+    return float((stats.spearmanr if ranked else stats.pearsonr)(scores, gold).statistic)
+
+
+@given(st.integers(2, 30), st.integers(0, 999), st.booleans())
+@settings(deadline=None, max_examples=8)
+def test_correlations_of_draws_are_scipys_on_drawn_rows(rows: int, seed: int, ranked: bool) -> None:
+    one, other = correlation(rows, seed, ranked=ranked), correlation(rows, seed + 1, ranked=ranked)
+    other = Correlation(other.scores, one.gold, "u", ranked)
+    drawn = draw([one, other], 3, DRAWS)
+    for place, taken in enumerate(rows_drawn("u", rows)):
+        for line, sample in zip(drawn, (one, other), strict=True):
+            assert line[place] == pytest.approx(by_scipy(sample.scores[taken], sample.gold[taken], ranked), abs=2e-4)
+    assert one.value() == pytest.approx(by_scipy(one.scores, one.gold, ranked))
+
+
+def test_sums_of_draws() -> None:
+    hits = np.random.default_rng(0).random(40) < 0.7
+    right, found, wanted = (np.random.default_rng(seed).integers(0, 3, 40) for seed in (1, 2, 3))
+    accuracies, scores = draw([share(hits, "u")], 3, DRAWS)[0], draw([f1(right, found, wanted, "u")], 3, DRAWS)[0]
+    for place, taken in enumerate(rows_drawn("u", 40)):
+        assert accuracies[place] == pytest.approx(hits[taken].mean())
+        assert scores[place] == pytest.approx(2 * right[taken].sum() / (found[taken].sum() + wanted[taken].sum()))
+    assert share(hits, "u").value() == pytest.approx(hits.mean())
+    assert f1(right, found, wanted, "u").value() == pytest.approx(2 * right.sum() / (found.sum() + wanted.sum()))
+
+
+def test_joined_sets_are_drawn_set_by_set_and_paired_with_their_average() -> None:
+    parts = (correlation(20, 1, "a"), correlation(30, 2, "b"))
+    joined, average = Joined(parts), Average(parts)
+    drawn, gap = draw([joined], 3, DRAWS)[0], draw([Difference(joined, average)], 3, DRAWS)[0]
+    for place, (first, second) in enumerate(zip(rows_drawn("a", 20), rows_drawn("b", 30), strict=True)):
+        scores = np.concatenate([parts[0].scores[first], parts[1].scores[second]])
+        gold = np.concatenate([parts[0].gold[first], parts[1].gold[second]])
+        wanted = by_scipy(scores, gold, True)
+        apart = [
+            by_scipy(part.scores[taken], part.gold[taken], True) for part, taken in zip(parts, (first, second), strict=True)
+        ]
+        assert drawn[place] == pytest.approx(wanted, abs=2e-4)
+        assert gap[place] == pytest.approx(wanted - np.mean(apart), abs=4e-4)
+    assert Difference(joined, average).value() == pytest.approx(joined.value() - average.value())
+
+
+def test_draws_depend_on_seed_and_unit_and_not_on_who_is_compared() -> None:
+    one, other = (share(np.arange(50) % n == 0, "u") for n in (2, 3))
+    assert np.array_equal(draw([one, other], 1, 200)[1], draw([other], 1, 200)[0])
+    assert not np.array_equal(draw([one], 1, 200), draw([one], 2, 200))
+    assert not np.array_equal(draw([one], 1, 200), draw([share(np.arange(50) % 2 == 0, "v")], 1, 200))
+    assert np.array_equal(draw([one], 1, 350)[0][:200], draw([one], 1, 200)[0]), "more draws go on where fewer ended"
+
+
+def test_the_interval_is_that_of_the_textbook() -> None:
+    low, high = interval(draw([share(np.arange(400) < 300, "u")])[0])
+    spread = 1.96 * np.sqrt(0.75 * 0.25 / 400)
+    assert low == pytest.approx(0.75 - spread, abs=0.006) and high == pytest.approx(0.75 + spread, abs=0.006)
+
+
+def test_what_cannot_be_drawn() -> None:
+    fixed: Sample = Fixed(0.5, "x")
+    assert not can_be_drawn(Average((fixed, correlation(5, 1)))) and can_be_drawn(Average((correlation(5, 1),)))
+    assert draw([fixed], 0, 4).tolist() == [[0.5] * 4]
+    with pytest.raises(IsoglossError, match="different test sets"):
+        draw([correlation(5, 1), correlation(6, 1)])
