@@ -13,7 +13,21 @@ from isogloss import recipes
 from isogloss.cli.app import main
 from tiny import tiny_recipe
 
-VERBS = ("quickstart", "run", "init", "prepare", "corpora", "embed", "distill", "add", "launch", "evaluate", "mine", "score", "doctor")
+VERBS = (
+    "quickstart",
+    "run",
+    "init",
+    "prepare",
+    "corpora",
+    "embed",
+    "distill",
+    "add",
+    "launch",
+    "evaluate",
+    "mine",
+    "score",
+    "doctor",
+)
 
 
 class Answer:

@@ -150,7 +150,8 @@ def _run_by_run(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
 ) -> Tensor:
     # Split, not sliced run by run: the gradient of a slice is as large as what it was cut from.
-    parts = zip(*(torch.split(one, [run.sentences * run.length for run in packed.runs]) for one in (query, key, value)), strict=True)
+    sizes = [run.sentences * run.length for run in packed.runs]
+    parts = zip(*(torch.split(one, sizes) for one in (query, key, value)), strict=True)
     mixed = []
     for run, part in zip(packed.runs, parts, strict=True):
         shape = (run.sentences, run.length, *query.shape[1:])
