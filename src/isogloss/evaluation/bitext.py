@@ -17,12 +17,13 @@ import numpy as np
 from isogloss.evaluation.bootstrap import f1
 from isogloss.evaluation.known_sets import SETS
 from isogloss.evaluation.measured import Measured
-from isogloss.evaluation.metrics import Doubles, best_threshold, retrieved
+from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.test_sets import Data, Haystack
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.mining.neighbours import both_ways
+from isogloss.mining.thresholds import best_threshold, retrieved
 from isogloss.types import BoolArray, IntArray
 
 MEASURE = "F1"

@@ -6,7 +6,6 @@ a number is, is the business of `bootstrap`; what is measured on which sentences
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,39 +121,6 @@ def pearson(left: ArrayLike, right: ArrayLike) -> float:
 def spearman(left: ArrayLike, right: ArrayLike) -> float:
     """Correlation of ranks: whether two measures order things alike."""
     return pearson(mean_ranks(left), mean_ranks(right))
-
-
-class Retrieved(NamedTuple):
-    """How much of what was found is right, how much of what is right was found, and the harmonic mean of the two."""
-
-    precision: float
-    recall: float
-    f1: float
-
-
-def retrieved(right: int, found: int, wanted: int) -> Retrieved:
-    """Precision, recall and F1 from counts; each is 0 where it has nothing to be a share of."""
-    f1 = 2 * right / (found + wanted) if found + wanted else 0.0
-    return Retrieved(right / found if found else 0.0, right / wanted if wanted else 0.0, f1)
-
-
-def best_threshold(scores: ArrayLike, right: BoolArray, wanted: int) -> float:
-    """The score above which taking everything gives the highest F1; the strictest of equally good ones.
-
-    `right` says which of the scored pairs are in the gold set, `wanted` how many that set has. The threshold lies half way
-    to the next score below, as in LASER's BUCC script. Pairs of equal score are taken together or not at all. Infinity
-    where nothing is right.
-    """
-    values = np.asarray(scores, dtype=np.float64)
-    order = np.argsort(-values, kind="stable")
-    values, correct = values[order], np.cumsum(right[order])
-    last = np.flatnonzero(np.append(values[1:] < values[:-1], True))[: len(values)] if len(values) else np.empty(0, np.int64)
-    if not len(last) or not correct[-1]:
-        return float("inf")
-    f1 = 2 * correct[last] / (last + 1 + wanted)
-    at = int(last[f1.argmax()])
-    half_way = (values[at] + values[at + 1]) / 2 if at + 1 < len(values) else values[at]
-    return float(half_way if at + 1 == len(values) or half_way > values[at + 1] else values[at])
 
 
 def mean_squared_error(left: FloatArray, right: FloatArray) -> float:

@@ -40,13 +40,13 @@ def retrieved(right: int, found: int, wanted: int) -> Retrieved:
     return Retrieved(right / found if found else 0.0, right / wanted if wanted else 0.0, f1)
 
 
-def retrieved_at(threshold: float, scores: FloatArray, right: BoolArray, wanted: int) -> Retrieved:
+def retrieved_at(threshold: float, scores: NDArray[np.floating], right: BoolArray, wanted: int) -> Retrieved:
     """The same if every pair of this score or more is taken; `right` says which pairs are gold, `wanted` how many there are."""
     taken = scores >= threshold
     return retrieved(int((taken & right).sum()), int(taken.sum()), wanted)
 
 
-def best_threshold(scores: FloatArray, right: BoolArray, wanted: int) -> float:
+def best_threshold(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> float:
     """The threshold with the highest F1, half way to the next score below; the strictest of equals, ∞ where nothing is right.
 
     Pairs of equal score are taken together or not at all.
