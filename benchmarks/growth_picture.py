@@ -85,4 +85,4 @@ def _round_up(value: float) -> float:
 
 
 def _short(pairs: int) -> str:
-    return f"{pairs // 10**6}M" if pairs >= 10**6 else f"{pairs // 1000}k"
+    return f"{pairs / 10**6:g}M" if pairs >= 10**6 else f"{pairs / 1000:g}k"
