@@ -23,10 +23,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from growth_picture import draw
 from measuring import Measured, measure, peaks
 from provenance import provenance
@@ -178,33 +180,37 @@ def main() -> None:
     """Measure all sizes, or, as a process of its own, one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--work", type=Path, required=True, help="a folder for pairs and runs; ten million take some 12 GB")
+    parser.add_argument("--work", type=Path, required=True, help="a folder for pairs and runs; ten million take some 8 GB")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--out", type=Path, default=RESULTS / "cost_growth.json")
+    parser.add_argument("--threads", type=int, default=1, help="of torch: a table's steps are too short to be shared")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one is not None:
+        torch.set_num_threads(given.threads)
         write_json(given.one / "found.json", distil(given.work, given.one))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that what is on disk is removed then, too
     given.work.mkdir(parents=True, exist_ok=True)
-    make_models(given.work)
+    with TemporaryDirectory(prefix="cost-growth-", dir=given.work) as temporary:
+        measure_all(given, Path(temporary))
+
+
+def measure_all(given: argparse.Namespace, work: Path) -> None:
+    """Size by size; what is known so far is written after each."""
+    make_models(work)
     rows = []
     for pairs in given.sizes:
-        folder = given.work / f"pairs-{pairs}"
-        try:
-            write_pairs(given.data, folder, pairs)
-            command = [sys.executable, __file__, "--work", str(given.work), "--one", str(folder)]
-            cost = measure(command, folder / "log")
-            rows.append(row(pairs, cost, json.loads((folder / "found.json").read_text())))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        folder = work / f"pairs-{pairs}"
+        write_pairs(given.data, folder, pairs)
+        command = [sys.executable, __file__, "--work", str(work), "--one", str(folder), "--threads", str(given.threads)]
+        cost = measure(command, work / "log")
+        rows.append(row(pairs, cost, json.loads((folder / "found.json").read_text())))
+        shutil.rmtree(folder)
         print(json.dumps(rows[-1]), flush=True)
-        setting = {"languages": list(LANGUAGES), "width": WIDTH, "batch_pairs": BATCH}
+        setting = {"languages": list(LANGUAGES), "width": WIDTH, "batch_pairs": BATCH, "threads": given.threads}
         write_json(given.out, provenance(SEED) | setting | {"sizes": rows})
         write_text(given.out.with_suffix(".svg"), draw(rows, STAGES))
-    for name in ("teacher", "student"):
-        shutil.rmtree(given.work / name)
 
 
 if __name__ == "__main__":
