@@ -250,18 +250,15 @@ def test_the_last_line_says_why_it_is_the_last_and_what_is_kept(tmp_path: Path) 
         run(Dial(), tmp_path / f"{scores[2]}-{patience}", Script(scores), steps.append, how=plan(patience=patience))
         return steps[-1]
 
-    worse, better_once = [0.5, *[0.0] * STEPS], [0.5, 0.0, 0.6, *[0.0] * STEPS]
-    early, whole = last(worse, 2), last(better_once, 0)
+    early, whole = last([0.5, *[0.0] * STEPS], 2), last([0.5, 0.0, 0.6, *[0.0] * STEPS], 0)
     assert early.finished and early.note.endswith(f"; stopped early at step 4 of {STEPS}; best was before the first step")
     assert whole.finished and whole.note.endswith("; best was step 2") and "early" not in whole.note
 
 
 def test_best_weights_that_are_gone_are_trained_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    scores = [0.5, *[0.0] * STEPS]
-    scores[6] = 0.9
+    scores, engine = [0.5, *[0.0] * 5, 0.9, *[0.0] * STEPS], Dial()
     run(Dial(), tmp_path, Script(scores))
     next(tmp_path.glob("best-*")).unlink()
-    engine = Dial()
     summary = run(engine, tmp_path, Script(scores))
     assert "the best weights are gone" in caplog.text
     assert summary.steps_now == STEPS and float(engine.value) == pytest.approx(value_after(6))
