@@ -168,6 +168,8 @@ def encode_table(gpu: dict[str, Any], cpu: dict[str, Any], train: dict[str, Any]
     english, many = cpu["results"]["English"], cpu["results"]["16 languages"]
     faster, half = gpu["times_faster"], gpu["peer_half_on_all"]
     single = max(one["sentences_per_second"] for one in gpu["peer_single"])
+    both = zip(train["rounds"]["isogloss"], train["rounds"]["peer"], strict=True)
+    turns = ", ".join(f"{one['pairs_per_second'] / other['pairs_per_second']:.1f}" for one, other in both)
     rates, card = train["pairs_per_second"], gpu["hardware"]["accelerator"]
     lines = [
         "| | isogloss | sentence-transformers | ratio |",
@@ -188,6 +190,8 @@ def encode_table(gpu: dict[str, Any], cpu: dict[str, Any], train: dict[str, Any]
         f" {max(english['largest_difference'], many['largest_difference']):.0e} at most, and trained ones by"
         f" {train['largest_difference']:.0e} after the same steps; in half precision their cosine is"
         f" {gpu['cosine']['least']:.6f} at least."
+        f" Training on two cores was measured while other work ran there: its turns gave {turns} times the peer, and on short,"
+        " even sentences (Tatoeba's) it was 2.1 to 2.6 in trials ([log](LOG.md))."
         " ([scripts](benchmarks/encode_gpu.py) [in](benchmarks/encode_cpu.py) [order](benchmarks/train_cpu.py),"
         " [results](benchmarks/results))",
     ]
