@@ -14,7 +14,7 @@ def draw(rows: Sequence[dict[str, Any]], stages: Sequence[str]) -> str:
     """Bars of stages, one on the other, and two lines for memory; from zero, so that flat looks flat."""
     times = [[row["microseconds_a_pair"][stage] for stage in stages] for row in rows]
     memory = [[row["peak_mib"], row["peak_resident_mib"]] for row in rows]
-    names = [_short(row["pairs"]) for row in rows]
+    names = [short(row["pairs"]) for row in rows]
     parts = [*_bars(names, times, 0), *_lines(names, memory, PANEL + 2 * LEFT)]
     for place, stage in enumerate(stages):
         parts += _key(LEFT + 112 * (place % 3), TOP + TALL + 46 + 20 * (place // 3), COLOURS[place], stage)
@@ -37,7 +37,7 @@ def _bars(names: Sequence[str], times: Sequence[Sequence[float]], left: int) -> 
             x = _middle(place, len(times), left) - 24
             parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="48" height="{high:.1f}" fill="{colour}"/>')
             below += value
-        parts.append(_text(_middle(place, len(times), left), TOP + TALL - TALL * below / top - 5, f"{below:.0f}"))
+        parts.append(text(_middle(place, len(times), left), TOP + TALL - TALL * below / top - 5, f"{below:.0f}"))
     return parts
 
 
@@ -51,18 +51,18 @@ def _lines(names: Sequence[str], memory: Sequence[Sequence[float]], left: int) -
         )
         for (x, y), values in zip(at, memory, strict=True):
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>')
-            parts.append(_text(x, y + (18 if kind == 0 else -9), f"{values[kind]:,.0f}"))
+            parts.append(text(x, y + (18 if kind == 0 else -9), f"{values[kind]:,.0f}"))
     return parts
 
 
 def _frame(names: Sequence[str], top: float, left: int, title: str) -> list[str]:
-    parts = [_text(left + LEFT, TOP - 22, title, "start")]
+    parts = [text(left + LEFT, TOP - 22, title, "start")]
     for number in range(5):
         y = TOP + TALL - TALL * number / 4
         parts.append(f'<path d="M{left + LEFT} {y}h{PANEL}" stroke="{FAINT}"/>')
-        parts.append(_text(left + LEFT - 6, y + 4, f"{top * number / 4:,.0f}", "end"))
+        parts.append(text(left + LEFT - 6, y + 4, f"{top * number / 4:,.0f}", "end"))
     return parts + [
-        _text(_middle(place, len(names), left), TOP + TALL + 20, f"{name} pairs") for place, name in enumerate(names)
+        text(_middle(place, len(names), left), TOP + TALL + 20, f"{name} pairs") for place, name in enumerate(names)
     ]
 
 
@@ -71,10 +71,11 @@ def _middle(place: int, count: int, left: int) -> float:
 
 
 def _key(x: int, y: int, colour: str, told: str) -> list[str]:
-    return [f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{colour}"/>', _text(x + 18, y, told, "start")]
+    return [f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{colour}"/>', text(x + 18, y, told, "start")]
 
 
-def _text(x: float, y: float, told: str, anchor: str = "middle") -> str:
+def text(x: float, y: float, told: str, anchor: str = "middle") -> str:
+    """Words at a place."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(told)}</text>'
 
 
@@ -84,5 +85,6 @@ def _round_up(value: float) -> float:
     return next(step * power for step in (1, 2, 4, 6, 8, 10) if step * power >= value)
 
 
-def _short(pairs: int) -> str:
+def short(pairs: int) -> str:
+    """A round number in few letters."""
     return f"{pairs / 10**6:g}M" if pairs >= 10**6 else f"{pairs / 1000:g}k"

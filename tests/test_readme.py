@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from isogloss.cli.app import main
+from tiny import PAIRS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,6 +34,18 @@ def test_every_link_leads_somewhere() -> None:
         assert (ROOT / target).exists(), target
 
 
+def write_evaluation_text(folder: Path) -> None:
+    """The test's pairs as Tatoeba's test set, and as two files of sentences."""
+    place = folder / "eval" / "tatoeba_laser_v1"
+    place.mkdir(parents=True)
+    for language, code in (("de", "deu"), ("ru", "rus")):
+        pairs = [pair for pair in PAIRS if pair.language == language]
+        (place / f"tatoeba.{code}-eng.eng").write_text("".join(f"{pair.source}\n" for pair in pairs), encoding="utf-8")
+        (place / f"tatoeba.{code}-eng.{code}").write_text("".join(f"{pair.target}\n" for pair in pairs), encoding="utf-8")
+    (folder / "de.txt").write_text((place / "tatoeba.deu-eng.deu").read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "en.txt").write_text((place / "tatoeba.deu-eng.eng").read_text(encoding="utf-8"), encoding="utf-8")
+
+
 def test_commands_run_as_printed(
     tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,9 +53,10 @@ def test_commands_run_as_printed(
     assert tsv.name == "pairs.tsv", "the file the README names"
     lines = [line for line in shell_lines() if line.startswith("isogloss ")]
     assert [shlex.split(line)[1] for line in lines] == [
-        *("init", "doctor", "run", "evaluate"),
-        *("corpora", "prepare", "corpora"),
+        *("init", "doctor", "run", "evaluate", "evaluate"),
+        *("corpora", "prepare", "corpora", "mine", "score"),
     ]
+    write_evaluation_text(tmp_path)
     for line in lines:
         with pytest.raises(SystemExit) as caught:
             main(shlex.split(line)[1:])
@@ -51,6 +65,7 @@ def test_commands_run_as_printed(
     assert "average" in shown and "TED2020" in shown and "80  pairs read" in shown
     assert (tmp_path / "runs" / "mine" / "model" / "modules.json").exists()
     assert (tmp_path / "store" / "summary.html").exists()
+    assert (tmp_path / "scored.tsv").read_text(encoding="utf-8").count("\n") > 1
 
 
 def test_python_runs_as_printed(

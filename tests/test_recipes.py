@@ -79,6 +79,49 @@ def test_what_does_not_fit_is_refused_by_name(override: str, message: str, hint:
     assert hint in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("overrides", "message", "hint"),
+    [
+        (
+            ["student.dimension=8"],
+            'student.dimension = 8 is the width of a static table, but student.kind is "encoder"',
+            "static",
+        ),
+        (["training.patience=3", "training.dev_pairs=0"], "training.patience = 3", "raise training.dev_pairs"),
+        (["training.patience=3", "training.dev_share=0"], "training.dev_share = 0 keeps none", "training.patience = 0"),
+        (["training.batch_pairs=1", "objectives.soft_similarity=1"], "objectives.soft_similarity compares", "batch_pairs"),
+        (
+            ["training.batch_pairs=1", "objectives.ranking=1"],
+            "training.batch_pairs = 1 leaves it alone",
+            "objectives.ranking = 0",
+        ),
+        (["training.batch_pairs=1", "objectives.spread=1"], "objectives.spread compares a pair with the others", "batch_pairs"),
+        (["training.batch_pairs=4", "training.accumulate=4", "objectives.ranking=1"], "4 in 4 parts", "raise"),
+        (["objectives.mse=0", "objectives.spread=0.1"], "[objectives] has spread alone", "mse = 1.0 beside spread = 0.1"),
+        (["objectives.mse=0"], "[objectives] has no weight above 0", "for example mse = 1.0"),
+    ],
+)
+def test_settings_that_cannot_be_meant_together_are_refused(overrides: list[str], message: str, hint: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        recipes.parse({}, overrides)
+    assert message in caught.value.message and hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["student.kind=static", "student.dimension=8"],
+        ["training.patience=3"],
+        ["training.batch_pairs=1"],
+        ["training.batch_pairs=1", "training.batch_tokens=900", "objectives.ranking=1"],
+        ["training.batch_pairs=1", "objectives.ranking=1", "objectives.hard_negatives=2"],
+        ["training.batch_pairs=2", "objectives.soft_similarity=1"],
+    ],
+)
+def test_settings_that_can_be_meant_together_are_taken(overrides: list[str]) -> None:
+    recipes.parse({}, overrides)
+
+
 def test_nothing_to_do_is_refused() -> None:
     with pytest.raises(RecipeError, match="nothing to do"):
         recipes.parse({}, ["bridge.enabled=false", "training.epochs=0"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.errors import IsoglossError
-from isogloss.storage import append_line, canonical_json, content_hash, replacing, sweep, write_json, write_text
+from isogloss.storage import alone_in, append_line, canonical_json, content_hash, replacing, sweep, write_json, write_text
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path: Path) -> None:
@@ -93,3 +93,18 @@ def test_json_is_canonical(tmp_path: Path) -> None:
     assert canonical_json({"b": 1, "a": [1.5, "é"]}) == canonical_json({"a": [1.5, "é"], "b": 1})
     write_json(tmp_path / "x.json", {"é": 1})
     assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8")) == {"é": 1}
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a place where nothing can be made")
+@pytest.mark.parametrize("place", ["/proc/runs/mine", "/proc", "/proc/self"])
+def test_a_place_where_nothing_can_be_made_is_one_sentence(place: str) -> None:
+    with pytest.raises(IsoglossError, match=f"^{place}: cannot be written") as caught, alone_in(Path(place), "in use", "wait"):
+        pass
+    assert "another folder" in caught.value.hint
+    with pytest.raises(IsoglossError, match="cannot be written"):
+        write_text(Path(place) / "result.json", "{}")
+
+
+def test_what_a_writer_does_not_find_is_its_own_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), replacing(tmp_path / "x"):
+        (tmp_path / "gone").read_text()

@@ -33,8 +33,15 @@ if TYPE_CHECKING:
     from isogloss.corpora.store import open_store as open_store
     from isogloss.encode.encoder import embed as embed
     from isogloss.encode.encoder import load as load
+    from isogloss.encode.opening import open_encoder as open_encoder
     from isogloss.errors import IsoglossError as IsoglossError
     from isogloss.evaluation.alignment import evaluate as evaluate
+    from isogloss.evaluation.compare import compare as compare
+    from isogloss.evaluation.space import LanguageMeans as LanguageMeans
+    from isogloss.evaluation.space import read_means as read_means
+    from isogloss.evaluation.suites import measure as measure
+    from isogloss.evaluation.suites import open_suite as open_suite
+    from isogloss.evaluation.test_sets import open_data as open_data
     from isogloss.export.folder import save as save
     from isogloss.mining.mine import MiningSettings as MiningSettings
     from isogloss.mining.mine import mine as mine
@@ -57,6 +64,7 @@ _HOMES = {
     "BridgeSettings": "isogloss.config",
     "CleaningSettings": "isogloss.config",
     "IsoglossError": "isogloss.errors",
+    "LanguageMeans": "isogloss.evaluation.space",
     "LeakSettings": "isogloss.config",
     "MiningSettings": "isogloss.mining.mine",
     "ObjectiveSettings": "isogloss.config",
@@ -70,14 +78,20 @@ _HOMES = {
     "TrainingSettings": "isogloss.config",
     "add": "isogloss.runs.adding",
     "both_ways": "isogloss.mining.neighbours",
+    "compare": "isogloss.evaluation.compare",
     "distill": "isogloss.training.distill",
     "embed": "isogloss.encode.encoder",
     "evaluate": "isogloss.evaluation.alignment",
     "load": "isogloss.encode.encoder",
+    "measure": "isogloss.evaluation.suites",
     "mine": "isogloss.mining.mine",
+    "open_data": "isogloss.evaluation.test_sets",
+    "open_encoder": "isogloss.encode.opening",
     "open_store": "isogloss.corpora.store",
+    "open_suite": "isogloss.evaluation.suites",
     "prepare": "isogloss.corpora.prepare",
     "read": "isogloss.corpora.readers",
+    "read_means": "isogloss.evaluation.space",
     "read_source_text": "isogloss.corpora.readers",
     "run": "isogloss.runs.pipeline",
     "save": "isogloss.export.folder",

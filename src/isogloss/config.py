@@ -7,6 +7,7 @@ the nearest key that exists. The sentences written here are also the comments th
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
+from isogloss.contradictions import refuse_contradictions
 from isogloss.errors import RecipeError
 
 
@@ -236,7 +237,11 @@ class ObjectiveSettings:
     def __post_init__(self) -> None:
         """Refuse what trains nothing."""
         if not any((self.mse, self.moving_teacher, self.soft_similarity, self.ranking)):
-            raise RecipeError("[objectives] has no weight above 0", hint="for example mse = 1.0")
+            alone = "[objectives] has spread alone, which keeps sentences apart and knows nothing of what they mean"
+            raise RecipeError(
+                alone if self.spread else "[objectives] has no weight above 0",
+                hint=f"for example mse = 1.0{f' beside spread = {self.spread:g}' if self.spread else ''}",
+            )
         if self.hard_negatives and not self.ranking:
             raise RecipeError("objectives.hard_negatives is set, but objectives.ranking is 0", hint="set objectives.ranking")
         if any(dimension < 1 for dimension in self.dimensions):
@@ -256,6 +261,12 @@ class TrainingSettings:
         0,
         "encode a batch in chunks of this many pairs, if it is larger than memory: same gradient, more time; 0: whole",
         at_least=0,
+    )
+    accumulate: int = setting(
+        1,
+        "parts that a batch is worked through in, one after another, before the weights move: less memory; in-batch negatives"
+        " are those of a part (chunk_pairs keeps the whole batch's)",
+        at_least=1,
     )
     optimiser: str = setting("adamw", "what moves the weights: AdamW, or LARS as Ham & Kim", one_of=("adamw", "lars"))
     learning_rate: float = setting(2e-4, "peak learning rate (0.02 in the LARS paper's setting)", at_least=0.0)
@@ -362,17 +373,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Refuse what no single field can see."""
-        if not self.bridge.enabled and not self.training.epochs:
-            raise RecipeError(
-                "bridge.enabled is false and training.epochs is 0: there is nothing to do",
-                hint="turn the bridge on or train for at least one epoch",
-            )
-        if any(strength <= 0 for strength in self.bridge.strengths) or not self.bridge.strengths:
-            raise RecipeError("bridge.strengths: every ridge strength must be above 0", hint="for example [1e-4, 1e-2]")
-        if not self.output.folder.strip() or "\0" in self.output.folder:
-            raise RecipeError("output.folder is empty or not a path", hint='for example "runs/mine"')
-        if not self.pairs.files and not self.pairs.corpora:
-            raise RecipeError("pairs.files is empty", hint='name files of pairs, or "phrasebook" for the shipped pairs')
+        refuse_contradictions(self)
 
 
 def default_of(one: Any) -> Any:  # noqa: ANN401 - a dataclass field of any type

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 TEMPORARY_MARK = ".partial-"
 ASIDE_MARK = f"{TEMPORARY_MARK}old-"
+LOCK = ".lock"
+NOTHING_MADE_THERE = "nothing can be made there"
 NEARLY_NOTHING = 2**20  # bytes
 _NOT_WRITABLE = {
     errno.ENOSPC,
@@ -104,9 +106,11 @@ def explaining_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NOT_WRITABLE:
+        if error.errno in _NOT_WRITABLE:
+            raise _not_written(path, error.strerror or str(error)) from error
+        if not _cannot_be_made(error):
             raise
-        raise _not_written(path, error.strerror or str(error)) from error
+        raise _not_written(path, NOTHING_MADE_THERE) from error
     except IsoglossError:
         raise
     except Exception as error:  # torch and safetensors have errors of their own for a full disk
@@ -120,6 +124,12 @@ def _not_written(path: Path, why: str) -> IsoglossError:
         f"{path}: cannot be written ({why})",
         hint="free some space or name another folder; what was there before is untouched",
     )
+
+
+def _cannot_be_made(error: OSError) -> bool:
+    """Whether what we were about to make was "not found": so says /proc, where nobody can make anything."""
+    name = Path(error.filename).name if isinstance(error.filename, str | os.PathLike) else ""
+    return error.errno == errno.ENOENT and (name == LOCK or TEMPORARY_MARK in name)
 
 
 def _is_full(path: Path) -> bool:
@@ -140,11 +150,13 @@ def alone_in(folder: Path, refusal: str, hint: str) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     make_folder(folder)
-    lock = FileLock(folder / ".lock")
+    lock = FileLock(folder / LOCK)
     try:
         with explaining_disk(folder):
             lock.acquire(timeout=0)
     except Timeout as error:
+        if not (folder / LOCK).exists():  # filelock goes on trying where no file can be made
+            raise _not_written(folder, NOTHING_MADE_THERE) from error
         raise IsoglossError(f"{folder}: {refusal}", hint=hint) from error
     try:
         yield
@@ -154,8 +166,11 @@ def alone_in(folder: Path, refusal: str, hint: str) -> Iterator[None]:
 
 def make_folder(path: Path) -> None:
     """Make a folder and its parents, if they are not there yet."""
-    with explaining_disk(path):
+    try:
         path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:  # for whatever reason: there is nothing that a run could do without its folder
+        why = NOTHING_MADE_THERE if error.errno == errno.ENOENT else error.strerror or str(error)
+        raise _not_written(path, why) from error
 
 
 def refuse_folder(path: Path) -> None:

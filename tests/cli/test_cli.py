@@ -211,3 +211,20 @@ def test_a_place_that_cannot_be_written_is_said(isogloss: Call, models: Path, tm
     answer = isogloss("embed", "x.txt", "--model", models / "teacher", "--out", "file/v.npy")
     assert answer.code == 2
     assert "cannot be written" in answer.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a place where nothing can be made")
+def test_a_folder_that_cannot_be_made_is_said(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run")), encoding="utf-8")
+    answer = isogloss("run", "r.toml", "--set", "output.folder=/proc/runs")
+    assert answer.code == 2 and answer.err.startswith("isogloss: /proc/runs: cannot be written (nothing can be made there)\n")
+
+
+def test_a_training_that_made_it_worse_is_said_under_the_table(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run")), encoding="utf-8")
+    wild = ["training.learning_rate=0.5", "training.warmup=0.0", "training.dev_pairs=0", "training.train_layers=0"]
+    wild += ["objectives.mse=0.001", "objectives.ranking=1", "training.epochs=6"]
+    answer = isogloss("run", "r.toml", *(part for one in wild for part in ("--set", one)))
+    assert answer.code == 0
+    table, _, after = answer.out.partition("\n! training made the student worse on the held-out pairs: ")
+    assert "average" in table and "; lower training.learning_rate" in after.splitlines()[0]

@@ -1,13 +1,19 @@
 """`isogloss evaluate --suite` as a person meets it: tables, JSON, Markdown, LaTeX, and what is said when data is missing."""
 
 import json
+import re
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import isogloss as ig
 from isogloss.cli.app import main
+from isogloss.corpora.evaluation_text import evaluation_sets
+from isogloss.corpora.leaks import Guard
 from isogloss.evaluation.space import read_means
 from made_up_sets import write_sets
 
@@ -35,13 +41,15 @@ def evaluate(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: py
 def test_two_models_side_by_side(evaluate: Call, models: Path, tmp_path: Path) -> None:
     scanned = tmp_path / "scanned"
     shutil.copytree(models / "teacher", scanned)
-    sets = [{"name": f"sts2017/STS.{one}.txt.gz", "texts": 9} for one in ("en-en", "es-es", "ar-ar")]
-    (scanned / "isogloss_training.json").write_text(json.dumps({"leak_scan": {"sets": sets}}))
+    files = [tmp_path / "eval" / "sts2017" / f"STS.{one}.txt.gz" for one in ("en-en", "es-es", "ar-ar")]
+    sets = [asdict(one) for one in Guard(evaluation_sets([str(file) for file in files])).sets]
+    training = {"leak_scan": {"sets": sets}, "corpora": {"TED2020": {}, "": {}}}
+    (scanned / "isogloss_training.json").write_text(json.dumps(training))
     code, out, err = evaluate(scanned, models / "student", "--suite", "sts2017,tatoeba:deu", "--resamples", 300)
     assert code == 0, err
     assert "STS 2017, one language" in out and "en-ar" in out and "Avg." in out and "en → xx" in out
-    assert f"leak scan of what {scanned} learnt from: scanned" in out
-    assert f"leak scan of what {scanned} learnt from: not scanned" in out, "the other sets were not"
+    assert f"leak scan of what {scanned} learnt from (TED2020): scanned\n" in out
+    assert f"leak scan of what {scanned} learnt from (TED2020): not scanned\n" in out, "the other sets were not"
     assert f"leak scan of what {models / 'student'} learnt from: not known" in out
     assert "differs from" in out and "300 paired resamples" in out
 
@@ -71,6 +79,35 @@ def test_forms_for_papers(evaluate: Call, models: Path) -> None:
     assert set(read_means(Path("kept")).means) == {"en", "es", "de"}
     assert evaluate(*asked, "--means-out", "kept")[0] == 2
     assert "| Model | Expected Score | Actual Score | Difference |" in text and "− means" in text
+
+
+def test_means_are_measured_exported_and_taken_off(
+    evaluate: Call, models: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The road that docs/evaluation.md shows: its Python and its command give the same vectors."""
+    (tmp_path / "runs").mkdir()
+    shutil.copytree(models / "teacher", tmp_path / "runs" / "quickstart")
+    code, _, err = evaluate("runs/quickstart", "--suite", "tatoeba:deu", "--mean-removal", "--means-out", "means")
+    assert code == 0, err
+    docs = (Path(__file__).parent.parent.parent / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^isogloss embed .*--means.*$", docs, flags=re.MULTILINE)
+    (example,) = [block for block in re.findall(r"```python\n(.*?)```", docs, flags=re.DOTALL) if "read_means" in block]
+    lines = ["Wo ist der Bahnhof?", "die Katze schläft"]
+    Path("fragen.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as caught:
+        main(command.split()[1:])
+    assert not caught.value.code, capsys.readouterr().err
+    written = np.load("vectors.npy")
+    ran: dict[str, object] = {}
+    exec(compile(example, "docs/evaluation.md", "exec"), ran)
+    assert np.allclose(np.asarray(ran["vectors"]), written[:1], atol=1e-6)
+    plain = ig.embed("runs/quickstart", lines)
+    kept = read_means("means")
+    mean = kept.means["de"]
+    assert kept.fingerprint == ig.open_encoder("runs/quickstart").fingerprint, "so that no other model is given them"
+    left = plain - mean
+    assert np.allclose(written, left / np.linalg.norm(left, axis=1, keepdims=True), atol=1e-5)
+    assert np.abs(written - plain).max() > 0.01
 
 
 def test_a_program_is_a_model_too(evaluate: Call, tmp_path: Path) -> None:

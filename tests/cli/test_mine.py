@@ -1,13 +1,17 @@
 """`isogloss mine` and `isogloss score` as a person meets them: files in, files out, one sentence for what is wrong."""
 
 import json
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from isogloss.cli.app import main
 from isogloss.cli.mined import as_bytes
+from isogloss.corpora.readers import read
 from isogloss.errors import IsoglossError
+from isogloss.mining.mine import MiningSettings, mine
 from tiny import PAIRS
 
 GERMAN = {pair.source: pair.target for pair in PAIRS if pair.language == "de"}
@@ -57,6 +61,37 @@ def test_mine_estimates_its_precision(isogloss: Shell) -> None:
     assert told["calibration"]["curve"][0].keys() == {"threshold", "pairs", "precision"}
 
 
+def test_the_page_has_the_curve_that_was_printed(isogloss: Shell) -> None:
+    code, out, err = isogloss("mine", "x.en", "x.de", "--precision", "0.3", "--out", "a.tsv", "--json", "--device", "cpu")
+    assert code == 0, err
+    told, text = json.loads(out), Path("a.tsv.html").read_text(encoding="utf-8")
+    assert told["page"] == "a.tsv.html" and f"chosen: {told['threshold']:.4f}" in text
+    assert all(f"threshold {point['threshold']:.4f}: {point['pairs']} pairs" in text for point in told["calibration"]["curve"])
+    code, out, _ = isogloss("mine", "x.en", "x.de", "--threshold", "0", "--out", "b.tsv", "--json", "--device", "cpu")
+    assert json.loads(out)["page"] is None and not Path("b.tsv.html").exists(), "nothing was estimated"
+    code, out, _ = isogloss(
+        "score", "en-de.tsv", "--threshold", "auto", "--precision", "0.5", "--out", "c.tsv", "--device", "cpu"
+    )
+    assert code == 0 and "→ c.tsv.html" in out and "Precision, de" in Path("c.tsv.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["found.tsv", "found.tsv.gz", "found.jsonl", "found.parquet"])
+def test_what_was_mined_can_be_prepared(isogloss: Shell, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    mined = mine("x.en", "x.de", str(isogloss.model), MiningSettings(threshold="0", device="cpu"))
+    mined.write(name)
+    middle = float(np.median(mined.pairs.column("score").to_numpy()))
+    how = ["--language", "de", "--out", "store", "--held-out", "0", "--set", f"cleaning.min_scores=['*={middle:.6f}']"]
+    with pytest.raises(SystemExit) as caught:
+        main(["prepare", name, *how])
+    assert not caught.value.code, capsys.readouterr().err
+    found = read(name, language="de").table
+    assert found.column("source").to_pylist() == mined.pairs.column("source").to_pylist()
+    assert found.column("target").to_pylist() == mined.pairs.column("target").to_pylist()
+    manifest = json.loads(Path("store/manifest.json").read_text(encoding="utf-8"))
+    by_score = next(drop["count"] for drop in manifest["dropped"] if drop["rule"] == "low score in its corpus")
+    assert manifest["rows_in"] == len(mined) and abs(by_score - len(mined) // 2) <= 1, "judged by the score it was mined with"
+
+
 def test_mine_by_gold(isogloss: Shell) -> None:
     isogloss("mine", "x.en", "x.de", "--threshold", "0", "--out", "all.tsv", "--device", "cpu")
     found = [line.split("\t") for line in Path("all.tsv").read_text(encoding="utf-8").splitlines()[1:]]
@@ -65,6 +100,11 @@ def test_mine_by_gold(isogloss: Shell) -> None:
     code, out, err = isogloss(*how)
     assert code == 0, err
     assert "8 pairs of" in out and "precision 100 %, recall 100 %, F1 100 % by the gold pairs" in out
+    page = Path("p.parquet.html").read_text(encoding="utf-8")
+    assert "right by the gold pairs" in page and "by the gold pairs 100 % right, 100 % found" in page
+    told = json.loads(isogloss(*how, "--json")[1])
+    at = next(point for point in told["gold_curve"] if point["pairs"] == 8)
+    assert at["precision"] == at["recall"] == 1 and told["calibration"]["curve"] and told["estimated_precision"] is not None
     taken = {row[4] for row in found if row[3] == found[0][3]}
     free = next(str(number) for number in range(1, 41) if str(number) not in taken)
     Path("gold").write_text(f"{found[0][3]}\t{free}\n", encoding="utf-8")
@@ -99,6 +139,8 @@ def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
         (("mine", "x.en", "x.de", "--out", "x.de"), "not clear from the name"),
         (("mine", "x.en", "x.de", "--margin", "cosine"), "margin = 'cosine' is not known"),
         (("mine", "x.en", "x.de", "--strategy", "best"), "strategy = 'best' is not known"),
+        (("mine", "x.en", "x.de", "--search", "fast"), "search = 'fast' is not known"),
+        (("mine", "x.en", "x.de", "--recall", "0"), "recall = 0.0 is no share"),
         (("mine", "x.en", "x.de", "--threshold", "high"), "threshold = 'high' is not understood"),
         (("mine", "x.en", "x.de", "--threshold", "gold:none"), "none: no such file"),
         (("mine", "x.en", "x.de", "--memory", "much"), "--memory 'much' is not understood"),
@@ -113,6 +155,22 @@ def test_what_is_wrong_is_one_sentence(isogloss: Shell, arguments: tuple[str, ..
     code, _, err = isogloss(*arguments)
     assert code == 2
     assert message in err and "Traceback" not in err and "hint: " in err
+
+
+def test_mine_says_how_it_searched(isogloss: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = ("mine", "x.en", "x.de", "--threshold", "0", "--out", "p.tsv", "--device", "cpu")
+    assert "search: exact (all with all takes about 0 s)" in isogloss(*how)[1]
+    assert "of all comparisons would be needed)" in isogloss(*how, "--search", "cells")[1]
+    monkeypatch.setattr("isogloss.mining.cell_index.WORTH_IT", 2)  # so few sentences are always compared as quickly
+    code, out, err = isogloss(*how, "--search", "cells", "--recall", "0.05")
+    assert code == 0, err
+    assert "search: cells (copies of both sides fit into memory); index of 0 MiB; recall " in out
+    assert "% of neighbours, measured on" in out and not Path("p.tsv.work").exists()
+    told = json.loads(isogloss(*how, "--search", "cells", "--recall", "0.05", "--json")[1])["search"]
+    assert told["kind"] == "cells" and told["recall_wanted"] == 0.05 and 0 < told["recall"] <= 1 and told["index_bytes"] > 0
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    code, _, err = isogloss(*how, "--search", "hnsw")
+    assert code == 2 and "needs the package faiss" in err and "pip install 'isogloss[mining]'" in err
 
 
 def test_sizes() -> None:

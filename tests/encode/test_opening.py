@@ -20,6 +20,19 @@ def test_a_folder_is_opened_as_before(models: Path) -> None:
     assert isinstance(encoder, SentenceEncoder) and encoder.dimension == 16
 
 
+def test_a_prompt_goes_before_every_sentence(models: Path, tmp_path: Path) -> None:
+    folder = str(models / "teacher")
+    plain, prompted = open_encoder(folder, "cpu"), open_encoder(folder, "cpu", "the cat ")
+    assert np.allclose(prompted.encode(["sleeps"]), plain.encode(["the cat sleeps"]), atol=1e-6)
+    assert prompted.fingerprint != plain.fingerprint
+    script = tmp_path / "model.py"
+    script.write_text("import sys\nfor line in sys.stdin: print(len(line.rstrip()), 1)\n")
+    program = f"cmd:{sys.executable} {script}"
+    plain, prompted = open_encoder(program), open_encoder(program, prompt="abc ")
+    assert prompted.encode(["de", "f"])[:, 0].tolist() == [6, 5] and prompted.dimension == 2
+    assert prompted.name == plain.name and prompted.fingerprint not in ("", plain.fingerprint)
+
+
 @pytest.mark.parametrize("name", ["onnx:", "cmd:  "])
 def test_a_kind_without_a_name(name: str) -> None:
     with pytest.raises(ModelError, match="names nothing"):

@@ -1,6 +1,7 @@
 """Models side by side: differences, averages, significance, leaks; and the tables that are made of them."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,23 +9,24 @@ import pytest
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bias import DIFFERENCE
 from isogloss.evaluation.bootstrap import Fixed, share
-from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, compare, leak_state
+from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, compare
+from isogloss.evaluation.leaks import Origin, Scan, ScannedSet
 from isogloss.evaluation.measured import Measured
 from isogloss.evaluation.tables import grids, latex, markdown, score, short_names
 
 
-def outcome(model: str, good: float, seed: int = 0, scanned: tuple[str, ...] | None = None) -> Outcome:
+def outcome(model: str, good: float, seed: int = 0, scan: Scan | None = None) -> Outcome:
     """Two columns of 200 rows; a row is right where its difficulty is below how good the model is."""
     columns = []
     for place, name in enumerate(("en-de", "kat")):
         hard = np.random.default_rng(place).random(200)
         hits = hard + 0.02 * np.random.default_rng(seed).normal(size=200) < good
         others = {"en → xx": good, "xx → en": good / 2}
-        origin = (f"sets/{name}.txt",)
+        origin = (Origin(f"sets/{name}.txt", Path(f"sets/{name}.txt")),)
         shown = ("en → xx", "xx → en")
         columns.append(Measured("Tatoeba", name, "accuracy", share(hits, f"set {name}"), others, origin, shown=shown))
     columns.append(Measured("Tatoeba", "group", "accuracy", share(np.ones(3), "g"), averaged=False, note="a note"))
-    return Outcome(model, tuple(columns), {"dimension": 4}, scanned)
+    return Outcome(model, tuple(columns), {"dimension": 4}, scan)
 
 
 @pytest.fixture
@@ -67,16 +69,18 @@ def test_json_holds_everything(compared: Comparison) -> None:
     assert single["baseline"] is None and single["tables"][0]["columns"][0]["scores"][0]["interval"] is None
 
 
-def test_leak_states() -> None:
-    files = ("sts2017/a.gz", "sts2017/b.gz")
-    assert leak_state(files, None) == leak_state((), ("x",)) == leak_state(("hub:a/b",), ("x",)) == "not known"
-    assert leak_state(files, ("sts2017/a.gz", "sts2017/b.gz", "other")) == "scanned"
-    assert leak_state(files, ("a.gz", "b.gz")) == "scanned", "a file that was named itself has no folder"
-    assert leak_state(files, ("sts2017/a.gz",)) == "partly scanned" and leak_state(files, ()) == "not scanned"
-    (table,) = compare([outcome("m", 0.5, scanned=("sets/kat.txt",))], resamples=0).tables
-    assert [column.cells[0].leaks for column in table.columns] == ["not scanned", "scanned", "not known", "partly scanned"]
-    note = next(one for one in grids(compare([outcome("m", 0.5, scanned=("kat.txt",))], resamples=0))[0].notes if "leak" in one)
-    assert "scanned for kat" in note and "not scanned for en-de" in note
+def test_leak_states_stand_under_the_scores() -> None:
+    scan = Scan((ScannedSet("kat.txt"),), tuple(f"corpus{number}" for number in range(7)))
+    compared = compare([outcome("m", 0.5, scan=scan), outcome("n", 0.5)], resamples=0)
+    (table,), (grid,) = compared.tables, grids(compared)
+    states = [column.cells[0].leaks for column in table.columns]
+    assert states == ["not scanned", "scanned, by name", "not known", "partly scanned"]
+    known, unknown = (one for one in grid.notes if "leak" in one)
+    assert known.startswith("leak scan of what m learnt from (corpus0, corpus1, corpus2, corpus3, corpus4 and 2 more): not")
+    assert "scanned, by name for kat" in known and "not scanned for en-de" in known
+    assert unknown == "leak scan of what n learnt from: not known"
+    told = compared.as_dict()["models"]
+    assert told[0]["scanned"] == ["kat.txt"] and len(told[0]["learnt_from"]) == 7 and told[1]["scanned"] is None
 
 
 def test_numbers_of_others_have_no_interval() -> None:

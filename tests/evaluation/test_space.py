@@ -41,11 +41,17 @@ def test_vectors_of_length_one_have_length_one_again() -> None:
 
 
 def test_means_are_exported_and_read_again(space: Space, tmp_path: Path) -> None:
-    means = language_means(space, [("de", ["eins"]), ("zh-CN", ["two"])])
-    means.write(tmp_path)
-    again = read_means(tmp_path)
-    assert set(again.means) == {"de", "zh"}
+    means = language_means(space, [("de", ["eins"]), ("zh-CN", ["two"])], "f1")
+    file = means.write(tmp_path)
+    again = read_means(str(tmp_path))
+    assert set(again.means) == set(read_means(file).means) == {"de", "zh"} and again.fingerprint == "f1"
     assert all(np.array_equal(again.means[one], means.means[one]) for one in means.means)
+    (tmp_path / "broken.npz").write_bytes(b"PK not an archive")
+    with pytest.raises(IsoglossError, match=r"broken.npz: no means of languages there"):
+        read_means(tmp_path / "broken.npz")
+    np.save(tmp_path / "vectors.npy", np.zeros((2, 3)))
+    with pytest.raises(IsoglossError, match=r"vectors.npy: no means of languages there"):
+        read_means(tmp_path / "vectors.npy")
     with pytest.raises(IsoglossError, match="no means of languages there"):
         read_means(tmp_path / "elsewhere")
 
@@ -62,6 +68,16 @@ class Counting:
         self.asked += texts
         on_progress(Step(stage, len(texts), len(texts), "sentences"))
         return np.array([[len(text), 0.1] for text in texts], dtype=np.float32)
+
+
+def test_means_of_another_model_are_refused() -> None:
+    mean = np.array([0.5, 0.2], dtype=np.float32)
+    LanguageMeans({"de": mean}, "c0").refuse_other(Counting())
+    LanguageMeans({"de": mean}).refuse_other(Counting())
+    with pytest.raises(IsoglossError, match="are not those of counting"):
+        LanguageMeans({"de": mean}, "c1").refuse_other(Counting())
+    with pytest.raises(IsoglossError, match="the mean of de has 3 numbers, a vector of counting has 2"):
+        LanguageMeans({"de": np.zeros(3, dtype=np.float32)}).refuse_other(Counting())
 
 
 def test_only_what_is_new_is_computed(tmp_path: Path) -> None:

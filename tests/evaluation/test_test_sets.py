@@ -10,6 +10,7 @@ import pytest
 
 from isogloss.errors import DataError
 from isogloss.evaluation.known_sets import SETS, TATOEBA
+from isogloss.evaluation.leaks import Origin
 from isogloss.evaluation.test_sets import Data, open_data
 from made_up_sets import GERMAN, RUSSIAN, write_sets
 
@@ -22,7 +23,7 @@ def data(tmp_path: Path) -> Data:
 def test_rated_pairs_whatever_the_file(data: Data) -> None:
     english = data.rated_pairs("sts2017", "en-en")
     assert english.left[0] == english.right[0] == GERMAN[0][0] and english.gold[:3].tolist() == [5.0, 2.5, 0.0]
-    assert english.origin == ("sts2017/STS.en-en.txt.gz",) and english.unit == "sts2017 en-en"
+    assert [one.name for one in english.origin] == ["sts2017/STS.en-en.txt.gz"] and english.unit == "sts2017 en-en"
     assert data.rated_pairs("stsb", "en-en").gold.tolist() == english.gold.tolist()
     korean = data.rated_pairs("korsts", "ko-ko")
     assert korean.left == english.left, "a header is not a pair"
@@ -128,7 +129,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Data:
 def test_the_hub_gives_the_same_values(hub: Data) -> None:
     pairs = hub.rated_pairs("sts2017", "en-es")
     assert pairs.languages == ("es", "en") and pairs.gold.tolist() == [4.5]
-    assert pairs.origin == ("hub:mteb/sts17-crosslingual-sts/es-en/test",)
+    assert pairs.origin == (Origin("hub:mteb/sts17-crosslingual-sts/es-en/test"),)
     assert hub.labelled("xnli", "de", "dev").labels == ["neutral"]
     assert hub.translations("tatoeba", "deu").foreign == ["Hund"]
     haystack = hub.haystack("bucc", "zh-en", "test")

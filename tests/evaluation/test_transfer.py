@@ -5,6 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
 from isogloss.errors import DataError
+from isogloss.evaluation.leaks import Origin
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.test_sets import Labelled
 from isogloss.evaluation.transfer import Probe, Transfer, best_penalty, features_of
@@ -53,7 +54,7 @@ def test_the_penalty_is_chosen_on_left_out_rows() -> None:
 
 def rows(language: str, split: str, count: int, labels: list[str], sides: int = 1) -> Labelled:
     texts = tuple([f"{language} {split} {side} {n}" for n in range(count)] for side in range(sides))
-    return Labelled("sib", language, split, texts, labels, (f"sib/{language}",))
+    return Labelled("sib", language, split, texts, labels, (Origin(f"sib/{language}"),))
 
 
 def test_transfer_works_where_spaces_are_aligned() -> None:
@@ -66,7 +67,7 @@ def test_transfer_works_where_spaces_are_aligned() -> None:
     space = Space({text: row for row, text in enumerate(texts)}, np.concatenate([english, german, -swahili]))
     aligned, mirrored = task.measure(space)
     assert aligned.sample.value() > 0.8 > 0.4 > mirrored.sample.value()
-    assert aligned.column == "de" and aligned.origin == ("sib/de",) and len(aligned.sample) == 60
+    assert aligned.column == "de" and aligned.origin == (Origin("sib/de"),) and len(aligned.sample) == 60
     odd = Transfer("SIB", taught, (rows("de", "test", 60, ["another", *labels[1:60]]),))
     with pytest.raises(DataError, match="row 1: the class 'another' is not among those taught"):
         odd.measure(space)

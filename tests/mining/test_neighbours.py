@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.errors import DataError, IsoglossError
-from isogloss.mining.blockwise import FEWEST_LISTED, Direction, Search, _List
+from isogloss.mining.blockwise import FEWEST_LISTED, AllWithAll, Direction, Waiting
 from isogloss.mining.neighbours import PRECISIONS, SMALLEST_BLOCK, Neighbours, SearchSettings, both_ways, one_way
 from isogloss.mining.sides import prepared
 from isogloss.progress import Step
@@ -97,7 +97,7 @@ def test_many_equal_vectors_go_by_their_numbers_in_little_memory(monkeypatch: py
     lengths: list[int] = []
     plain = Direction.settle
 
-    def watched(self: Direction, waiting: _List) -> None:
+    def watched(self: Direction, waiting: Waiting) -> None:
         lengths.append(waiting.length)
         plain(self, waiting)
 
@@ -185,13 +185,13 @@ class _Interrupted(Exception):
 def _stripes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The stripes that are searched from now on."""
     seen: list[int] = []
-    plain = Search.stripe
+    plain = AllWithAll.stripe
 
-    def watched(self: Search, first: int, *rest: object) -> bool:
+    def watched(self: AllWithAll, first: int, *rest: object) -> bool:
         seen.append(first)
         return plain(self, first, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Search, "stripe", watched)
+    monkeypatch.setattr(AllWithAll, "stripe", watched)
     return seen
 
 

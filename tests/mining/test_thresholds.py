@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
 from isogloss.mining.neighbours import Neighbours, SearchSettings, both_ways, pair_cosines
-from isogloss.mining.thresholds import best_threshold, calibrated, retrieved, retrieved_at
+from isogloss.mining.thresholds import best_threshold, calibrated, gold_curve, retrieved, retrieved_at
 from isogloss.mining.wrong_pairs import SPARE, matched_without, near_misses, shuffled_pairs
 from isogloss.types import BoolArray, FloatArray
 from mining.oracles import crowded
@@ -178,3 +178,15 @@ def test_pair_cosines() -> None:
 def test_right_answers() -> None:
     right: BoolArray = np.array([True, False, True])
     assert retrieved_at(0.5, np.array([0.9, 0.6, 0.2], dtype=np.float32), right, 2) == (0.5, 0.5, 0.5)
+
+
+@given(scored_pairs, st.integers(0, 5))
+def test_a_gold_curve_says_what_each_threshold_would_give(pairs: list[tuple[int, bool]], missed: int) -> None:
+    scores, right = np.array([one for one, _ in pairs], dtype=np.float32), np.array([own for _, own in pairs])
+    wanted = int(right.sum()) + missed
+    curve = gold_curve(scores, right, wanted)
+    assert curve.thresholds.tolist() == sorted(set(scores.tolist()), reverse=True), "so few points are all there"
+    for threshold, count, precision, recall in zip(curve.thresholds, curve.pairs, curve.precision, curve.recall, strict=True):
+        told = retrieved_at(float(threshold), scores, right, wanted)
+        assert count == (scores >= threshold).sum()
+        assert (precision, recall) == pytest.approx((told.precision, told.recall))

@@ -1,9 +1,10 @@
 """Batches drawn by hypothesis, and each objective as a function of one: what the tests of this folder share.
 
-Every drawn batch has pairs that share a source, weights of 0, 1 and 2, and hard negatives. The oracles are loops over the
-pairs as `listed` gives them: without padding, and with a pair of weight 2 twice.
+Every drawn batch has pairs that share a source or a translation, weights of 0, 1 and 2, and hard negatives. The oracles are
+loops over the pairs as `listed` gives them: without padding, and with a pair of weight 2 twice.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable
 
@@ -26,14 +27,35 @@ OBJECTIVES: dict[str, Callable[[Views], Tensor]] = {
     "moving_teacher": lambda v: moving_teacher(v.target, v.taught(), v.weight),
     "soft_similarity": lambda v: soft_similarity(v.source, v.target, v.taught(), v.weight, 0.2, 0.1),
     "ranking": lambda v: ranking(
-        v.source, v.target, v.group, v.weight, 0.2, 0.3, v.negatives, v.negative_group, v.negative_weight
+        v.source,
+        v.target,
+        v.group,
+        v.weight,
+        0.2,
+        0.3,
+        v.negatives,
+        v.negative_group,
+        v.negative_weight,
+        v.target_group,
+        v.negative_target_group,
     ),
     "spread": lambda v: spread(v.source, v.target, v.group, v.weight),
 }
 
 
-def drawn(seed: int, groups: list[int], weights: list[int], hard: list[tuple[int, int]], padding: float = math.nan) -> Views:
-    """A batch in double precision; pairs of a group share their source and its teacher vector. Padding is NaN."""
+def drawn(
+    seed: int,
+    groups: list[int],
+    weights: list[int],
+    hard: list[tuple[int, int]],
+    padding: float = math.nan,
+    texts: list[int] | None = None,
+) -> Views:
+    """A batch in double precision; pairs of a group share their source and its teacher vector. Padding is NaN.
+
+    `texts` numbers the translations, then the hard negatives: equal numbers are the same text and have the same vector, and
+    those below 4 are the sources themselves. By default all differ.
+    """
     random = torch.Generator().manual_seed(seed)
 
     def vectors(rows: int) -> Tensor:
@@ -41,12 +63,16 @@ def drawn(seed: int, groups: list[int], weights: list[int], hard: list[tuple[int
 
     group, weight = torch.tensor(groups), torch.tensor(weights, dtype=torch.float64)
     hard_weight = torch.tensor([count for _, count in hard], dtype=torch.float64)
-    source, teacher, target, negatives = vectors(4)[group], vectors(4)[group], vectors(len(groups)), vectors(len(hard))
+    text = torch.arange(4, 4 + len(groups) + len(hard)) if texts is None else torch.tensor(texts)
+    target_group, hard_text = text[: len(groups)], text[len(groups) :]
+    spoken, teacher = vectors(4 + len(text)), vectors(4)[group]
+    source, target, negatives = spoken[group], spoken[target_group], spoken[hard_text]
     for rows in (source, teacher, target):
         rows[weight == 0] = padding
     negatives[hard_weight == 0] = padding
     hard_group = torch.tensor([place for place, _ in hard], dtype=torch.int64)
-    return Views(source, target, teacher, group, weight, negatives, hard_group, hard_weight)
+    hard_rows = negatives, hard_group, hard_weight
+    return Views(source, target, teacher, group, weight, *hard_rows, target_group=target_group, negative_target_group=hard_text)
 
 
 COUNTS = st.sampled_from([1, 0, 2])
@@ -54,15 +80,25 @@ COUNTS = st.sampled_from([1, 0, 2])
 
 @st.composite
 def batches(draw: st.DrawFn) -> Views:
-    """Up to six pairs of up to four sources, at least one of them no padding, and up to three hard negatives."""
+    """Up to six pairs of up to four sources, at least one of them no padding, and up to three hard negatives.
+
+    Their texts are few, so that several pairs and negatives have the same one, and some are sources themselves.
+    """
     pairs = draw(st.lists(st.tuples(st.integers(0, 3), COUNTS), min_size=1, max_size=6).filter(lambda p: any(c for _, c in p)))
     hard = draw(st.lists(st.tuples(st.integers(-1, 3), COUNTS), max_size=3))
-    return drawn(draw(st.integers(0, 10_000)), [group for group, _ in pairs], [count for _, count in pairs], hard)
+    each = len(pairs) + len(hard)
+    texts = draw(st.lists(st.integers(2, min(7, 3 + each)), min_size=each, max_size=each))
+    groups, counts = [group for group, _ in pairs], [count for _, count in pairs]
+    return drawn(draw(st.integers(0, 10_000)), groups, counts, hard, texts=texts)
 
 
 def a_batch(padding: float = math.nan) -> Views:
-    """One batch with all that can happen: two translations of a source, a pair twice, padding, a negative that is none."""
-    return drawn(7, [0, 1, 0, 2, 3, 1], [1, 1, 1, 0, 2, 0], [(0, 1), (3, 0), (-1, 2), (2, 1)], padding)
+    """One batch with all that can happen.
+
+    Two translations of a source, two sources of a translation, a pair twice, padding, negatives that are none.
+    """
+    texts = [4, 5, 5, 6, 7, 5, 8, 9, 4, 10]
+    return drawn(7, [0, 1, 0, 2, 3, 1], [1, 1, 1, 0, 2, 0], [(0, 1), (3, 0), (-1, 2), (2, 1)], padding, texts)
 
 
 def listed(weight: Tensor | None) -> list[int]:
@@ -77,8 +113,7 @@ def tracked(views: Views) -> tuple[Views, list[Tensor]]:
         vectors.clone().requires_grad_() for vectors in (views.source, views.target, views.negatives) if vectors is not None
     ]
     source, target, negatives = leaves
-    hard = (negatives, views.negative_group, views.negative_weight)
-    return Views(source, target, views.teacher, views.group, views.weight, *hard), leaves
+    return dataclasses.replace(views, source=source, target=target, negatives=negatives), leaves
 
 
 def gradients(value: Tensor, leaves: list[Tensor]) -> list[Tensor]:

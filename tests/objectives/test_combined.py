@@ -29,11 +29,12 @@ def expected(views: Views, k: int = D) -> dict[str, torch.Tensor]:
     assert views.negatives is not None
     source, target, teacher, hard = views.source[:, :k], views.target[:, :k], views.taught()[:, :k], views.negatives[:, :k]
     negatives = (hard, views.negative_group, views.negative_weight)
+    texts = (views.target_group, views.negative_target_group)
     return {
         "mse": mse(source, target, teacher, views.weight, normalised=True),
         "moving_teacher": moving_teacher(target, teacher, views.weight),
         "soft_similarity": soft_similarity(source, target, teacher, views.weight, 0.3, 0.4),
-        "ranking": ranking(source, target, views.group, views.weight, 0.2, 0.1, *negatives),
+        "ranking": ranking(source, target, views.group, views.weight, 0.2, 0.1, *negatives, *texts),
         "spread": spread(source, target, views.group, views.weight),
     }
 

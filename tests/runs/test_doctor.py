@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from isogloss.runs.doctor import Finding, examine_machine, examine_recipe
+from isogloss.encode.encoder import load
+from isogloss.runs.doctor import Finding, examine_machine, examine_recipe, most_steps
+from isogloss.students.student import Student
+from isogloss.training.distill import Distillation
+from isogloss.types import Bitext
 from tiny import tiny_recipe
 
 
@@ -70,4 +74,24 @@ def test_nothing_held_out(models: Path, tmp_path: Path) -> None:
 
 def test_too_many_layers(models: Path, tsv: Path, tmp_path: Path) -> None:
     student = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "training.train_layers=9")))["student"]
-    assert student.verdict == "bad" and "choose 1 to 3" in student.advice
+    assert student.verdict == "bad" and "set it to 1 to 3" in student.advice
+
+
+def test_settings_that_change_nothing(models: Path, tsv: Path, tmp_path: Path) -> None:
+    odd = ("training.warmup=500", "training.select=mse", "objectives.mse=0", "objectives.moving_teacher=1")
+    found = [one for one in examine_recipe(tiny_recipe(models, tsv, tmp_path, *odd)) if one.about == "settings"]
+    assert [one.verdict for one in found] == ["note", "note"] and all(one.advice for one in found)
+    assert 'training.select = "mse"' in found[0].text and "500 steps, but training has 12" in found[1].text
+
+
+def test_steps_are_those_of_the_training(models: Path, bitext: Bitext, tsv: Path, tmp_path: Path) -> None:
+    for more in (("training.epochs=2",), ("balance.scheme=languages", "balance.pairs_per_epoch=50"), ("balance.group=source",)):
+        recipe = tiny_recipe(models, tsv, tmp_path, "training.dev_pairs=0", "training.train_layers=0", *more)
+        student = Student.load(str(models / "student"), device="cpu")
+        session = Distillation(student, load(str(models / "teacher"), device="cpu"), bitext, recipe)
+        assert most_steps(bitext, recipe) == session._schedule().steps
+
+
+def test_trackers_that_are_not_known(models: Path, tsv: Path, tmp_path: Path) -> None:
+    trackers = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "training.trackers=abacus")))["trackers"]
+    assert trackers.verdict == "bad" and "abacus is not known" in trackers.text and "pip install" in trackers.advice

@@ -207,3 +207,20 @@ def test_fresh_forgets_unfinished_work(models: Path, tsv: Path, tmp_path: Path) 
         steps: list[Step] = []
         run(tiny_recipe(models, tsv, tmp_path / "run"), steps.append, fresh)
     assert "lower layers" in {step.stage for step in steps}
+
+
+def test_a_run_that_training_made_worse_says_so(
+    models: Path, tsv: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wild = ["training.learning_rate=0.5", "training.warmup=0.0", "training.dev_pairs=0", "training.train_layers=0"]
+    wild += ["objectives.mse=0", "objectives.ranking=1", "training.epochs=6"]
+    result = run(tiny_recipe(models, tsv, tmp_path / "run", *wild))
+    assert result.training is not None
+    bridge, distilled = (report.average().cosine for report in result.reports[1:])
+    said = result.training.setback
+    assert f"on the held-out pairs: cosine to the teacher {distilled:.2f} (it was {bridge:.2f}); no objective holds it" in said
+    assert said in caplog.messages
+    assert json.loads((result.folder / "results.json").read_text())["training"]["setback"] == said
+    assert said in json.loads((result.folder / "run.json").read_text())["warnings"]
+    calm = run(tiny_recipe(models, tsv, tmp_path / "calm", "training.dev_pairs=0"))
+    assert calm.training is not None and calm.training.setback == ""

@@ -1,7 +1,10 @@
 """The record says what a run depended on; the metrics log has every step once."""
 
 import json
+import logging
 from pathlib import Path
+
+import pytest
 
 from isogloss.config import Recipe
 from isogloss.progress import Step, silent
@@ -49,3 +52,18 @@ def test_facts_about_the_machine() -> None:
     assert versions()["numpy"] != "not installed"
     assert hardware()["cores"]
     assert (memory_gib() or 1) > 0.1 and (peak_memory_gib() or 1) > 0.05
+
+
+def test_what_is_warned_of_in_a_stage_is_written_down_once_and_at_once(tmp_path: Path) -> None:
+    record = Record(tmp_path, Recipe())
+    speaker = logging.getLogger("isogloss.training.distill")
+    with record.timed("distil"):
+        for _ in range(2):
+            speaker.warning("%s is of other settings", "a checkpoint")
+        speaker.info("nothing to worry about")
+        assert json.loads((tmp_path / "run.json").read_text())["warnings"] == ["a checkpoint is of other settings"]
+    speaker.warning("of another run")
+    with pytest.raises(ZeroDivisionError), record.timed("measure"):
+        _ = 1 / 0
+    speaker.warning("of another run")
+    assert record.data["warnings"] == ["a checkpoint is of other settings"]

@@ -165,3 +165,10 @@ def test_a_first_layer_unlike_the_others_stays_and_nothing_is_changed_by_a_refus
     with pytest.raises(ModelError, match=r"ModernBertModel with layers \[1, 2\] alone is not what a config can describe"):
         drop_layers(body, (1, 2))
     assert len(layers_of(body)) == body.config.num_hidden_layers == len(body.config.layer_types) == LAYERS
+
+
+@pytest.mark.parametrize(("count", "hint"), [(1, "it has one: set student.layers = 0"), (4, "choose 1 to 4, or 0 to keep all")])
+def test_more_layers_than_there_are(count: int, hint: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        spread(9, count)
+    assert hint in caught.value.hint

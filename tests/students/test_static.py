@@ -210,5 +210,6 @@ def test_kinds_are_not_mixed_up(models: Path, tmp_path: Path) -> None:
         StaticStudent.load(str(models / "student"))
     with pytest.raises(ModelError, match="is a static student and has no layers"):
         SplitBody(static_student(unigram(), 4).body, 1)
-    with pytest.raises(ModelError, match="have 24 dimensions, so no 25 can be made"):
+    with pytest.raises(ModelError, match="have 24 dimensions, so no 25 can be made") as caught:
         static_student(unigram(), 25, open_model(str(models / "student")))
+    assert "student.dimension to at most 24, or to 0" in caught.value.hint

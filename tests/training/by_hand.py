@@ -58,6 +58,15 @@ def some_material(student: Student, negatives: IntArray | None = None, teacher: 
     return Material(student.tokenise(SENTENCES), all_pairs(), unit_teacher(student.dimension) if teacher else None, negatives)
 
 
+def shared_material(student: Student, negatives: IntArray | None = None) -> Material:
+    """The same with pairs whose translations are few: sources share them, and some are sources of other pairs themselves."""
+    pairs = all_pairs()
+    number = np.arange(len(pairs))
+    target = np.where(number % 5 == 4, pairs.source[(number + 7) % len(pairs)], pairs.target[number % 12])
+    material = some_material(student, negatives)
+    return Material(material.tokens, PairRows(pairs.source, target, pairs.corpus, pairs.language), material.teacher, negatives)
+
+
 def some_batches(steps: int, size: int = 8, seed: int = 2) -> list[IntArray]:
     """Pairs of each step, drawn at random; every fourth step has fewer, as the last one of an epoch has."""
     random = np.random.default_rng(seed)
@@ -119,15 +128,36 @@ def views_by_hand(student: Student, material: Material, chosen: IntArray) -> Vie
     source, target = pairs.source[chosen], pairs.target[chosen]
     teacher = None if material.teacher is None else torch.from_numpy(material.teacher[source].astype(np.float32))
     hard: tuple[torch.Tensor | None, torch.Tensor | None] = None, None
+    hard_text: torch.Tensor | None = None
     if material.negatives is not None:
         wrong = material.negatives[chosen].ravel()
         hard = encode(student, tokens, pairs.target[wrong]), torch.from_numpy(pairs.source[wrong])
+        hard_text = torch.from_numpy(pairs.target[wrong])
     sides = encode(student, tokens, source), encode(student, tokens, target)
-    return Views(*sides, teacher, torch.from_numpy(source), None, *hard)
+    text = torch.from_numpy(target)
+    return Views(*sides, teacher, torch.from_numpy(source), None, *hard, target_group=text, negative_target_group=hard_text)
+
+
+def in_parts(chosen: IntArray, parts: int) -> list[IntArray]:
+    """A batch dealt out to as many parts as there are pairs for, in order, the first ones with a pair more than the last."""
+    parts = min(parts, len(chosen))
+    sizes = [len(chosen) // parts + (number < len(chosen) % parts) for number in range(parts)]
+    return [chosen[sum(sizes[:number]) : sum(sizes[: number + 1])] for number in range(parts)]
+
+
+def losses_by_hand(
+    student: Student, material: Material, objectives: Objectives, chosen: IntArray, parts: int
+) -> dict[str, torch.Tensor]:
+    """What a batch costs: the mean over its parts' pairs, each part judged as if it were all there is."""
+    total: dict[str, torch.Tensor] = {}
+    for part in in_parts(chosen, parts):
+        for name, loss in objectives(views_by_hand(student, material, part)).items():
+            total[name] = total.get(name, torch.zeros(())) + loss * len(part) / len(chosen)
+    return total
 
 
 def descend(
-    student: Student, material: Material, objectives: Objectives, descent: Descent, batches: list[IntArray]
+    student: Student, material: Material, objectives: Objectives, descent: Descent, batches: list[IntArray], parts: int = 1
 ) -> list[dict[str, float]]:
     """Train by the plainest loop there is; the values of every step, as an engine gives them."""
     trained = [(name, one) for name, one in student.model.named_parameters() if ".pooler." not in name]
@@ -137,7 +167,7 @@ def descend(
     student.model.eval()
     told = []
     for rate, chosen in zip(descent.rates, batches, strict=False):
-        losses = objectives(views_by_hand(student, material, chosen))
+        losses = losses_by_hand(student, material, objectives, chosen, parts)
         optimiser.zero_grad()
         losses["loss"].backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_([one for _, one in trained], descent.clip_norm or torch.inf)

@@ -232,6 +232,7 @@ def test_negatives_travel_with_their_pairs(sources: list[int], each: int, data: 
     wrong = [number for pair in chosen for number in negatives[pair]]
     assert batch.rows[batch.negative_at].tolist() == [pairs.target[number] for number in wrong]
     assert batch.negative_group.tolist() == [pairs.source[number] for number in wrong]
+    assert batch.negative_target_group.tolist() == [pairs.target[number] for number in wrong]
     assert pairs_of(batch) == [(pairs.source[pair], pairs.target[pair]) for pair in chosen]
 
 
@@ -242,6 +243,7 @@ def test_without_sources_only_translations_are_encoded(sources: list[int]) -> No
     assert batch.rows.tolist() == sorted(pairs.target.tolist())
     assert batch.rows[batch.source_at].tolist() == batch.rows[batch.target_at].tolist() == pairs.target.tolist()
     assert batch.group.tolist() == sources
+    assert batch.target_group.tolist() == pairs.target.tolist()
 
 
 def test_the_share_of_a_process_without_pairs_is_empty() -> None:

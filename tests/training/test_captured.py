@@ -27,6 +27,7 @@ from training.by_hand import (
     encode,
     furthest,
     learnt,
+    shared_material,
     some_batches,
     some_material,
     unit_teacher,
@@ -65,6 +66,19 @@ def test_it_follows_the_loop_anybody_would_write(models: Path, objectives: Objec
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
     assert furthest(weights_of(ours), weights_of(a_student(models))) > 1e-2, "and went somewhere"
+
+
+def test_translations_that_sources_share_are_no_negatives(models: Path) -> None:
+    ours, theirs, batches = a_student(models), a_student(models), some_batches(6)
+    material, objectives = shared_material(ours), Objectives(mse=0.0, ranking=1.0, spread=0.1)
+    engine = engine_for(ours, material, objectives)
+    take(engine, batches)
+    told = engine.losses()
+    engine.close()
+    expected = descend(theirs, material, objectives, a_descent(STEPS), batches)
+    for mine, other in zip(told, expected, strict=True):
+        assert mine == pytest.approx(other, rel=1e-3)
+    assert furthest(learnt(ours), learnt(theirs)) < 1e-4
 
 
 def test_without_a_teacher_or_a_bridge(models: Path) -> None:

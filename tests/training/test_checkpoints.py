@@ -75,3 +75,55 @@ def test_nothing_in_a_checkpoint_is_run(tmp_path: Path) -> None:
     with pytest.raises(IsoglossError, match="cannot be read"):
         checkpoints.latest(tmp_path)
     assert not (tmp_path / "sprung").exists()
+
+
+# ── of other trainings ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+SETTINGS = {"training": {"epochs": 4, "learning_rate": 0.1}, "objectives": {"mse": 1.0}, "seed": 17}
+
+
+def begun(work: Path, key: str, kind: str, settings: dict[str, object], step: int = 0) -> Path:
+    folder = checkpoints.folder_of(work, key, kind)
+    checkpoints.open_folder(folder, settings)
+    if step:
+        checkpoints.save(folder, step, state(step))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "changed", "reason", "hint"),
+    [
+        ("aa", "plain", {}, "is of the plain engine and this is the captured one", 'training.engine = "plain"'),
+        ("bb", "captured", {}, "is of other pairs or models", "--fresh"),
+        ("bb", "plain", {"seed": 18}, "is of other settings (seed was 18)", "--fresh"),
+        ("bb", "plain", {"training": {"epochs": 2}}, "(training.epochs was 2, training.learning_rate was None)", "--fresh"),
+    ],
+)
+def test_a_checkpoint_that_is_passed_over_is_named_with_the_reason(
+    tmp_path: Path, key: str, kind: str, changed: dict[str, object], reason: str, hint: str
+) -> None:
+    begun(tmp_path, key, kind, {**SETTINGS, **changed}, step=40)
+    mine = checkpoints.folder_of(tmp_path, "aa", "captured")
+    found = checkpoints.passed_over(mine, SETTINGS)
+    assert found is not None and "the checkpoint of step 40 there" in found.sentence and reason in found.sentence
+    assert found.sentence.endswith("so training starts at step 0") and hint in found.hint
+    begun(tmp_path, "aa", "captured", SETTINGS, step=3)
+    assert checkpoints.passed_over(mine, SETTINGS) is None, "it goes on from its own"
+
+
+def test_the_newest_of_other_trainings_is_named(tmp_path: Path) -> None:
+    mine = begun(tmp_path, "aa", "plain-rows", SETTINGS)
+    assert checkpoints.passed_over(mine, SETTINGS) is None
+    for place, (key, kind) in enumerate([("bb", "plain"), ("aa", "plain"), ("cc", "plain")]):
+        path = begun(tmp_path, key, kind, SETTINGS, step=place + 1) / f"step-{place + 1:08d}.pt"
+        os.utime(path, (2000 - abs(place - 1), 2000 - abs(place - 1)))
+    found = checkpoints.passed_over(mine, SETTINGS)
+    assert found is not None and "step 2 there is of another number of processes" in found.sentence
+
+
+def test_settings_that_are_gone_are_not_guessed(tmp_path: Path) -> None:
+    other = begun(tmp_path, "bb", "plain", SETTINGS, step=1)
+    for damage in ("{", None):
+        (other / "settings.json").unlink() if damage is None else (other / "settings.json").write_text(damage)
+        found = checkpoints.passed_over(checkpoints.folder_of(tmp_path, "aa", "plain"), SETTINGS)
+        assert found is not None and "is of other settings, pairs or models" in found.sentence

@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,10 +14,13 @@ from isogloss.objectives.combined import Objectives
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
 from isogloss.training.captured import CapturedEngine
-from isogloss.training.choosing import choose_engine, objectives_of, refuse_misfits
+from isogloss.training.choosing import _why_not_captured, choose_engine, objectives_of, refuse_misfits, unheeded
 from isogloss.training.crew import Crew
 from isogloss.training.plain import PlainEngine
 from training.by_hand import a_descent, a_student, some_material
+
+MOVING = ObjectiveSettings(mse=0.0, moving_teacher=1.0)
+RANKED = ObjectiveSettings(mse=0.0, ranking=1.0)
 
 
 def chosen(student: Student, training: TrainingSettings, objectives: ObjectiveSettings | None = None) -> PlainEngine:
@@ -52,6 +56,7 @@ def test_the_plain_engine_is_told_what_the_recipe_says(models: Path) -> None:
     student = a_student(models)
     plain = chosen(student, TrainingSettings(chunk_pairs=3, dropout=True, precision="bf16"))
     assert (plain.how.chunk_pairs, plain.how.dropout, plain.how.bf16, plain.how.split) == (3, True, True, None)
+    assert (plain.how.accumulate, chosen(student, TrainingSettings(accumulate=5)).how.accumulate) == (1, 5)
     assert not chosen(student, TrainingSettings()).how.bf16, "a CPU computes in single precision"
     assert chosen(student, TrainingSettings(train_layers=2)).how.split is not None
     assert chosen(student, TrainingSettings()).live is None
@@ -76,9 +81,45 @@ def test_a_captured_engine_that_does_not_fit_is_refused_with_the_reason(models: 
     assert 'training.engine = "auto"' in caught.value.hint
 
 
+def test_a_vocabulary_that_a_batch_may_read_whole_is_left_to_the_plain_engine(
+    models: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is recorded here: no CUDA device is needed to decide that it cannot be."""
+    student, auto = a_student(models), Recipe()
+    monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
+    material, vocabulary = some_material(student), len(student.table)
+    assert _why_not_captured(student, auto, Crew(), material.tokens) == ""
+    material.tokens.ids[:vocabulary] = np.arange(vocabulary)
+    assert _why_not_captured(student, auto, Crew()) == "", "before there are tokens, nothing speaks against it"
+    small = Recipe(training=TrainingSettings(batch_pairs=1))
+    assert _why_not_captured(student, small, Crew(), material.tokens) == "", "a pair has too few tokens for all rows"
+
+    def engine(recipe: Recipe) -> object:
+        return choose_engine(student, material, Objectives(), a_descent(7), recipe, (None, lambda: None), Crew())
+
+    assert isinstance(engine(auto), PlainEngine)
+    assert f"not recorded as CUDA graphs: a batch might read every row of the {vocabulary}" in caplog.text
+    with pytest.raises(RecipeError, match="might read every row") as caught:
+        engine(Recipe(training=TrainingSettings(engine="captured")))
+    assert 'training.engine = "auto"' in caught.value.hint
+    caplog.clear()
+    assert isinstance(engine(Recipe(training=TrainingSettings(engine="plain"))), PlainEngine)
+    assert not caplog.text, "asked for, it needs no reason"
+
+
+def test_parts_are_not_recorded(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    student = a_student(models)
+    monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
+    parted = Recipe(training=TrainingSettings(accumulate=2))
+    assert "training.accumulate" in _why_not_captured(student, parted, Crew())
+    with pytest.raises(RecipeError, match=r"captured.*training\.accumulate"):
+        refuse_misfits(student, 16, Recipe(training=TrainingSettings(accumulate=2, engine="captured")))
+
+
 HINDRANCES = {
     "training.dropout is on": (TrainingSettings(dropout=True), ObjectiveSettings()),
     "training.chunk_pairs or": (TrainingSettings(chunk_pairs=2), ObjectiveSettings()),
+    "training.accumulate works": (TrainingSettings(accumulate=2), ObjectiveSettings()),
     "optimiser is not adamw": (TrainingSettings(optimiser="lars"), ObjectiveSettings()),
     "the teacher moves": (TrainingSettings(), ObjectiveSettings(mse=0.0, moving_teacher=1.0)),
     "hard negatives are mined": (TrainingSettings(), ObjectiveSettings(ranking=1.0, hard_negatives=2)),
@@ -123,3 +164,25 @@ def test_what_cannot_be_trained_is_said_at_once(models: Path, recipe: Recipe, co
         refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, recipe)
     assert caught.value.hint
     refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, Recipe())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reason", "hint"),
+    [
+        (Recipe(training=TrainingSettings(select="mse")), "", ""),
+        (Recipe(training=TrainingSettings(select="both"), bridge=BridgeSettings(enabled=False)), "have 24 numbers", "bridge"),
+        (
+            Recipe(training=TrainingSettings(select="mse"), objectives=MOVING),
+            "no objective follows a teacher",
+            "objectives.mse",
+        ),
+        (Recipe(training=TrainingSettings(select="both"), objectives=RANKED), "no objective follows a teacher", "retrieval"),
+        (Recipe(training=TrainingSettings(), objectives=MOVING), "", ""),
+        (Recipe(training=TrainingSettings(select="mse", dev_pairs=0), objectives=MOVING), "", ""),
+    ],
+)
+def test_a_choice_by_a_teacher_that_is_not_there_is_said(recipe: Recipe, reason: str, hint: str) -> None:
+    found = unheeded(24, 16, recipe)
+    assert len(found) == bool(reason)
+    for one in found:
+        assert reason in one.sentence and recipe.training.select in one.sentence and hint in one.hint

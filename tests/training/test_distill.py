@@ -313,3 +313,58 @@ def test_a_damaged_checkpoint_is_named(models: Path, bitext: Bitext, tmp_path: P
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(IsoglossError, match="the checkpoint cannot be read"):
         distill(Student.load(str(models / "student")), teacher, bitext, recipe(), folder=tmp_path)
+
+
+# ── what would be silent ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_other_settings_beside_a_checkpoint_are_said(
+    models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    teacher = load(str(models / "teacher"))
+    short = replace(FAST, epochs=1)
+    for settings in (short, short, replace(short, checkpoint_seconds=5.0)):
+        distill(Student.load(str(models / "student")), teacher, bitext, recipe(settings), folder=tmp_path)
+    assert not caplog.messages, "nothing is passed over where a training goes on, or only how often it is kept changes"
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(short, learning_rate=1e-3)), folder=tmp_path)
+    (said,) = caplog.messages
+    assert "the checkpoint of step 4 there is of other settings (training.learning_rate was 0.003)" in said
+
+
+def test_another_engine_beside_a_checkpoint_is_said(
+    models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    teacher = load(str(models / "teacher"))
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(FAST, epochs=1)), folder=tmp_path)
+    (folder,) = tmp_path.glob("checkpoints-*")
+    folder.rename(folder.with_name(folder.name.replace("plain-rows", "captured")))
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(FAST, epochs=1)), folder=tmp_path)
+    (said,) = caplog.messages
+    assert "is of the captured engine and this is the plain one, so training starts at step 0" in said
+
+
+def test_settings_that_change_nothing_are_said(models: Path, bitext: Bitext, caplog: pytest.LogCaptureFixture) -> None:
+    settings = TrainingSettings(epochs=1, batch_pairs=16, warmup=9.0, patience=2, dev_share=0.01, select="mse")
+    moving = ObjectiveSettings(mse=0.0, moving_teacher=1.0)
+    teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
+    distill(student, teacher, bitext, recipe(settings, objectives=moving))
+    select, dev, warmup = caplog.messages
+    assert 'training.select = "mse" asks how near the teacher is' in select
+    assert "as dev pairs: the last weights are kept, not the best, and training.patience = 2 never ends training" in dev
+    assert "training.warmup = 9 steps, but training has 4" in warmup
+
+
+def test_without_a_bridge_its_sentences_are_not_embedded(models: Path, bitext: Bitext, tmp_path: Path) -> None:
+    texts, steps = [*bitext.sources()[:3], "a sentence that no pair has"], list[Step]()
+    session = Distillation(
+        Student.load(str(models / "teacher")),
+        load(str(models / "teacher")),
+        bitext,
+        recipe(bridge=BridgeSettings(enabled=False)),
+        tmp_path,
+        on_progress=steps.append,
+    )
+    vectors = session.untouched_vectors(texts)
+    assert np.allclose(vectors, session.student.encode(texts), atol=1e-6)
+    assert max(step.total for step in steps if step.stage == "untouched student") <= len(texts)
+    assert [path.name.rsplit("-", 1)[0] for path in tmp_path.glob("untouched*")] == ["untouched-texts"]

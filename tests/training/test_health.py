@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.training.health import Diagnosis, EarlyStopping, LossWatch
+from isogloss.training.health import Diagnosis, EarlyStopping, LossWatch, no_gain, setback
 
 Curve = list[float]
 
@@ -216,3 +216,36 @@ def test_early_stopping_goes_on_from_a_checkpoint(scores: Curve, cut: int) -> No
     after.load(json.loads(json.dumps(before.state(), allow_nan=False)))
     assert followed(after, scores[cut:]) == answers[cut:]
     assert after.state() == whole.state()
+
+
+# ── worse than before ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count", "lost"),
+    [
+        ({"cosine": 0.75}, {"cosine": 0.72}, 100, "cosine to the teacher 0.72 (it was 0.75)"),
+        ({"cosine": 0.75}, {"cosine": 0.74}, 100, ""),
+        ({"cosine": 0.75}, {"cosine": 0.90}, 100, ""),
+        ({"cosine": None, "retrieval": 0.9}, {"cosine": 0.1, "retrieval": 0.9}, 100, ""),
+        ({"retrieval": 0.9}, {"retrieval": 0.87}, 100, ""),  # two standard errors of a difference are 8.5 points
+        ({"retrieval": 0.9}, {"retrieval": 0.87}, 10_000, "translations found 87.0% (it was 90.0%)"),
+        ({"retrieval": 1.0}, {"retrieval": 0.995}, 10_000, ""),
+        ({"teacher_index": 0.5}, {"teacher_index": 0.3}, 1000, "found in the teacher's index 30.0% (it was 50.0%)"),
+    ],
+)
+def test_what_was_clearly_lost_is_told_from_chance(
+    before: dict[str, float | None], after: dict[str, float | None], count: int, lost: str
+) -> None:
+    found = setback(before, after, count, "dev", held=True)
+    assert (str(found) if found else "") == (
+        lost
+        and f"training made the student worse on the dev pairs: {lost}; lower training.learning_rate, or train for more steps:"
+        " raise training.epochs"
+    )
+
+
+def test_what_to_do_depends_on_whether_anything_held_it() -> None:
+    for found in (setback({"cosine": 0.9}, {"cosine": 0.1}, 9, "dev", held=False), no_gain(held=False)):
+        assert found is not None and "add objectives.mse" in found.hint
+    assert "training.epochs" in no_gain(held=True).hint

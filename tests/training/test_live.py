@@ -87,7 +87,7 @@ def test_beside_it_a_fixed_teacher_stays_where_it_is(models: Path) -> None:
 def test_the_student_never_sees_a_source(models: Path) -> None:
     _, _, engine = new(models)
     chosen = np.arange(12)
-    batch = engine.prepare(chosen).batch
+    batch = engine.prepare(chosen)[0].batch
     assert set(batch.rows.tolist()) == set(all_pairs().target[chosen].tolist())
     assert batch.group.tolist() == all_pairs().source[chosen].tolist()
 

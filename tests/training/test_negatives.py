@@ -54,6 +54,16 @@ def test_they_are_the_nearest_that_are_wrong(pairs: PairRows, wanted: int, seed:
         assert (pairs.source[numbers] != pairs.source[pair]).all()
 
 
+def test_a_translation_that_two_sources_share_is_wrong_for_neither_and_their_others_are_for_each_other() -> None:
+    """A has t and u, B has t and v: u is near B and wrong for it, so it is taken; t is nearer still, and is not."""
+    a, b, t, u, v, far = range(6)
+    places = np.array([[1, 0], [1, 0.1], [1, 0.05], [1, 0.2], [1, 0.3], [-1, 0]], dtype=np.float32)
+    source, target = np.array([a, a, b, b, far]), np.array([t, u, t, v, far])
+    pairs = PairRows(source, target, 0 * source, 0 * source)
+    found = mine_negatives(pairs, lambda rows: places[rows], 2, 0)
+    assert pairs.target[found[:4]].tolist() == [[v, far], [v, far], [u, far], [u, far]]
+
+
 @settings(deadline=None, max_examples=30)
 @given(some_pairs(), st.integers(0, 999))
 def test_in_samples_they_are_still_wrong(pairs: PairRows, seed: int) -> None:

@@ -1,12 +1,14 @@
 """A batch in arrays of fixed size: everything can be taken out again, and what fills the rest is nobody's."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.encode.tokens import TokenStore
+from isogloss.training import packing
 from isogloss.training.batches import Batch, PairRows
-from isogloss.training.packing import FEWEST, FixedBatch, bucket, fixed
+from isogloss.training.packing import FEWEST, FixedBatch, bucket, fixed, may_read_all
 
 PAD = 1
 
@@ -46,9 +48,9 @@ def test_unpacking_gives_the_batch_back(case: tuple[TokenStore, PairRows, Batch,
     for pair in range(len(pairs)):
         assert sentence_of(made, int(made.source_at[pair])) == store.row(int(pairs.source[pair])).tolist()
         assert sentence_of(made, int(made.target_at[pair])) == store.row(int(pairs.target[pair])).tolist()
-        assert made.group[pair] == pairs.source[pair] and made.weight[pair] == 1
+        assert made.weight[pair] == 1
     assert made.tokens == sum(len(store.row(int(row))) for row in batch.rows), "a sentence that two pairs share is there once"
-    assert len(made.weight) == len(made.source_at) == len(made.group) == room
+    assert len(made.weight) == len(made.source_at) == len(made.target_at) == room
     assert not made.weight[len(pairs) :].any(), "pairs that are not there weigh nothing"
 
 
@@ -81,6 +83,27 @@ def test_a_row_that_is_read_is_named_once_and_the_spare_one_is_not_read(
     spare = set(made.rows[read:].tolist())
     assert len(spare) <= 1 and not spare & set(named)
     assert len(made.rows) == made.shape.tokens
+
+
+@settings(deadline=None)
+@given(laid_out(), st.integers(3, 400))
+def test_where_no_batch_can_read_all_rows_a_spare_one_is_left(
+    case: tuple[TokenStore, PairRows, Batch, FixedBatch, int], rows: int
+) -> None:
+    store, pairs, _, made, room = case
+    small = TokenStore((store.ids % rows).astype(np.int32), store.offsets, PAD)
+    again = fixed(Batch.of(pairs, np.arange(len(pairs))), small, room, made.shape.longest)
+    assert may_read_all(small, room, rows) or again.rows.max() < rows
+
+
+def test_a_row_that_no_sentence_has_is_always_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty sentences of one token each: rows 0 to 19, the first of which is not the padding."""
+    store = TokenStore(np.arange(20, dtype=np.int32), np.arange(21), PAD)
+    monkeypatch.setattr(packing, "LOOKED_AT_ONCE", 3)
+    assert may_read_all(store, 10, 20)
+    assert not may_read_all(store, 10, 21), "row 20 is in none"
+    assert not may_read_all(store, 9, 20), "eighteen sentences and the padding have nineteen rows"
+    assert may_read_all(TokenStore(store.ids, store.offsets, 20), 10, 21), "padding is read too"
 
 
 @given(st.integers(1, 3_000_000))

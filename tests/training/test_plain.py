@@ -1,5 +1,6 @@
 """The plain engine takes the steps of the plainest loop, whatever it saves on the way: rows, memory, repeated sentences."""
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from training.by_hand import (
     furthest,
     learnt,
     plain_engine,
+    shared_material,
     some_batches,
     some_material,
     unit_teacher,
@@ -59,6 +61,21 @@ def test_it_follows_the_loop_anybody_would_write(models: Path, objectives: Objec
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
+
+
+@pytest.mark.parametrize("hard", [0, 2])
+def test_translations_that_sources_share_are_no_negatives(models: Path, hard: int) -> None:
+    ours, theirs, objectives = a_student(models), a_student(models), Objectives(mse=0.0, ranking=1.0)
+    negatives = np.random.default_rng(4).integers(0, len(all_pairs()), (len(all_pairs()), hard)) if hard else None
+    material = shared_material(ours, negatives)
+    told = train(ours, material, objectives)
+    expected = descend(theirs, material, objectives, a_descent(STEPS), some_batches(STEPS))
+    assert [values["ranking"] for values in told] == pytest.approx([values["ranking"] for values in expected], rel=1e-3)
+    assert furthest(learnt(ours), learnt(theirs)) < 1e-4
+    with torch.no_grad():
+        views = views_by_hand(a_student(models), material, some_batches(1)[0])
+        taken_for_wrong = objectives(dataclasses.replace(views, target_group=None, negative_target_group=None))["ranking"]
+    assert told[0]["ranking"] < float(taken_for_wrong) - 0.01
 
 
 def test_the_table_alone_is_moved_by_rows_and_lands_where_dense_adamw_would(models: Path) -> None:
@@ -101,19 +118,19 @@ def test_chunks_give_the_gradient_of_the_whole_batch(models: Path, dropout: bool
     """GradCache: with dropout the same units must be dropped when the gradient is taken as when the loss was."""
     ours = a_student(models)
     engine = plain_engine(ours, some_material(ours), ALL_THREE, a_descent(3), How(chunk_pairs=2, dropout=dropout))
-    prepared = engine.prepare(some_batches(1, size=11)[0])
+    (part,) = engine.prepare(some_batches(1, size=11)[0])
     ours.model.train(dropout)
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    in_all = float(engine._backward(prepared)["loss"].detach())
+    in_all = float(engine._backward(part, 1.0)["loss"].detach())
     after = torch.get_rng_state()
     in_chunks = {name: one.grad.to_dense() for name, one in engine.parameters.items() if one.grad is not None}
     for parameter in engine.parameters.values():
         parameter.grad = None
     torch.set_rng_state(before)
-    rows = prepared.batch.rows
+    rows = part.batch.rows
     vectors = torch.cat([engine._encode(rows[start : start + 4]) for start in range(0, len(rows), 4)])
-    whole = engine._losses_of(vectors, prepared)
+    whole = engine._losses_of(vectors, part)
     whole["loss"].backward()  # type: ignore[no-untyped-call]
     assert torch.equal(torch.get_rng_state(), after), "what is drawn next does not depend on the second pass"
     assert in_all == pytest.approx(float(whole["loss"].detach()), rel=1e-5)
@@ -271,7 +288,7 @@ def static_views(student: Student, material: Material, chosen: IntArray) -> View
 
     source, target = material.pairs.source[chosen], material.pairs.target[chosen]
     teacher = torch.from_numpy(unit_teacher()[source].astype(np.float32))
-    return Views(vectors(source), vectors(target), teacher, torch.from_numpy(source))
+    return Views(vectors(source), vectors(target), teacher, torch.from_numpy(source), target_group=torch.from_numpy(target))
 
 
 def test_vectors_are_up_to_date_when_they_are_measured(models: Path) -> None:

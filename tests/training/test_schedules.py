@@ -4,11 +4,11 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from isogloss.errors import RecipeError
-from isogloss.training.schedules import SHAPES, rate_at, warmup_steps
+from isogloss.training.schedules import SHAPES, rate_at, unfinished_warmup, warmup_steps
 
 some_total = st.integers(1, 400)
 some_warmup = st.one_of(st.floats(0, 1, exclude_max=True), st.integers(1, 600))
@@ -90,3 +90,16 @@ def test_an_unknown_shape_is_refused() -> None:
     with pytest.raises(RecipeError, match="'step' is not known") as caught:
         rate_at(0, 10, 1.0, 0, "step")
     assert caught.value.hint == "choose from: linear, cosine, constant"
+
+
+@example(7.0, 7)
+@example(7.0, 8)
+@given(st.floats(0, 2000), st.integers(0, 1000))
+def test_a_warmup_that_never_ends_is_said(warmup: float, total: int) -> None:
+    found = unfinished_warmup(warmup, total)
+    never_ends = warmup >= 1 and total > 1 and round(warmup) >= total
+    assert (found is not None) == never_ends
+    if found is not None:
+        last = rate_at(total - 1, total, 1.0, warmup_steps(warmup, total), "linear")
+        assert f"to {last:.2g} of training.learning_rate at the end" in found.sentence
+        assert "training.warmup" in found.hint

@@ -12,27 +12,44 @@ def embed(
     text: Annotated[
         str, Argument(metavar="TEXT", help="A file with one sentence a line (plain or .gz), or - for standard input.")
     ],
-    model: Annotated[str, Option("--model", "-m", help="Hub name, local folder or finished run.")],
+    model: Annotated[
+        str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
+    ],
     out: Annotated[Path, Option("--out", help="The .npy file to write: one float32 row a line.")] = Path("vectors.npy"),
     prompt: Annotated[str, Option(help="Text put before every line.")] = "",
+    means: Annotated[
+        Path | None, Option("--means", help="Means of languages that `evaluate --means-out` wrote, to be taken off.")
+    ] = None,
+    language: Annotated[str, Option(metavar="XX", help="With --means: the language of the lines.")] = "",
     json: JsonFlag = False,
 ) -> None:
     """Embed a file, one vector a line.
 
     isogloss embed sentences.txt --model runs/quickstart --out vectors.npy
+
+    isogloss embed fragen.txt --model runs/quickstart --means means --language de
     """
     import numpy as np
 
     import isogloss
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
+    from isogloss.errors import IsoglossError
     from isogloss.storage import refuse_folder, refuse_overwriting, replacing
 
+    if (means is None) != (not language):
+        raise IsoglossError("--means and --language go together", hint="the mean of that language is taken off every vector")
     refuse_folder(out)
     refuse_overwriting(out, [text])
+    known = None if means is None else isogloss.read_means(means)
     lines = read_lines(text)
+    encoder = isogloss.open_encoder(model, prompt=prompt)
+    if known is not None:
+        known.refuse_other(encoder)
     with progress() as bars:
-        vectors = isogloss.embed(isogloss.load(model, prompt), lines, on_progress=bars)
+        vectors = isogloss.embed(encoder, lines, on_progress=bars)
+    if known is not None:
+        vectors = known.removed(vectors, language)
     with replacing(out) as temporary, temporary.open("wb") as handle:
         np.save(handle, vectors)
     if json:

@@ -77,9 +77,9 @@ def _by_suite(
     from isogloss.cli.suite_screen import show
     from isogloss.evaluation import tables
     from isogloss.evaluation.compare import compare
+    from isogloss.evaluation.leaks import scan_of
     from isogloss.evaluation.suites import measure, open_suite
     from isogloss.evaluation.test_sets import open_data
-    from isogloss.export.folder import scanned_for
     from isogloss.storage import cache_folder
 
     opened = open_suite(suite, lambda: open_data(data), languages)
@@ -88,7 +88,7 @@ def _by_suite(
     for name in models:
         with progress() as bars:
             measured = measure(name, opened, kept, mean_removal, on_progress=bars, means_to=means_out)
-        outcomes += [replace(one, scanned=scanned_for(name)) for one in measured]
+        outcomes += [replace(one, scan=scan_of(name)) for one in measured]
     comparison = compare(outcomes, baseline, resamples)
     if form == "json":
         show_json({"suite": suite, **comparison.as_dict()})
@@ -112,7 +112,7 @@ def _by_pairs(
     import isogloss
     from isogloss.cli.screen import output, progress, score_table, show_json
     from isogloss.encode.opening import open_encoder
-    from isogloss.export.folder import scanned_for
+    from isogloss.evaluation.leaks import scan_of
 
     languages, language, source_language, on_error, held_out = settings
     found = isogloss.read(pairs, languages, language, source_language, on_error)
@@ -123,7 +123,8 @@ def _by_pairs(
     for name in models:
         with progress() as bars:
             report = isogloss.evaluate(open_encoder(name), judge, bitext, max_candidates, bars)
-            reports.append(replace(report, scanned=scanned_for(name)))
+        scan = scan_of(name)
+        reports.append(replace(report, scanned=None if scan is None else scan.names))
     if json:
         show_json([asdict(report) | {"average": asdict(report.average())} for report in reports])
         return

@@ -52,7 +52,10 @@ def launch(
     """
     _refuse_other_verbs(command)
     if node_rank >= nodes:
-        raise IsoglossError(f"--node-rank {node_rank}, but there are {nodes} machines", hint="they are counted from 0")
+        there = f"there are {nodes} machines" if nodes > 1 else "there is 1 machine"
+        raise IsoglossError(
+            f"--node-rank {node_rank}, but {there}", hint="say how many with --nodes; --node-rank counts them from 0"
+        )
     if nodes > 1 and not main_address:
         raise IsoglossError("--nodes is given without --main-address", hint="name machine 0, the same for all of them")
     here = processes or _devices()

@@ -1,11 +1,14 @@
 """`isogloss mine`: two heaps of sentences in, translations out."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
 from isogloss.cli.options import JsonFlag
+
+if TYPE_CHECKING:
+    from isogloss.mining.recall import SearchAccount
 
 ModelOption = Annotated[
     str, Option("--model", "-m", help="Hub name, local folder, finished run, or another model by its name.")
@@ -44,6 +47,10 @@ def mine(
     keep_identical: Annotated[
         bool, Option("--keep-identical", help="Keep sentences that are written alike on both sides.")
     ] = False,
+    search: Annotated[
+        str, Option(help="exact, approximate (by cells, hnsw or ivf-pq, or name one), or auto: exact where it takes minutes.")
+    ] = "auto",
+    recall: Annotated[float, Option(help="The share of neighbours that a search which is not exact has to find.")] = 0.97,
     memory: MemoryOption = "",
     device: DeviceOption = "auto",
     json: JsonFlag = False,
@@ -53,14 +60,10 @@ def mine(
     isogloss mine news.en news.ko.gz --model runs/ko --out pairs.tsv
     """
     import isogloss
-    from isogloss.cli.mined import as_bytes, show_mined
+    from isogloss.cli.mined import as_bytes, finish, refuse_bad_output, work_folder
     from isogloss.cli.screen import progress
-    from isogloss.mining.vectors import forget_work
-    from isogloss.mining.writing import refuse_unknown_form
-    from isogloss.storage import refuse_overwriting
 
-    refuse_unknown_form(out)
-    refuse_overwriting(out, [source, target])
+    refuse_bad_output(out, [source, target])
     settings = isogloss.MiningSettings(
         k=k,
         margin=margin,
@@ -73,12 +76,25 @@ def mine(
         documents=documents,
         min_language=min_language,
         keep_identical=keep_identical,
+        search=search,
+        recall=recall,
         memory=as_bytes(memory),
         device=device,
-        folder=out.with_name(f"{out.name}.work"),
+        folder=work_folder(out),
     )
     with progress() as bars:
         mined = isogloss.mine(source, target, model, settings, bars)
-    mined.write(out)
-    forget_work(out.with_name(f"{out.name}.work"))
-    show_mined(mined, out, json)
+    if mined.search is not None and not json:
+        _show_search(mined.search)
+    finish(mined, out, json)
+
+
+def _show_search(account: "SearchAccount") -> None:
+    """How neighbours were looked for, and what that may have missed."""
+    from isogloss.cli.screen import output, percent
+
+    told = [f"search: {account.kind} ({account.why})"]
+    if account.recall is not None:
+        told.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
+        told.append(f"recall {percent(account.recall)} % of neighbours, measured on {account.sampled:,} sentences")
+    output.print("; ".join(told) + "\n", highlight=False, markup=False)

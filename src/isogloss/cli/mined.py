@@ -1,6 +1,10 @@
-"""How mined and scored pairs are shown: what was left out, what was found, and how precise it probably is."""
+"""What `isogloss mine` and `isogloss score` have in common: what is refused, what is written, and how it is shown.
+
+Beside the pairs lies a page with the estimated precision at each threshold, where there is an estimate (`report`).
+"""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -11,8 +15,12 @@ from isogloss.errors import IsoglossError
 from isogloss.mining.mine import Mined
 from isogloss.mining.scoring import Scored
 from isogloss.mining.thresholds import Calibration
+from isogloss.mining.vectors import forget_work
+from isogloss.mining.writing import refuse_unknown_form
+from isogloss.report.precision_page import Judged, precision_page, shown_places
+from isogloss.storage import refuse_overwriting, write_text
 
-ROWS, BAR = 12, 30
+BAR = 30
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 REASONS = {
     "read": "read",
@@ -34,11 +42,44 @@ def as_bytes(text: str) -> int:
     return int(float(told[1]) * UNITS[told[2].upper()])
 
 
-def show_mined(mined: Mined, out: Path, as_json: bool) -> None:
-    """Show what was mined as tables, or as JSON."""
+def refuse_bad_output(out: Path, inputs: Sequence[str]) -> None:
+    """Say before the work what cannot be written."""
+    refuse_unknown_form(out)
+    refuse_overwriting(out, inputs)
+
+
+def work_folder(out: Path) -> Path:
+    """Where unfinished work is kept until the pairs are written."""
+    return out.with_name(f"{out.name}.work")
+
+
+def finish(found: Mined | Scored, out: Path, as_json: bool) -> None:
+    """Write the pairs and, where their precision was estimated, the page; forget the work; show what came of it."""
+    found.write(out)
+    shown = out.with_name(f"{out.name}.html")
+    judged = _judged(found)
+    if judged:
+        write_text(shown, precision_page(out.name, judged, len(found)))
+    forget_work(work_folder(out))
     if as_json:
-        show_json({"path": str(out), **mined.summary()})
+        show_json({"path": str(out), "page": str(shown) if judged else None, **found.summary()})
         return
+    if isinstance(found, Mined):
+        _show_mined(found, out)
+    else:
+        _show_scored(found, out)
+    if judged:
+        output.print(f"precision at each threshold → {shown}", highlight=False, markup=False)
+
+
+def _judged(found: Mined | Scored) -> list[Judged]:
+    """The curves there are, with the thresholds that were chosen on them."""
+    if isinstance(found, Scored):
+        return [Judged(language, curve, found.thresholds[language]) for language, curve in found.calibrations.items()]
+    return [] if found.calibration is None else [Judged("", found.calibration, found.threshold, found.gold_curve)]
+
+
+def _show_mined(mined: Mined, out: Path) -> None:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("", "source", "target"):
         table.add_column(name, justify="right" if name else "left")
@@ -57,7 +98,7 @@ def _why(mined: Mined) -> str:
         told = [f"threshold {mined.threshold:.4f}"]
         if mined.gold is not None:
             told.append("precision {} %, recall {} %, F1 {} % by the gold pairs".format(*map(percent, mined.gold)))
-        if mined.calibration is not None:
+        elif mined.calibration is not None:
             told.append(f"about {percent(mined.calibration.precision_at(mined.threshold))} % right")
         return ", ".join(told)
     if mined.gold is not None:
@@ -67,11 +108,7 @@ def _why(mined: Mined) -> str:
     return f"none reaches the threshold {mined.threshold:.4f}"
 
 
-def show_scored(scored: Scored, out: Path, as_json: bool) -> None:
-    """Show what was scored as tables, or as JSON."""
-    if as_json:
-        show_json({"path": str(out), **scored.summary()})
-        return
+def _show_scored(scored: Scored, out: Path) -> None:
     for language, calibration in scored.calibrations.items():
         output.print(f"\n{language}", highlight=False, markup=False)
         _show_curve(calibration, scored.thresholds[language])
@@ -88,10 +125,7 @@ def _show_curve(calibration: Calibration, chosen: float) -> None:
     for name in ("threshold", "pairs", "right, %"):
         table.add_column(name, justify="right")
     table.add_column("")
-    last = len(calibration.thresholds) - 1
-    places = {round(last * step / (ROWS - 1)) for step in range(ROWS)} if last >= 0 else set()
-    places |= {place for place in range(last + 1) if calibration.thresholds[place] == chosen}
-    for place in sorted(places):
+    for place in shown_places(calibration, chosen):
         share = float(calibration.precision[place])
         mark = " ←" if calibration.thresholds[place] == chosen else ""
         numbers = f"{calibration.thresholds[place]:.4f}", f"{calibration.pairs[place]:,}", percent(share)

@@ -20,6 +20,8 @@ def show_run(result: RunResult, as_json: bool) -> None:
     title = f"{held}, searched among {last.candidates} (accuracy at 1, %)"
     output.print()
     output.print(score_table(result.reports, title))
+    if result.training is not None and result.training.setback:
+        output.print(f"\n! {result.training.setback}", highlight=False, markup=False)
     minutes, seconds = divmod(round(result.seconds), 60)
     memory = result.details.get("peak_memory_gib")
     held_memory = f", at most {memory} GiB of memory" if memory else ""

@@ -31,14 +31,10 @@ def score(
     isogloss score en-ko.tsv --model runs/ko --threshold auto --out good.tsv
     """
     import isogloss
-    from isogloss.cli.mined import as_bytes, show_scored
+    from isogloss.cli.mined import as_bytes, finish, refuse_bad_output, work_folder
     from isogloss.cli.screen import progress
-    from isogloss.mining.vectors import forget_work
-    from isogloss.mining.writing import refuse_unknown_form
-    from isogloss.storage import refuse_overwriting
 
-    refuse_unknown_form(out)
-    refuse_overwriting(out, pairs)
+    refuse_bad_output(out, pairs)
     bitext = isogloss.read(pairs, (), language, source_language, on_error or "fail")
     settings = isogloss.ScoringSettings(
         k=k,
@@ -47,10 +43,8 @@ def score(
         precision=precision,
         memory=as_bytes(memory),
         device=device,
-        folder=out.with_name(f"{out.name}.work"),
+        folder=work_folder(out),
     )
     with progress() as bars:
         scored = isogloss.score_pairs(bitext, model, settings, bars)
-    scored.write(out)
-    forget_work(out.with_name(f"{out.name}.work"))
-    show_scored(scored, out, json)
+    finish(scored, out, json)

@@ -1,11 +1,13 @@
 """How a comparison of models is shown on a terminal."""
 
+from functools import partial
+
 from rich.markup import escape
 from rich.table import Table
 
 from isogloss.cli.screen import output
-from isogloss.evaluation.compare import Cell, Comparison
-from isogloss.evaluation.tables import Grid, grids, plain_cell, score, short_names
+from isogloss.evaluation.compare import Comparison
+from isogloss.evaluation.tables import Grid, grids, short_names, with_interval
 
 CELL = 10  # "83.7–90.6" and a space
 
@@ -13,18 +15,11 @@ CELL = 10  # "83.7–90.6" and a space
 def show(comparison: Comparison) -> None:
     """Every table, with intervals under the scores, and what has to be known to read it."""
     label = max(map(len, short_names(comparison.models)))
-    for grid in grids(comparison, _cell, max(3, (output.width - label) // CELL)):
+    for grid in grids(comparison, partial(with_interval, form="\n{}–{}"), max(3, (output.width - label) // CELL)):
         output.print(_table(grid))
         for note in grid.notes:
             output.print(note, highlight=False, markup=False, style="dim")
         output.print()
-
-
-def _cell(cell: Cell, column: str) -> str:
-    if cell.interval is None:
-        return plain_cell(cell, column)
-    low, high = (score(value, column) for value in cell.interval)
-    return f"{plain_cell(cell, column)}\n{low}–{high}"
 
 
 def _table(grid: Grid) -> Table:

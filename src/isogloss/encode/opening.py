@@ -8,14 +8,47 @@ cmd:COMMAND                              a program that turns lines into vectors
 http://HOST/v1/embeddings                a service in the OpenAI style (`endpoint`)
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from isogloss.encode.encoder import Encoder, load
 from isogloss.errors import ModelError
+from isogloss.progress import OnProgress, silent
+from isogloss.storage import content_hash
+from isogloss.types import FloatArray
 
 
-def open_encoder(name: str, device: str = "auto") -> Encoder:
-    """Open a model of any kind by its name; `device` is for those that torch computes."""
+class Prompted:
+    """An encoder that is given every sentence with a text before it."""
+
+    def __init__(self, encoder: Encoder, prompt: str) -> None:
+        self.encoder, self.prompt, self.name = encoder, prompt, encoder.name
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self.encoder.dimension
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the encoder and the prompt."""
+        return content_hash(self.encoder.fingerprint, self.prompt)
+
+    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
+        """One row a sentence."""
+        return self.encoder.encode([self.prompt + text for text in texts], on_progress, stage)
+
+
+def open_encoder(name: str, device: str = "auto", prompt: str = "") -> Encoder:
+    """Open a model of any kind by its name; `device` is for those that torch computes, `prompt` goes before every sentence."""
+    other = _other_kind(name)
+    if other is None:
+        return load(name, prompt, device=device)
+    return Prompted(other, prompt) if prompt else other
+
+
+def _other_kind(name: str) -> Encoder | None:
+    """A model that is not one of sentence-transformers'; None where it is."""
     kind, colon, rest = name.partition(":")
     if name.startswith(("http://", "https://")):
         from isogloss.encode.endpoint import Endpoint
@@ -39,4 +72,4 @@ def open_encoder(name: str, device: str = "auto") -> Encoder:
         from isogloss.encode.muse import MuseEncoder
 
         return MuseEncoder()
-    return load(name, device=device)
+    return None

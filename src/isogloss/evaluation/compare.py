@@ -12,11 +12,10 @@ import numpy as np
 
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_drawn, interval
+from isogloss.evaluation.leaks import Scan, leak_state
 from isogloss.evaluation.measured import Measured
-from isogloss.evaluation.test_hub import HUB
 
 AVERAGE = "Avg."
-SCANNED, PARTLY, NOT_SCANNED, UNKNOWN = "scanned", "partly scanned", "not scanned", "not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Outcome:
     model: str
     measured: tuple[Measured, ...]
     facts: dict[str, Any] = field(default_factory=dict)  # dimension, fingerprint, whatever describes it
-    scanned: tuple[str, ...] | None = None  # test sets that its training text was scanned for; None where it is not known
+    scan: Scan | None = None  # what its training text was scanned for; None where it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +112,15 @@ def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples:
         if len(averaged) > 1:
             columns = [*columns, _average(title, averaged)]
         made.append(ScoreTable(title, tuple(_compared(parts, outcomes, base, draws) for parts in columns)))
-    facts = tuple({**one.facts, "scanned": None if one.scanned is None else list(one.scanned)} for one in outcomes)
+    facts = tuple({**one.facts, **_learnt(one.scan)} for one in outcomes)
     return Comparison(models, base if len(models) > 1 else None, tuple(made), facts, resamples, seed)
+
+
+def _learnt(scan: Scan | None) -> dict[str, Any]:
+    """What a model learnt from and what that was scanned for, as JSON holds it."""
+    if scan is None:
+        return {"learnt_from": None, "scanned": None}
+    return {"learnt_from": list(scan.corpora), "scanned": list(scan.names)}
 
 
 def _average(title: str, columns: Sequence[Sequence[Measured]]) -> list[Measured]:
@@ -141,21 +147,9 @@ def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int,
             p = min(1.0, 2 * (float(tail) + 1) / (len(drawn) + 1))
             difference = Difference(one.sample.value() - samples[base].value(), interval(drawn), p)
         own = None if draws is None else interval(draws[place])
-        cells.append(Cell(one.sample.value(), own, difference, one.others, leak_state(one.origin, outcomes[place].scanned)))
+        cells.append(Cell(one.sample.value(), own, difference, one.others, leak_state(one.origin, outcomes[place].scan)))
     first = parts[0]
     return Column(first.column, first.measure, len(first.sample), tuple(cells), first.note, first.shown)
-
-
-def leak_state(origin: Sequence[str], scanned: Sequence[str] | None) -> str:
-    """Whether a model's training text was scanned for the files of a test set.
-
-    A scan names files as `folder/file` or, where a file was named itself, as `file`. What came from the hub has no such name.
-    """
-    if scanned is None or not origin or any(file.startswith(f"{HUB}:") for file in origin):
-        return UNKNOWN
-    names = set(scanned)
-    found = [file in names or file.rsplit("/", 1)[-1] in names for file in origin]
-    return SCANNED if all(found) else PARTLY if any(found) else NOT_SCANNED
 
 
 def _column(column: Column, models: Sequence[str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from isogloss.evaluation.bootstrap import Sample
+from isogloss.evaluation.leaks import Origin
 from isogloss.evaluation.space import Space
 
 
@@ -17,7 +18,7 @@ class Measured:
     measure: str  # what `sample` is
     sample: Sample
     others: dict[str, float] = field(default_factory=dict)
-    origin: tuple[str, ...] = ()  # files, as the leak scan calls them
+    origin: tuple[Origin, ...] = ()  # the files of the test set
     averaged: bool = True  # whether it belongs to the table's average
     shown: tuple[str, ...] = ()  # which of the others stand under it in a table
     note: str = ""

@@ -9,24 +9,27 @@ is known. `bias` measures how much it helps; `LanguageMeans` is what has to be e
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
 from isogloss.corpora.languages import without_region
+from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.metrics import unit
 from isogloss.storage import replacing
 from isogloss.types import FloatArray
 
 MEANS_FILE = "language_means.npz"
+OF_MODEL = "fingerprint"  # in that file, beside the languages; no language is called so
 NEARLY_ONE = 1e-3
 
 
 class LanguageMeans:
-    """The mean vector of each language, as one model sees it."""
+    """The mean vector of each language, as one model sees it: the one with this fingerprint, where that is known."""
 
-    def __init__(self, means: Mapping[str, FloatArray]) -> None:
-        self.means = dict(means)
+    def __init__(self, means: Mapping[str, FloatArray], fingerprint: str = "") -> None:
+        self.means, self.fingerprint = dict(means), fingerprint
 
     def __contains__(self, language: str) -> bool:
         """Whether the mean of a language is known, in any spelling of its code."""
@@ -36,27 +39,47 @@ class LanguageMeans:
         """`vectors` of one language without its mean; vectors of length 1 have length 1 again."""
         mean = self.means.get(without_region(language))
         if mean is None:
-            raise DataError(f"the mean of {language} is not known", hint="measure it on text of that language first")
+            known = ", ".join(sorted(self.means))
+            raise DataError(
+                f"the mean of {language} is not known", hint=f"measure it on text of that language; there is {known or 'none'}"
+            )
         lengths = np.linalg.norm(vectors, axis=1)
         left: FloatArray = (vectors - mean).astype(np.float32)
         return unit(left) if len(vectors) and np.abs(lengths - 1).max() < NEARLY_ONE else left
+
+    def refuse_other(self, encoder: Encoder) -> None:
+        """Stop where these are the means of another model: taken off, they would only do harm."""
+        if self.fingerprint and self.fingerprint != encoder.fingerprint:
+            raise IsoglossError(
+                f"these means of languages are not those of {encoder.name}",
+                hint="they belong to the model, and the prompt, that they were measured with: measure them again with this one",
+            )
+        for language, mean in self.means.items():
+            if mean.shape != (encoder.dimension,):
+                raise IsoglossError(
+                    f"the mean of {language} has {mean.size} numbers, a vector of {encoder.name} has {encoder.dimension}",
+                    hint="they are means of another model",
+                )
 
     def write(self, folder: Path) -> Path:
         """Put the means beside a saved model, where `read_means` finds them."""
         path = folder / MEANS_FILE
         with replacing(path) as temporary, temporary.open("wb") as handle:
-            np.savez(handle, **self.means)  # type: ignore[arg-type]  # numpy's stubs take the names for options
+            np.savez(handle, **{OF_MODEL: np.array(self.fingerprint), **self.means})  # type: ignore[arg-type]  # takes names for options
         return path
 
 
-def read_means(folder: Path) -> LanguageMeans:
-    """The means that were exported with a model."""
-    path = folder / MEANS_FILE
+def read_means(place: Path | str) -> LanguageMeans:
+    """The means that `isogloss evaluate --mean-removal --means-out` wrote, by their folder or file."""
+    path = Path(place) / MEANS_FILE if Path(place).is_dir() else Path(place)
     try:
         with np.load(path) as kept:
-            return LanguageMeans({name: kept[name].astype(np.float32) for name in kept.files})
-    except (OSError, ValueError) as error:
-        raise IsoglossError(f"{path}: no means of languages there", hint="export them with the model first") from error
+            means = {name: kept[name].astype(np.float32) for name in kept.files if name != OF_MODEL}
+            return LanguageMeans(means, str(kept[OF_MODEL]) if OF_MODEL in kept.files else "")
+    except (OSError, ValueError, TypeError, BadZipFile) as error:
+        raise IsoglossError(
+            f"{path}: no means of languages there", hint="isogloss evaluate MODEL --suite … --mean-removal --means-out FOLDER"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,11 +100,10 @@ class Space:
         return Space(self.row_of, self.vectors, means)
 
 
-def language_means(space: Space, texts: Iterable[tuple[str, Sequence[str]]]) -> LanguageMeans:
-    """The mean vector of each language over its distinct sentences."""
+def language_means(space: Space, texts: Iterable[tuple[str, Sequence[str]]], fingerprint: str = "") -> LanguageMeans:
+    """The mean vector of each language over its distinct sentences; `fingerprint` names the model whose vectors they are."""
     rows: dict[str, set[int]] = {}
     for language, sentences in texts:
         rows.setdefault(without_region(language), set()).update(space.row_of[text] for text in sentences)
-    return LanguageMeans(
-        {one: space.vectors[sorted(own)].mean(axis=0, dtype=np.float64).astype(np.float32) for one, own in rows.items()}
-    )
+    means = {one: space.vectors[sorted(own)].mean(axis=0, dtype=np.float64) for one, own in rows.items()}
+    return LanguageMeans({one: mean.astype(np.float32) for one, mean in means.items()}, fingerprint)

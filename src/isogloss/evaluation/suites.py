@@ -206,7 +206,7 @@ def measure(
     facts = {"dimension": encoder.dimension, "fingerprint": encoder.fingerprint}
     outcomes = [Outcome(encoder.name, tuple(found), facts)]
     if mean_removal and plain is not None:
-        means = language_means(plain, spoken)
+        means = language_means(plain, spoken, encoder.fingerprint)
         if means_to is not None:
             means.write(means_to)
         cured = plain.without_means(means)

@@ -15,6 +15,7 @@ from isogloss.evaluation.compare import Cell, Comparison, ScoreTable
 
 WIDEST = 13  # columns; as many fit a page
 STAR = "*"
+MOST_NAMED = 5  # corpora
 _TEX = str.maketrans(
     {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}", "→": r"$\rightarrow$", "−": "$-$"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "ρ": r"$\rho$", "×": r"$\times$"}
@@ -68,6 +69,12 @@ def plain_cell(cell: Cell, column: str) -> str:
     return score(cell.value, column) + (STAR if cell.difference and cell.difference.significant else "")
 
 
+def with_interval(cell: Cell, column: str, form: str = " ({} to {})") -> str:
+    """The same with its interval, where it has one, in some form."""
+    span = "" if cell.interval is None else form.format(*(score(value, column) for value in cell.interval))
+    return plain_cell(cell, column) + span
+
+
 def score(value: float, column: str = "") -> str:
     """A number × 100 with one digit; differences, which are small, with two and their sign."""
     return f"{100 * value:+.2f}".replace("-", "−") if column == DIFFERENCE else f"{100 * value:.1f}"
@@ -112,8 +119,17 @@ def _notes(table: ScoreTable, comparison: Comparison) -> tuple[str, ...]:
         notes.append(f"{STAR} differs from {base}: the 95 % interval of {comparison.resamples:,} paired resamples leaves 0 out")
     notes += list(dict.fromkeys(f"{column.name}: {column.note}" for column in table.columns if column.note))
     for place, model in enumerate(comparison.models):
-        notes.append(f"leak scan of what {model} learnt from: {_leaks(table, place)}")
+        learnt = _some(comparison.facts[place].get("learnt_from") or ())
+        notes.append(f"leak scan of what {model} learnt from{learnt}: {_leaks(table, place)}")
     return tuple(notes)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names of corpora in brackets: the first few, and how many more there are."""
+    if not names:
+        return ""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f" ({', '.join(names[:MOST_NAMED])}{more})"
 
 
 def _leaks(table: ScoreTable, place: int) -> str:
@@ -127,14 +143,7 @@ def _leaks(table: ScoreTable, place: int) -> str:
 
 def markdown(comparison: Comparison) -> str:
     """All tables in Markdown, with intervals."""
-    return "\n".join(_markdown(grid) for grid in grids(comparison, _with_interval))
-
-
-def _with_interval(cell: Cell, column: str) -> str:
-    if cell.interval is None:
-        return plain_cell(cell, column)
-    low, high = (score(value, column) for value in cell.interval)
-    return f"{plain_cell(cell, column)} ({low} to {high})"
+    return "\n".join(_markdown(grid) for grid in grids(comparison, with_interval))
 
 
 def _markdown(grid: Grid) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from isogloss.corpora.compression import SUFFIXES, open_stream
 from isogloss.errors import DataError
+from isogloss.evaluation.leaks import Origin
 
 PIECE = 2**20
 
@@ -30,10 +31,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of text, and the name of the file they are from, as the leak scan calls it."""
+    """Columns of text, and the file they are from."""
 
     columns: tuple[list[str], ...]
-    origin: str
+    origin: Origin
 
 
 class Folder:
@@ -55,7 +56,7 @@ class Folder:
             for suffix in ("", *SUFFIXES):
                 path = self.folder / (pattern.format(**asked) + suffix)
                 if path.is_file():
-                    return Columns(_columns(path, layout), f"{path.parent.name}/{path.name}")
+                    return Columns(_columns(path, layout), Origin(f"{path.parent.name}/{path.name}", path))
         return None
 
 

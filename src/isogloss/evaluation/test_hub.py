@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from isogloss.errors import DataError
+from isogloss.evaluation.leaks import Origin
 from isogloss.evaluation.test_files import Columns
 
 HUB = "hub"
@@ -57,7 +58,7 @@ class Hub:
         for configuration in configurations:
             try:
                 found = self._datasets.load_dataset(place.repository, configuration or None, split=own_split)
-                return Columns(_columns(found, place), f"{HUB}:{place.repository}/{configuration}/{own_split}")
+                return Columns(_columns(found, place), Origin(f"{HUB}:{place.repository}/{configuration}/{own_split}"))
             except Exception as error:  # noqa: BLE001 - the hub's client has many, and each means: not there
                 problem = error
         reason = str(problem).strip().split("\n")[0][:160]

@@ -14,6 +14,7 @@ import numpy as np
 
 from isogloss.errors import DataError
 from isogloss.evaluation.known_sets import SETS, KnownSet
+from isogloss.evaluation.leaks import Origin
 from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.test_files import Columns, Folder
 from isogloss.evaluation.test_hub import HUB, Hub
@@ -32,7 +33,7 @@ class RatedPairs:
     left: list[str]
     right: list[str]
     gold: Doubles
-    origin: tuple[str, ...] = ()
+    origin: tuple[Origin, ...] = ()
     unit: str = ""  # sets with the same pairs in other languages have the same
 
 
@@ -44,7 +45,7 @@ class Translations:
     subset: str
     foreign: list[str]
     english: list[str]
-    origin: tuple[str, ...] = ()
+    origin: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,7 @@ class Haystack:
     ids: tuple[list[str], list[str]]
     texts: tuple[list[str], list[str]]
     gold: list[tuple[str, str]]
-    origin: tuple[str, ...] = ()
+    origin: tuple[Origin, ...] = ()
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -75,7 +76,7 @@ class Labelled:
     split: str
     texts: tuple[list[str], ...]
     labels: list[str]
-    origin: tuple[str, ...] = field(default=())
+    origin: tuple[Origin, ...] = field(default=())
 
 
 class Data:
@@ -169,7 +170,7 @@ def _known(name: str) -> KnownSet:
     return SETS[name]
 
 
-def _numbers(told: list[str], origin: str) -> Doubles:
+def _numbers(told: list[str], origin: Origin) -> Doubles:
     for number, one in enumerate(told, 1):
         try:
             float(one)
@@ -197,7 +198,7 @@ def _from_hub(found: Columns, name: str, subset: str) -> Haystack:
     return _checked(Haystack(name, subset, "test", (ids[0], ids[1]), (left, right), pairs, (found.origin,)), found.origin)
 
 
-def _checked(haystack: Haystack, origin: str) -> Haystack:
+def _checked(haystack: Haystack, origin: Origin) -> Haystack:
     """Refuse gold pairs of sentences that are not there: they could never be found."""
     known = [set(side) for side in haystack.ids]
     lost = next((pair for pair in haystack.gold if pair[0] not in known[0] or pair[1] not in known[1]), None)

@@ -31,18 +31,20 @@ LOWEST = torch.finfo(torch.float32).min
 
 
 @dataclass(slots=True, eq=False)
-class _List:
+class Waiting:
     """Candidates of one direction that wait for their exact cosine: flat columns of owner, other and coarse cosine."""
 
     parts: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
     length: int = 0
 
     def add(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
+        """Put candidates on the list."""
         if len(owner):
             self.parts.append((owner, other, rough))
             self.length += len(owner)
 
     def take(self) -> tuple[Tensor, Tensor, Tensor]:
+        """All of them; the list is empty afterwards."""
         owner, other, rough = (torch.cat(column) for column in zip(*self.parts, strict=True))
         self.parts, self.length = [], 0
         return owner, other, rough
@@ -71,7 +73,7 @@ class Direction:
             floor = self.floor[start : start + len(of)]
             torch.maximum(floor, of.topk(self.k, dim=1).values[:, -1].float() - 2 * self.error, out=floor)
 
-    def thin(self, waiting: _List) -> None:
+    def thin(self, waiting: Waiting) -> None:
         """Drop what is known by now not to be among the best, and raise the floors."""
         if not waiting.length:
             return
@@ -79,7 +81,7 @@ class Direction:
         self.floor[owner] = torch.maximum(self.floor[owner], least)
         waiting.add(owner, other, rough)
 
-    def settle(self, waiting: _List) -> None:
+    def settle(self, waiting: Waiting) -> None:
         """Compute exactly what is on the list, and keep the best."""
         if not waiting.length:
             return
@@ -102,15 +104,21 @@ class Direction:
 
 
 class Search:
-    """One search; `stripe` may be called from several threads at once."""
+    """A search of both directions, in stripes that may be done in any order and from several threads at once."""
 
-    def __init__(self, sides: Sides, k: int, shape: tuple[int, int], both: bool, room: int) -> None:
-        self.left, self.right, self.both = sides.left, sides.right, both
-        self.rows, self.columns = shape
+    stripes: int
+    sentences: int  # that have an answer when all stripes are done
+
+    def __init__(self, sides: Sides, k: int, room: int) -> None:
+        self.left, self.right = sides.left, sides.right
         self.of_left = Direction(sides.left, sides.right, k, sides.constant, sides.error)
         self.of_right = Direction(sides.right, sides.left, k, sides.constant, sides.error)
         self.most_listed = max(room // BYTES_LISTED, FEWEST_LISTED)
         self.stopped = threading.Event()
+
+    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
+        """Search one stripe, telling which share of it is done; False where it was stopped."""
+        raise NotImplementedError
 
     def found(self) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
         """The neighbours of both sides as they are known now: ids and cosines of the left, ids and cosines of the right."""
@@ -128,26 +136,37 @@ class Search:
             direction.best.similarity.copy_(torch.from_numpy(similarity))
             direction.remember(slice(0, len(ids)))
 
-    def stripe(self, first: int, advanced: Callable[[int], None]) -> bool:
-        """Find the neighbours of the rows from `first` on, and what those are to the columns; False where it was stopped."""
+
+class AllWithAll(Search):
+    """The exact one: a stripe is some rows of the left, with all of the right."""
+
+    def __init__(self, sides: Sides, k: int, shape: tuple[int, int], both: bool, room: int) -> None:
+        super().__init__(sides, k, room)
+        self.both = both
+        self.rows, self.columns = shape
+        self.stripes, self.sentences = -(-len(self.left) // self.rows), len(self.left)
+
+    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
+        """Find the neighbours of some rows, and what those are to the columns."""
+        first = number * self.rows
         coarse = self.left.coarse[first : first + self.rows]
         space = torch.empty(len(coarse) * self.columns, dtype=coarse.dtype, device=coarse.device)
-        rows, columns = _List(), _List()
+        rows, columns = Waiting(), Waiting()
         look_again = 1
-        for number, start in enumerate(range(0, len(self.right), self.columns), 1):
+        for turn, start in enumerate(range(0, len(self.right), self.columns), 1):
             if self.stopped.is_set():
                 return False
             block = self._product(coarse, first, start, space)
-            self._list_rows(rows, block, first, start, new=number == 1)
+            self._list_rows(rows, block, first, start, new=turn == 1)
             if self.both:
                 self._list_columns(columns, block, first, start)
-            if number == look_again or rows.length > self.most_listed:
+            if turn == look_again or rows.length > self.most_listed:
                 self.of_left.thin(rows)
-                look_again = 2 * number
+                look_again = 2 * turn
             for direction, waiting in ((self.of_left, rows), (self.of_right, columns)):
                 if waiting.length > self.most_listed:
                     direction.settle(waiting)
-            advanced(block.shape[1])
+            advanced(min(start + self.columns, len(self.right)) / len(self.right))
         self.of_left.settle(rows)
         self.of_right.settle(columns)
         return True
@@ -161,28 +180,28 @@ class Search:
         block[:, max(len(self.right) - start, 0) :] = -torch.inf
         return block
 
-    def _list_rows(self, waiting: _List, block: Tensor, first: int, start: int, new: bool) -> None:
+    def _list_rows(self, waiting: Waiting, block: Tensor, first: int, start: int, new: bool) -> None:
         groups = block.view(len(block), GROUP, -1)  # a group is every so many-th column: memory is read in order
         if new:
             self.of_left.raise_floor(first, groups.amax(1), block)
         floor = self.of_left.floor[first : first + len(block)]
-        row, group = (_greatest(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
+        row, group = (greatest(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
         entries = groups[row, :, group].float()
         hit, member = (entries >= floor[row][:, None]).nonzero(as_tuple=True)
         waiting.add(first + row[hit], start + member * groups.shape[2] + group[hit], entries[hit, member])
 
-    def _list_columns(self, waiting: _List, block: Tensor, first: int, start: int) -> None:
+    def _list_columns(self, waiting: Waiting, block: Tensor, first: int, start: int) -> None:
         groups = block.view(GROUP, -1, block.shape[1])
         floor = self.of_right.floor[start : start + block.shape[1]]
         if float(floor.min()) == LOWEST:
             self.of_right.raise_floor(start, groups.amax(0).T, block.T)
-        group, column = (_greatest(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
+        group, column = (greatest(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
         entries = groups[:, group, column].float()
         member, hit = (entries >= floor[column]).nonzero(as_tuple=True)
         waiting.add(start + column[hit], first + member * groups.shape[1] + group[hit], entries[member, hit])
 
 
-def _greatest(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
+def greatest(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
     """The greatest entry of each group, as far as it may reach the floor.
 
     Bits of positive bfloat16 numbers sort like integers, and of these a CPU compares several times as many at once. Bits of

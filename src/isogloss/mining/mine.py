@@ -9,7 +9,7 @@ came of it, and writes it down.
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,15 @@ import pyarrow as pa
 
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError
+from isogloss.mining.approximate import search_both_ways
 from isogloss.mining.gold import Gold, read_gold
 from isogloss.mining.margin import MARGINS, candidate_scores, margin_scores
 from isogloss.mining.matching import STRATEGIES, Matches, matched
-from isogloss.mining.neighbours import Neighbours, SearchSettings, Vectors, both_ways, pair_cosines
+from isogloss.mining.neighbours import Neighbours, SearchSettings, Vectors, pair_cosines
+from isogloss.mining.plans import SEARCHES
+from isogloss.mining.recall import SearchAccount
 from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
-from isogloss.mining.thresholds import Calibration, Retrieved, best_threshold, calibrated, retrieved_at
+from isogloss.mining.thresholds import Calibration, GoldCurve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
 from isogloss.mining.vectors import AT_ONCE, embedded
 from isogloss.mining.writing import write_pairs
 from isogloss.mining.wrong_pairs import SPARE, near_misses, shuffled_pairs
@@ -39,8 +42,9 @@ UNKNOWN = "und"  # what ISO 639 calls a language that was not told
 class MiningSettings:
     """How to mine. `reading` of both sides is told here too; languages are needed to judge them, and to split documents.
 
-    `threshold` is "auto" (estimated to be as precise as `precision`), "gold:FILE" (the best F1), or a number. `memory` is in
-    bytes, beyond the vectors. In `folder`, work that is interrupted is taken up again.
+    `threshold` is "auto" (estimated to be as precise as `precision`), "gold:FILE" (the best F1), or a number. `search` is one
+    of `plans.SEARCHES`; where it is not exact, `recall` is the share of neighbours that it has to find. `memory` is in bytes,
+    beyond the vectors. In `folder`, work that is interrupted is taken up again.
     """
 
     k: int = 4
@@ -54,6 +58,8 @@ class MiningSettings:
     documents: bool = False
     min_language: float = 0.5
     keep_identical: bool = False
+    search: str = "auto"
+    recall: float = 0.97
     memory: int = 0
     device: str = "auto"
     cache: Path | str | None = None
@@ -75,6 +81,8 @@ class Mined:
     languages: tuple[str, str]
     calibration: Calibration | None = None
     gold: Retrieved | None = None
+    gold_curve: GoldCurve | None = None
+    search: SearchAccount | None = None
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -102,8 +110,12 @@ class Mined:
         if self.calibration is not None:
             told["estimated_precision"] = self.calibration.precision_at(self.threshold) if len(self) else None
             told["calibration"] = self.calibration.as_dict()
+        if self.search is not None:
+            told["search"] = self.search.as_dict()
         if self.gold is not None:
             told["gold"] = self.gold._asdict()
+        if self.gold_curve is not None:
+            told["gold_curve"] = self.gold_curve.as_rows()
         return told
 
 
@@ -133,13 +145,15 @@ def mine(
     gold = read_gold(how.threshold.removeprefix(GOLD), left, right) if how.threshold.startswith(GOLD) else None
     with working_in(how.folder) as folder:
         vectors = _vectors(left, right, opened(model, how.device), folder, how.cache, on_progress)
-        search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder)
-        spare = SPARE if how.threshold == AUTO else 0
-        of_left, of_right = both_ways(*vectors, how.k + spare, search, on_progress)
+        search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder, search=how.search, recall=how.recall)
+        judged = how.threshold == AUTO or gold is not None  # with gold as well: the two curves say what the estimate is worth
+        spare = SPARE if judged else 0
+        found = search_both_ways(*vectors, how.k + spare, search, on_progress)
+        of_left, of_right = found.left, found.right
         first = of_left.first(how.k), of_right.first(how.k)
         matches = matched(*first, *candidate_scores(*first, how.margin), how.strategy)
-        calibration = _calibrate(vectors, of_left, of_right, matches, how) if how.threshold == AUTO else None
-    return _decided(left, right, matches, how, calibration, gold)
+        calibration = _calibrate(vectors, of_left, of_right, matches, how) if judged else None
+    return replace(_decided(left, right, matches, how, calibration, gold), search=found.account)
 
 
 def _decided(
@@ -151,12 +165,13 @@ def _decided(
     gold: Gold | None,
 ) -> Mined:
     """Take the pairs that are good enough."""
-    measured = None
-    if calibration is not None:
+    measured = curve = None
+    if gold is not None:
+        golden = matches.scores, gold.among(matches), gold.wanted
+        threshold, curve = best_threshold(*golden), gold_curve(*golden)
+        measured = retrieved_at(threshold, *golden)
+    elif calibration is not None:
         threshold = calibration.threshold_for(how.precision)
-    elif gold is not None:
-        threshold = best_threshold(matches.scores, gold.among(matches), gold.wanted)
-        measured = retrieved_at(threshold, matches.scores, gold.among(matches), gold.wanted)
     else:
         threshold = float(how.threshold)
     taken = matches.where(matches.scores >= threshold)
@@ -168,7 +183,7 @@ def _decided(
         "target_id": right.ids.take(pa.array(taken.right)),
     }
     accounts, languages = (left.account, right.account), (left.language, right.language)
-    return Mined(pa.table(columns), threshold, len(matches), accounts, languages, calibration, measured)
+    return Mined(pa.table(columns), threshold, len(matches), accounts, languages, calibration, measured, curve)
 
 
 def _calibrate(
@@ -215,12 +230,18 @@ def _refuse_nonsense(source: str | Path, target: str | Path, how: MiningSettings
     """Say before the work what cannot be done."""
     if str(source) == str(target) == STANDARD_INPUT:
         raise DataError("both sides cannot be standard input", hint="put one of them in a file")
-    for name, value, known in (("margin", how.margin, MARGINS), ("strategy", how.strategy, STRATEGIES)):
+    for name, value, known in (
+        ("margin", how.margin, MARGINS),
+        ("strategy", how.strategy, STRATEGIES),
+        ("search", how.search, SEARCHES),
+    ):
         if value not in known:
             raise DataError(f"{name} = {value!r} is not known", hint=f"choose one of {', '.join(known)}")
     refuse_odd_threshold(how.threshold, (AUTO, f"{GOLD}FILE"))
     if not 0 < how.precision < 1:
         raise DataError(f"precision = {how.precision} is no share between 0 and 1", hint="0.9 is usual")
+    if not 0 < how.recall <= 1:
+        raise DataError(f"recall = {how.recall} is no share above 0 and up to 1", hint="0.97 is usual")
 
 
 def refuse_odd_threshold(threshold: str, words: tuple[str, ...]) -> None:

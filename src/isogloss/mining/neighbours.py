@@ -1,7 +1,8 @@
 """The nearest sentences of both sides, by cosine, exactly: one matrix product serves both directions.
 
 `both_ways` and `one_way` decide how to search (device, precision, sizes, threads) and keep finished work (`resuming`);
-`blockwise` is the search itself, `ranking` what makes it exact. `margin` and `matching` go on from here.
+`blockwise` is the search itself, `ranking` what makes it exact. `approximate` searches where all with all takes too long.
+`margin` and `matching` go on from here.
 """
 
 import time
@@ -67,10 +68,12 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """How to search. Whatever is said here changes how long it takes, and not what is found.
+    """How to search. Whatever else is said here changes how long it takes; what is found, `search` and `recall` alone.
 
-    `memory` is what may be used beyond the vectors and the result, in bytes; on CUDA, of the card. `block` is the number of
-    rows and columns that are multiplied at once, 0 for what fits. In `folder`, work that is interrupted is taken up again.
+    `search` is one of `plans.SEARCHES`, and `recall` the share of neighbours that may not be missed where it is not exact;
+    `both_ways` and `one_way` always are, `approximate.search_both_ways` does as it is told. `memory` is what may be used beyond
+    the vectors and the result, in bytes; on CUDA, of the card. `block` is the number of rows and columns that are multiplied
+    at once, 0 for what fits. In `folder`, work that is interrupted is taken up again.
     """
 
     device: str = "auto"
@@ -79,6 +82,8 @@ class SearchSettings:
     block: int = 0
     normalise: bool = True
     folder: Path | str | None = None
+    search: str = "exact"
+    recall: float = 0.97
 
 
 def both_ways(
@@ -122,27 +127,27 @@ def pair_cosines(left: Vectors, right: Vectors, rows: IntArray, columns: IntArra
 def _searched(
     left: Vectors, right: Vectors, k: int, both: bool, settings: SearchSettings, on_progress: OnProgress, stage: str
 ) -> tuple[Neighbours, Neighbours]:
-    from isogloss.mining.blockwise import GROUP, Search
+    from isogloss.mining.blockwise import GROUP, AllWithAll
     from isogloss.mining.resuming import Kept
     from isogloss.mining.sides import prepared
 
-    _refuse_misfits(left, right, k, settings)
+    refuse_misfits(left, right, k, settings)
     if not len(left) or not len(right):
-        return _nobody(len(left)), _nobody(len(right))
-    plan = _plan(left, right, settings)
+        return nobody(len(left)), nobody(len(right))
+    plan = planned(left, right, settings)
     kept = Kept(settings.folder, left, right, (k, both, settings.normalise, plan.rows))
     room = plan.memory // 4  # of the copies of each side, of all blocks, of all lists
     with (
-        _torch_as_planned(plan),
+        torch_as_planned(plan),
         prepared(left, right, plan.device, plan.dtype, GROUP, settings.normalise, room) as sides,
     ):
-        search = Search(sides, k, (plan.rows, plan.columns), both, room // plan.threads)
-        _run(search, plan.threads, kept, on_progress, stage)
+        search = AllWithAll(sides, k, (plan.rows, plan.columns), both, room // plan.threads)
+        run_stripes(search, plan.threads, kept, on_progress, stage)
         of_left, left_similarity, of_right, right_similarity = search.found()
     return Neighbours(of_left, left_similarity), Neighbours(of_right, right_similarity)
 
 
-class _Plan(NamedTuple):
+class SearchPlan(NamedTuple):
     """How a search is done on this machine."""
 
     device: str
@@ -153,7 +158,8 @@ class _Plan(NamedTuple):
     memory: int
 
 
-def _plan(left: Vectors, right: Vectors, settings: SearchSettings) -> _Plan:
+def planned(left: Vectors, right: Vectors, settings: SearchSettings) -> SearchPlan:
+    """Device, precision, blocks and threads for two sides."""
     import torch
 
     device = choose_device(settings.device)
@@ -164,7 +170,7 @@ def _plan(left: Vectors, right: Vectors, settings: SearchSettings) -> _Plan:
     fits = int((memory / 4 / threads / dtype.itemsize) ** 0.5)
     block = settings.block or max(min(CUDA_BLOCK if device == "cuda" else CPU_BLOCK, fits), SMALLEST_BLOCK)
     rows = min(block, max(-(-len(left) // threads), SMALLEST_BLOCK))
-    return _Plan(device, dtype, _in_groups(rows), _in_groups(min(block, len(right))), threads, memory)
+    return SearchPlan(device, dtype, _in_groups(rows), _in_groups(min(block, len(right))), threads, memory)
 
 
 def _in_groups(rows: int) -> int:
@@ -197,7 +203,7 @@ def _dtype(device: str, precision: str, left: Vectors, right: Vectors) -> "torch
 
 
 @contextmanager
-def _torch_as_planned(plan: _Plan) -> Iterator[None]:
+def torch_as_planned(plan: SearchPlan) -> Iterator[None]:
     """What torch is told for the length of a search.
 
     Workers have one thread each: several blocks at once keep the cores busier than several threads in one block.
@@ -213,31 +219,38 @@ def _torch_as_planned(plan: _Plan) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _run(search: "Search", threads: int, kept: "Kept", on_progress: OnProgress, stage: str) -> None:
-    """Search stripe by stripe, several at once. Progress and saving are this thread's alone."""
+def begin_worker() -> None:
+    """What a thread of a search does first: one thread in each, and on CUDA a context of its own, which torch warns about."""
     import torch
 
-    rows, columns = len(search.left), len(search.right)
-    starts = range(0, rows, search.rows)
-    done = np.zeros(len(starts), dtype=np.bool_)
-    if (state := kept.load(len(starts))) is not None:
+    torch.set_num_threads(1)
+    if torch.cuda.is_initialized():
+        torch.cuda.set_device(torch.cuda.current_device())
+        torch.zeros(1, device="cuda")
+
+
+def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnProgress, stage: str) -> None:
+    """Search stripe by stripe, several at once. Progress and saving are this thread's alone."""
+    done = np.zeros(search.stripes, dtype=np.bool_)
+    if (state := kept.load(search.stripes)) is not None:
         done = state[0]
         search.resume(state[1])
-    reused, products = int(done.sum()) * search.rows, [0] * len(starts)
-    note = f"{min(reused, rows):,} found again" if reused else ""
+    shares = done.astype(np.float64)
+    reused = round(search.sentences * float(shares.mean()))
+    note = f"{reused:,} found again" if reused else ""
     waiting = (number for number in np.flatnonzero(~done).tolist())
 
     def work(number: int) -> int:
-        def advanced(more: int) -> None:
-            products[number] += more
+        def advanced(share: float) -> None:
+            shares[number] = share
 
-        return number if search.stripe(starts[number], advanced) else -1
+        return number if search.stripe(number, advanced) else -1
 
     def tell() -> None:
-        on_progress(Step(stage, min(reused + sum(products) * search.rows // columns, rows), rows, "sentences", note))
+        on_progress(Step(stage, round(search.sentences * float(shares.mean())), search.sentences, "sentences", note))
 
     tell()
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with ThreadPoolExecutor(threads, initializer=begin_worker) as pool:
         running = {pool.submit(work, number) for number in islice(waiting, threads)}
         try:
             while running:
@@ -254,7 +267,8 @@ def _run(search: "Search", threads: int, kept: "Kept", on_progress: OnProgress, 
             kept.save(done, search, now=True)
 
 
-def _refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettings) -> None:
+def refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettings) -> None:
+    """Say what cannot be searched."""
     if k < 1:
         raise DataError(f"k = {k}: every sentence needs at least one neighbour", hint="4 is usual")
     if settings.precision not in PRECISIONS:
@@ -266,5 +280,6 @@ def _refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSetti
         )
 
 
-def _nobody(rows: int) -> Neighbours:
+def nobody(rows: int) -> Neighbours:
+    """What rows have whose other side is empty."""
     return Neighbours(np.empty((rows, 0), dtype=np.int64), np.empty((rows, 0), dtype=np.float32))

@@ -1,6 +1,7 @@
 """A search that was interrupted goes on where it was: which stripes are done, and the best that were found by then.
 
     FOLDER/neighbours-KEY.npz     KEY names the vectors and what was asked of them
+    FOLDER/index-KEY.npz          where a search needs an index: what it is made of (faiss writes its own, index-KEY.faiss)
 
 A saved state may know neighbours from stripes that are not marked as done; finding them again changes nothing.
 """
@@ -8,10 +9,12 @@ A saved state may know neighbours from stripes that are not marked as done; find
 import logging
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isogloss.mining.neighbours import Vectors
 from isogloss.storage import ContentHash, replacing
@@ -27,14 +30,22 @@ HASHED_AT_ONCE = 65_536
 STATE = ("done", "left_ids", "left_similarity", "right_ids", "right_similarity")
 
 Found = tuple[IntArray, FloatArray, IntArray, FloatArray]
+Arrays = dict[str, NDArray[Any]]
 
 
 class Kept:
     """What is kept of one search; nothing without a folder."""
 
     def __init__(self, folder: Path | str | None, left: Vectors, right: Vectors, asked: tuple[object, ...]) -> None:
-        self.path = Path(folder) / f"neighbours-{_name(left, right, asked)}.npz" if folder is not None else None
+        self.key = _name(left, right, asked) if folder is not None else ""
+        self.path = Path(folder) / f"neighbours-{self.key}.npz" if folder is not None else None
         self._saved = time.monotonic()
+
+    @classmethod
+    def nothing(cls) -> "Kept":
+        """For a search that is short enough to be done again."""
+        none = np.empty((0, 0), dtype=np.float32)
+        return cls(None, none, none, ())
 
     def load(self, stripes: int) -> tuple[BoolArray, Found] | None:
         """Which stripes are done, and what was found; None where nothing was kept, or it is damaged."""
@@ -47,6 +58,25 @@ class Kept:
             logger.warning("%s is damaged; the search begins again", self.path)
             return None
         return (done, (found[0], found[1], found[2], found[3])) if len(done) == stripes else None
+
+    def index_path(self, ending: str) -> Path | None:
+        """Where an index of this search is kept."""
+        return self.path.with_name(f"index-{self.key}{ending}") if self.path is not None else None
+
+    def index(self, make: Callable[[], Arrays]) -> Arrays:
+        """The arrays of an index: those that were kept, or else new ones, which are kept."""
+        path = self.index_path(".npz")
+        if path is not None and path.exists():
+            try:
+                with path.open("rb") as handle, np.load(handle) as kept:
+                    return dict(kept)
+            except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+                logger.warning("%s is damaged; it is made again", path)
+        arrays = make()
+        if path is not None:
+            with replacing(path) as temporary, temporary.open("wb") as file:
+                np.savez(file, allow_pickle=False, **arrays)
+        return arrays
 
     def save(self, done: BoolArray, search: "Search", now: bool = False) -> None:
         """Keep the state, if it is time to."""

@@ -52,6 +52,11 @@ class Side:
         """Number of vectors."""
         return len(self.raw)
 
+    def some(self, rows: Tensor) -> "Side":
+        """Some of the vectors, as a side of their own."""
+        taken = self.raw[rows], self.scale[rows], self.mean, self.coarse[rows]
+        return Side(*taken, self.length, self.off, self.number, self.number_off)
+
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """The vectors in double precision, scaled, some rows at a time."""
         for start in range(0, len(self.raw), AT_ONCE):
@@ -90,6 +95,15 @@ def prepared(
         yield Sides(one, other, float(one.mean @ other.mean), error)
 
 
+def uncopied(left: Vectors, right: Vectors, normalise: bool) -> Sides:
+    """Both sides without coarse copies, for searches that make an index of their own."""
+    one, other = (
+        _measured(Side(raw, *_blank(raw), torch.zeros(1, 1).expand(len(raw), 1)), normalise, name)
+        for raw, name in ((_as_tensor(left), "left"), (_as_tensor(right), "right"))
+    )
+    return Sides(one, other, 0.0, 0.0)
+
+
 def _opened(
     stack: ExitStack,
     vectors: Vectors,
@@ -104,17 +118,26 @@ def _opened(
     raw = _as_tensor(vectors).to(device)
     width = -(-(raw.shape[1] + EXTRA) // WIDTHS) * WIDTHS
     coarse = stack.enter_context(_space(-(-len(raw) // multiple) * multiple, width, device, dtype, room))
-    scale = torch.ones(len(raw), dtype=torch.float64, device=device)
-    side = Side(raw, scale, torch.zeros(raw.shape[1], dtype=torch.float64, device=device), coarse)
+    return _measured(Side(raw, *_blank(raw), coarse), normalise, name)
+
+
+def _blank(raw: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for scale and mean."""
+    width, device = raw.shape[1], raw.device
+    return torch.ones(len(raw), dtype=torch.float64, device=device), torch.zeros(width, dtype=torch.float64, device=device)
+
+
+def _measured(side: Side, normalise: bool, name: str) -> Side:
+    """The same side, its scale and mean filled in."""
     for rows, chunk in side.chunks():
         norms = torch.linalg.vector_norm(chunk, dim=1)
         if not torch.isfinite(norms).all():
             bad = rows.start + int((~torch.isfinite(norms)).nonzero()[0])
             raise DataError(f"the {name} vector in row {bad} is not finite", hint="embed that sentence again, or leave it out")
         if normalise:
-            scale[rows] = torch.where(norms > 0, 1 / norms, 0)
-        side.mean += (chunk * scale[rows, None]).sum(0)
-    side.mean /= len(raw)
+            side.scale[rows] = torch.where(norms > 0, 1 / norms, 0)
+        side.mean += (chunk * side.scale[rows, None]).sum(0)
+    side.mean /= len(side)
     return side
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from isogloss.types import BoolArray, FloatArray
 
-POINTS = 200  # of a curve
+POINTS = 200  # of a curve, evenly over all pairs, and as many densely over the best
 ROUNDS = 10
 SURE_OF = 0.999  # share of shuffled pairs that a threshold keeps out, whatever else it does
 
@@ -60,6 +60,44 @@ def best_threshold(scores: NDArray[np.floating], right: BoolArray, wanted: int) 
     below = values[min(best + 1, len(values) - 1)]
     half_way = -(values[best] + below) / 2
     return float(half_way if half_way > -below else -values[best])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GoldCurve:
+    """What gold pairs say: at each threshold the pairs above it, how many of them are right, and how many of the right ones."""
+
+    thresholds: Doubles  # falling
+    pairs: NDArray[np.int64]
+    precision: Doubles
+    recall: Doubles
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        rows = zip(self.thresholds.tolist(), self.pairs.tolist(), self.precision.tolist(), self.recall.tolist(), strict=True)
+        return [
+            {"threshold": round(one, 5), "pairs": pairs, "precision": round(precision, 4), "recall": round(recall, 4)}
+            for one, pairs, precision, recall in rows
+        ]
+
+
+def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> GoldCurve:
+    """Precision and recall at some thresholds, from the strictest on; pairs of equal score are taken together."""
+    order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
+    mined, correct = np.asarray(scores, dtype=np.float64)[order], np.cumsum(right[order])
+    at = _spread(mined)
+    return GoldCurve(mined[at], at + 1, correct[at] / (at + 1), correct[at] / max(wanted, 1))
+
+
+def _spread(mined: Doubles) -> NDArray[np.int64]:
+    """Places of some of the falling scores, the last of those that are equal.
+
+    Translations may be few among many sentences: even steps alone would jump over all of them.
+    """
+    if not len(mined):
+        return np.empty(0, dtype=np.int64)
+    steps = np.concatenate([np.linspace(1, len(mined), POINTS), np.geomspace(1, len(mined), POINTS)])
+    at = np.unique(np.round(steps).astype(np.int64)) - 1
+    return np.unique(np.searchsorted(-mined, -mined[at], side="right") - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,8 +152,7 @@ def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sente
         reached, absent = _false_positives(mined, wrong, weight, sentences)
         weight = np.maximum(1 - _local(reached), 1 / len(mined))
     precision = np.clip(1 - reached / np.arange(1, len(mined) + 1), 0, 1)
-    at = np.unique(np.linspace(0, len(mined) - 1, POINTS).astype(np.int64))
-    at = np.unique(np.searchsorted(-mined, -mined[at], side="right") - 1)  # equal scores are taken together
+    at = _spread(mined)
     return Calibration(mined[at], at + 1, precision[at], absent, least)
 
 

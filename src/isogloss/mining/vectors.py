@@ -82,7 +82,7 @@ def _reused(count: int) -> str:
 def forget_work(folder: Path) -> None:
     """Remove the vectors and states of searches that a folder holds, once they are of no more use."""
     if folder.is_dir():
-        for path in (*folder.glob("*.npy"), *folder.glob("neighbours-*.npz")):
+        for path in (*folder.glob("*.npy"), *folder.glob("neighbours-*.npz"), *folder.glob("index-*")):
             path.unlink(missing_ok=True)
         with suppress(OSError):  # somebody else keeps things here
             folder.rmdir()

@@ -11,9 +11,10 @@
 `matryoshka` asks any of them of shorter vectors too, `combined` adds several up, `rows` is how all of them read a batch.
 
 Row j of every argument belongs to pair j. `source` and `target` are the student's vectors of the two sides, `teacher` the
-teacher's of the source, `group` the number of the source sentence, so that pairs with equal numbers say the same. `weight`
-is how often a pair counts: 1, or 0 for the padding of a batch of fixed size; None is 1 for all. A pair of weight 2 is the
-pair twice. Padding changes neither value nor gradient, whatever stands in its rows.
+teacher's of the source, `group` the number of the source sentence, so that pairs with equal numbers say the same, and
+`target_group` that of the translation, in the same list of sentences. `weight` is how often a pair counts: 1, or 0 for the
+padding of a batch of fixed size; None is 1 for all. A pair of weight 2 is the pair twice. Padding changes neither value nor
+gradient, whatever stands in its rows.
 
 No shape and no branch depends on a value, so all of this can be compiled whole and captured in a CUDA graph.
 """

@@ -27,6 +27,8 @@ class Views:
 
     `teacher` holds the vectors of the fixed teacher, and may be None where no objective asks for it; `live` those of the one
     that moves, which `moving_teacher` follows (without it, it follows the fixed one: the paper's frozen teacher).
+    `target_group` and `negative_target_group` number the texts of translations as `group` does sources, so that `ranking`
+    sees which of them are the same.
     """
 
     source: Tensor
@@ -38,6 +40,8 @@ class Views:
     negative_group: Tensor | None = None
     negative_weight: Tensor | None = None
     live: Tensor | None = None
+    target_group: Tensor | None = None
+    negative_target_group: Tensor | None = None
 
     def taught(self) -> Tensor:
         """The teacher's vectors, which must be there."""
@@ -111,7 +115,9 @@ class Objectives:
     def _ranking(self, views: Views) -> Tensor:
         loss = self._at_all_lengths(ranking, views)
         negatives = views.negatives, views.negative_group, views.negative_weight
-        return loss(views.source, views.target, views.group, views.weight, self.ranking_temperature, self.margin, *negatives)
+        texts = views.target_group, views.negative_target_group
+        settings = self.ranking_temperature, self.margin
+        return loss(views.source, views.target, views.group, views.weight, *settings, *negatives, *texts)
 
     def _spread(self, views: Views) -> Tensor:
         return self._at_all_lengths(spread, views)(views.source, views.target, views.group, views.weight)

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from isogloss import recipes
-from isogloss.config import AddingSettings, BridgeSettings, Recipe, as_dict
+from isogloss.config import AddingSettings, BridgeSettings, ObjectiveSettings, Recipe, as_dict
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.sources import find_sources
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
@@ -106,7 +106,9 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
     pairs = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
     told = _told(settings.pairs, new, pairs.get("source_language", "en"))
     data["pairs"] = pairs | {"files": list(settings.pairs), "language": told}
-    if data.get("training", {}).get("select", "retrieval") == "retrieval":
+    weights = data.get("objectives", {})
+    taught = weights.get("mse", ObjectiveSettings().mse) or weights.get("soft_similarity", 0.0)
+    if taught and data.get("training", {}).get("select", "retrieval") == "retrieval":
         data["training"] = data.get("training", {}) | {"select": "both"}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
     data |= {"name": Path(settings.out).name, "languages": new}

@@ -1,7 +1,8 @@
 """Preflight: what would go wrong, found before an hour is spent.
 
 `examine_machine` looks at versions, devices, memory and disk; `examine_recipe` loads the models and looks at norms,
-dimensions, pooling, prompts and, language by language, at how the student's vocabulary copes with the text.
+dimensions, pooling, prompts, settings that would change nothing and, language by language, at how the student's vocabulary
+copes with the text.
 """
 
 import os
@@ -21,10 +22,13 @@ from isogloss.errors import IsoglossError
 from isogloss.runs.gathering import gather_pairs
 from isogloss.runs.opening import open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
+from isogloss.runs.trackers import refuse_missing
 from isogloss.students.coverage import UNSPACED
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
-from isogloss.training.choosing import refuse_misfits
+from isogloss.training.batches import PairRows, Schedule
+from isogloss.training.choosing import refuse_misfits, unheeded
+from isogloss.training.schedules import unfinished_warmup
 from isogloss.types import TEST, TRAIN, Bitext, FloatArray
 
 if TYPE_CHECKING:
@@ -85,18 +89,20 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         bitext = gather_pairs(recipe).bitext
     except IsoglossError as error:
         return [Finding("pairs", "bad", error.message, error.hint)]
-    findings = [_disk(Path(recipe.output.folder)), _pairs(bitext)]
+    findings = [_disk(Path(recipe.output.folder)), *_trackers(recipe), _pairs(bitext)]
     try:
         teacher, student, _ = open_models(recipe, bitext)
     except IsoglossError as error:
         return [*findings, Finding("models", "bad", error.message, error.hint)]
-    sample = bitext.sources()[:SAMPLE]
+    sample, steps = bitext.sources()[:SAMPLE], most_steps(bitext, recipe)
     try:
         teacher_vectors = teacher.encode(sample)
     except IsoglossError as error:
         return [*findings, Finding("teacher", "bad", error.message, error.hint)]
     findings.append(_teacher(teacher, teacher_vectors, recipe))
     findings.append(_student(student, recipe, teacher.dimension))
+    found = [*unheeded(student.dimension, teacher.dimension, recipe), unfinished_warmup(recipe.training.warmup, steps)]
+    findings += [Finding("settings", "note", one.sentence, one.hint) for one in found if one is not None]
     findings += _languages(student, bitext)
     return findings
 
@@ -122,6 +128,27 @@ def _pairs(bitext: Bitext) -> Finding:
     if not len(test):
         return Finding("pairs", "bad", text, "nothing is held out to measure on: raise pairs.held_out")
     return Finding("pairs", "good", text)
+
+
+def _trackers(recipe: Recipe) -> list[Finding]:
+    try:
+        refuse_missing(recipe.training.trackers)
+    except IsoglossError as error:
+        return [Finding("trackers", "bad", error.message, error.hint)]
+    return []
+
+
+def most_steps(bitext: Bitext, recipe: Recipe) -> int:
+    """The steps that training will have if no dev pairs are put aside; they take a few.
+
+    Batches that are counted in tokens cannot be known before text is tokenised: each has one pair, for all that is known.
+    """
+    table, settings = bitext.where(split=TRAIN).table, recipe.training
+    columns = [table.column(name).combine_chunks().dictionary_encode() for name in ("source", "corpus", "language")]
+    source, corpus, language = (one.indices.to_numpy(zero_copy_only=False).astype(np.int64) for one in columns)
+    rows = PairRows(source, source, corpus, language)
+    batch = 1 if settings.batch_tokens else settings.batch_pairs
+    return Schedule(rows, recipe.balance, recipe.seed, settings.epochs, batch).steps if len(source) else 0
 
 
 def _teacher(teacher: SentenceEncoder, vectors: FloatArray, recipe: Recipe) -> Finding:

@@ -6,11 +6,12 @@ Every stage keeps its result under a name made from its inputs, in the run's fol
 after an interruption goes on from there, and a second run finds everything done.
 """
 
+import logging
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,11 @@ from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write
 from isogloss.students.student import Student
 from isogloss.training.crew import Crew
 from isogloss.training.distill import Distillation
+from isogloss.training.health import setback
 from isogloss.training.loop import TrainingSummary
 from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
+
+logger = logging.getLogger(__name__)
 
 MODEL, RESULTS, PAIRS = "model", "results.json", "pairs"
 Timed = Callable[[str], AbstractContextManager[None]]
@@ -166,10 +170,29 @@ class Stages:
         if recipe.training.epochs:
             with self.timed("distil"):
                 self.summary = session.train()
-            details["training"] = asdict(self.summary)
             with self.timed("measure"):
                 trained = session.trained_vectors(self.texts)
-            self._ask("distilled", trained, teacher)
+                self._ask("distilled", trained, teacher)
+                self.summary = self._judged(self.summary)
+            details["training"] = asdict(self.summary)
+
+    def _judged(self, summary: TrainingSummary) -> TrainingSummary:
+        """The summary with a word on what the held-out pairs lost by training, where dev pairs did not show it already."""
+        before, after = (report.average() for report in self.reports[-2:])
+        scores = [
+            {
+                "retrieval": (one.to_source + one.from_source) / 2,
+                "teacher_index": one.teacher_index,
+                "cosine": one.cosine,
+            }
+            for one in (before, after)
+        ]
+        found = setback(scores[0], scores[1], after.queries, "held-out", bool(self.recipe.objectives.mse))
+        if summary.setback or found is None:
+            return summary
+        if self.session.crew.leads:
+            logger.warning("%s", found)
+        return replace(summary, setback=str(found))
 
     def _ask(self, name: str, vectors: FloatArray, teacher: Rows) -> None:
         self.reports.append(self.questions.ask(name, Rows(self.row_of, vectors), teacher))

@@ -1,6 +1,7 @@
 """What a run leaves behind so that it can be read, compared and repeated: `run.json` and `metrics.jsonl`."""
 
 import json
+import logging
 import math
 import os
 import platform
@@ -34,6 +35,7 @@ class Record:
             "hardware": hardware(),
             "hashes": {},
             "seconds": {},
+            "warnings": [],
         }
         self.write()
 
@@ -50,14 +52,32 @@ class Record:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Measure how long a stage takes."""
-        began = time.monotonic()
-        yield
+        """Measure how long a stage takes, and write down what is warned of in it."""
+        began, listener = time.monotonic(), _Listener(self)
+        logging.getLogger("isogloss").addHandler(listener)
+        try:
+            yield
+        finally:
+            logging.getLogger("isogloss").removeHandler(listener)
         self.data["seconds"][stage] = round(time.monotonic() - began, 2)
 
     def finish(self) -> None:
         """Say that everything is there."""
         self.note(status="finished", finished=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+class _Listener(logging.Handler):
+    """Puts every warning into a record, once and at once: the screen that showed it is gone when the question comes up."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(logging.WARNING)
+        self.record = record
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one warning."""
+        told, text = self.record.data["warnings"], record.getMessage()
+        if text not in told:
+            self.record.note(warnings=[*told, text])
 
 
 class Metrics:

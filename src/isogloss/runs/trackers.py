@@ -1,6 +1,6 @@
 """Metrics for other eyes: TensorBoard, Weights & Biases and the like, through accelerate's trackers."""
 
-import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,8 @@ class Trackers:
         from accelerate import Accelerator
 
         names = list(recipe.training.trackers)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of what is refused below
-                self.accelerator = Accelerator(log_with=names, project_dir=str(folder / "trackers"), cpu=recipe.device == "cpu")
-        except (ValueError, ImportError) as error:
-            known = "tensorboard, wandb, comet_ml, aim, mlflow, clearml, dvclive, swanlab, trackio"
-            raise RecipeError(f"training.trackers: {error}", hint=f"choose from {known}, and pip install it") from error
-        missing = set(names) - {str(tracker) for tracker in self.accelerator.log_with}
-        if missing:
-            raise RecipeError(
-                f"training.trackers: {', '.join(sorted(missing))} is not installed here",
-                hint=f"pip install {' '.join(missing)}",
-            )
+        refuse_missing(names)
+        self.accelerator = Accelerator(log_with=names, project_dir=str(folder / "trackers"), cpu=recipe.device == "cpu")
         self.accelerator.init_trackers(recipe.name, config=_flat(as_dict(recipe)))
         self.on_progress = on_progress
 
@@ -41,6 +30,28 @@ class Trackers:
             for tracker in self.accelerator.trackers:
                 tracker.finish()
         self.on_progress(step)
+
+
+def refuse_missing(names: Sequence[str]) -> None:
+    """Say which of these trackers nobody knows, or which have to be installed first."""
+    if not names:
+        return
+    from accelerate import tracking
+    from accelerate.utils import LoggerType
+
+    known = sorted(tracking.LOGGER_TYPE_TO_CLASS)  # those that others have registered, too
+    if unknown := [name for name in names if name not in known]:
+        raise RecipeError(
+            f"training.trackers: {' and '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not known",
+            hint=f"choose from {', '.join(known)}, and install it: for example pip install tensorboard",
+        )
+    own = {str(tracker.value) for tracker in LoggerType}
+    here = {str(tracker.value) for tracker in tracking.get_available_trackers()}
+    if missing := [name for name in names if name in own - here]:
+        raise RecipeError(
+            f"training.trackers: {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed here",
+            hint=f"pip install {' '.join(missing)}",
+        )
 
 
 def _flat(settings: dict[str, Any], before: str = "") -> dict[str, Any]:

@@ -69,7 +69,8 @@ def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
 def spread(keep: int, count: int) -> tuple[int, ...]:
     """The numbers of `keep` layers, evenly from the first to the last of `count`."""
     if not 0 < keep <= count:
-        raise ModelError(f"{keep} layers cannot be kept of {count}", hint=f"choose 1 to {count}")
+        hint = f"choose 1 to {count}, or 0 to keep all" if count > 1 else "it has one: set student.layers = 0 to keep it"
+        raise ModelError(f"{keep} layers cannot be kept of {count}", hint=hint)
     if keep == 1:
         return (0,)
     steps = keep - 1

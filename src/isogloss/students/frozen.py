@@ -57,9 +57,11 @@ class SplitBody:
         self.body, self.stack = body, layers_of(body)
         self.layers = list(self.stack)
         if not 0 < train_layers < len(self.layers):
+            choice = {1: "", 2: "1, or "}.get(len(self.layers), f"1 to {len(self.layers) - 1}, or ")
             raise ModelError(
-                f"training.train_layers = {train_layers}, but the student has {len(self.layers)} layers",
-                hint=f"choose 1 to {len(self.layers) - 1}, or 0 to train everything",
+                f"training.train_layers = {train_layers}, but the student has {len(self.layers)} "
+                + ("layer" if len(self.layers) == 1 else "layers"),
+                hint=f"set it to {choice}0 to train everything",
             )
         self.cut = len(self.layers) - train_layers
         self.remembered = _Remembered()

@@ -279,7 +279,7 @@ def _principal(vectors: FloatArray, dimension: int) -> FloatArray:
     if dimension > vectors.shape[1]:
         raise ModelError(
             f"the encoder's vectors have {vectors.shape[1]} dimensions, so no {dimension} can be made of them",
-            hint=f"choose at most {vectors.shape[1]}, or start from random rows",
+            hint=f"set student.dimension to at most {vectors.shape[1]}, or to 0 for the encoder's own",
         )
     centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
     directions: NDArray[np.float64] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :dimension]

@@ -49,6 +49,16 @@ class Batch:
     negative_at: IntArray
     negative_group: IntArray
 
+    @property
+    def target_group(self) -> IntArray:
+        """The row of each pair's translation: sources of the same one are no wrong answers to each other's translation."""
+        return self.rows[self.target_at]
+
+    @property
+    def negative_target_group(self) -> IntArray:
+        """The row of each negative."""
+        return self.rows[self.negative_at]
+
     @classmethod
     def of(cls, pairs: PairRows, chosen: IntArray, negatives: IntArray | None = None, sources: bool = True) -> "Batch":
         """The chosen pairs as a batch. One that was drawn twice counts twice, and is encoded once.

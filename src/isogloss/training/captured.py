@@ -195,13 +195,13 @@ class CapturedEngine:
         torch.cuda.current_stream().wait_stream(stream)
 
     def _work(self, bench: Bench, shape: Shape) -> None:
-        rows, token_row, within, sentence, starts, source_at, target_at, group = bench.parts
+        rows, token_row, within, sentence, starts, source_at, target_at = bench.parts
         rows, token_row = rows.long(), token_row.long()
         packed = Packed.laid_out(token_row, within.long(), sentence.long(), starts, shape.longest)
         values, *moments = self.rows.current(rows, self.step_at)
         embedded = values.to(self.dtype)[token_row].requires_grad_()
         states = hidden_states(self.student.body, packed, embedded)
-        losses = self.apply(states, packed.sentence, packed.starts, source_at, target_at, bench.teacher, group, bench.weight)
+        losses = self.apply(states, packed.sentence, packed.starts, source_at, target_at, bench.teacher, bench.weight)
         parameters = [parameter for flat in self.flats for parameter in flat.parameters]
         token_gradient, *gradients = torch.autograd.grad(losses[-1], [embedded, *parameters])
         row_gradient = torch.zeros_like(values).index_add_(0, token_row, token_gradient.float())
@@ -228,12 +228,12 @@ class CapturedEngine:
         source_at: Tensor,
         target_at: Tensor,
         teacher: Tensor,
-        group: Tensor,
         weight: Tensor,
     ) -> list[Tensor]:
         """From token states to losses: pooling, the modules behind it, the objectives."""
         vectors = self._sentence_vectors(states, sentence, starts)
-        views = Views(vectors[source_at.long()], vectors[target_at.long()], teacher.float(), group.long(), weight)
+        group, target_group = source_at.long(), target_at.long()  # a sentence is encoded once: its place is its number
+        views = Views(vectors[group], vectors[target_group], teacher.float(), group, weight, target_group=target_group)
         losses = self.objectives(views)
         return [losses[name] for name in self.names[:-1]]
 

@@ -2,17 +2,78 @@
 
 One file each, written whole or not at all; a checkpoint's predecessor is removed only after the new one is in place, and
 best weights only when no checkpoint speaks of them any more: a run that goes on from it may take other steps.
+
+A training has a folder of its own, named after all that its weights depend on and after the engine, whose state no other
+kind can take up. Its settings lie beside its checkpoints, so that another training can say why it does not go on from them.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from isogloss.errors import IsoglossError
-from isogloss.storage import replacing, sweep
+from isogloss.storage import make_folder, read_json, replacing, sweep, write_json
+from isogloss.training.health import Diagnosis
 
-PATTERN, BEST = "step-*.pt", "best-*.pt"
+PATTERN, BEST, SETTINGS, FOLDER = "step-*.pt", "best-*.pt", "settings.json", "checkpoints-"
+FEW = 3  # settings that are named one by one
+
+Settings = Mapping[str, Any]  # tables of settings, and settings that stand alone, as JSON has them
+
+
+def folder_of(work: Path, key: str, kind: str) -> Path:
+    """Where a training keeps its checkpoints."""
+    return work / f"{FOLDER}{key}-{kind}"
+
+
+def open_folder(folder: Path, settings: Settings) -> None:
+    """Make a training's folder, and leave its settings there."""
+    make_folder(folder)
+    if not (folder / SETTINGS).exists():
+        write_json(folder / SETTINGS, dict(settings))
+
+
+def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
+    """Why the newest checkpoint of another training beside `folder` is of no use here; None if this one has its own."""
+    others = [path for path in folder.parent.glob(f"{FOLDER}*/{PATTERN}") if path.parent != folder]
+    if not others or any(folder.glob(PATTERN)):
+        return None
+    newest = max(others, key=lambda path: path.stat().st_mtime)
+    key, _, kind = newest.parent.name.removeprefix(FOLDER).partition("-")
+    mine, _, my_kind = folder.name.removeprefix(FOLDER).partition("-")
+    reason, hint = _other_engine(kind, my_kind) if key == mine else _other_settings(newest.parent / SETTINGS, settings)
+    found = f"{folder.parent}: the checkpoint of step {int(newest.stem.split('-')[1])} there {reason}"
+    return Diagnosis("unheeded", f"{found}, so training starts at step 0", hint)
+
+
+def _other_engine(kind: str, mine: str) -> tuple[str, str]:
+    theirs, ours = (name.split("-")[0] for name in (kind, mine))
+    if theirs == ours:  # alone, a process keeps the token table's state in another form
+        return "is of another number of processes", "to go on from it, train with as many processes as before"
+    return f"is of the {theirs} engine and this is the {ours} one", f'to go on from it, set training.engine = "{theirs}"'
+
+
+def _other_settings(path: Path, settings: Settings) -> tuple[str, str]:
+    hint = "to go on from it, use what it was made with; to forget it, --fresh"
+    try:
+        before, now = _by_name(read_json(path)), _by_name(settings)
+    except (OSError, ValueError):  # of a version that left none, or damaged
+        return "is of other settings, pairs or models", hint
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if not changed:
+        return "is of other pairs or models", hint
+    named = ", ".join(f"{name} was {before.get(name)!r}" for name in changed[:FEW])
+    more = f" and {len(changed) - FEW} more" if len(changed) > FEW else ""
+    return f"is of other settings ({named}{more})", hint
+
+
+def _by_name(settings: Settings) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for table, of in settings.items():
+        named |= {f"{table}.{name}": value for name, value in of.items()} if isinstance(of, dict) else {table: of}
+    return named
 
 
 def save(folder: Path, step: int, state: dict[str, Any]) -> None:

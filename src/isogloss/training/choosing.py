@@ -1,11 +1,17 @@
-"""From a recipe to what trains by it: the objectives, and the engine that fits them, the student and the machine."""
+"""From a recipe to what trains by it: the objectives, and the engine that fits them, the student and the machine.
 
+What a recipe alone shows to be impossible was refused by `contradictions`; here models are known, too. `refuse_misfits`
+ends what cannot be trained, `unheeded` names settings that would be passed over in silence.
+"""
+
+import logging
 from collections.abc import Callable
 from dataclasses import fields
 
 import torch
 
 from isogloss.config import ObjectiveSettings, Recipe
+from isogloss.encode.tokens import TokenStore
 from isogloss.errors import ModelError, RecipeError
 from isogloss.objectives.combined import Objectives
 from isogloss.students.frozen import Activations, SplitBody
@@ -13,10 +19,15 @@ from isogloss.students.student import Student
 from isogloss.training.captured import CapturedEngine
 from isogloss.training.crew import Crew
 from isogloss.training.engine import Descent, Engine, Material
+from isogloss.training.health import Diagnosis
 from isogloss.training.live import LiveTeacher
+from isogloss.training.packing import may_read_all
 from isogloss.training.plain import How, PlainEngine
 
+logger = logging.getLogger(__name__)
+
 COMPILED_FROM_STEPS = 3_000  # a minute of compiling is worth it from here on
+FOLLOW_THE_TEACHER = {"mse", "soft_similarity"}  # objectives that look at the vectors of a teacher that stays as it is
 Frozen = tuple[SplitBody | None, Callable[[], tuple[SplitBody, Activations] | None]]
 
 
@@ -53,6 +64,23 @@ def refuse_misfits(student: Student, teacher_dimension: int, recipe: Recipe) -> 
         raise RecipeError(f'training.engine = "captured", but {reason}', hint='set training.engine = "auto"')
 
 
+def unheeded(student_dimension: int, teacher_dimension: int, recipe: Recipe) -> list[Diagnosis]:
+    """Settings that change nothing with these models: not worth an end, but worth a word."""
+    settings, width = recipe.training, teacher_dimension if recipe.bridge.enabled else student_dimension
+    if settings.select == "retrieval" or not settings.dev_pairs or not settings.epochs:
+        return []
+    if not FOLLOW_THE_TEACHER & set(objectives_of(recipe.objectives).active):
+        reason, remedy = "no objective follows a teacher that stays where it is", "add objectives.mse"
+    elif width != teacher_dimension:
+        reason = f"the student's vectors have {width} numbers and the teacher's {teacher_dimension}"
+        remedy = "set bridge.enabled = true"
+    else:
+        return []
+    asked = f'training.select = "{settings.select}" asks how near the teacher is, but {reason}'
+    done = "the best checkpoint will be the one that finds most translations"
+    return [Diagnosis("unheeded", f"{asked}: {done}", f'{remedy}, or set training.select = "retrieval"')]
+
+
 def choose_engine(
     student: Student,
     material: Material,
@@ -63,23 +91,27 @@ def choose_engine(
     crew: Crew,
 ) -> Engine:
     """The captured engine wherever it can train what is asked for, else the plain one. Asked for by name, it must fit."""
-    settings = recipe.training
-    reason = _why_not_captured(student, recipe, crew)
+    settings, on_cuda = recipe.training, student.model.device.type == "cuda"
+    reason = "" if settings.engine == "plain" else _why_not_captured(student, recipe, crew, material.tokens)
     if settings.engine == "captured" and reason:
         raise RecipeError(f'training.engine = "captured", but {reason}', hint='set training.engine = "auto"')
     if settings.engine != "plain" and not reason:
         dtype = torch.float32 if settings.precision == "float32" else torch.bfloat16
         compiled = len(descent.rates) >= COMPILED_FROM_STEPS
         return CapturedEngine(student, material, objectives, descent, settings.batch_pairs, dtype, compiled=compiled)
+    if reason and on_cuda and crew.leads:
+        logger.warning("steps are not recorded as CUDA graphs: %s", reason)
     live = LiveTeacher(student, len(descent.rates), recipe.objectives.teacher_decay) if objectives.moving_teacher else None
-    on_cuda = student.model.device.type == "cuda"
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_cuda)
-    how = How(settings.chunk_pairs, bf16, settings.dropout, *frozen)
+    how = How(settings.chunk_pairs, bf16, settings.dropout, *frozen, accumulate=settings.accumulate)
     return PlainEngine(student, material, objectives, descent, crew, how, live)
 
 
-def _why_not_captured(student: Student, recipe: Recipe, crew: Crew) -> str:
-    """What keeps steps from being recorded, as the end of a sentence; empty if nothing does."""
+def _why_not_captured(student: Student, recipe: Recipe, crew: Crew, tokens: TokenStore | None = None) -> str:
+    """What keeps steps from being recorded, as the end of a sentence; empty if nothing does.
+
+    Some batches keep them from it, too: that is looked at where there are `tokens` to look at.
+    """
     settings, objectives = recipe.training, recipe.objectives
     hindrances = {
         "the student is not on a CUDA device": student.model.device.type != "cuda",
@@ -87,6 +119,7 @@ def _why_not_captured(student: Student, recipe: Recipe, crew: Crew) -> str:
         "training.train_layers freezes layers": bool(settings.train_layers),
         "training.dropout is on": settings.dropout,
         "training.chunk_pairs or training.batch_tokens is set": bool(settings.chunk_pairs or settings.batch_tokens),
+        "training.accumulate works through a batch in parts": settings.accumulate > 1,
         "training.optimiser is not adamw": settings.optimiser != "adamw",
         "the teacher moves": bool(objectives.moving_teacher),
         "hard negatives are mined": bool(objectives.hard_negatives),
@@ -95,4 +128,8 @@ def _why_not_captured(student: Student, recipe: Recipe, crew: Crew) -> str:
     for reason, holds in hindrances.items():
         if holds:
             return reason
-    return "" if student.packs else f"{type(student.body).__name__} with {student.pooling} pooling cannot do without padding"
+    if not student.packs:
+        return f"{type(student.body).__name__} with {student.pooling} pooling cannot do without padding"
+    if tokens is not None and may_read_all(tokens, settings.batch_pairs, len(student.table)):
+        return f"a batch might read every row of the {len(student.table)} that the vocabulary has"
+    return ""

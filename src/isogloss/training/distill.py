@@ -10,33 +10,35 @@ import logging
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isogloss.config import Recipe, as_dict
+from isogloss.config import Recipe, TrainingSettings, as_dict
 from isogloss.corpora.dealing import SHARD
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import ModelError
 from isogloss.objectives.combined import Objectives
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import canonical_json, content_hash, load_array, make_folder, replacing
+from isogloss.storage import canonical_json, content_hash, load_array, replacing
 from isogloss.students.bridge import Bridge, BridgeSolver
 from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
+from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
-from isogloss.training.choosing import choose_engine, objectives_of, refuse_misfits
+from isogloss.training.choosing import FOLLOW_THE_TEACHER, choose_engine, objectives_of, refuse_misfits, unheeded
 from isogloss.training.crew import Crew
 from isogloss.training.data import TrainingData
 from isogloss.training.dev import DevSet
 from isogloss.training.engine import Descent, Material
+from isogloss.training.health import Diagnosis
 from isogloss.training.holdout import hold_out
 from isogloss.training.loop import Loop, Plan, TrainingSummary
 from isogloss.training.negatives import mine_negatives
-from isogloss.training.schedules import rate_at, warmup_steps
+from isogloss.training.schedules import rate_at, unfinished_warmup, warmup_steps
 from isogloss.training.teaching import teacher_rows
 from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
@@ -69,6 +71,7 @@ class Distillation:
         self.training, self.crew = self.recipe.training, Crew.here()
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
         refuse_misfits(student, teacher.dimension, self.recipe)
+        self._say(*unheeded(student.dimension, teacher.dimension, self.recipe))
         with self.crew.in_turn():  # the first makes what the others find
             self.data = TrainingData.build(pairs, student.tokeniser, self.folder, on_progress)
             kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
@@ -90,6 +93,7 @@ class Distillation:
         columns = pairs.source, pairs.target, pairs.language, self.data.source_keys
         held = hold_out(*columns, settings.dev_pairs, settings.dev_share, self.recipe.seed)
         if not len(held):
+            self._say(_no_dev_pairs(settings))
             return pairs, none, None
         if len(pairs) > SHARD and not self.recipe.objectives.hard_negatives:
             return pairs, held, pairs.where(held)
@@ -130,8 +134,9 @@ class Distillation:
         return self._kept(name, lambda: self._vectors(self._bridge_rows, "untouched student"))
 
     def untouched_vectors(self, texts: Sequence[str]) -> FloatArray:
-        """The student's vectors of `texts` before anything was changed."""
-        known = self._bridge_rows, self._untouched  # before it is this process's turn: turns do not nest
+        """The student's vectors of `texts` before anything was changed; those of the bridge's sentences are there anyway."""
+        # Before it is this process's turn: turns do not nest.
+        known = (self._bridge_rows, self._untouched) if self.recipe.bridge.enabled else None
         name = f"untouched-texts-{content_hash(self.key, *texts)[:16]}"
         return self._kept(name, lambda: self._vectors_of(texts, "untouched student", known))
 
@@ -168,6 +173,7 @@ class Distillation:
         settings, objectives = self.training, objectives_of(self.recipe.objectives)
         teacher = self._teacher_for(objectives)
         schedule = self._schedule()
+        self._say(unfinished_warmup(settings.warmup, schedule.steps))
         rising = warmup_steps(settings.warmup, schedule.steps)
         peak, total = settings.learning_rate, schedule.steps
         rates = [rate_at(step, total, peak, rising, settings.schedule) for step in range(total)]
@@ -187,7 +193,7 @@ class Distillation:
 
     def _teacher_for(self, objectives: Objectives) -> NDArray[np.float16] | None:
         """The teacher's rows, if an objective follows them; then the student must give vectors of their kind."""
-        if not {"mse", "soft_similarity"} & set(objectives.active):
+        if not FOLLOW_THE_TEACHER & set(objectives.active):
             return None
         if "mse" in objectives.active and self.student.dimension != self.teacher_rows.shape[1]:
             raise ModelError(
@@ -282,22 +288,35 @@ class Distillation:
         with self.crew.in_turn():
             return self._remembered()
 
+    def _settings(self) -> dict[str, Any]:
+        """The settings that the trained weights depend on, table by table."""
+        recipe, training = self.recipe, as_dict(self.training) | NOT_LEARNT_FROM
+        others = {name: as_dict(getattr(recipe, name)) for name in ("bridge", "balance", "objectives")}
+        return {"training": training, **others, "seed": recipe.seed}
+
     def _training_key(self) -> str:
         """Names everything the trained weights depend on."""
-        recipe = self.recipe
-        parts = [as_dict(part) for part in (recipe.bridge, recipe.balance, recipe.objectives)]
-        settings = as_dict(self.training) | NOT_LEARNT_FROM
         modules = [type(module).__name__ for module in self.student.model]
         drawn = ["in shards"] if len(self.pairs) > SHARD else []  # in the order of a version that dealt pairs, or before it
-        told = canonical_json([settings, *parts, recipe.seed, modules, *drawn])
+        told = canonical_json([*self._settings().values(), modules, *drawn])
         return content_hash(self.key, self.teacher.fingerprint, told)[:16]
 
     def _checkpoint_folder(self, kind: str) -> Path | None:
+        """Where this training's checkpoints are; if only another's are there, that is said."""
         if self.folder is None:
             return None
-        folder = self.folder / f"checkpoints-{self._training_key()}-{kind}"
-        make_folder(folder)
+        folder = checkpoints.folder_of(self.folder, self._training_key(), kind)
+        with self.crew.in_turn():  # others sweep the folder when they look for a checkpoint: not while it is written to
+            if self.crew.leads:
+                self._say(checkpoints.passed_over(folder, self._settings()))
+                checkpoints.open_folder(folder, self._settings())
         return folder
+
+    def _say(self, *found: Diagnosis | None) -> None:
+        """A word on the way, from the process that has the screen."""
+        for one in found:
+            if one is not None and self.crew.leads:
+                logger.warning("%s", one)
 
     def _kept(self, name: str, compute: Callable[[], NDArray[Kept]]) -> NDArray[Kept]:
         """An array from the folder, or computed and put there; with several processes, by the first of them."""
@@ -317,6 +336,16 @@ class Distillation:
                 np.save(handle, values)
             kept = load_array(path)  # mapped, it takes no memory from the training that follows
             return values if kept is None else np.asarray(kept)
+
+
+def _no_dev_pairs(settings: TrainingSettings) -> Diagnosis:
+    idle = f", and training.patience = {settings.patience} never ends training" if settings.patience else ""
+    return Diagnosis(
+        "unheeded",
+        f"no language has pairs enough to give training.dev_share = {settings.dev_share:g} of them away as dev pairs: the last"
+        f" weights are kept, not the best{idle}",
+        "raise training.dev_share, add pairs, or set training.dev_pairs = 0",
+    )
 
 
 def distill(

@@ -1,12 +1,14 @@
-"""How training is doing, by the numbers it gives: whether it is broken, and whether it is done.
+"""How training is doing, by the numbers it gives: whether it is broken, whether it is done, and whether it was any use.
 
 `LossWatch` looks at the losses of each step and says in a sentence what went wrong, with what a person needs to know to
 do something about it. `EarlyStopping` looks at dev scores. Neither raises or stops anything: the loop does, which also
-knows what to keep. Both can be put into a checkpoint, and go on from it as if nothing had happened.
+knows what to keep. Both can be put into a checkpoint, and go on from it as if nothing had happened. `setback` compares
+the end with the beginning.
 """
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
@@ -15,15 +17,25 @@ CALM_STEPS = 20  # losses that make a median worth comparing with
 RECENT_NORMS = 5
 NEGLIGIBLE = 1e-3  # a loss below this share of the highest level it ever had is as good as zero
 STEEP = 10.0  # a gradient norm this many times the ones before it is the trouble, not its witness
+CLEAR_COSINE, CLEAR_SHARE = 0.02, 0.01  # what a mean cosine, or a share of right answers, must lose to be called worse
+STANDARD_ERRORS = 2.0
+SCORES_IN_WORDS = {
+    "retrieval": "translations found",
+    "teacher_index": "found in the teacher's index",
+    "cosine": "cosine to the teacher",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is wrong, in a sentence, and what to do about it: ready to become an error."""
+    """What is wrong, in a sentence, and what to do about it: ready to become an error, or a word on the way."""
 
-    kind: Literal["nan", "exploded"]
+    kind: Literal["nan", "exploded", "unheeded", "worse"]
     sentence: str
     hint: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence}; {self.hint}"
 
 
 @dataclass(slots=True)
@@ -191,6 +203,46 @@ class EarlyStopping:
     def load(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self.best, self.waited, self._mark = state["best"], state["waited"], state["mark"]
+
+
+def setback(
+    before: Mapping[str, float | None], after: Mapping[str, float | None], count: int, where: str, held: bool
+) -> Diagnosis | None:
+    """What the student lost by training, if it is clearly more than chance; scores are named as in `SCORES_IN_WORDS`.
+
+    A share of right answers among `count` must fall by `CLEAR_SHARE` and by two standard errors of a difference,
+
+        2 · √(2 p (1 − p) / count),
+
+    a mean cosine by `CLEAR_COSINE`. `held` says whether an objective wants the teacher's points themselves.
+    """
+    lost = []
+    for name, words in SCORES_IN_WORDS.items():
+        was, now = before.get(name), after.get(name)
+        if was is not None and now is not None and was - now > _clearly(name, was, count):
+            form = "{:.2f} (it was {:.2f})" if name == "cosine" else "{:.1%} (it was {:.1%})"
+            lost.append(f"{words} {form.format(now, was)}")
+    if not lost:
+        return None
+    return Diagnosis("worse", f"training made the student worse on the {where} pairs: {_listed(lost)}", _better_next(held))
+
+
+def no_gain(held: bool) -> Diagnosis:
+    """For a training none of whose steps was better than the start."""
+    sentence = "no step of the training did better on the dev pairs than the student before it, which is kept as it was"
+    return Diagnosis("worse", sentence, _better_next(held))
+
+
+def _clearly(name: str, was: float, count: int) -> float:
+    if name == "cosine":
+        return CLEAR_COSINE
+    return max(CLEAR_SHARE, STANDARD_ERRORS * math.sqrt(max(2 * was * (1 - was), 0.0) / max(count, 1)))
+
+
+def _better_next(held: bool) -> str:
+    if held:
+        return "lower training.learning_rate, or train for more steps: raise training.epochs"
+    return "no objective holds it where the teacher is: add objectives.mse, or lower training.learning_rate"
 
 
 def _above(score: float, reference: float | None, by: float = 0.0) -> bool:

@@ -19,7 +19,7 @@ from isogloss.training.batches import Schedule
 from isogloss.training.crew import Crew
 from isogloss.training.dev import DevScore, DevSet
 from isogloss.training.engine import Engine
-from isogloss.training.health import EarlyStopping, LossWatch
+from isogloss.training.health import EarlyStopping, LossWatch, no_gain, setback
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,10 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, slots=True)
 class TrainingSummary:
-    """What training did. `steps_now` is fewer than `steps` after an interruption; `best_step` is the one that was kept."""
+    """What training did. `steps_now` is fewer than `steps` after an interruption; `best_step` is the one that was kept.
+
+    `dev_before` are the dev scores before the first step; `setback` says what was lost since then, if that is clear.
+    """
 
     steps: int
     steps_now: int
@@ -41,6 +44,8 @@ class TrainingSummary:
     best_step: int
     dev: dict[str, float] = field(default_factory=dict)
     stopped_early: bool = False
+    dev_before: dict[str, float] = field(default_factory=dict)
+    setback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Loop:
         self.best_step, self.best_weights = 0, None  # type: int, dict[str, Any] | None
         self.dev_score: DevScore | None = None
         self.best_dev: dict[str, float] = {}
+        self.dev_before: dict[str, float] = {}
         self.last: dict[str, float] = {}
         self.saved_at = time.monotonic()
         self.kept_step, self.kept_best = 0, None  # type: int, int | None
@@ -90,7 +96,8 @@ class Loop:
         self._show(first, done, note or ("reused: training was finished" if first else ""), {}, over=ended)
         began, seen, tokens, computed, step = time.monotonic(), 0, 0, 0, first
         if self.dev is not None and not first:
-            self._show(0, 0, "", {"step": 0.0, **self._measure(0)})
+            self.dev_before = self._measure(0)
+            self._show(0, 0, "", {"step": 0.0, **self.dev_before})
         steps = iter(()) if ended else ahead(self._prepared, range(first, total))
         for step, (pairs, prepared) in enumerate(steps, first + 1):
             load = self.engine.step(prepared)
@@ -114,7 +121,8 @@ class Loop:
         speed = seen / max(time.monotonic() - began, 1e-9)
         loss = self.last.get("loss", float("nan"))
         best = self.best_step if self.dev else step
-        return TrainingSummary(total, step - first, loss, speed, best, self.best_dev, ended and step < total)
+        early = ended and step < total
+        return TrainingSummary(total, step - first, loss, speed, best, self.best_dev, early, self.dev_before, self._setback())
 
     def _prepared(self, step: int) -> tuple[int, Any]:
         chosen = self.schedule.chosen(step)
@@ -183,6 +191,19 @@ class Loop:
             return early
         return f"{early}; best was step {self.best_step}" if self.best_step else f"{early}; best was before the first step"
 
+    def _setback(self) -> str:
+        """What the kept weights lost against those of before the first step, by the dev pairs; said once it is known."""
+        if self.dev is None or not self.dev_before:
+            return ""
+        before, after = (
+            {name.removeprefix("dev_"): one for name, one in of.items()} for of in (self.dev_before, self.best_dev)
+        )
+        held = "mse" in self.last
+        found = no_gain(held) if not self.best_step else setback(before, after, len(self.dev), "dev", held)
+        if found is not None and self.crew.leads:
+            logger.warning("%s", found)
+        return "" if found is None else str(found)
+
     def _show(self, step: int, pairs: int, note: str, values: dict[str, float], over: bool = False) -> None:
         total, over = self.schedule.pairs, over or step >= self.schedule.steps
         self.on_progress(Step("distil", total if over else pairs, total, "pairs", note, values))
@@ -198,7 +219,7 @@ class Loop:
         if self.folder is None or not self.crew.leads:
             return
         loop = {"watch": self.watch.state(), "stopping": self.stopping.state(), "best_step": self.best_step, "ended": ended}
-        loop |= {"last": self.last, "best_dev": self.best_dev}
+        loop |= {"last": self.last, "best_dev": self.best_dev, "dev_before": self.dev_before}
         checkpoints.save(self.folder, step, {"engine": self.engine.state(), "loop": loop, "step": step})
         self.saved_at, self.kept_step, self.kept_best = time.monotonic(), step, self.best_step
 
@@ -216,6 +237,7 @@ class Loop:
         self.watch.load(loop["watch"])
         self.stopping.load(loop["stopping"])
         self.best_step, self.best_dev = int(loop["best_step"]), dict(loop["best_dev"])
+        self.dev_before = dict(loop.get("dev_before", {}))  # older checkpoints do not have it
         self.last, self.kept_step, self.kept_best = dict(loop["last"]), int(kept["step"]), self.best_step
         return self.kept_step, bool(loop["ended"]) or self.kept_step >= self.schedule.steps
 

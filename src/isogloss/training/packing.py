@@ -15,6 +15,7 @@ from isogloss.training.batches import Batch
 from isogloss.types import FloatArray
 
 FEWEST = 128  # tokens: smaller steps between buckets would mean more graphs for little
+LOOKED_AT_ONCE = 1 << 24  # tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,10 @@ def shape_of(pairs: int, tokens: int, longest: int) -> Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedBatch:
-    """The arrays of one step. `rows` are the distinct rows of the token table, `token_row` says which one each token is."""
+    """The arrays of one step. `rows` are the distinct rows of the token table, `token_row` says which one each token is.
+
+    A sentence is in the batch once, so `source_at` and `target_at` also say which pairs have a sentence in common.
+    """
 
     shape: Shape
     rows: NDArray[np.int32]
@@ -52,13 +56,12 @@ class FixedBatch:
     starts: NDArray[np.int32]
     source_at: NDArray[np.int32]
     target_at: NDArray[np.int32]
-    group: NDArray[np.int32]
     weight: FloatArray
     tokens: int  # without filling
 
     def integers(self) -> list[NDArray[np.int32]]:
         """All that is counted, to be sent in one piece."""
-        return [self.rows, self.token_row, self.within, self.sentence, self.starts, self.source_at, self.target_at, self.group]
+        return [self.rows, self.token_row, self.within, self.sentence, self.starts, self.source_at, self.target_at]
 
 
 def fixed(batch: Batch, tokens: TokenStore, pairs: int, longest: int) -> FixedBatch:
@@ -88,15 +91,30 @@ def fixed(batch: Batch, tokens: TokenStore, pairs: int, longest: int) -> FixedBa
         within.astype(np.int32),
         sentence.astype(np.int32),
         starts.astype(np.int32),
-        _padded(batch.source_at, pairs, 0),
-        _padded(batch.target_at, pairs, 0),
-        _padded(batch.group, pairs, -1),
-        _padded(np.ones(real), pairs, 0).astype(np.float32),
+        _padded(batch.source_at, pairs),
+        _padded(batch.target_at, pairs),
+        _padded(np.ones(real), pairs).astype(np.float32),
         len(ids),
     )
 
 
-def _padded(values: NDArray[np.generic], size: int, filling: int) -> NDArray[np.int32]:
-    full = np.full(size, filling, dtype=np.int32)
+def may_read_all(tokens: TokenStore, pairs: int, rows: int) -> bool:
+    """Whether a batch of `pairs` pairs might read all `rows` of the token table, so that none is left for the spare places.
+
+    It cannot if its longest sentences together have fewer tokens, which is soon seen, or if no sentence at all reads some
+    row: most often one does not, since no text has a mask in it.
+    """
+    lengths, most = tokens.lengths, min(2 * pairs, len(tokens))
+    if np.partition(lengths, len(lengths) - most)[len(lengths) - most :].sum() + 1 < rows:  # one more for padding
+        return False
+    read = np.zeros(rows, dtype=np.bool_)
+    read[tokens.pad_id] = True
+    for start in range(0, len(tokens.ids), LOOKED_AT_ONCE):
+        read[tokens.ids[start : start + LOOKED_AT_ONCE]] = True
+    return bool(read.all())
+
+
+def _padded(values: NDArray[np.generic], size: int) -> NDArray[np.int32]:
+    full = np.zeros(size, dtype=np.int32)
     full[: len(values)] = values
     return full

@@ -3,7 +3,12 @@
 A step encodes the distinct sentences of its share of the batch, shares the vectors with the other processes, asks the
 objectives what the whole batch costs, and goes back through its own sentences. With `chunk_pairs` a batch larger than
 memory is encoded twice (GradCache, Gao et al. 2021): once without gradients for the loss, then chunk by chunk, each
-carrying the loss's gradient of its vectors; the sum is the gradient of the whole batch.
+carrying the loss's gradient of its vectors; the sum is the gradient of the whole batch. With `accumulate` all of this is
+done part by part of a batch, and the weights move once: the loss is the mean of the parts' losses by their pairs,
+
+    L = Σ_p |B_p| / |B| · L(B_p)
+
+which is the whole batch's for objectives that judge each pair alone; others compare within a part only.
 """
 
 import math
@@ -33,7 +38,7 @@ class How:
     """What a plain engine may be told: pairs encoded at once (0: all), half precision, dropout, what of it is frozen.
 
     `remembered` gives what the frozen layers computed; it is asked before the first step, since a training that was
-    finished needs none of it.
+    finished needs none of it. `accumulate` is the number of parts that a batch is gone through in.
     """
 
     chunk_pairs: int = 0
@@ -41,11 +46,12 @@ class How:
     dropout: bool = False
     split: SplitBody | None = None
     remembered: Callable[[], tuple[SplitBody, Activations] | None] = lambda: None
+    accumulate: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """A process's share of a batch, and how many pairs the whole of it has."""
+class Part:
+    """A process's share of a batch, or of a part of it, and how many pairs the whole of that has."""
 
     batch: Batch
     teacher: FloatArray | None
@@ -106,19 +112,23 @@ class PlainEngine:
 
     # ── one step ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def prepare(self, chosen: IntArray) -> Prepared:
-        """What this process encodes of the chosen pairs."""
+    def prepare(self, chosen: IntArray) -> list[Part]:
+        """What this process encodes of the chosen pairs, part by part; a batch of fewer pairs than parts has fewer parts."""
+        return [self._part(pairs) for pairs in np.array_split(chosen, min(self.how.accumulate, len(chosen)))]
+
+    def _part(self, chosen: IntArray) -> Part:
         mine = self.crew.share(chosen)
         batch = Batch.of(self.material.pairs, mine, self.material.negatives, sources=self.shows_sources)
         teacher = self.material.teacher
-        return Prepared(batch, None if teacher is None else teacher[batch.group].astype(np.float32), len(mine), len(chosen))
+        return Part(batch, None if teacher is None else teacher[batch.group].astype(np.float32), len(mine), len(chosen))
 
-    def step(self, prepared: Prepared) -> Load:
-        """Encode, lose, go back, move."""
-        batch, tokens = prepared.batch, self.material.tokens
+    def step(self, prepared: list[Part]) -> Load:
+        """Encode, lose and go back, for one part after another; then move."""
+        tokens = self.material.tokens
         self.how.remembered()  # before dropout is on
-        ids, lengths = tokens.gather(batch.rows)
-        read = np.append(ids, tokens.pad_id)  # padding is read too, and some bodies have a gradient for it, of zeros
+        ids, lengths = zip(*(tokens.gather(part.batch.rows) for part in prepared), strict=True)
+        # Padding is read too, and some bodies have a gradient for it, of zeros.
+        read = np.append(np.concatenate(ids), tokens.pad_id)
         used = torch.from_numpy(np.unique(read).astype(np.int64)).to(self.device)
         now = torch.tensor(self.step_at, device=self.device)
         if self.rows is not None:
@@ -128,8 +138,7 @@ class PlainEngine:
             torch.manual_seed(hash((self.seed, self.step_at, self.crew.rank)) % 2**63)
         for parameter in self.parameters.values():
             parameter.grad = None
-        losses = self._backward(prepared)
-        values = {name: float(loss.detach()) for name, loss in losses.items()}
+        values = self._gone_through(prepared)
         if math.isfinite(values["loss"]):  # what is not finite changes nothing; the loop reads it and stops
             values["gradient_norm"] = self._move(now)
         else:
@@ -138,27 +147,38 @@ class PlainEngine:
             self.live.follow(self.student, self.step_at)
         self.step_at += 1
         self._losses.append(values)
-        return Load(int(lengths.sum()), self.student.tokens_computed(lengths))
+        return Load(sum(int(one.sum()) for one in lengths), sum(map(self.student.tokens_computed, lengths)))
 
-    def _backward(self, prepared: Prepared) -> dict[str, Tensor]:
-        rows, chunk = prepared.batch.rows, 2 * self.how.chunk_pairs
+    def _gone_through(self, parts: list[Part]) -> dict[str, float]:
+        """What the batch costs, its gradient taken: each part counts by its pairs."""
+        values: dict[str, float] = {}
+        pairs = sum(part.whole for part in parts)
+        for part in parts:
+            share = part.whole / pairs
+            for name, loss in self._backward(part, share).items():
+                values[name] = values.get(name, 0.0) + share * float(loss.detach())
+        return values
+
+    def _backward(self, part: Part, share: float) -> dict[str, Tensor]:
+        """What a part costs; `share` of its gradient is added to what is there."""
+        rows, chunk = part.batch.rows, 2 * self.how.chunk_pairs
         if not chunk or len(rows) <= chunk:
-            losses = self._losses_of(self._encode(rows), prepared)
-            losses["loss"].backward()  # type: ignore[no-untyped-call]
+            losses = self._losses_of(self._encode(rows), part)
+            (share * losses["loss"]).backward()  # type: ignore[no-untyped-call]
             return losses
-        parts = [rows[start : start + chunk] for start in range(0, len(rows), chunk)]
+        chunks = [rows[start : start + chunk] for start in range(0, len(rows), chunk)]
         states, seen = [], []
         with torch.no_grad():
-            for part in parts:
+            for some in chunks:
                 states.append(_random_state())
-                seen.append(self._encode(part))
+                seen.append(self._encode(some))
         vectors = torch.cat(seen).requires_grad_()
-        losses = self._losses_of(vectors, prepared)
-        (gradient,) = torch.autograd.grad(losses["loss"], vectors)
+        losses = self._losses_of(vectors, part)
+        (gradient,) = torch.autograd.grad(share * losses["loss"], vectors)
         after = _random_state()
-        for part, state, push in zip(parts, states, torch.split(gradient, [len(part) for part in parts]), strict=True):
+        for some, state, push in zip(chunks, states, torch.split(gradient, [len(some) for some in chunks]), strict=True):
             _set_random_state(state)  # the same dropout as when the loss was taken
-            torch.autograd.backward(self._encode(part), push)
+            torch.autograd.backward(self._encode(some), push)
         _set_random_state(after)
         return losses
 
@@ -171,10 +191,10 @@ class PlainEngine:
     def _precision(self) -> Any:  # noqa: ANN401 - a context
         return torch.autocast(self.device.type, torch.bfloat16) if self.how.bf16 else nullcontext()
 
-    def _losses_of(self, vectors: Tensor, prepared: Prepared) -> dict[str, Tensor]:
-        """What the whole batch costs, from this process's vectors and everybody else's."""
-        batch, crew = prepared.batch, self.crew
-        each = crew.largest_share(prepared.whole)
+    def _losses_of(self, vectors: Tensor, part: Part) -> dict[str, Tensor]:
+        """What the whole part costs, from this process's vectors and everybody else's."""
+        batch, crew = part.batch, self.crew
+        each = crew.largest_share(part.whole)
 
         def placed(at: IntArray, room: int) -> Tensor:
             return crew.gathered(vectors[torch.from_numpy(at).to(self.device)], room)
@@ -182,28 +202,33 @@ class PlainEngine:
         def told(values: Any) -> Tensor:  # noqa: ANN401 - an array
             return crew.gathered(torch.as_tensor(values).to(self.device), each)
 
-        teacher = None if prepared.teacher is None else told(prepared.teacher)
+        teacher = None if part.teacher is None else told(part.teacher)
         live = None
         if self.live is not None:
             with self._precision():
-                seen = self.live.vectors(self.material.tokens, batch.group) if prepared.pairs else vectors.detach()
+                seen = self.live.vectors(self.material.tokens, batch.group) if part.pairs else vectors.detach()
                 live = crew.gathered(seen, each)
-        negatives = negative_group = negative_weight = None
+        negatives = negative_group = negative_weight = negative_target_group = None
         if self.material.negatives is not None:  # also where this process has none: the others wait for its rows
             room = each * self.material.negatives.shape[1]
             negatives = placed(batch.negative_at, room)
             negative_weight = crew.gathered(torch.ones(len(batch.negative_at), device=self.device), room)
-            negative_group = crew.gathered(torch.from_numpy(batch.negative_group).to(self.device), room)
+            negative_group, negative_target_group = (
+                crew.gathered(torch.from_numpy(numbers).to(self.device), room)
+                for numbers in (batch.negative_group, batch.negative_target_group)
+            )
         views = Views(
             placed(batch.source_at, each),
             placed(batch.target_at, each),
             teacher,
             told(batch.group),
-            told(np.ones(prepared.pairs, dtype=np.float32)),
+            told(np.ones(part.pairs, dtype=np.float32)),
             negatives,
             negative_group,
             negative_weight,
             live,
+            told(batch.target_group),
+            negative_target_group,
         )
         return self.objectives(views)
 

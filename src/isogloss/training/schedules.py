@@ -14,6 +14,7 @@ hands them to an optimiser.
 import math
 
 from isogloss.errors import RecipeError
+from isogloss.training.health import Diagnosis
 
 SHAPES = ("linear", "cosine", "constant")
 
@@ -25,6 +26,19 @@ def warmup_steps(warmup: float, total: int) -> int:
     long run, and not steps at rates that run would come to much later.
     """
     return round(warmup * total) if warmup < 1 else round(warmup)
+
+
+def unfinished_warmup(warmup: float, total: int) -> Diagnosis | None:
+    """What to say of a warm-up, given as a number of steps, that takes all of the training or more."""
+    rising = warmup_steps(warmup, total)
+    if warmup < 1 or rising < total or total <= 1:
+        return None
+    return Diagnosis(
+        "unheeded",
+        f"training.warmup = {rising:,} steps, but training has {total:,}: the learning rate only rises, to"
+        f" {total / rising:.2g} of training.learning_rate at the end",
+        "lower training.warmup (below 1 it is a share of the steps), or train longer",
+    )
 
 
 def rate_at(step: int, total: int, peak: float, warmup: int, shape: str) -> float:

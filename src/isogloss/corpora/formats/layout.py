@@ -7,7 +7,8 @@ from isogloss.corpora.languages import canonical, is_known, is_shaped_like_a_cod
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
 
-NAMED_COLUMNS = {"id", "source", "target", "language", "corpus", "domain", "split", "score"}
+# What tables may have: those of stores, and those that `isogloss mine` and `isogloss score` write.
+NAMED_COLUMNS = {"id", "source", "target", "source_id", "target_id", "language", "corpus", "domain", "split", "score"}
 _HUB_NAMES = {"english": "source", "non_english": "target"}  # sentence-transformers' parallel-sentences sets
 _TOLD = ("source", "target", "language", "split", "score")
 COLUMNS_HINT = 'write it like columns = "source=2,target=3,score=1": positions from 1, or names of the header'

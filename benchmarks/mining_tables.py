@@ -1,0 +1,98 @@
+"""The mining tables of the README and of docs/mining.md, from the result files; `tables` puts them where they belong."""
+
+from statistics import median
+from typing import Any
+
+
+def speed_table(speed: dict[str, Any], gpu: dict[str, Any], growth: dict[str, Any]) -> str:
+    """Exact mining beside the peers' scripts, on a GPU, and approximate mining beside exact."""
+    seconds, scoring = speed["seconds"], {name: _middle(name, speed) for name in speed["turns"]}
+    memory, rows = speed["beyond_vectors_mib"], speed["rows"]
+    same = min(one["same_share"] for one in speed["same_pairs"].values())
+    lines = [
+        f"{rows:,} × {rows:,} real sentences, {gpu['dimension']}-d, k = {speed['k']}, both directions, on two cores, exactly:",
+        "",
+        "| | seconds in all | of which scoring | MiB beyond the vectors |",
+        "|---|---|---|---|",
+        *(f"| {name} | {seconds[name]:,.0f} | {scoring[name]:.3g} | {memory[name]:,} |" for name in seconds),
+        "",
+        f"That is **{speed['times_faster']:.1f} ×** the faster of the two in all and {speed['scoring_times_faster']:,.0f} × in"
+        f" scoring; of the pairs, {100 * same:.3f} % are the same, and where they differ the scores of both differ by less than"
+        f" rounding. One {gpu['hardware']['accelerator']} takes **{gpu['seconds']:.1f} s** for {gpu['rows'][0]:,} ×"
+        f" {gpu['rows'][1]:,}, exactly. With `--search approximate`, on two cores:",
+        "",
+        "| sentences a side | exact, s | approximate, s | ratio | of the exact pairs | index, MiB |",
+        "|---|---|---|---|---|---|",
+        *(_growth_row(row) for row in growth["sizes"]),
+        "",
+        "![seconds over the number of sentences](benchmarks/results/mining_growth.svg)",
+        "",
+        "([scripts](benchmarks/mining_speed.py) [in](benchmarks/mining_gpu.py) [order](benchmarks/mining_growth.py),"
+        " [results](benchmarks/results))",
+    ]
+    return "\n".join(lines)
+
+
+def _middle(name: str, speed: dict[str, Any]) -> float:
+    return float(median(turn["seconds"]["scoring"] for turn in speed["turns"][name]))
+
+
+def _growth_row(row: dict[str, Any]) -> str:
+    one = row["approximate"]
+    exact = f"{row['exact']['total']:,.0f}" if "exact" in row else "–"
+    ratio = f"**{one['times_faster_than_exact']:.1f} ×**" if "exact" in row else "–"
+    share = f"{100 * one['share_of_exact_pairs']:.1f} %" if "exact" in row else f"– (recall {100 * one['recall']:.1f} %)"
+    return f"| {row['rows']:,} | {exact} | {one['total']:,.0f} | {ratio} | {share} | {one['index_bytes'] / 2**20:,.0f} |"
+
+
+def f1_table(results: dict[str, Any]) -> str:
+    """F1 of models side by side, and what their estimates of precision were worth."""
+    sets, models = results["sets"], results["models"]
+    names = list(sets)
+    lines = [
+        "| | " + " | ".join(f"{name}: F1 (95 % interval)" for name in names) + " |",
+        "|---|" + "---|" * len(names),
+        *(f"| {model} | {' | '.join(_f1_cell(one['sets'][name]) for name in names)} |" for model, one in models.items()),
+        "",
+        f"F1 × 100; under it precision and recall. A star: differs from {next(iter(models))} by the paired bootstrap."
+        " Sentences a side and gold pairs: "
+        + "; ".join(f"{name} {max(one['sentences']):,} and {one['gold']:,}" for name, one in sets.items())
+        + f". Threshold from {', '.join(dict.fromkeys(one['threshold_from'] for one in sets.values()))}."
+        + "".join(
+            f" {model} was given {one['prompt']!r} before every sentence." for model, one in models.items() if one["prompt"]
+        ),
+        "",
+        "What `--threshold auto` promised, without gold, and what it kept (precision, recall, by the gold pairs):",
+        "",
+        "| | asked for | " + " | ".join(names) + " |",
+        "|---|---|" + "---|" * len(names),
+    ]
+    for model, one in models.items():
+        curves = [one["sets"][name]["calibration"] for name in names]
+        for asked in curves[0]["asked"]:
+            cells = [_kept_cell(curve["asked"][asked]) for curve in curves]
+            lines.append(f"| {model} | {100 * float(asked):g} % | {' | '.join(cells)} |")
+        gaps = [f"{100 * curve['mean_gap']:.1f}" if curve["mean_gap"] is not None else "–" for curve in curves]
+        lines.append(f"| {model} | mean gap over all thresholds, points | {' | '.join(gaps)} |")
+        absent = [curve["without_translation"] for curve in curves]
+        cells = [f"{100 * share['estimated']:.0f} %, {100 * share['by_gold']:.0f} %" for share in absent]
+        lines.append(f"| {model} | without a translation: estimated, by gold | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "A pair counts as wrong if the gold file does not have it, also where it is a translation. The estimate was made while"
+        " the news sets were looked at. ([script](../benchmarks/mining_f1.py), [result](../benchmarks/results/mining_f1.json))",
+    ]
+    return "\n".join(lines)
+
+
+def _f1_cell(one: dict[str, Any]) -> str:
+    low, high = one["interval"]
+    star = "\\*" if one.get("difference", {}).get("significant") else ""
+    return (
+        f"{100 * one['f1']:.1f}{star} ({100 * low:.1f} to {100 * high:.1f})"
+        f"<br>{100 * one['precision']:.1f}, {100 * one['recall']:.1f}"
+    )
+
+
+def _kept_cell(one: dict[str, Any]) -> str:
+    return "nothing taken" if one["precision"] is None else f"{100 * one['precision']:.1f} %, {100 * one['recall']:.1f} %"

@@ -1,0 +1,173 @@
+"""Space cut into cells, the same for both sides: who lies in which cell, and which cells are worth a look for whom.
+
+Cells are those of spherical k-means over the vectors of both sides, each without its mean (`sides`): what a language adds to
+all its sentences would otherwise put translations into different cells. With c the centre of a cell, a sentence x lies in the
+cell of the greatest x′·c, and looks into every cell with
+
+    x′·c  ≥  max x′·c − slack          (what is below zero counts as zero)
+
+so a sentence in the thick of things looks into more cells than one on its own. The pair (x, y) is compared if x looks into
+the cell of y or y into that of x. So it needs the lesser of two distances, and the slack that finds a share of all pairs is
+that share's quantile of them: `slack_for` reads it off some pairs of neighbours that are known, and nothing is tried out.
+
+`cells` searches with this, `plans` says how many cells there should be.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isogloss.mining.neighbours import begin_worker
+from isogloss.mining.sides import Side
+from isogloss.types import IntArray
+
+ROUNDS = 5  # of k-means; further ones move little
+PER_CELL = 24  # sentences that a centre is learnt from
+AT_ONCE = 2**22  # products
+SEED = 7
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """One side in the cells: where each sentence lies, and the cells it looks into, row after row in one flat array."""
+
+    own: IntArray
+    looks: NDArray[np.int16]
+    ends: IntArray  # row i looks into looks[ends[i]:ends[i + 1]]
+
+    def looked_into(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The cells some rows look into, and for each the place of its row among `rows`."""
+        counts = self.ends[rows + 1] - self.ends[rows]
+        place = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self.looks[self.ends[rows][place] + within].astype(np.int64), place
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory."""
+        return self.own.nbytes + self.looks.nbytes + self.ends.nbytes
+
+
+def learnt_centres(left: Side, right: Side, cells: int, threads: int) -> Tensor:
+    """Centres of so many cells, or of fewer where there are fewer sentences, in the form of the sides' coarse copies."""
+    drawn = np.random.default_rng(SEED)
+    wanted = cells * PER_CELL
+    share = min(1.0, wanted / (len(left) + len(right)))
+    parts = []
+    for side in (left, right):
+        rows = np.sort(drawn.permutation(len(side))[: max(int(np.ceil(share * len(side))), 1)])
+        parts.append(side.coarse[torch.from_numpy(rows).to(side.coarse.device)])
+    sample = torch.cat(parts)
+    sample[:, left.raw.shape[1] :] = 0  # the further columns say nothing of where a sentence lies
+    first = torch.from_numpy(np.sort(drawn.permutation(len(sample))[:cells])).to(sample.device)
+    centres = _unit(sample[first].float()).to(sample.dtype)
+    for _ in range(ROUNDS):
+        centres = _moved(sample, centres, threads)
+    return _in_neighbourly_order(centres)
+
+
+def _moved(sample: Tensor, centres: Tensor, threads: int) -> Tensor:
+    """One round of k-means: centres go to the middle of what is nearest to them; empty ones stay where they are."""
+    sums = torch.zeros(centres.shape, dtype=torch.float32, device=centres.device)
+
+    def nearest(rows: slice) -> tuple[slice, Tensor]:
+        return rows, _own(_scores(sample[rows], centres))
+
+    for rows, own in in_chunks(nearest, len(sample), len(centres), threads):
+        sums.index_add_(0, own, sample[rows].float())
+    empty = sums.square().sum(1) == 0
+    return torch.where(empty[:, None], centres, _unit(sums).to(centres.dtype))
+
+
+def _unit(rows: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(rows, dim=1)
+
+
+def _in_neighbourly_order(centres: Tensor) -> Tensor:
+    """The same centres, those near each other close by: sentences of a stripe then look into the same cells."""
+    few = centres[:: max(int(len(centres) ** 0.5), 1)]
+    order = torch.sort((centres.float() @ few.float().T).argmax(1), stable=True).indices
+    return centres[order]
+
+
+def located(side: Side, centres: Tensor, slack: float, threads: int) -> Located:
+    """Where every sentence of a side lies, and what it looks into."""
+
+    def some(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        scores = _scores(side.coarse[rows], centres)
+        worth = scores >= _least(scores, slack)[:, None]
+        row, cell = worth.nonzero(as_tuple=True)
+        return _own(scores).cpu(), cell.to(torch.int16).cpu(), torch.bincount(row, minlength=len(scores)).cpu()
+
+    own, looks, counts = zip(*in_chunks(some, len(side), len(centres), threads), strict=True)
+    ends = np.zeros(len(side) + 1, dtype=np.int64)
+    np.cumsum(torch.cat(counts).numpy(), out=ends[1:])
+    return Located(torch.cat(own).numpy(), torch.cat(looks).numpy(), ends)
+
+
+def distances(sentences: Tensor, cells_of: Tensor, centres: Tensor) -> Tensor:
+    """How much slack each sentence (coarse) needs to look into the cell of another: best score less the score there."""
+    scores = _values(_scores(sentences, centres))
+    there = scores.gather(1, _own(_scores(cells_of, centres))[:, None])[:, 0]
+    return scores.amax(1) - there
+
+
+def slack_for(share: float, needed: Tensor) -> float:
+    """The least slack that finds this share of pairs, given what each of some pairs needs."""
+    if not len(needed):
+        return 0.0
+    place = min(max(int(np.ceil(share * len(needed))), 1), len(needed)) - 1
+    return float(needed.sort().values[place])
+
+
+def looks_of(sentences: Tensor, centres: Tensor, slack: float) -> tuple[float, float]:
+    """Which share of the cells some sentences look into, weighed by how many of the sentences lie there; and how many cells."""
+    scores = _scores(sentences, centres)
+    worth = (scores >= _least(scores, slack)[:, None]).float()
+    sizes = torch.bincount(_own(scores), minlength=len(centres)).float()
+    return float((worth @ sizes).mean() / len(sentences)), float(worth.sum(1).mean())
+
+
+def in_chunks(work: Callable[[slice], T], rows: int, width: int, threads: int) -> Iterator[T]:
+    """What `work` gives for all rows, some at a time, in order, several at once."""
+    size = max(AT_ONCE // max(width, 1), 1)
+    slices = (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+    with ThreadPoolExecutor(threads, initializer=begin_worker) as pool:
+        yield from pool.map(work, slices)
+
+
+def _scores(rows: Tensor, centres: Tensor) -> Tensor:
+    """The products of rows and centres, those below zero as zero, in a form that is quick to compare.
+
+    Bits of bfloat16 numbers that are not negative sort like integers, of which a CPU compares several times as many at once.
+    """
+    products = rows @ centres.T
+    if products.dtype == torch.bfloat16 and products.device.type == "cpu":
+        return products.view(torch.int16).clamp_(min=0)
+    return products.clamp_(min=0)
+
+
+def _values(scores: Tensor) -> Tensor:
+    return (scores.view(torch.bfloat16) if scores.dtype == torch.int16 else scores).float()
+
+
+def _least(scores: Tensor, slack: float) -> Tensor:
+    """From which score on a cell is worth a look, for each row, in the form of the scores."""
+    least = (_values(scores.amax(1)) - slack).clamp_(min=0)
+    return least.bfloat16().view(torch.int16) if scores.dtype == torch.int16 else least.to(scores.dtype)
+
+
+def _own(scores: Tensor) -> Tensor:
+    """The cell with the greatest score; of equals the first."""
+    row, cell = (scores == scores.amax(1, keepdim=True)).nonzero(as_tuple=True)
+    first = torch.ones_like(row, dtype=torch.bool)
+    first[1:] = row[1:] != row[:-1]
+    return cell[first]

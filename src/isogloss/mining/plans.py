@@ -1,0 +1,137 @@
+"""How to search, decided from size, memory and the wanted recall: one pure function, so that it can be read and tested.
+
+    exact    all with all, where that takes minutes at most: nothing is missed
+    cells    sentences look into cells, cell by cell as matrix products (`cells`); needs coarse copies of both sides in memory
+    hnsw     a graph over one side at a time (faiss): half the memory of cells, and any recall; building it takes long
+    ivf-pq   lists of short codes of one side at a time (faiss): a tenth of the memory; codes blur what is close together
+
+Memory is beyond the vectors themselves, which are mapped. A quarter of it is for products and lists on their way, whatever
+the search; the rest is for what is stated here.
+"""
+
+from dataclasses import dataclass
+
+from isogloss.errors import DataError
+
+SEARCHES = ("exact", "auto", "approximate", "cells", "hnsw", "ivf-pq")
+PATIENCE = 120.0  # seconds that an exact search may be thought to take
+CPU_RATE, CUDA_RATE = 6e10, 2e14  # products and sums a second, of a thread and of a card: what to expect, no promise
+CELLS_PER_ROOT, LISTS_PER_ROOT = 4, 4  # cells for the square root of the number of sentences
+MOST_CELLS = 32_000  # numbered in 16 bits
+EXTRA_COLUMNS, WIDTHS = 4, 8  # of coarse copies (`sides`)
+LOOKS = 160  # cells that a sentence looks into, at most, on average
+SENTENCE_BYTES = 26  # its cell, its place among the others, and where its looks begin
+LINKS = 32  # of a sentence in the graph; twice as many at the bottom
+GRAPH_RECALL = 0.99  # from here on codes have to be ranked again by the hundred
+CODE_WIDTHS = (2, 4, 8, 16)  # numbers that share four bits of a code
+REFINED = 8  # candidates for each neighbour, ranked again exactly
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is searched with; `probes` is where tuning begins, and `memory` is what the index takes, in bytes."""
+
+    kind: str
+    why: str
+    lists: int = 0
+    probes: int = 0
+    code_width: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What decides how long an exact search takes, and how much its copies weigh."""
+
+    threads: int = 1
+    cuda: bool = False
+    number_bytes: int = 2  # of a number in a coarse copy
+
+
+def choose(
+    left: int, right: int, dimension: int, memory: int, recall: float, asked: str = "auto", machine: Machine | None = None
+) -> Plan:
+    """The way to search `left` and `right` sentences, both directions, with vectors of this dimension."""
+    if asked not in SEARCHES:
+        raise DataError(f"search = {asked!r} is not known", hint=f"choose one of {', '.join(SEARCHES)}")
+    if not 0 < recall <= 1:
+        raise DataError(f"recall = {recall} is no share above 0 and up to 1", hint="0.97 is usual")
+    on = machine or Machine()
+    if asked == "exact":
+        return Plan("exact", "as was asked for")
+    seconds = 2.0 * left * right * dimension / (CUDA_RATE if on.cuda else CPU_RATE * on.threads)
+    if asked == "auto" and seconds <= PATIENCE:
+        return Plan("exact", f"all with all takes about {seconds:.0f} s")
+    if recall == 1:
+        return Plan("exact", "nothing may be missed")
+    plans = {
+        "cells": _cells(left, right, dimension, recall, on),
+        "hnsw": _graph(max(left, right), dimension, recall),
+        **{f"ivf-pq {width}": _codes(max(left, right), dimension, recall, width) for width in CODE_WIDTHS},
+    }
+    return _first_that_fits(plans, left + right, 3 * memory // 4, recall, asked)
+
+
+def _first_that_fits(plans: dict[str, Plan], sentences: int, room: int, recall: float, asked: str) -> Plan:
+    """The quickest way for which there is memory."""
+    if asked in ("auto", "approximate"):
+        plans = {name: plan for name, plan in plans.items() if name != "hnsw" or recall >= GRAPH_RECALL}
+    else:
+        plans = {name: plan for name, plan in plans.items() if plan.kind == asked}
+    for plan in plans.values():
+        if plan.memory <= room:
+            return plan
+    if asked == "auto":
+        return Plan("exact", "no index fits into memory")
+    least = min(plans.values(), key=lambda plan: plan.memory)
+    raise DataError(
+        f"an index of {sentences:,} sentences ({least.kind}) takes {_size(least.memory)}, but there is {_size(room)} for it",
+        hint=f"allow more memory: {_size(4 * least.memory // 3 + 2**20)} will do",
+    )
+
+
+def _cells(left: int, right: int, dimension: int, recall: float, on: Machine) -> Plan:
+    width = -(-(dimension + EXTRA_COLUMNS) // WIDTHS) * WIDTHS
+    lists = _lists(min(left, right), CELLS_PER_ROOT)
+    sentence = width * on.number_bytes + SENTENCE_BYTES + 2 * min(LOOKS, lists)
+    memory = (left + right) * sentence + lists * width * on.number_bytes
+    return Plan("cells", "copies of both sides fit into memory", lists, _probes(lists, recall), 0, memory)
+
+
+def _graph(rows: int, dimension: int, recall: float) -> Plan:
+    width = index_width(dimension)
+    memory = rows * (2 * width + 4 * (2 * LINKS + 2) + 4 * LINKS // 8 + 24)
+    return Plan("hnsw", f"copies do not fit, and codes are too coarse for a recall of {recall:g}", 0, _depth(recall), 0, memory)
+
+
+def _codes(rows: int, dimension: int, recall: float, code_width: int) -> Plan:
+    width, lists = index_width(dimension), _lists(rows, LISTS_PER_ROOT)
+    memory = rows * (code_bytes(dimension, code_width) + 8) + lists * (4 * width + 2048) + 64 * width
+    return Plan("ivf-pq", "copies of both sides do not fit into memory", lists, _probes(lists, recall), code_width, memory)
+
+
+def index_width(dimension: int) -> int:
+    """Numbers of a vector in an index of faiss: its own, the two that make products comparable, and zeros up to whole codes."""
+    return -(-(dimension + 2) // max(CODE_WIDTHS)) * max(CODE_WIDTHS)
+
+
+def code_bytes(dimension: int, code_width: int) -> int:
+    """Bytes of a code: four bits for every few numbers, in pairs."""
+    return -(-index_width(dimension) // (2 * code_width))
+
+
+def _lists(rows: int, per_root: int) -> int:
+    """So many that looking for the right ones takes about as long as looking into them; with some sentences in each."""
+    return max(min(int(per_root * rows**0.5), rows // 8, MOST_CELLS), 1)
+
+
+def _probes(lists: int, recall: float) -> int:
+    return min(max(int(lists * 0.0005 / (1 - recall)), 4), lists)
+
+
+def _depth(recall: float) -> int:
+    return int(min(max(0.5 / (1 - recall), 16), 1024))
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.1f}G" if size >= 2**30 else f"{-(-size // 2**20)}M"

@@ -1,0 +1,37 @@
+"""The loop says when the weights it keeps are worse than those it began with."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isogloss.training.dev import DevScore
+from isogloss.types import FloatArray, IntArray
+from training.test_loop import STEPS, Dial, Script, run
+
+
+class Nearness(Script):
+    """The same with a teacher: `scores` are found, and what is near the teacher falls by a twentieth with each step."""
+
+    def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
+        found = super().score(vectors_of).retrieval
+        return DevScore(found, 1.0, 0.9 - 0.05 * self.asked[-1])
+
+
+def test_a_training_that_lost_the_teacher_is_said_and_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rising = [step / STEPS for step in range(STEPS + 1)]
+    first = run(Dial(), tmp_path, Nearness(rising))
+    assert first.best_step == STEPS and first.dev_before["dev_cosine"] == pytest.approx(0.9)
+    assert first.setback.startswith(
+        "training made the student worse on the dev pairs: cosine to the teacher 0.10 (it was 0.90)"
+    )
+    assert caplog.messages == [first.setback]
+    again = run(Dial(), tmp_path, Nearness(rising))
+    assert (again.steps_now, again.setback, again.dev_before) == (0, first.setback, first.dev_before)
+
+
+def test_a_training_without_a_gain_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    assert run(Dial(), None, Script([1.0, *[0.5] * STEPS])).setback.startswith("no step of the training did better")
+    assert len(caplog.messages) == 1
+    assert not run(Dial(), None, Script([step / STEPS for step in range(STEPS + 1)])).setback and len(caplog.messages) == 1
+    assert not run(Dial()).setback, "without dev pairs nothing is known"
