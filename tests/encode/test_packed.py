@@ -160,3 +160,19 @@ def test_a_place_without_a_sentence_pools_to_nothing_and_stops_no_gradient() -> 
     assert torch.equal(found[1], torch.zeros(3)) and torch.equal(found[0], states[:2].max(0).values)
     (gradient,) = torch.autograd.grad(((found @ weight) * torch.tensor([1.0, 0.0, 1.0])[:, None]).sum(), weight)
     assert torch.isfinite(gradient).all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("width", [6, 24, 64, 264])
+def test_on_a_card_heads_of_any_width_are_attended_to(width: int) -> None:
+    """In half precision, forwards and backwards, also where the kernel wants a multiple of eight or knows no head so wide."""
+    packed = laid_out(sentences([5, 90, 1, 33]))
+    there = Packed.of(packed.ids.cuda(), torch.tensor([5, 90, 1, 33], device="cuda"))
+    drawn = torch.randn(3, 129, 2, width, generator=torch.Generator().manual_seed(1))
+    exact, half = drawn.clone().requires_grad_(), drawn.cuda().bfloat16().requires_grad_()
+    wanted, found = attend(*exact.unbind(), packed, width**-0.5), attend(*half.unbind(), there, width**-0.5)
+    torch.testing.assert_close(found.float().cpu(), wanted, rtol=0.05, atol=0.05)
+    for one in (wanted, found):
+        torch.autograd.backward((one.float() * torch.sin(torch.arange(one.numel(), device=one.device)).view_as(one)).sum())
+    assert exact.grad is not None and half.grad is not None
+    torch.testing.assert_close(half.grad.float().cpu(), exact.grad, rtol=0.1, atol=0.1)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ATTENTION = "isogloss_packed"
 KERNELS_ARE_THERE = find_spec("triton") is not None  # torch for Windows comes without it
+WIDEST_HEAD = 256  # that flash attention takes
 STRANGE = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError)  # what bodies with other ideas raise
 EXACT = 1e-4  # largest difference that rounding explains in single precision, for hidden states of size about 1
 
@@ -117,16 +118,23 @@ def attend(
     plain = bias is None and not dropout and query.is_cuda
     if plain and is_short(query.shape[-1], packed):
         return attend_together(torch.stack([query, key, value], dim=1), packed, scale)
-    if plain and query.dtype in (torch.bfloat16, torch.float16):
-        from torch.nn.attention.varlen import varlen_attn
-
-        starts, longest = packed.starts, packed.longest
-        mixed: Any = varlen_attn(query, key, value, starts, starts, longest, longest, scale=scale)
-        whole: Tensor = mixed
-        return whole
+    if plain and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] <= WIDEST_HEAD:
+        return _in_one_go(query, key, value, packed, scale)
     if packed.runs:
         return _run_by_run(query, key, value, packed, scale, dropout, bias)
     return _padded_inside(query, key, value, packed, scale, dropout, bias)
+
+
+def _in_one_go(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float) -> Tensor:
+    """Flash attention, which wants heads of a multiple of eight: zeros beside them change no product."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    width, starts, longest = query.shape[-1], packed.starts, packed.longest
+    if more := -width % 8:
+        query, key, value = (F.pad(one, (0, more)) for one in (query, key, value))
+    mixed: Any = varlen_attn(query, key, value, starts, starts, longest, longest, scale=scale)
+    whole: Tensor = mixed
+    return whole[..., :width]
 
 
 def is_short(width: int, packed: Packed) -> bool:
