@@ -7,13 +7,14 @@ problem of the same kind: on the left translations in twelve languages, on the r
 which they come up (and sentences in seven further languages once there is no English left), so that most of the left has
 its translation on the right. Dictionaries and short entries are left out.
 
-`mining_gpu.py` turns them into vectors.
+`mining_gpu.py` turns them into vectors, `mining_centred.py` takes each language's mean off those.
 """
 
 import argparse
 import gzip
 import lzma
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -37,19 +38,22 @@ def pairs_of(data: Path, language: str) -> Iterator[tuple[str, str]]:
                     yield english, other
 
 
-def sides(data: Path) -> tuple[list[str], list[str]]:
-    """Both sides, each sentence once."""
-    pairs = [pair for language in LEFT for pair in pairs_of(data, language)]
-    order = np.random.default_rng(SEED).permutation(len(pairs))
-    left = dict.fromkeys(pairs[place][1] for place in order)
-    right = dict.fromkeys(pairs[place][0] for place in order)
+def sides(data: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Both sides: each sentence once, and its language."""
+    pairs = [(*pair, language) for language in LEFT for pair in pairs_of(data, language)]
+    left: dict[str, str] = {}
+    right: dict[str, str] = {}
+    for place in np.random.default_rng(SEED).permutation(len(pairs)):
+        english, other, language = pairs[place]
+        left.setdefault(other, language)
+        right.setdefault(english, "en")
     for language in RIGHT:
         for english, other in pairs_of(data, language):
-            right.setdefault(english)
-            right.setdefault(other)
+            right.setdefault(english, "en")
+            right.setdefault(other, language)
     shared = left.keys() & right.keys()
-    one, other_side = ([text for text in side if text not in shared][:MOST] for side in (left, right))
-    return one, other_side
+    one, two = (dict(islice(((text, of) for text, of in side.items() if text not in shared), MOST)) for side in (left, right))
+    return one, two
 
 
 def main() -> None:
@@ -58,11 +62,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    left, right = sides(options.data)
-    print(f"{len(left):,} sentences on the left, {len(right):,} on the right")
-    for name, side in (("left", left), ("right", right)):
+    for name, side in zip(("left", "right"), sides(options.data), strict=True):
+        print(f"{name}: {len(side):,} sentences")
         with lzma.open(options.out / f"{name}.txt.xz", "wt", encoding="utf-8", preset=4) as file:
             file.writelines(f"{line}\n" for line in side)
+        (options.out / f"{name}.languages.txt").write_text("".join(f"{language}\n" for language in side.values()))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Approximate mining beside exact, on two cores: time, index memory and which share of the exact pairs is found, 30k to 1M.
 
-    python benchmarks/mining_growth.py --vectors vectors          # left.npy and right.npy, as mining_gpu.py leaves them
+    python benchmarks/mining_growth.py --vectors centred          # left.npy and right.npy, as mining_centred.py leaves them
 
 Every search is a process of its own: the first n vectors of both sides, mapped from disk (384-d, half precision), k = 4, both
 directions, then ratio margin and max strategy. Time is that of the search, with everything an index needs (sampling,
@@ -77,9 +77,10 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--exact", type=int, default=300_000, help="the largest size that is searched exactly too")
-    parser.add_argument("--recall", type=float, default=0.97)
-    parser.add_argument("--memory", type=int, default=2048, help="MiB beyond the vectors")
-    parser.add_argument("--others", type=int, default=100_000, help="the size at which faiss' indexes are tried as well")
+    parser.add_argument("--recall", type=float, default=0.95, help="of neighbours; of pairs more are found")
+    parser.add_argument("--memory", type=int, default=3072, help="MiB beyond the vectors")
+    parser.add_argument("--others", type=int, default=30_000, help="the size at which faiss' indexes are tried as well")
+    parser.add_argument("--about", default="", help="what the vectors are, for the result")
     parser.add_argument("--out", type=Path, default=RESULTS / "mining_growth.json")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--search", default="approximate", help=argparse.SUPPRESS)
@@ -88,7 +89,8 @@ def main() -> None:
     if options.one:
         one(options)
         return
-    written = provenance(17) | {"k": K, "recall_wanted": options.recall, "memory_mib": options.memory, "sizes": []}
+    written = provenance(17) | {"k": K, "recall_wanted": options.recall, "memory_mib": options.memory}
+    written |= {"vectors": options.about, "sizes": []}
     for size in options.sizes:
         row: dict[str, Any] = {"rows": size}
         kinds = ["approximate"] + (["hnsw", "ivf-pq"] if size == options.others else [])

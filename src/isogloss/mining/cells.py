@@ -21,7 +21,7 @@ from isogloss.mining.partition import Located
 from isogloss.mining.sides import Side, Sides
 from isogloss.types import IntArray
 
-STRIPE = 32_768  # sentences
+STRIPE = 131_072  # sentences; fewer would make products so small that starting them takes longer than they do
 FEWEST = 32  # by which numbers of sentences are rounded up
 
 
