@@ -15,12 +15,12 @@ import numpy as np
 AT_ONCE = 50_000
 
 
-def centred(vectors: np.ndarray, languages: np.ndarray, out: np.ndarray) -> None:  # type: ignore[type-arg]
+def centred(vectors: np.ndarray, languages: np.ndarray, out: np.ndarray) -> None:
     """Unit vectors, without their language's mean, of unit length again."""
     names, own = np.unique(languages, return_inverse=True)
     means = np.zeros((len(names), vectors.shape[1]))
 
-    def unit(start: int) -> np.ndarray:  # type: ignore[type-arg]
+    def unit(start: int) -> np.ndarray:
         some = vectors[start : start + AT_ONCE].astype(np.float32)
         return np.asarray(some / np.linalg.norm(some, axis=1, keepdims=True))
 

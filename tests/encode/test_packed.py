@@ -170,7 +170,8 @@ def test_on_a_card_heads_of_any_width_are_attended_to(width: int) -> None:
     there = Packed.of(packed.ids.cuda(), torch.tensor([5, 90, 1, 33], device="cuda"))
     drawn = torch.randn(3, 129, 2, width, generator=torch.Generator().manual_seed(1))
     exact, half = drawn.clone().requires_grad_(), drawn.cuda().bfloat16().requires_grad_()
-    wanted, found = attend(*exact.unbind(), packed, width**-0.5), attend(*half.unbind(), there, width**-0.5)
+    wanted = attend(exact[0], exact[1], exact[2], packed, width**-0.5)
+    found = attend(half[0], half[1], half[2], there, width**-0.5)
     torch.testing.assert_close(found.float().cpu(), wanted, rtol=0.05, atol=0.05)
     for one in (wanted, found):
         torch.autograd.backward((one.float() * torch.sin(torch.arange(one.numel(), device=one.device)).view_as(one)).sum())

@@ -224,7 +224,7 @@ def begin_worker() -> None:
     import torch
 
     torch.set_num_threads(1)
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.set_device(torch.cuda.current_device())
         torch.zeros(1, device="cuda")
 

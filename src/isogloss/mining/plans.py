@@ -16,7 +16,7 @@ from isogloss.errors import DataError
 SEARCHES = ("exact", "auto", "approximate", "cells", "hnsw", "ivf-pq")
 PATIENCE = 120.0  # seconds that an exact search may be thought to take
 CPU_RATE, CUDA_RATE = 6e10, 2e14  # products and sums a second, of a thread and of a card: what to expect, no promise
-CELLS_PER_ROOT, LISTS_PER_ROOT = 4, 4  # cells for the square root of the number of sentences
+CELLS_PER_ROOT, LISTS_PER_ROOT = 2, 4  # cells for the square root of the number of sentences
 MOST_CELLS = 32_000  # numbered in 16 bits
 EXTRA_COLUMNS, WIDTHS = 4, 8  # of coarse copies (`sides`)
 LOOKS = 160  # cells that a sentence looks into, at most, on average
