@@ -17,9 +17,10 @@ def speed_table(speed: dict[str, Any], gpu: dict[str, Any], growth: dict[str, An
         *(f"| {name} | {seconds[name]:,.0f} | {scoring[name]:.3g} | {memory[name]:,} |" for name in seconds),
         "",
         f"That is **{speed['times_faster']:.1f} ×** the faster of the two in all and {speed['scoring_times_faster']:,.0f} × in"
-        f" scoring; of the pairs, {100 * same:.3f} % are the same, and where they differ the scores of both differ by less than"
-        f" rounding. One {gpu['hardware']['accelerator']} takes **{gpu['seconds']:.1f} s** for {gpu['rows'][0]:,} ×"
-        f" {gpu['rows'][1]:,}, exactly. With `--search approximate`, on two cores:",
+        f" scoring; at least {100 * same:.3f} % of the pairs are the same (the peers compute cosines in single precision)."
+        f" One {gpu['hardware']['accelerator']} takes **{gpu['seconds']:.1f} s** for {gpu['rows'][0]:,} × {gpu['rows'][1]:,},"
+        f" exactly. With `--search approximate --recall {growth['recall_wanted']:g}` (of neighbours), on two cores, each"
+        " language's mean taken off first, without which little is saved on sides of many languages ([log](LOG.md)):",
         "",
         "| sentences a side | exact, s | approximate, s | ratio | of the exact pairs | index, MiB |",
         "|---|---|---|---|---|---|",

@@ -191,11 +191,14 @@ def test_on_another_machine_than_the_first_errors_are_shown_too(capfd: pytest.Ca
     assert capfd.readouterr().err.count("another process ended") == 1
 
 
+# A shell that runs tests in the background has told them to ignore Ctrl-C, and they tell their children.
 STOPPED = """
 import signal, sys
 from isogloss.cli.launch import Team, _place
+signal.signal(signal.SIGINT, signal.default_int_handler)
 script = '''
-import os, pathlib, sys, time
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 folder, rank = pathlib.Path(sys.argv[1]), os.environ["RANK"]
 try:
     (folder / rank).write_text(str(os.getpid()))

@@ -5,7 +5,7 @@ import unicodedata
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isogloss.corpora.text import characters
@@ -19,6 +19,7 @@ def is_word(character: str) -> bool:
 
 
 @given(texts=TEXTS)
+@example(texts=["\U000e0100", "葛\U000e0101", "\U00032000"])
 def test_views_agree_with_the_strings(texts: list[str]) -> None:
     side = Side(pa.array(texts, pa.string()), "xx")
     assert side.lengths.tolist() == [len(text) for text in texts]

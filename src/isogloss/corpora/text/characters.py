@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from isogloss.types import BoolArray
 
 LIMIT = sys.maxunicode + 1
-LISTED = 0x32000  # beyond this no letters are assigned (tags and private use only)
+LISTED = 0x34000  # beyond this no letters are assigned: variation selectors, tags and private use only
+VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)  # marks by their category
 NO_DIGIT = 255
 
 # Scripts by their ranges of code points; letters outside all of them get "other". Ranges may hold marks and signs too:
@@ -76,7 +77,9 @@ def letters() -> BoolArray:
 @cache
 def wordlike() -> BoolArray:
     """True for letters, digits and the marks that belong to letters: what a word is made of."""
-    return _table([chr(code).isalnum() or unicodedata.category(chr(code)) in ("Mn", "Mc") for code in range(LISTED)])
+    table = _table([chr(code).isalnum() or unicodedata.category(chr(code)) in ("Mn", "Mc") for code in range(LISTED)])
+    table[VARIATION_SELECTORS] = True
+    return table
 
 
 @cache
