@@ -15,7 +15,7 @@ from isogloss.corpora.store import open_store
 from isogloss.encode.encoder import load
 from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
-from isogloss.export.folder import save, scanned_for
+from isogloss.evaluation.leaks import scan_of
 from isogloss.progress import Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
@@ -95,7 +95,7 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
     assert growth["changed"] == {"de": 0.0, "en": 0.0} and growth["given"] == growth["rows_after"] - growth["rows_before"] > 20
     card = (added.model / "README.md").read_text(encoding="utf-8")
     assert '- "ru"' in card and '- "de"' in card and f"| {record['finished'][:10]} | ru | 32 | 32 |" in card
-    assert scanned_for(added.folder) == ("phrasebook (test)",)
+    assert (scan_of(added.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
     assert (added.folder / "metrics.jsonl").is_file() and not (added.folder / "work" / "candidate").exists()
 
 
@@ -238,7 +238,7 @@ def test_a_model_alone_with_pairs_to_replay(models: Path, place: Path, tmp_path:
     quick = (SHORT, "device=cpu", "threads=1", "student.max_tokens=32", "cleaning.min_language=0.0")
     result = add(replace(alone, replay_from=(str(tmp_path / "de.tsv"),), replay=0.25), quick)
     assert result.details["pairs"]["replayed"] == {"de": 8} and result.details["student"]["growth"]["given"] > 20
-    assert scanned_for(result.folder) == ("phrasebook (test)",)
+    assert (scan_of(result.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
     without = replace(asked(place, "other"), replay_from=(str(tmp_path / "de.tsv"),), replay=0.0, gate=None)
     assert add(without, [SHORT]).details["pairs"]["replayed"] == {}
 

@@ -16,7 +16,7 @@ from isogloss.encode.encoder import load
 from isogloss.encode.models import choose_device
 from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.alignment import evaluate
-from isogloss.export.folder import scanned_for
+from isogloss.evaluation.leaks import scan_of
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from tiny import tiny_recipe
@@ -180,10 +180,12 @@ def test_a_run_takes_a_prepared_store_as_it_is(models: Path, tsv: Path, tmp_path
 
 def test_a_model_carries_what_it_was_trained_on_and_scanned_for(models: Path, tsv: Path, tmp_path: Path) -> None:
     done = run(tiny_recipe(models, tsv, tmp_path / "done"))
-    assert scanned_for(done.folder) == scanned_for(done.model) == ("phrasebook (test)",)
+    for place in (done.folder, done.model):
+        scan = scan_of(place)
+        assert scan is not None and tuple(scan.names) == ("phrasebook (test)",)
     carried = json.loads((done.model / "isogloss_training.json").read_text())
     assert carried["rows_in"] == 80 and set(carried["languages"]) == {"de", "ru"}
-    assert scanned_for(models / "teacher") is None
+    assert scan_of(models / "teacher") is None
 
 
 def test_devices() -> None:

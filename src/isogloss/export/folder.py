@@ -5,11 +5,10 @@ from typing import Any
 
 from isogloss.encode.models import quiet_transformers
 from isogloss.errors import IsoglossError
-from isogloss.storage import read_json, replacing, write_json
+from isogloss.evaluation.leaks import TRAINING
+from isogloss.storage import replacing, write_json
 from isogloss.students.student import Student
 from isogloss.types import Report
-
-TRAINING = "isogloss_training.json"  # what the model learnt from, and which test sets that was scanned for
 
 
 def save(student: Student, path: Path | str, card: str = "", training: dict[str, Any] | None = None) -> None:
@@ -21,17 +20,6 @@ def save(student: Student, path: Path | str, card: str = "", training: dict[str,
         (temporary / "README.md").write_text(card or f"# {student.name}\n", encoding="utf-8")
         if training is not None:
             write_json(temporary / TRAINING, training)
-
-
-def scanned_for(path: Path | str) -> tuple[str, ...] | None:
-    """The evaluation sets that a saved model's training text was scanned for; None where nothing is known of it."""
-    for place in (Path(path), Path(path) / "model"):
-        try:
-            known = read_json(place / TRAINING)
-            return tuple(one["name"] for one in known["leak_scan"]["sets"] if one["texts"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return None
 
 
 def refuse_other_things(path: Path) -> None:

@@ -13,6 +13,7 @@ tell has a longer list, never a wrong one.
 """
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -103,7 +104,7 @@ class Direction:
         self.floor[owner] = torch.maximum(self.floor[owner], self.best.last[owner] - self.constant - self.error)
 
 
-class Search:
+class Search(ABC):
     """A search of both directions, in stripes that may be done in any order and from several threads at once."""
 
     stripes: int
@@ -116,9 +117,9 @@ class Search:
         self.most_listed = max(room // BYTES_LISTED, FEWEST_LISTED)
         self.stopped = threading.Event()
 
+    @abstractmethod
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
         """Search one stripe, telling which share of it is done; False where it was stopped."""
-        raise NotImplementedError
 
     def found(self) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
         """The neighbours of both sides as they are known now: ids and cosines of the left, ids and cosines of the right."""

@@ -13,7 +13,7 @@ from typing import Any
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.store import Store, open_store, read_manifest
 from isogloss.errors import DataError, ModelError, RecipeError
-from isogloss.export.folder import TRAINING
+from isogloss.evaluation.leaks import TRAINING
 from isogloss.runs.gathering import Spoken
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS
 from isogloss.storage import read_json
