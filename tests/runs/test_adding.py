@@ -16,6 +16,7 @@ from isogloss.encode.encoder import load
 from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leaks import scan_of
+from isogloss.export.folder import save
 from isogloss.progress import Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
