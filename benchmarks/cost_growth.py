@@ -42,7 +42,7 @@ from isogloss.types import SCHEMA, TRAIN
 LANGUAGES = ("de", "es", "fr", "it", "nl", "pl", "pt", "tr", "vi", "fi", "cs", "sw")
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 STAGES = ("numbering", "tokens", "teacher", "dev pairs", "bridge", "training")
-WIDTH, BATCH, SEED, ROWS_A_PART = 64, 512, 17, 50_000
+WIDTH, BATCH, SEED, ROWS_A_PART = 64, 512, 17, 16_384
 RESULTS = Path(__file__).with_name("results")
 
 

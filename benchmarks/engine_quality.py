@@ -9,7 +9,8 @@ Tatoeba's test sentences of fourteen languages, both directions. The clock of bo
 that the teacher embeds and ends with the last step: compiling, tokenising and the bridge are ours to pay.
 
 1. same pairs: the peer's own recipe (batch 64, MSE, AdamW, 10 % warm-up, bf16), at three learning rates, the best kept;
-   isogloss with the same settings, objective and number of pairs, no bridge.
+   isogloss with the same settings, objective and number of pairs, no bridge. Seeds decide which pairs are drawn, in which
+   order; told are averages over them.
 2. same wall clock: isogloss as one would use it (bridge, MSE + 0.1 soft similarity, larger batches).
 """
 
@@ -18,6 +19,8 @@ import gzip
 import json
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ from isogloss.types import Bitext, Pair
 
 RESULTS = Path(__file__).with_name("results")
 BATCH, DEV_SOURCES = 64, 1500
+SEEDS = (17, 18, 19)
 
 
 def read(path: Path) -> list[tuple[str, str, str]]:
@@ -80,7 +84,7 @@ class Bench:
         return {"dev_mse": round(float(np.mean(squares)), 4), "tatoeba_14": round(100 * float(np.mean(found)), 2)}
 
 
-def peer(bench: Bench, rate: float, steps: int) -> dict[str, Any]:
+def peer(bench: Bench, rate: float, steps: int, seed: int) -> dict[str, Any]:
     """sentence-transformers' recipe: teacher vectors as labels, MSELoss, one step after another."""
     from datasets import Dataset
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
@@ -88,7 +92,7 @@ def peer(bench: Bench, rate: float, steps: int) -> dict[str, Any]:
 
     student = bench.student()
     began = time.monotonic()
-    chosen = np.random.default_rng(17).permutation(len(bench.train))[: steps * BATCH]
+    chosen = np.random.default_rng(seed).permutation(len(bench.train))[: steps * BATCH]
     pairs = [bench.train[place] for place in chosen]
     texts = list(dict.fromkeys(pair[0] for pair in pairs))
     vectors = bench.teacher_model.encode(texts, batch_size=64, show_progress_bar=False)
@@ -97,6 +101,7 @@ def peer(bench: Bench, rate: float, steps: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         arguments = SentenceTransformerTrainingArguments(
             output_dir=folder,
+            seed=seed,
             max_steps=steps,
             per_device_train_batch_size=BATCH,
             learning_rate=rate,
@@ -141,13 +146,23 @@ def ours(bench: Bench, recipe: Recipe, named: str) -> dict[str, Any]:
     }
 
 
+def averaged(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first run with the averages of all in it, and what each of them gave."""
+    measures = "seconds", "dev_mse", "tatoeba_14"
+    means = {name: round(float(np.mean([run[name] for run in runs])), 4) for name in measures}
+    return runs[0] | means | {"runs": [{name: run[name] for name in measures} for run in runs]}
+
+
 def wait() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
-def settings(pairs: int, batch: int, rate: float, bridge: bool, soft: float, group: str = "pair") -> Recipe:
+def settings(
+    pairs: int, batch: int, rate: float, bridge: bool, soft: float, group: str = "pair", seed: int = SEEDS[0]
+) -> Recipe:
     return Recipe(
+        seed=seed,
         balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group=group),
         bridge=BridgeSettings(enabled=bridge),
         objectives=ObjectiveSettings(soft_similarity=soft),
@@ -162,27 +177,39 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--rates", type=float, nargs="+", default=[2e-5, 2e-4, 5e-4])
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--same-clock-pairs", type=int, default=700_000)
+    parser.add_argument("--go-on", action="store_true", help="keep what --out has already")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--most-pairs", type=int, default=10**9)
     parser.add_argument("--out", type=Path, default=RESULTS / "engine_quality.json")
     options = parser.parse_args()
     bench = Bench(options.data, options.device, options.most_pairs)
-    found: dict[str, Any] = provenance(17) | {"train_pairs": len(bench.train), "dev_pairs": len(bench.dev)}
+    found: dict[str, Any] = provenance(SEEDS[0]) | {"seeds": list(options.seeds)}
+    found |= {"train_pairs": len(bench.train), "dev_pairs": len(bench.dev)}
+    if options.go_on:
+        found = json.loads(options.out.read_text())
 
-    def keep(name: str, value: Any) -> None:  # noqa: ANN401
-        found[name] = value
-        print(name, json.dumps(value), flush=True)
-        options.out.write_text(json.dumps(found, indent=2) + "\n")
+    def keep(name: str, measured: Callable[[], dict[str, Any]]) -> None:
+        if name not in found:
+            found[name] = measured()
+            print(name, json.dumps(found[name]), flush=True)
+            options.out.write_text(json.dumps(found, indent=2) + "\n")
 
-    keep("untouched", bench.measure(bench.student()))
-    pairs = options.steps * BATCH
+    def same(rate: float) -> dict[str, Any]:
+        recipes = [settings(pairs, BATCH, rate, False, 0.0, seed=seed) for seed in options.seeds]
+        return averaged([ours(bench, recipe, "same recipe") for recipe in recipes])
+
+    pairs, more = options.steps * BATCH, options.same_clock_pairs
+    keep("untouched", lambda: bench.measure(bench.student()))
     for rate in options.rates:
-        keep(f"isogloss, same pairs, rate {rate:g}", ours(bench, settings(pairs, BATCH, rate, False, 0.0), "same recipe"))
-    keep("isogloss, bridge, same pairs", ours(bench, settings(pairs, BATCH, 4e-4, True, 0.1), "bridge + soft, same pairs"))
-    keep("isogloss, same clock", ours(bench, settings(options.same_clock_pairs, 256, 4e-4, True, 0.1), "as one would use it"))
+        keep(f"isogloss, same pairs, rate {rate:g}", partial(same, rate))
+    bridged = "bridge + soft, same pairs", "as one would use it"
+    keep("isogloss, bridge, same pairs", lambda: ours(bench, settings(pairs, BATCH, 4e-4, True, 0.1), bridged[0]))
+    keep("isogloss, same clock", lambda: ours(bench, settings(more, 256, 4e-4, True, 0.1), bridged[1]))
     for rate in options.rates:
-        keep(f"peer, rate {rate:g}", peer(bench, rate, options.steps))
+        name = f"peer, rate {rate:g}"
+        keep(name, lambda rate=rate: averaged([peer(bench, rate, options.steps, seed) for seed in options.seeds]))
 
 
 if __name__ == "__main__":

@@ -134,7 +134,8 @@ def engine_table(speeds: list[dict[str, Any]], quality: dict[str, Any]) -> str:
     lines += [
         "",
         f"The student starts from {quality['untouched']['dev_mse']:.2f} and {quality['untouched']['tatoeba_14']:.1f}: it is"
-        " aligned across languages already, and is moved into the teacher's space. One seed."
+        f" aligned across languages already, and is moved into the teacher's space. The first rows are averages of"
+        f" {len(quality.get('seeds', [0]))} seeds, which decide what pairs are drawn."
         " ([script](benchmarks/engine_quality.py), [result](benchmarks/results/engine_quality.json))",
     ]
     return "\n".join(lines)

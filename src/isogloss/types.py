@@ -15,7 +15,7 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
 TRAIN, TEST = "train", "test"
-ROWS_A_BLOCK = 50_000
+ROWS_A_BLOCK = 16_384
 
 
 class Pair(NamedTuple):

@@ -35,7 +35,7 @@ from isogloss.types import TRAIN, IntArray, PairSource
 FORMAT = 1  # of the files; another number, and what was made before is made again
 ROWS, TOKENS, DATA = "rows", "tokens", "data.json"
 COLUMNS = ("source", "target", "corpus", "language")
-KEYS_AT_ONCE = 1 << 20  # as many are in memory, and a few times their size beside them
+KEYS_AT_ONCE = 1 << 17  # as many are in memory, and a few times their size beside them
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,7 +35,7 @@ from isogloss.types import BoolArray, IntArray
 
 MOST_TRANSLATIONS = 8
 CHUNK = 1024  # sources that are looked at together, at least
-AT_ONCE = 1 << 18  # pairs that are gone through together
+AT_ONCE = 1 << 17  # pairs that are gone through together
 TIMES, TO_SPARE = 2, 200  # a language's candidates have so many times the pairs it wants, and some to spare
 MORE = 4  # times as many if it was short of them
 MOST_CANDIDATES = 1 << 20  # pairs

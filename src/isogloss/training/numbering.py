@@ -4,18 +4,20 @@ A sentence is known by its key, a hash of 128 bits; equal keys get equal rows, a
 `dict.fromkeys` would give, if all keys fitted in memory. Keys stand in files in the order they come, and their rows are
 written to files of the same order:
 
-    1. Slice by slice of the space of keys, every key is traced to the place where it first appears.
-    2. A place where a key first appears is marked by a bit. The row of a key is the number of marks before its place.
+    1. The keys are gone through in stretches, and the distinct ones of each are dealt to slices of the space of keys, a file
+       each. A slice is small enough to be sorted: so every key is traced to the place where it first appears.
+    2. The keys are gone through again, and each gets that place from its slice, whose keys come in the same order.
+    3. A place where a key first appears is marked by a bit. The row of a key is the number of marks before its place.
 
-In memory are the distinct keys of one slice, and a quarter of a byte for each key in all.
+In memory are the keys of one stretch or of one slice, and a quarter of a byte for each key in all.
 
 If two different sentences had one key, the later one would take the earlier one's row, and so its tokens and its vector.
 Among twenty million sentences that has a probability of about 10⁻²⁴; a disk is wrong more often.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +26,15 @@ from isogloss.encode.cache import KEY, Keys
 from isogloss.types import BoolArray, IntArray
 
 WORD = 64  # bits
+MOST_SLICES = 256  # files; of more keys than fit so many slices, a slice has more
+RECORD = np.dtype([("key", KEY), ("place", "<i8")])
 
 
 def number_rows(keys: Sequence[Path], rows: Sequence[Path], at_once: int) -> list[int]:
     """Write the row of each key of the files `keys` to the files `rows`.
 
     Rows are numbered through all files, in their order; returned is how many there are at the end of each. The files
-    are gone through in stretches of `at_once` keys, once for each slice, and a slice has about as many distinct ones.
+    are gone through in stretches of `at_once` keys, and a slice has about as many.
     """
     counts = [path.stat().st_size // KEY.itemsize for path in keys]
     widths = [-(-count // WORD) * WORD for count in counts]  # of places: every file begins with a word of its own
@@ -40,11 +44,7 @@ def number_rows(keys: Sequence[Path], rows: Sequence[Path], at_once: int) -> lis
             handle.truncate(8 * count)
     at_once = -(-at_once // WORD) * WORD
     slices = max(1, -(-sum(counts) // at_once))
-    edges = [number * (2**64 // slices) for number in range(slices)] + [2**64]
-    for low, high in pairwise(edges):
-        known = _FirstPlaces()
-        for start, key_path, row_path in zip(starts, keys, rows, strict=False):
-            _trace(key_path, row_path, int(start), known, (np.uint64(low), np.uint64(high - 1)), at_once)
+    _write_first_places(keys, rows, [int(start) for start in starts[:-1]], min(slices, MOST_SLICES), at_once)
     marks = _Marks(int(starts[-1]))
     for start, path in zip(starts, rows, strict=False):
         for first, places in _numbers(path, at_once):
@@ -70,38 +70,60 @@ def rewrite(path: Path, first: int, numbers: IntArray) -> None:
         handle.write(numbers.astype("<i8").tobytes())
 
 
-def _trace(
-    key_path: Path, row_path: Path, start: int, known: "_FirstPlaces", edges: tuple[np.uint64, np.uint64], at_once: int
-) -> None:
-    """Write for the keys of one slice of one file the place where each first appeared."""
-    for first, keys in _keys(key_path, at_once):
-        heads = keys.view("<u8")[::2]
-        mine = np.flatnonzero((heads >= edges[0]) & (heads <= edges[1]))
-        distinct, at, which = np.unique(keys[mine], return_index=True, return_inverse=True)
-        places = known.of(distinct, start + first + mine[at])
-        numbers = np.fromfile(row_path, "<i8", len(keys), offset=8 * first)
-        numbers[mine] = places[which]
-        rewrite(row_path, first, numbers)
+def _write_first_places(keys: Sequence[Path], rows: Sequence[Path], starts: Sequence[int], slices: int, at_once: int) -> None:
+    """Write for every key the place where it first appears; the places of a file begin with its start."""
+    with TemporaryDirectory(prefix=".slices-", dir=rows[0].parent) as scratch:
+        dealt = _Slices(Path(scratch), slices)
+        for start, path in zip(starts, keys, strict=True):
+            for first, some in _keys(path, at_once):
+                dealt.deal(some, start + first)
+        dealt.trace()
+        for key_path, row_path in zip(keys, rows, strict=True):
+            for first, some in _keys(key_path, at_once):
+                rewrite(row_path, first, dealt.first_places(some))
 
 
-class _FirstPlaces:
-    """The distinct keys seen so far, sorted, and the place where each came first."""
+class _Slices:
+    """Keys in files by their first bytes, each with its place; then, in the same order, the place where it came first."""
 
-    def __init__(self) -> None:
-        self.keys: Keys = np.empty(0, dtype=KEY)
-        self.places: IntArray = np.empty(0, dtype=np.int64)
+    def __init__(self, folder: Path, count: int) -> None:
+        self._files = [folder / str(number) for number in range(count)]
+        self._edges = np.array([number * (2**64 // count) for number in range(1, count)], dtype=np.uint64)
+        self._told = np.zeros(count, dtype=np.int64)  # first places of each file that were given out
+        for path in self._files:
+            path.touch()
 
-    def of(self, keys: Keys, places: IntArray) -> IntArray:
-        """The first place of each key, which is the one given for keys that are new. The keys are sorted and distinct."""
-        at = np.searchsorted(self.keys, keys)
-        old = np.zeros(len(keys), dtype=np.bool_)
-        inside = at < len(self.keys)
-        old[inside] = self.keys[at[inside]] == keys[inside]
-        places = places.copy()
-        places[old] = self.places[at[old]]
-        self.keys = np.insert(self.keys, at[~old], keys[~old])
-        self.places = np.insert(self.places, at[~old], places[~old])
-        return places
+    def deal(self, keys: Keys, start: int) -> None:
+        """Add the distinct keys of a stretch, each with the first of its places, which are counted from `start`."""
+        distinct, at = np.unique(keys, return_index=True)
+        records = np.empty(len(distinct), dtype=RECORD)
+        records["key"], records["place"] = distinct, start + at
+        for path, begin, end in self._parts(distinct):
+            with path.open("ab") as handle:
+                handle.write(records[begin:end].tobytes())
+
+    def trace(self) -> None:
+        """All keys are dealt: write down where each comes first."""
+        for path in self._files:
+            records = np.fromfile(path, RECORD)
+            _, at, which = np.unique(records["key"], return_index=True, return_inverse=True)
+            path.write_bytes(records["place"][at][which].tobytes())
+
+    def first_places(self, keys: Keys) -> IntArray:
+        """Where each key of the next stretch first appeared. Stretches are those that were dealt, in the same order."""
+        distinct, which = np.unique(keys, return_inverse=True)
+        places = np.empty(len(distinct), dtype=np.int64)
+        for number, (path, begin, end) in enumerate(self._parts(distinct)):
+            places[begin:end] = np.fromfile(path, "<i8", end - begin, offset=8 * int(self._told[number]))
+            self._told[number] += end - begin
+        first: IntArray = places[which]
+        return first
+
+    def _parts(self, distinct: Keys) -> Iterator[tuple[Path, int, int]]:
+        """Which of some sorted keys belong to each file."""
+        heads = distinct.view(">u8")[::2].astype(np.uint64)
+        inner = np.searchsorted(heads, self._edges).tolist()
+        return zip(self._files, [0, *inner], [*inner, len(distinct)], strict=True)
 
 
 class _Marks:
