@@ -200,6 +200,9 @@ def main() -> None:
         recipes = [settings(pairs, BATCH, rate, False, 0.0, seed=seed) for seed in options.seeds]
         return averaged([ours(bench, recipe, "same recipe") for recipe in recipes])
 
+    def theirs(rate: float) -> dict[str, Any]:
+        return averaged([peer(bench, rate, options.steps, seed) for seed in options.seeds])
+
     pairs, more = options.steps * BATCH, options.same_clock_pairs
     keep("untouched", lambda: bench.measure(bench.student()))
     for rate in options.rates:
@@ -208,8 +211,7 @@ def main() -> None:
     keep("isogloss, bridge, same pairs", lambda: ours(bench, settings(pairs, BATCH, 4e-4, True, 0.1), bridged[0]))
     keep("isogloss, same clock", lambda: ours(bench, settings(more, 256, 4e-4, True, 0.1), bridged[1]))
     for rate in options.rates:
-        name = f"peer, rate {rate:g}"
-        keep(name, lambda rate=rate: averaged([peer(bench, rate, options.steps, seed) for seed in options.seeds]))
+        keep(f"peer, rate {rate:g}", partial(theirs, rate))
 
 
 if __name__ == "__main__":
