@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from isogloss.mining import cells
 from isogloss.mining.cell_index import _needed
 from isogloss.mining.cells import CellSearch
-from isogloss.mining.partition import Located, distances, learnt_centres, located, looks_of, slack_for
+from isogloss.mining.partition import NEAR, Located, distances, learnt_centres, located, looks_of, slack_for
 from isogloss.mining.recall import Sample
 from isogloss.mining.sides import prepared
 from isogloss.types import BoolArray, FloatArray, IntArray
@@ -25,7 +25,8 @@ def somewhere(draw: st.DrawFn, rows: int, count: int) -> Located:
     own = np.array(draw(st.lists(st.integers(0, count - 1), min_size=rows, max_size=rows)), dtype=np.int64)
     looks = [sorted({int(one), *draw(st.sets(st.integers(0, count - 1)))}) for one in own]
     ends = np.cumsum([0, *map(len, looks)])
-    return Located(own, np.array([cell for some in looks for cell in some], dtype=np.int16), ends)
+    far = np.array(draw(st.lists(st.booleans(), min_size=int(ends[-1]), max_size=int(ends[-1]))), dtype=np.bool_)
+    return Located(own, np.array([cell for some in looks for cell in some], dtype=np.int16), far, ends)
 
 
 def compared(left: Located, right: Located) -> BoolArray:
@@ -81,8 +82,12 @@ def test_everybody_looks_into_cells_nearly_as_good_as_the_own(slack: float, thre
     own, looks = _by_definition(rows, centres.numpy(), slack)
     assert where.own.tolist() == own
     some: IntArray = np.array([5, 299, 0, 7])
-    cell, place = where.looked_into(some)
+    keys, place = where.looked_into(some, 20)
+    turn, cell = np.divmod(keys, 20)
     assert [cell[place == one].tolist() for one in range(4)] == [looks[row] for row in some]
+    _, near = _by_definition(rows, centres.numpy(), NEAR * slack)
+    turns = [[0 if one == own[row] else 1 if one in near[row] else 2 for one in looks[row]] for row in some]
+    assert [turn[place == one].tolist() for one in range(4)] == turns
     sizes = np.bincount(own, minlength=20)
     assert few[0] == pytest.approx(np.mean([sum(sizes[one] for one in row) for row in looks]) / 300, rel=1e-5)
     assert few[1] == pytest.approx(np.mean([len(row) for row in looks]), rel=1e-5)
@@ -128,7 +133,7 @@ def test_learning_moves_centres_to_where_sentences_are(monkeypatch: pytest.Monke
 
     with prepared(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
         learnt = nearness()
-        monkeypatch.setattr("isogloss.mining.partition.ROUNDS", 0)
+        monkeypatch.setattr("isogloss.mining.partition.PER_CELL", ((80, 0),))
         assert learnt > 1.1 * nearness()
 
 

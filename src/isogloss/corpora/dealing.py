@@ -27,7 +27,7 @@ from isogloss.corpora.shares import Allotment, Portion, Strata, divided, strata_
 from isogloss.corpora.text.hashing import GOLDEN, scrambled
 from isogloss.types import IntArray
 
-SHARD = 1 << 18  # pairs that are ordered at once
+SHARD = 1 << 17  # pairs that are ordered at once
 IN_EVERY_SHARD = 4  # small strata may together make up one part in so many of a shard, beside its own pairs
 AT_ONCE = 1 << 17  # pairs that are looked at together on the way through all of them
 

@@ -11,7 +11,7 @@ from isogloss.mining.blockwise import GROUP, AllWithAll
 from isogloss.mining.cells import STRIPE, CellSearch
 from isogloss.mining.neighbours import Neighbours, SearchPlan, SearchSettings, Vectors, run_stripes, torch_as_planned
 from isogloss.mining.partition import Located, distances, learnt_centres, located, looks_of, slack_for
-from isogloss.mining.plans import Plan
+from isogloss.mining.plans import LOOK_BYTES, Plan
 from isogloss.mining.recall import SAMPLED, Met, Sample, SearchAccount, aim, drawn_rows
 from isogloss.mining.resuming import Arrays, Kept
 from isogloss.mining.sides import Side, Sides, prepared
@@ -19,7 +19,7 @@ from isogloss.progress import OnProgress
 from isogloss.types import IntArray
 
 WORTH_IT = 0.35  # of all comparisons; with more, an exact search is as quick
-PARTS = ("own", "looks", "ends")
+PARTS = ("own", "looks", "far", "ends")
 
 
 def by_cells(
@@ -33,7 +33,18 @@ def by_cells(
     stage: str,
 ) -> tuple[SearchAccount, Met | None]:
     """An account, and the neighbours of both sides, or None where comparing all with all is as quick."""
-    asked = (plan.kind, k, settings.normalise, settings.recall, str(on.dtype), plan.lists, STRIPE, SAMPLED)
+    asked = (
+        plan.kind,
+        k,
+        settings.normalise,
+        settings.recall,
+        str(on.dtype),
+        plan.lists,
+        STRIPE,
+        SAMPLED,
+        on.memory,
+        on.threads,
+    )
     kept = Kept(settings.folder, left, right, asked)
     index_room = 3 * on.memory // 4
     with (
@@ -82,11 +93,11 @@ def _made(
         share, cells = looks_of(_taken(one, sample.rows), centres, slack)
         shares, looks = shares + share, looks + cells * len(one)
     arrays: Arrays = {"compared": np.array(shares)}
-    if shares > WORTH_IT or looks * np.dtype(np.int16).itemsize > room:
+    if shares > WORTH_IT or looks * LOOK_BYTES > room:
         return arrays
     where = [located(one, centres, slack, on.threads) for one, _ in ways]
     for side, there, sample in zip(("left", "right"), where, samples, strict=True):
-        arrays |= {f"{side}_own": there.own, f"{side}_looks": there.looks, f"{side}_ends": there.ends}
+        arrays |= {f"{side}_{part}": getattr(there, part) for part in PARTS}
         arrays |= {f"{side}_rows": sample.rows, f"{side}_ids": sample.ids}
     return arrays | {"compared": np.array(_compared(where[0], where[1], plan.lists))}
 

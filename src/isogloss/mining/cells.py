@@ -6,7 +6,8 @@ product counts for both sentences. Floors, lists and exact ranking are those of 
 what is compared is never lost; all that can be missed are pairs that are not compared.
 
     stripes    sentences in the order of their cells: first those of the left look into cells of the right, then the reverse
-    within     first each sentence's own cell, which raises its floor; then the other cells, one after another
+    within     first each sentence's own cell, then those near to it, then the others: floors are high before most is compared;
+               who lies in the same cell has met when the left looked around
 """
 
 from collections.abc import Callable, Iterator
@@ -17,11 +18,11 @@ import torch
 from torch import Tensor
 
 from isogloss.mining.blockwise import LOWEST, Direction, Search, Waiting
-from isogloss.mining.partition import Located
+from isogloss.mining.partition import LOOKING_BYTES, TURNS, Located
 from isogloss.mining.sides import Side, Sides
 from isogloss.types import IntArray
 
-STRIPE = 131_072  # sentences; fewer would make products so small that starting them takes longer than they do
+STRIPE = 1 << 18  # sentences; fewer would make products so small that starting them takes longer than they do
 FEWEST = 32  # by which numbers of sentences are rounded up
 
 
@@ -50,18 +51,25 @@ class CellSearch(Search):
             _Asking(self.left, self.right, located[0], orders[0], orders[1], starts[1], self.of_left, self.of_right),
             _Asking(self.right, self.left, located[1], orders[1], orders[0], starts[0], self.of_right, self.of_left),
         )
-        self.turns = [(one, first) for one in self.asking for first in range(0, len(one.side), STRIPE)]
-        self.stripes, self.sentences = len(self.turns), len(self.left) + len(self.right)
+        self.parts = [
+            (one, rows) for one in self.asking for rows in np.array_split(one.order, _stripes(one.located, room // 2))
+        ]
+        self.stripes, self.sentences = len(self.parts), len(self.left) + len(self.right)
 
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
         """Let some sentences look around, and tell those they find."""
-        asking, first = self.turns[number]
+        asking, rows_asking = self.parts[number]
         own, back = Waiting(), Waiting()
         lists = ((asking.own, own), (asking.back, back))
         thinned = [self.most_listed // 8] * 2
-        for done, rows, members in self._blocks(asking, asking.order[first : first + STRIPE]):
+        turn = 0
+        for now, done, rows, members in self._blocks(asking, rows_asking):
             if self.stopped.is_set():
                 return False
+            if now != turn:
+                turn = now
+                for direction, waiting in lists:
+                    direction.thin(waiting)
             block = _product(asking.side, asking.other, rows, members)
             _list(asking.own, own, block, rows, members, 0)
             _list(asking.back, back, block, members, rows, 1)
@@ -77,23 +85,28 @@ class CellSearch(Search):
         advanced(1.0)
         return True
 
-    def _blocks(self, asking: _Asking, rows: IntArray) -> Iterator[tuple[float, Tensor, Tensor]]:
-        """Who is compared with whom, cell by cell, own cells first, and which share of the stripe that completes."""
-        cell, place = asking.located.looked_into(rows)
-        foreign = cell != asking.located.own[rows][place]
-        keys = (cell + self.cells * foreign).astype(np.int32)
-        order = np.argsort(keys, kind="stable")
-        bounds = np.concatenate([[0], np.flatnonzero(np.diff(keys[order])) + 1, [len(order)]])
-        device = asking.side.coarse.device
-        for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            where = int(cell[order[start]])
+    def _blocks(self, asking: _Asking, rows: IntArray) -> Iterator[tuple[int, float, Tensor, Tensor]]:
+        """Who is compared with whom, cell by cell, in turns, and which share of the stripe that completes."""
+        keys, place = asking.located.looked_into(rows, self.cells)
+        place = place[np.argsort(keys, kind="stable")]
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=TURNS * self.cells))])
+        device, first = asking.side.coarse.device, self.cells if asking is self.asking[1] else 0  # own cells were compared
+        for key in range(first, TURNS * self.cells):
+            turn, where = divmod(key, self.cells)
             members = torch.from_numpy(asking.members[asking.starts[where] : asking.starts[where + 1]]).to(device)
-            if not len(members):
+            start, end = bounds[key : key + 2].tolist()
+            if start == end or not len(members):
                 continue
-            lookers = torch.from_numpy(rows[place[order[start:end]]]).to(device)
+            lookers = torch.from_numpy(rows[place[start:end]]).to(device)
             for some in torch.split(members, max(int(self.area**0.5), 1)):  # a cell may hold everything there is
                 for few in torch.split(lookers, max(self.area // len(some), 1)):
-                    yield end / len(order), few, some
+                    yield turn, end / len(place), few, some
+
+
+def _stripes(located: Located, room: int) -> int:
+    """In how many stripes the sentences of a side look around: few, but the looks of one have to fit."""
+    fitting = -(-len(located.looks) * LOOKING_BYTES // max(room, 1))
+    return max(-(-len(located.own) // STRIPE), min(fitting, len(located.own)), 1)
 
 
 def _product(one: Side, other: Side, rows: Tensor, members: Tensor) -> Tensor:

@@ -25,10 +25,12 @@ from torch import Tensor
 
 from isogloss.mining.neighbours import begin_worker
 from isogloss.mining.sides import Side
-from isogloss.types import IntArray
+from isogloss.types import BoolArray, IntArray
 
-ROUNDS = 5  # of k-means; further ones move little
-PER_CELL = 24  # sentences that a centre is learnt from
+PER_CELL = ((16, 4), (80, 3))  # sentences that a centre is learnt from, and rounds of k-means with them: the first are cheap
+TURNS = 3  # own cells, near ones, far ones
+LOOKING_BYTES = 20  # what a look takes while those of a stripe are put in order
+NEAR = 0.4  # of the slack: cells that a sentence looks into before the others
 AT_ONCE = 2**22  # products
 SEED = 7
 
@@ -41,37 +43,50 @@ class Located:
 
     own: IntArray
     looks: NDArray[np.int16]
+    far: BoolArray  # which of them are not near
     ends: IntArray  # row i looks into looks[ends[i]:ends[i + 1]]
 
-    def looked_into(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """The cells some rows look into, and for each the place of its row among `rows`."""
+    def looked_into(self, rows: IntArray, cells: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int32]]:
+        """What some rows look into: turn · cells + cell, and for each the place of its row among `rows`.
+
+        The turn is 0 for a row's own cell, 1 for a near one, 2 for a far one.
+        """
         counts = self.ends[rows + 1] - self.ends[rows]
-        place = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self.looks[self.ends[rows][place] + within].astype(np.int64), place
+        place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+        small = np.min_scalar_type(-len(self.looks) - 1)  # of a sum that may pass below zero on its way
+        where = np.repeat((self.ends[rows] - (np.cumsum(counts) - counts)).astype(small), counts)
+        where += np.arange(len(place), dtype=small)
+        looks = self.looks[where]
+        turn = self.far[where].astype(np.min_scalar_type(TURNS * cells)) + 1  # so small that they sort quickly
+        turn[looks == self.own[rows].astype(np.int16)[place]] = 0
+        return turn * turn.dtype.type(cells) + looks.astype(turn.dtype), place
 
     @property
     def bytes(self) -> int:
         """What it takes in memory."""
-        return self.own.nbytes + self.looks.nbytes + self.ends.nbytes
+        return self.own.nbytes + self.looks.nbytes + self.far.nbytes + self.ends.nbytes
 
 
 def learnt_centres(left: Side, right: Side, cells: int, threads: int) -> Tensor:
     """Centres of so many cells, or of fewer where there are fewer sentences, in the form of the sides' coarse copies."""
     drawn = np.random.default_rng(SEED)
-    wanted = cells * PER_CELL
-    share = min(1.0, wanted / (len(left) + len(right)))
-    parts = []
-    for side in (left, right):
-        rows = np.sort(drawn.permutation(len(side))[: max(int(np.ceil(share * len(side))), 1)])
-        parts.append(side.coarse[torch.from_numpy(rows).to(side.coarse.device)])
-    sample = torch.cat(parts)
-    sample[:, left.raw.shape[1] :] = 0  # the further columns say nothing of where a sentence lies
-    first = torch.from_numpy(np.sort(drawn.permutation(len(sample))[:cells])).to(sample.device)
-    centres = _unit(sample[first].float()).to(sample.dtype)
-    for _ in range(ROUNDS):
-        centres = _moved(sample, centres, threads)
+    centres: Tensor | None = None
+    for per_cell, rounds in PER_CELL:
+        sample = torch.cat([_drawn(side, cells * per_cell / (len(left) + len(right)), drawn) for side in (left, right)])
+        sample[:, left.raw.shape[1] :] = 0  # the further columns say nothing of where a sentence lies
+        if centres is None:
+            first = torch.from_numpy(np.sort(drawn.permutation(len(sample))[:cells])).to(sample.device)
+            centres = _unit(sample[first].float()).to(sample.dtype)
+        for _ in range(rounds):
+            centres = _moved(sample, centres, threads)
+    assert centres is not None  # there are rounds
     return _in_neighbourly_order(centres)
+
+
+def _drawn(side: Side, share: float, drawn: np.random.Generator) -> Tensor:
+    """Some of a side's coarse rows, one at least."""
+    rows = np.sort(drawn.permutation(len(side))[: max(int(np.ceil(min(share, 1.0) * len(side))), 1)])
+    return side.coarse[torch.from_numpy(rows).to(side.coarse.device)]
 
 
 def _moved(sample: Tensor, centres: Tensor, threads: int) -> Tensor:
@@ -101,16 +116,17 @@ def _in_neighbourly_order(centres: Tensor) -> Tensor:
 def located(side: Side, centres: Tensor, slack: float, threads: int) -> Located:
     """Where every sentence of a side lies, and what it looks into."""
 
-    def some(rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+    def some(rows: slice) -> tuple[Tensor, ...]:
         scores = _scores(side.coarse[rows], centres)
-        worth = scores >= _least(scores, slack)[:, None]
-        row, cell = worth.nonzero(as_tuple=True)
-        return _own(scores).cpu(), cell.to(torch.int16).cpu(), torch.bincount(row, minlength=len(scores)).cpu()
+        row, cell = (scores >= _least(scores, slack)[:, None]).nonzero(as_tuple=True)
+        far = scores[row, cell] < _least(scores, NEAR * slack)[row]
+        found = _own(scores), cell.to(torch.int16), far, torch.bincount(row, minlength=len(scores))
+        return tuple(part.cpu() for part in found)
 
-    own, looks, counts = zip(*in_chunks(some, len(side), len(centres), threads), strict=True)
-    ends = np.zeros(len(side) + 1, dtype=np.int64)
-    np.cumsum(torch.cat(counts).numpy(), out=ends[1:])
-    return Located(torch.cat(own).numpy(), torch.cat(looks).numpy(), ends)
+    own, looks, far, counts = (
+        torch.cat(part).numpy() for part in zip(*in_chunks(some, len(side), len(centres), threads), strict=True)
+    )
+    return Located(own, looks, far, np.concatenate([[0], np.cumsum(counts)]))
 
 
 def distances(sentences: Tensor, cells_of: Tensor, centres: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ CPU_RATE, CUDA_RATE = 6e10, 2e14  # products and sums a second, of a thread and 
 CELLS_PER_ROOT, LISTS_PER_ROOT = 2, 4  # cells for the square root of the number of sentences
 MOST_CELLS = 32_000  # numbered in 16 bits
 EXTRA_COLUMNS, WIDTHS = 4, 8  # of coarse copies (`sides`)
+LOOK_BYTES = 3  # the number of a cell, and whether it is far
 LOOKS = 160  # cells that a sentence looks into, at most, on average
 SENTENCE_BYTES = 26  # its cell, its place among the others, and where its looks begin
 LINKS = 32  # of a sentence in the graph; twice as many at the bottom
@@ -93,7 +94,7 @@ def _first_that_fits(plans: dict[str, Plan], sentences: int, room: int, recall: 
 def _cells(left: int, right: int, dimension: int, recall: float, on: Machine) -> Plan:
     width = -(-(dimension + EXTRA_COLUMNS) // WIDTHS) * WIDTHS
     lists = _lists(min(left, right), CELLS_PER_ROOT)
-    sentence = width * on.number_bytes + SENTENCE_BYTES + 2 * min(LOOKS, lists)
+    sentence = width * on.number_bytes + SENTENCE_BYTES + LOOK_BYTES * min(LOOKS, lists)
     memory = (left + right) * sentence + lists * width * on.number_bytes
     return Plan("cells", "copies of both sides fit into memory", lists, _probes(lists, recall), 0, memory)
 
