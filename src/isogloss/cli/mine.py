@@ -97,4 +97,6 @@ def _show_search(account: "SearchAccount") -> None:
     if account.recall is not None:
         told.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
         told.append(f"recall {percent(account.recall)} % of neighbours, measured on {account.sampled:,} sentences")
+    if account.falls_short and account.recall_wanted is not None:
+        told.append(f"less than the {percent(account.recall_wanted)} % asked for: allow more --memory, or --search exact")
     output.print("; ".join(told) + "\n", highlight=False, markup=False)

@@ -161,11 +161,14 @@ def embed(
 ) -> FloatArray:
     """Turn sentences into vectors, one row each.
 
-    With `cache`, vectors are kept on disk as fp16 under the model's fingerprint, and only unseen text is computed.
+    A model is an encoder, or the name of one of any kind (`opening`). With `cache`, vectors are kept on disk as fp16 under
+    the model's fingerprint, and only unseen text is computed.
     """
-    encoder = load(model) if isinstance(model, str) else model
+    from isogloss.encode.opening import open_encoder  # which opens this module's kind among others
+
     if isinstance(texts, str):
         raise DataError("embed was given one text, not a list of them", hint="write embed(model, [text])")
+    encoder = open_encoder(model) if isinstance(model, str) else model
     if cache is None:
         return encoder.encode(texts, on_progress, stage)
     store = VectorCache(Path(cache), encoder.fingerprint, encoder.dimension)

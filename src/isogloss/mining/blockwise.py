@@ -14,7 +14,7 @@ tell has a longer list, never a wrong one.
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -28,6 +28,7 @@ from isogloss.types import FloatArray, IntArray
 GROUP = 32
 BYTES_LISTED = 96  # what a candidate on a list takes, with the room for sorting it
 FEWEST_LISTED = 2**14
+SETTLED_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # candidates; merging them takes several times their size
 LOWEST = torch.finfo(torch.float32).min
 
 
@@ -89,8 +90,12 @@ class Direction:
         owner, other, rough, _ = shortlisted(*waiting.take(), self.k, 2 * self.error)
         worth = rough >= self.floor[owner]  # another thread may have raised them
         owner, other, rough = owner[worth], other[worth], rough[worth]
+        for some in _by_owner(owner, SETTLED_AT_ONCE[owner.device.type]):
+            self._settle(owner[some], other[some], rough[some])
+
+    def _settle(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
         exact = cosines(self.owners, self.others, owner, other)
-        if len(exact) and float((exact.double() - self.constant - rough).abs().max()) > self.error:
+        if float((exact.double() - self.constant - rough).abs().max()) > self.error:
             raise IsoglossError(
                 f"products in {self.owners.coarse.dtype} are less exact here than they should be",
                 hint='set precision="float32"',
@@ -200,6 +205,16 @@ class AllWithAll(Search):
         entries = groups[:, group, column].float()
         member, hit = (entries >= floor[column]).nonzero(as_tuple=True)
         waiting.add(start + column[hit], first + member * groups.shape[1] + group[hit], entries[member, hit])
+
+
+def _by_owner(owner: Tensor, at_once: int) -> Iterator[slice]:
+    """Candidates in parts of about `at_once`, none of which divides those of one owner; owners ascend."""
+    start = 0
+    while start < len(owner):
+        last = owner[min(start + at_once, len(owner)) - 1]
+        end = int(torch.searchsorted(owner, last, right=True))
+        yield slice(start, end)
+        start = end
 
 
 def greatest(groups: Tensor, dim: int, floor: Tensor) -> Tensor:

@@ -31,6 +31,13 @@ class SearchAccount:
     recall: float | None = None  # measured; None where nothing can be missed
     sampled: int = 0  # sentences that it was measured by
 
+    @property
+    def falls_short(self) -> bool:
+        """Whether clearly fewer neighbours were found than was asked for: by more than two standard errors."""
+        if self.recall is None or self.recall_wanted is None:
+            return False
+        return self.recall < self.recall_wanted - 2 * _error(self.recall_wanted, self.sampled)
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
@@ -80,7 +87,12 @@ def sampled(left: Vectors, right: Vectors, k: int, settings: SearchSettings) -> 
 
 def aim(recall: float, sentences: int) -> float:
     """What a sample of so many sentences has to reach, for the rest to reach the wanted recall: a standard error more."""
-    return min(recall + math.sqrt(recall * (1 - recall) / max(sentences, 1)), 1.0)
+    return min(recall + _error(recall, sentences), 1.0)
+
+
+def _error(share: float, sentences: int) -> float:
+    """The standard error of a share that is measured on so many sentences."""
+    return math.sqrt(share * (1 - share) / max(sentences, 1))
 
 
 def share_found(true: IntArray, found: IntArray) -> float:
