@@ -1,7 +1,7 @@
 """Epochs of any number of pairs: where there are too many to order at once, they are dealt to shards.
 
 An epoch goes through the shards one after the other, in an order drawn from the seed and the epoch; inside a shard
-`balance` orders the pairs, as it orders all of them where there are few. In memory are the order of a shard and one byte
+`balance` orders the pairs, as it orders all of them where there are few. In memory are the order of a shard and a byte or two
 for each pair, which says where it was dealt to. What `shares` allots to an epoch holds for the whole of it, caps and all,
 and every shard gives its part:
 
