@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from isogloss.encode.cache import KEY, Keys, text_keys
 from isogloss.encode.tokens import IDS, OFFSETS, Tokeniser, TokenStore, TokenWriter, raw_array
 from isogloss.errors import DataError, IsoglossError
+from isogloss.memory import give_back
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import alone_in, canonical_json, content_hash, file_hash, read_json, replacing, sweep, write_json
 from isogloss.training.batches import PairRows
@@ -81,7 +82,9 @@ class TrainingData:
                 shutil.rmtree(place / part, ignore_errors=True)
             (place / DATA).unlink()
         known = _numbered(pairs, place / ROWS, on_progress)
+        give_back()
         _tokenise(pairs, place, known, tokeniser, on_progress)
+        give_back()
         files = [
             *(_column(place, name) for name in COLUMNS),
             place / ROWS / "keys",

@@ -21,6 +21,7 @@ from isogloss.corpora.dealing import SHARD
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import ModelError
+from isogloss.memory import give_back
 from isogloss.objectives.combined import Objectives
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import canonical_json, content_hash, load_array, replacing
@@ -170,6 +171,7 @@ class Distillation:
 
     def train(self) -> TrainingSummary:
         """Train by the recipe's objectives from where the student stands, continuing from a checkpoint if there is one."""
+        give_back()
         settings, objectives = self.training, objectives_of(self.recipe.objectives)
         teacher = self._teacher_for(objectives)
         schedule = self._schedule()

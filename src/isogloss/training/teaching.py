@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from isogloss.encode.cache import Halves, VectorCache, longest_first, text_keys
 from isogloss.encode.encoder import Encoder, refuse_broken
 from isogloss.errors import IsoglossError
+from isogloss.memory import give_back
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import alone_in, content_hash, explaining_disk, load_array, make_folder
 from isogloss.training.data import TrainingData, changed_meanwhile
@@ -69,6 +70,7 @@ def teacher_rows(
             _compute(encoder, pairs, data, cache, rows, on_progress)
         os.replace(unfinished / VECTORS, path)
     shutil.rmtree(unfinished, ignore_errors=True)
+    give_back()
     made: Halves = np.load(path, mmap_mode="r")
     return made
 
