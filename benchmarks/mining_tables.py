@@ -22,8 +22,8 @@ def speed_table(speed: dict[str, Any], gpu: dict[str, Any], growth: dict[str, An
         f" exactly. With `--search approximate --recall {growth['recall_wanted']:g}` (of neighbours), on two cores, each"
         " language's mean taken off first, without which little is saved on sides of many languages ([log](LOG.md)):",
         "",
-        f"| sentences a side | exact, s | approximate, s | ratio | of the exact pairs from a score of {growth['threshold']:g} on |"
-        " of all exact pairs | index, MiB |",
+        "| sentences a side | exact, s | approximate, s | ratio | of the exact pairs from a score of"
+        f" {growth['threshold']:g} on | of all exact pairs | index, MiB |",
         "|---|---|---|---|---|---|---|",
         *(_growth_row(row) for row in growth["sizes"]),
         "",

@@ -49,7 +49,12 @@ if TYPE_CHECKING:
     from isogloss.mining.neighbours import both_ways as both_ways
     from isogloss.mining.scoring import ScoringSettings as ScoringSettings
     from isogloss.mining.scoring import score_pairs as score_pairs
+    from isogloss.papers.reproduce import reproduce as reproduce
     from isogloss.runs.adding import add as add
+    from isogloss.runs.dual import train_dual as train_dual
+    from isogloss.runs.finetune_settings import FinetuneSettings as FinetuneSettings
+    from isogloss.runs.finetuning import finetune as finetune
+    from isogloss.runs.laser import train_laser as train_laser
     from isogloss.runs.pipeline import run as run
     from isogloss.students.static import StaticStudent as StaticStudent
     from isogloss.students.student import Student as Student
@@ -63,6 +68,7 @@ _HOMES = {
     "Bitext": "isogloss.types",
     "BridgeSettings": "isogloss.config",
     "CleaningSettings": "isogloss.config",
+    "FinetuneSettings": "isogloss.runs.finetune_settings",
     "IsoglossError": "isogloss.errors",
     "LanguageMeans": "isogloss.evaluation.space",
     "LeakSettings": "isogloss.config",
@@ -82,6 +88,7 @@ _HOMES = {
     "distill": "isogloss.training.distill",
     "embed": "isogloss.encode.encoder",
     "evaluate": "isogloss.evaluation.alignment",
+    "finetune": "isogloss.runs.finetuning",
     "load": "isogloss.encode.encoder",
     "measure": "isogloss.evaluation.suites",
     "mine": "isogloss.mining.mine",
@@ -93,9 +100,12 @@ _HOMES = {
     "read": "isogloss.corpora.readers",
     "read_means": "isogloss.evaluation.space",
     "read_source_text": "isogloss.corpora.readers",
+    "reproduce": "isogloss.papers.reproduce",
     "run": "isogloss.runs.pipeline",
     "save": "isogloss.export.folder",
     "score_pairs": "isogloss.mining.scoring",
+    "train_dual": "isogloss.runs.dual",
+    "train_laser": "isogloss.runs.laser",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])

@@ -15,7 +15,25 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import typer
 
-from isogloss.cli import add, corpora, distill, doctor, embed, evaluate, init, launch, mine, prepare, quickstart, run, score
+from isogloss.cli import (
+    add,
+    corpora,
+    distill,
+    doctor,
+    embed,
+    evaluate,
+    finetune,
+    init,
+    launch,
+    mine,
+    prepare,
+    quickstart,
+    reproduce,
+    run,
+    score,
+    train_dual,
+    train_laser,
+)
 from isogloss.errors import IsoglossError
 
 INTERRUPTED = 130
@@ -56,9 +74,13 @@ for verb in (
     embed.embed,
     distill.distill,
     add.add,
+    finetune.finetune,
     evaluate.evaluate,
     mine.mine,
     score.score,
+    train_dual.train_dual,
+    train_laser.train_laser,
+    reproduce.reproduce,
     doctor.doctor,
 ):
     app.command()(stoppable(verb))
@@ -105,7 +127,23 @@ def main(arguments: list[str] | None = None) -> None:
         _show("the output cannot be written (no space left)", "free some space", "--debug" in given)
         sys.exit(2)
     except Stopped:
-        continues = bool({"quickstart", "run", "distill", "add", "prepare", "corpora", "mine", "score"} & set(given))
+        continues = bool(
+            {
+                "quickstart",
+                "run",
+                "distill",
+                "add",
+                "finetune",
+                "prepare",
+                "corpora",
+                "mine",
+                "score",
+                "train-dual",
+                "train-laser",
+                "reproduce",
+            }
+            & set(given)
+        )
         sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
         sys.exit(INTERRUPTED)
 

@@ -28,6 +28,8 @@ TITLES = {
     "trained student": "measuring",
     "distilled student": "measuring",
     "distil": "distilling",
+    "vocabulary": "learning pieces",
+    "laser": "translating",
     "embed": "embedding",
     "model": "embedding",
 }

@@ -81,7 +81,8 @@ class Tokeniser:
 
 def described(tokenizer: Any) -> str:  # noqa: ANN401 - of transformers or of tokenizers
     """All that a tokenizer's ids depend on, as text; not how the last call cut and padded, which it remembers."""
-    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    inner = getattr(tokenizer, "tokenizer", tokenizer)  # sentence-transformers' WordEmbeddings wraps it
+    backend = getattr(inner, "backend_tokenizer", inner)
     if not hasattr(backend, "to_str"):
         return repr(tokenizer)
     state = json.loads(backend.to_str())

@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step
 from isogloss.training import checkpoints
-from isogloss.training.batches import Schedule
 from isogloss.training.crew import Crew
-from isogloss.training.dev import DevScore, DevSet
 from isogloss.training.engine import Engine
 from isogloss.training.health import EarlyStopping, LossWatch, no_gain, setback
+from isogloss.types import FloatArray, IntArray
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +27,56 @@ AHEAD = 4  # batches prepared before they are needed
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
+
+
+class Steps(Protocol):
+    """Which examples each step sees, as a function of its number: `batches.Schedule`, `tasks.TaskSchedule`."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole training."""
+        ...
+
+    @property
+    def pairs(self) -> int:
+        """Examples of all steps, counted as often as they are drawn."""
+        ...
+
+    def pairs_before(self, step: int) -> int:
+        """Examples that were seen when `step` steps are done."""
+        ...
+
+    def chosen(self, step: int) -> IntArray:
+        """The examples of a step, as numbers."""
+        ...
+
+
+class Score(Protocol):
+    """How good the student is on a dev set."""
+
+    def by(self, select: str) -> float:
+        """One number, higher is better."""
+        ...
+
+    def values(self) -> dict[str, float]:
+        """For the metrics."""
+        ...
+
+    def note(self) -> str:
+        """For the screen."""
+        ...
+
+
+class Dev(Protocol):
+    """What a checkpoint is chosen by: `dev.DevSet`, `siamese.STSDev`."""
+
+    def __len__(self) -> int:
+        """Number of its pairs."""
+        ...
+
+    def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> Score:
+        """Measure the student as it is now; `vectors_of` is the engine's."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +99,10 @@ class TrainingSummary:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """When the loop looks up from its steps. `patience` 0 never ends early."""
+    """When the loop looks up from its steps. `patience` 0 never ends early.
+
+    With `compares` it says what was lost since before the first step, by the scores of `dev.DevSet`.
+    """
 
     rates: list[float]
     warmup_steps: int
@@ -58,6 +110,7 @@ class Plan:
     dev_checks: int = 10
     select: str = "retrieval"
     patience: int = 0
+    compares: bool = True
 
 
 class Loop:
@@ -66,19 +119,20 @@ class Loop:
     def __init__(
         self,
         engine: Engine,
-        schedule: Schedule,
+        schedule: Steps,
         plan: Plan,
-        dev: DevSet | None,
+        dev: Dev | None,
         folder: Path | None,
         crew: Crew,
         on_progress: OnProgress,
+        stage: str = "distil",
     ) -> None:
         self.engine, self.schedule, self.plan, self.dev, self.folder = engine, schedule, plan, dev, folder
-        self.crew, self.on_progress = crew, on_progress
+        self.crew, self.on_progress, self.stage = crew, on_progress, stage
         self.watch = LossWatch(plan.warmup_steps)
         self.stopping = EarlyStopping(plan.patience or schedule.steps + 1)
         self.best_step, self.best_weights = 0, None  # type: int, dict[str, Any] | None
-        self.dev_score: DevScore | None = None
+        self.dev_score: Score | None = None
         self.best_dev: dict[str, float] = {}
         self.dev_before: dict[str, float] = {}
         self.last: dict[str, float] = {}
@@ -193,7 +247,7 @@ class Loop:
 
     def _setback(self) -> str:
         """What the kept weights lost against those of before the first step, by the dev pairs; said once it is known."""
-        if self.dev is None or not self.dev_before:
+        if self.dev is None or not self.dev_before or not self.plan.compares:
             return ""
         before, after = (
             {name.removeprefix("dev_"): one for name, one in of.items()} for of in (self.dev_before, self.best_dev)
@@ -206,7 +260,7 @@ class Loop:
 
     def _show(self, step: int, pairs: int, note: str, values: dict[str, float], over: bool = False) -> None:
         total, over = self.schedule.pairs, over or step >= self.schedule.steps
-        self.on_progress(Step("distil", total if over else pairs, total, "pairs", note, values))
+        self.on_progress(Step(self.stage, total if over else pairs, total, "pairs", note, values))
 
     # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -81,7 +81,7 @@ class PlainEngine:
         self.step_at, self.seed = 0, torch.initial_seed()
         self._losses: list[dict[str, float]] = []
         split = how.split
-        self.parameters = _free(student.model, dict(student.trained_parameters(split)))
+        self.parameters = only_trained(student.model, dict(student.trained_parameters(split)))
         self.rows, self.table_name, self._sparse_home = self._rows_alone(split)
         named = [(name, one) for name, one in self.parameters.items() if name != self.table_name]
         first = descent.rates[0] if descent.rates else 0.0
@@ -170,16 +170,16 @@ class PlainEngine:
         states, seen = [], []
         with torch.no_grad():
             for some in chunks:
-                states.append(_random_state())
+                states.append(random_state())
                 seen.append(self._encode(some))
         vectors = torch.cat(seen).requires_grad_()
         losses = self._losses_of(vectors, part)
         (gradient,) = torch.autograd.grad(share * losses["loss"], vectors)
-        after = _random_state()
+        after = random_state()
         for some, state, push in zip(chunks, states, torch.split(gradient, [len(some) for some in chunks]), strict=True):
-            _set_random_state(state)  # the same dropout as when the loss was taken
+            set_random_state(state)  # the same dropout as when the loss was taken
             torch.autograd.backward(self._encode(some), push)
-        _set_random_state(after)
+        set_random_state(after)
         return losses
 
     def _encode(self, rows: IntArray) -> Tensor:
@@ -281,7 +281,7 @@ class PlainEngine:
             "optimiser": None if self.optimiser is None else self.optimiser.state_dict(),
             "rows": None if self.rows is None else self.rows.state(),
             "live": None if self.live is None else self.live.state(),
-            "random": _random_state(),
+            "random": random_state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -294,7 +294,7 @@ class PlainEngine:
             self.rows.load(state["rows"])
         if self.live is not None:
             self.live.load(state["live"])
-        _set_random_state(state["random"])
+        set_random_state(state["random"])
 
     def weights(self) -> dict[str, Any]:
         """The trained parameters as they would be saved."""
@@ -319,7 +319,7 @@ class PlainEngine:
         self.student.model.eval()
 
 
-def _free(model: nn.Module, trained: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
+def only_trained(model: nn.Module, trained: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
     """Let gradients reach what is trained and nothing else; a pooler is behind no sentence vector."""
     trained = {name: one for name, one in trained.items() if ".pooler." not in f".{name}"}
     for parameter in model.parameters():
@@ -329,12 +329,14 @@ def _free(model: nn.Module, trained: dict[str, nn.Parameter]) -> dict[str, nn.Pa
     return trained
 
 
-def _random_state() -> list[Tensor]:
+def random_state() -> list[Tensor]:
+    """Where torch's random numbers stand, on the CPU and on the card."""
     states = [torch.get_rng_state()]
     return [*states, torch.cuda.get_rng_state()] if torch.cuda.is_available() else states
 
 
-def _set_random_state(states: list[Tensor]) -> None:
+def set_random_state(states: list[Tensor]) -> None:
+    """Let them go on from there."""
     torch.set_rng_state(states[0])
     if len(states) > 1 and torch.cuda.is_available():
         torch.cuda.set_rng_state(states[1])

@@ -1,0 +1,282 @@
+"""The tables of the papers at the lab's scale: run in parts on a GPU, kept in results/papers, and written to docs/papers.md.
+
+    python benchmarks/papers.py carry --data ../shared/data --out carry        # text and models, to travel
+    python benchmarks/papers.py run --carry carry --only rg-table-1,rg-table-2 --seconds 540 --results $OUT
+    python benchmarks/papers.py run --data ../shared/data --rows muse          # what only this machine has
+    python benchmarks/papers.py merge FOLDER                                   # results that came back from another machine
+    python benchmarks/papers.py page                                           # docs/papers.md from results/papers
+
+A run goes through the tables row by row and writes each table's file after every row, so that nothing is lost when the time
+is up; `--seconds` is when no new row is begun. A row that is in a file is replaced when it is measured again. Systems stay in
+`--work`, so that tables share them.
+"""
+
+import argparse
+import gzip
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from provenance import provenance
+
+from isogloss.errors import IsoglossError
+from isogloss.evaluation.tatoeba import GROUPS, LOW_RESOURCE
+from isogloss.papers.published import published, table_names
+from isogloss.papers.recipe import CONTROLS, Making, load_system
+from isogloss.papers.reproduce import Reproduction, reproduce, table_rows
+from isogloss.papers.workshop import TEXT, Workshop
+
+ROOT = Path(__file__).parent.parent
+RESULTS, IMAGES = ROOT / "benchmarks" / "results" / "papers", ROOT / "docs" / "images"
+COMMENTS = ROOT / "benchmarks" / "papers_comments.json"
+EVAL = ("sts2017", "stsb", "stsb_xling", "kor_nlu", "tatoeba_laser_v1", "bucc2018_zh-en", "mining_news")
+STUDENT, TEACHER = "multilingual-e5-small", "all-MiniLM-L6-v2"
+ALL_TATOEBA = "hk-table-3"
+LIMIT_MIB = 64  # of what travels in one call
+
+
+# ── carrying ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def makings(tables: list[str]) -> Iterator[Making]:
+    """How every system of the tables is made in the lab, and all that they are made from."""
+    names, seen = [name for table in tables for name in published(table).systems] + [*CONTROLS], set[str]()
+    while names:
+        name = names.pop()
+        if name not in seen:
+            seen.add(name)
+            making = load_system(name).lab
+            names += making.others().values()
+            yield making
+
+
+def wanted_files(tables: list[str], data: Path) -> set[Path]:
+    """Training files that the tables need: of a folder of pairs, those of the languages that are learnt."""
+    found: set[Path] = set()
+    for making in makings(tables):
+        for name in making.pairs:
+            files = ((data / name / f"en-{code}.tsv.gz") for code in (*making.languages, *making.each))
+            found |= {path for path in files if path.is_file()}
+        found |= {data / name for kind in TEXT for name in getattr(making, kind)}
+    return found
+
+
+def carry(options: argparse.Namespace) -> None:
+    """Write what a machine without network needs: text, cut to so many lines a file, and models in few bytes."""
+    place: Path = options.out / "data"
+    for path in sorted(wanted_files(options.only, options.data)):
+        target = place / path.relative_to(options.data)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        cut = options.lines if "train" in path.relative_to(options.data).parts[0] else 10**9
+        with gzip.open(path, "rt", encoding="utf-8") as source, gzip.open(target, "wt", encoding="utf-8") as written:
+            for _, line in zip(range(cut), source, strict=False):
+                written.write(line)
+    for name in EVAL:
+        left_out = None if ALL_TATOEBA in options.only else _other_languages
+        shutil.copytree(options.data / "eval" / name, place / "eval" / name, dirs_exist_ok=True, ignore=left_out)
+    _pack_models(options.out / "models", place)
+    sizes = {part: _mib(part) for part in (place, *sorted((options.out / "models").iterdir()))}
+    print("\n".join(f"{size:6.1f} MiB  {part}" for part, size in sizes.items()))
+    if sum(sizes.values()) > LIMIT_MIB:
+        print(f"together more than {LIMIT_MIB} MiB: send the parts in several calls to the same machine")
+
+
+def _mib(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
+
+
+def _other_languages(_folder: str, names: list[str]) -> list[str]:
+    """Files of Tatoeba that only the table of all its languages needs: their pieces would double the student's vocabulary."""
+    kept = tuple(f"tatoeba.{code}-" for code in (*GROUPS["14"], *LOW_RESOURCE))
+    return [name for name in names if name.startswith("tatoeba.") and not name.startswith(kept)]
+
+
+def _pack_models(out: Path, data: Path) -> None:
+    """The student with the rows of its token table that the text uses, in the 4 bits it came in; the teacher as fp16."""
+    from travelling import pack
+
+    from isogloss.encode.models import open_model
+    from isogloss.students.student import Student
+
+    student = Student.load(STUDENT, device="cpu")
+    texts: dict[str, list[str]] = {"en": []}
+    for path in sorted(data.rglob("*.gz")):
+        language = path.name.removeprefix("en-").split(".")[0] if path.name.startswith("en-") else "en"
+        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                cells = line.rstrip("\n").split("\t")
+                texts["en"] += cells if language == "en" else cells[:1]
+                texts.setdefault(language, []).extend([] if language == "en" else cells[1:])
+    trimming = student.trim(texts, "corpus")
+    print(f"{STUDENT}: {trimming.rows_before:,} → {trimming.rows_after:,} rows")
+    pack(student.model, out / STUDENT)
+    open_model(TEACHER).half().save(str(out / TEACHER))
+
+
+def unpacked(folder: Path, work: Path) -> Path:
+    """The carried models as folders that sentence-transformers loads."""
+    from travelling import unpack
+
+    if not (work / STUDENT / "modules.json").is_file():
+        unpack(folder / STUDENT).save(str(work / STUDENT))
+        shutil.copytree(folder / TEACHER, work / TEACHER, dirs_exist_ok=True)
+    return work
+
+
+# ── running ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run(options: argparse.Namespace) -> None:
+    """Reproduce tables row by row, as long as there is time."""
+    began = time.monotonic()
+    models = unpacked(options.carry / "models", options.work / "models") if options.carry else None
+    data = options.carry / "data" if options.carry else options.data
+    shared: dict[str, Any] = {"scale": "lab", "data": data, "out": options.work, "models": models, "device": options.device}
+    for name in options.only:
+        workshop = Workshop(**{**shared, "out": Path(options.work)}, overrides=tuple(options.set))
+        known = [row for row in table_rows(name, workshop) if not options.rows or row in options.rows]
+        for row in known:
+            if time.monotonic() - began > options.seconds:
+                print(f"{name}: {row} and what follows is for another run")
+                return
+            try:
+                found = reproduce(name, rows=[row], overrides=options.set, strict=False, **shared)
+            except IsoglossError as error:
+                print(f"{name} {row}: {error.message}")
+                continue
+            keep(found, options.results)
+            figures = [f"{figure.value:.1f}" for figure in found.rows[0].ours if figure]
+            told = " ".join(figures) or found.rows[0].why
+            print(f"{time.monotonic() - began:5.0f} s  {name} {row}: {told}", flush=True)
+
+
+def keep(found: Reproduction, folder: Path) -> None:
+    """Put the rows of a part into the file of its table, in place of older ones; each says where it was measured."""
+    place = folder / f"{found.table}.json"
+    measured = provenance(17)
+    where = {row.label: measured for row in found.rows if any(row.ours)}
+    if place.is_file():
+        old = json.loads(place.read_text(encoding="utf-8"))
+        found = found.with_rows_of(Reproduction.from_dict(old["table"]))
+        where = {**old["measured"], **where}
+    folder.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps({"measured": where, "table": found.as_dict()}, indent=1, ensure_ascii=False) + "\n")
+
+
+def merge(options: argparse.Namespace) -> None:
+    """Take over the rows of results that were measured elsewhere."""
+    for path in sorted(options.folder.rglob("*-table-*.json")):
+        new = json.loads(path.read_text(encoding="utf-8"))
+        table, measured = Reproduction.from_dict(new["table"]), new["measured"]
+        place = options.results / path.name
+        if place.is_file():
+            old = json.loads(place.read_text(encoding="utf-8"))
+            table, measured = table.with_rows_of(Reproduction.from_dict(old["table"])), {**old["measured"], **measured}
+        options.results.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps({"measured": measured, "table": table.as_dict()}, indent=1, ensure_ascii=False) + "\n")
+        print(f"{path} → {place}")
+
+
+# ── the page ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def page(options: argparse.Namespace) -> None:
+    """Write docs/papers.md, and its pictures, from the result files."""
+    from isogloss.papers.pictures import picture
+    from isogloss.papers.rendering import markdown
+
+    comments = json.loads(COMMENTS.read_text(encoding="utf-8")) if COMMENTS.is_file() else {}
+    parts, seen = [], []
+    for name in table_names():
+        place = options.results / f"{name}.json"
+        if not place.is_file():
+            continue
+        kept = json.loads(place.read_text(encoding="utf-8"))
+        table = Reproduction.from_dict(kept["table"])
+        drawn = picture(table)
+        if drawn:
+            IMAGES.mkdir(parents=True, exist_ok=True)
+            (IMAGES / f"{name}.svg").write_text(drawn, encoding="utf-8")
+        parts += [markdown(table, [f"images/{name}.svg"] if drawn else []), summary(table, comments.get(name, "")), ""]
+        parts += [machines(kept["measured"]), ""]
+        seen += [(name, one) for one in table.claims]
+    if not parts:
+        raise SystemExit(f"no results in {options.results}: run some first")
+    head = [
+        "# The papers' tables",
+        "",
+        "Written by `benchmarks/papers.py` from [its results](../benchmarks/results/papers). Each table has the paper's figures"
+        " and ours,",
+        "made by [`isogloss reproduce`](verbs/reproduce.md) at the scale of the lab: small models, minutes of one GPU. Ours",
+        "are not the papers' models, and each row says what it is. What can be compared is the order of systems.",
+        "",
+        "## Orderings that the papers claim",
+        "",
+        "| table | claim | in our figures | numbers |",
+        "|---|---|---|---|",
+        *(f"| {name} | {one.says} | **{one.verdict}** | {one.numbers} |" for name, one in seen),
+        "",
+        "## Tables",
+        "",
+    ]
+    options.page.write_text("\n".join([*head, *parts]), encoding="utf-8")
+    print(f"{options.page}: {len(seen)} claims")
+
+
+def summary(table: Reproduction, comment: str) -> str:
+    """A paragraph on what reproduces and what does not, and what a person has to say about it."""
+    by_verdict: dict[str, list[str]] = {}
+    for one in table.claims:
+        by_verdict.setdefault(one.verdict, []).append(one.says)
+    told = [f"{verdict[0].upper()}{verdict[1:]}: {'; '.join(claims)}." for verdict, claims in by_verdict.items()]
+    made = [row for row in table.rows if any(row.ours)]
+    told.append(f"{len(made)} of {len(table.rows)} rows have figures of ours.")
+    return "\n".join([" ".join(told), *([comment] if comment else [])])
+
+
+def machines(measured: dict[str, Any]) -> str:
+    """On what, and at which commit, the rows were measured."""
+    found = dict.fromkeys(
+        f"{one['hardware']['accelerator'] or one['hardware']['processor']}, commit {one['commit']}, {one['date']}"
+        for one in measured.values()
+    )
+    return f"Measured on {'; '.join(found)}."
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(required=True)
+    for verb in (carry, run, merge, page):
+        one = verbs.add_parser(verb.__name__, help=verb.__doc__)
+        one.set_defaults(verb=verb)
+        one.add_argument("--results", type=Path, default=RESULTS)
+        one.add_argument("--only", type=lambda text: text.split(","), default=table_names(), help="tables, with commas")
+        if verb is carry:
+            one.add_argument("--lines", type=int, default=8_000, help="of each training file")
+            one.add_argument("--out", type=Path, default=Path("carry"))
+        if verb in (carry, run):
+            one.add_argument("--data", type=Path, default=Path("../shared/data"))
+        if verb is run:
+            one.add_argument("--carry", type=Path)
+            one.add_argument("--rows", type=lambda text: text.split(","), default=[], help="systems, with commas")
+            one.add_argument("--seconds", type=float, default=1e9, help="after which no new row is begun")
+            one.add_argument("--work", type=Path, default=Path("reproduced"))
+            one.add_argument("--device", default="auto")
+            one.add_argument("--set", action="append", default=[], help="VERB.key=value")
+        if verb is merge:
+            one.add_argument("folder", type=Path)
+        if verb is page:
+            one.add_argument("--page", type=Path, default=ROOT / "docs" / "papers.md")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = _parsed()
+    options.verb(options)
+
+
+if __name__ == "__main__":
+    main()

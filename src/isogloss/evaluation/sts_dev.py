@@ -1,0 +1,51 @@
+"""Similarity while a student is trained: Spearman's correlation on a dev set, which the best weights are chosen by.
+
+`sts` measures finished models on the papers' sets, with intervals; `training.dev` does for translations what this does
+for rated pairs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from isogloss.evaluation.metrics import cosines, spearman
+from isogloss.students.student import Student
+from isogloss.training.siamese import SentencePairs
+from isogloss.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class STSScore:
+    """Spearman's correlation of cosine and gold."""
+
+    spearman: float
+
+    def by(self, select: str) -> float:
+        """There is only one score to select by."""
+        return self.spearman
+
+    def values(self) -> dict[str, float]:
+        """For the metrics."""
+        return {"dev_spearman": self.spearman}
+
+    def note(self) -> str:
+        """For the screen, × 100 as papers write it."""
+        return f"dev Spearman {100 * self.spearman:.2f}"
+
+
+class STSDev:
+    """Rated pairs that a student is measured on as it stands."""
+
+    def __init__(self, student: Student, pairs: SentencePairs, scores: FloatArray) -> None:
+        self.student, self.pairs, self.scores = student, pairs, scores
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def score(self, vectors_of: Callable[[IntArray], FloatArray] | None = None) -> STSScore:
+        """Embed every sentence once, and correlate; the sentences are its own, so `vectors_of` is not asked."""
+        rows = np.arange(len(self.pairs.tokens))
+        vectors = self.student.vectors_of(self.pairs.tokens, rows)
+        return STSScore(spearman(cosines(vectors[self.pairs.left], vectors[self.pairs.right]), self.scores))

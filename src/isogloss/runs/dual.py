@@ -1,0 +1,223 @@
+"""A dual encoder from translations, without a teacher: mUSE and LaBSE, from files to a measured and saved model.
+
+    read, clean → (masked language modelling) → round 1 → hard negatives by its model → round 2, from the same start → save
+
+A round trains one student for all its tasks: translation ranking, and beside it inference and answers where there are files
+(`training/ranking_tasks.py`, `training/siamese.py`). In a second round the student goes back to the weights that the first
+began with, and is trained again with the wrong translations that the first one's model took for near: so mUSE was made, by the
+account of Reimers & Gurevych (2020). `dual_rounds` has these stages, `dual_settings` what each paper chose. Every stage keeps
+checkpoints; the same command goes on.
+"""
+
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from isogloss.config import EvaluationSettings, OutputSettings, PairsSettings, Recipe, as_dict
+from isogloss.corpora.amounts import amount
+from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.encode.models import choose_device
+from isogloss.errors import DataError
+from isogloss.evaluation import alignment
+from isogloss.export.folder import refuse_other_things, save
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.dual_rounds import OtherText, Rounds, pooled_by
+from isogloss.runs.dual_settings import DualSettings, settings_of
+from isogloss.runs.gathering import gather_source
+from isogloss.runs.opening import text_blocks
+from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, measured_pairs, pair_counts
+from isogloss.runs.record import hardware, versions
+from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write_json
+from isogloss.students.student import Student
+from isogloss.training.masking import with_mask_token
+from isogloss.types import TEST, PairSource, Report
+
+RECORD = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class DualResult:
+    """What a training gives back: where the model is, how it did after each stage, and what there is to know of each."""
+
+    folder: Path
+    reports: tuple[Report, ...]
+    seconds: float
+    details: dict[str, Any]
+
+    @property
+    def model(self) -> Path:
+        """The folder that `SentenceTransformer` loads."""
+        return self.folder / MODEL
+
+    def as_dict(self) -> dict[str, Any]:
+        """The results as they are written to results.json."""
+        stages = {
+            report.model: {
+                "average": _retrieval(report.average()),
+                "languages": {one.language: _retrieval(one) for one in report.scores},
+            }
+            for report in self.reports
+        }
+        candidates = self.reports[0].candidates if self.reports else 0
+        times = {"seconds": round(self.seconds, 1)}
+        return {"model": str(self.model), "candidates": candidates, "stages": stages, **times, **self.details}
+
+
+def _retrieval(score: Any) -> dict[str, float]:  # noqa: ANN401 - a LanguageScores
+    return {name: round(getattr(score, name), 4) for name in ("queries", "to_source", "from_source")}
+
+
+def train_dual(
+    pairs: str | Sequence[str],
+    student: str = "multilingual-e5-small",
+    out: str | Path = "runs/dual",
+    like: str = "",
+    on_progress: OnProgress = silent,
+    fresh: bool = False,
+    **settings: Any,  # noqa: ANN401 - the fields of DualSettings
+) -> DualResult:
+    """Train a dual encoder on translations, `like` "labse", "muse", or as the other settings say (`DualSettings`).
+
+    Interrupted, the same call goes on where it was; `fresh` forgets unfinished work first.
+    """
+    files = (pairs,) if isinstance(pairs, str) else tuple(pairs)
+    chosen = settings_of(like, {**settings, "pairs": files, "student": student, "out": str(out)})
+    folder = Path(chosen.out)
+    with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
+        refuse_other_things(folder / MODEL)
+        for name in (RESULTS, RECORD):
+            refuse_folder(folder / name)
+        if fresh:
+            shutil.rmtree(folder / "work", ignore_errors=True)
+        sweep(folder)
+        sweep(folder / "work")
+        return _Dual(chosen, folder, on_progress).run()
+
+
+@dataclass(slots=True)
+class _Dual:
+    """One training, from its files to its model."""
+
+    settings: DualSettings
+    folder: Path
+    on_progress: OnProgress
+    reports: list[Report] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> DualResult:
+        """All stages in order."""
+        began = time.monotonic()
+        record = {"status": "running", "verb": "train-dual", "started": _now(), "settings": as_dict(self.settings)}
+        record |= {"versions": versions(), "hardware": hardware()}
+        write_json(self.folder / RECORD, record)
+        others = OtherText.read(self.settings)
+        source, store = gather_source(self._recipe(), self.folder / PAIRS, self.on_progress)
+        counts = pair_counts(source)
+        if counts["train"] < 2:  # said before a model is loaded
+            found = amount(counts["train"], "pair")
+            raise DataError(f"{found} to train on, but a translation is told from those of other pairs", hint="add pairs")
+        questions = self._questions(source)
+        student = self._student(source, others, questions)
+        rounds = Rounds(self.settings, student, source, others, self.folder, self.on_progress)
+        self.details |= {"student": self.settings.student, "pairs": counts, "other": others.counts()}
+        self.details["dev_pairs"] = 0 if rounds.dev is None else len(rounds.dev)
+        for name in rounds.stages():
+            self._ask(name, student, questions)
+        self.details["training"] = rounds.summaries
+        self._save(student, source, store, others)
+        result = DualResult(self.folder, tuple(self.reports), time.monotonic() - began, self.details)
+        write_json(self.folder / RESULTS, result.as_dict())
+        hashes = {"pairs": source.hash, "other": others.hash, "weights": weights_hash(result.model)}
+        write_json(self.folder / RECORD, record | {"status": "finished", "finished": _now(), "hashes": hashes})
+        return result
+
+    def _recipe(self) -> Recipe:
+        """What `gathering` has to know: which pairs, and what is held out of them."""
+        one = self.settings
+        pairs = PairsSettings(
+            files=one.pairs,
+            source_language=one.source_language,
+            language=one.language,
+            held_out=one.held_out,
+            on_error=one.on_error,
+        )
+        return Recipe(seed=one.seed, languages=one.languages, pairs=pairs, output=OutputSettings(folder=str(self.folder)))
+
+    def _questions(self, source: PairSource) -> alignment.Questions | None:
+        """What the student is asked after each stage; None where nothing is held out."""
+        limits = EvaluationSettings()
+        held = measured_pairs(source, limits)
+        return alignment.Questions(held, limits.max_candidates) if len(held.where(split=TEST)) else None
+
+    def _student(self, source: PairSource, others: OtherText, questions: alignment.Questions | None) -> Student:
+        """The student, measured as it comes, then with the vocabulary and the pooling that it is trained with."""
+        one = self.settings
+        self.on_progress(Step("models", 0, 1, "models", f"loading {one.student}"))
+        student = Student.load(one.student, one.prompt, one.max_tokens, choose_device(one.device))
+        if one.trim != "off":
+            texts = [(source.source_language, others.sentences())] if others.counts() else []
+            self.details["trimming"] = student.trim(chain(text_blocks(source), texts), one.trim).as_dict()
+        self.on_progress(Step("models", 1, 1, "models"))
+        self._ask("untouched", student, questions)
+        if one.mlm or one.tlm:
+            with_mask_token(student)
+        pooled_by(student, one.pooling)
+        if one.normalise:
+            student.add_normalisation()
+        return student
+
+    def _ask(self, name: str, student: Student, questions: alignment.Questions | None) -> None:
+        if questions is None:
+            return
+        texts = questions.texts()
+        vectors = student.encode(texts, self.on_progress, f"measuring, {name}")
+        rows = alignment.Rows({text: row for row, text in enumerate(texts)}, vectors)
+        self.reports.append(questions.ask(name, rows, None))
+
+    def _save(self, student: Student, source: PairSource, store: Store, others: OtherText) -> None:
+        """Write the model. Text beside the pairs was scanned for no test set, so then nothing is said of a scan."""
+        learnt = training_data(store.manifest) | {"other_text": others.counts()}
+        if others.counts():
+            del learnt["leak_scan"]
+        student.model.to("cpu")
+        save(student, self.folder / MODEL, self._card(source, store, others), learnt)
+
+    def _card(self, source: PairSource, store: Store, others: OtherText) -> str:
+        one, counts = self.settings, self.details["pairs"]
+        languages = sorted({*source.languages, source.source_language})
+        learnt = [f"{counts['train']:,} pairs of translations ({scan_in_words(scan_of(store.manifest))})"]
+        learnt += [f"{count:,} rows of {name}, not scanned" for name, count in others.counts().items()]
+        rounds = f" in {one.rounds} rounds, {one.hard_negatives} hard negatives a pair" if one.rounds > 1 else ""
+        lines = [
+            "---",
+            "library_name: sentence-transformers",
+            "pipeline_tag: sentence-similarity",
+            "language:",
+            *(f'- "{language}"' for language in languages),
+            "tags: [sentence-transformers, multilingual, dual-encoder, isogloss]",
+            "---",
+            "",
+            f"# {self.folder.name}",
+            "",
+            f"`{one.student}` trained as a dual encoder{f' like {one.like}' if one.like else ''} with isogloss: "
+            f"{', '.join(one.tasks)}{rounds}, margin {one.margin:g}, seed {one.seed}. Learnt from {'; '.join(learnt)}.",
+            "",
+            "```python",
+            "from sentence_transformers import SentenceTransformer",
+            'model = SentenceTransformer("path/to/this/folder")',
+            "```",
+        ]
+        if self.reports:
+            score = self.reports[-1].average()
+            found = f"{100 * score.to_source:.1f} % to the source, {100 * score.from_source:.1f} % from it"
+            lines += ["", f"Held-out translations found among {self.reports[-1].candidates}: {found} (mean over languages)."]
+        return "\n".join(lines) + "\n"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,266 @@
+"""The monolingual stage: an encoder becomes a sentence encoder, from pairs that people judged.
+
+    read → NLI → (cross-encoder → near pairs labelled) → STS → save
+
+SBERT (Reimers & Gurevych 2019) from an English body, "XLM-R-nli-stsb" (Ham & Kim 2021, §5.1) from a multilingual one: the
+teacher of a distillation, or both of its ends. Each stage is trained by `training.tasks` and kept under a name made from
+its inputs, so the same command goes on after an interruption. With a dev set, each stage ends with the weights that were
+best on it. `augmenting` finds and labels more pairs; `finetune_settings` is what may be asked for.
+"""
+
+import logging
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from isogloss.config import as_dict
+from isogloss.corpora.labelled import Labelled, read_nli, read_sts
+from isogloss.encode.encoder import Encoder, load
+from isogloss.errors import IsoglossError
+from isogloss.evaluation.sts_dev import STSDev
+from isogloss.export.folder import refuse_other_things, save
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.augmenting import label, union
+from isogloss.runs.finetune_settings import FinetuneSettings
+from isogloss.runs.record import Metrics, hardware, versions
+from isogloss.storage import alone_in, content_hash, refuse_folder, sweep, weights_hash, write_json
+from isogloss.students.student import Student
+from isogloss.training.cross_encoder import CrossEncoder
+from isogloss.training.loop import TrainingSummary
+from isogloss.training.siamese import NLITask, SentencePairs, STSTask
+from isogloss.training.tasks import Task, run_tasks
+
+logger = logging.getLogger(__name__)
+
+MODEL, WORK, RECORD, RESULTS = "model", "work", "run.json", "results.json"
+NLI, STS, CROSS = "NLI", "STS", "cross-encoder"
+SPEARMAN = "dev_spearman"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one stage did. Spearman is that on the dev set, before it and with the weights that were kept; None without one."""
+
+    name: str
+    examples: int
+    training: TrainingSummary
+    before: float | None = None
+    after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneResult:
+    """A fine-tuned model: where it is, what each stage did, and what it was made from."""
+
+    folder: Path
+    stages: tuple[Stage, ...]
+    seconds: float
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Path:
+        """The saved model: plain `SentenceTransformer(path)` loads it."""
+        return self.folder / MODEL
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        stages = [asdict(stage) for stage in self.stages]
+        return {"model": str(self.model), "stages": stages, "seconds": round(self.seconds, 2), **self.details}
+
+
+def finetune(settings: FinetuneSettings, on_progress: OnProgress = silent, fresh: bool = False) -> FinetuneResult:
+    """Train an encoder on NLI, on STS, or on one after the other, and save it.
+
+    The same call goes on where an earlier one was interrupted; `fresh` forgets unfinished work in the folder first.
+    """
+    folder = Path(settings.out)
+    _refuse_own_folder(folder, settings)
+    with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
+        refuse_other_things(folder / MODEL)
+        for name in (RECORD, RESULTS):
+            refuse_folder(folder / name)
+        if fresh:
+            shutil.rmtree(folder / WORK, ignore_errors=True)
+        sweep(folder)
+        sweep(folder / WORK)
+        return _Finetuning(settings, folder, on_progress).walk()
+
+
+def _refuse_own_folder(out: Path, settings: FinetuneSettings) -> None:
+    """What it starts from is only read: trained again from its own result, the same command would not be the same."""
+    for name in filter(None, (settings.model, settings.cross_encoder, settings.search_by)):
+        place = Path(name).expanduser()
+        if place.is_dir() and (place.resolve().is_relative_to(out.resolve()) or out.resolve().is_relative_to(place.resolve())):
+            raise IsoglossError(f"{out}: {name} is read here, and is never changed", hint="name another --out")
+
+
+class _Finetuning:
+    """One way from an encoder to a sentence encoder."""
+
+    def __init__(self, settings: FinetuneSettings, folder: Path, on_progress: OnProgress) -> None:
+        self.settings, self.folder, self.work, self.tell = settings, folder, folder / WORK, on_progress
+        self.began = time.monotonic()
+        self.stages: list[Stage] = []
+        self.seconds: dict[str, float] = {}
+        self.record: dict[str, Any] = {
+            "status": "running",
+            "started": datetime.now(UTC).isoformat(timespec="seconds"),
+            "finetuning": as_dict(settings),
+            "versions": versions(),
+            "hardware": hardware(),
+        }
+
+    def walk(self) -> FinetuneResult:
+        """Go all the way."""
+        settings = self.settings
+        with self._timed("reading"):
+            nli = read_nli(settings.nli) if settings.nli else None
+            rated = read_sts(settings.sts) if settings.sts else None
+            held = read_sts(settings.sts_dev) if settings.sts_dev else None
+        self.record["data"] = self._data(nli, rated, held)
+        write_json(self.folder / RECORD, self.record)
+        with self._timed("models"):
+            self.tell(Step("models", 0, 1, "models", f"loading {settings.model}"))
+            self.student = Student.load(settings.model, settings.prompt, settings.max_tokens, settings.device)
+            self.tell(Step("models", 1, 1, "models"))
+        self.dev, self.dev_hash = None, ""
+        if held is not None:
+            pairs = SentencePairs.of(self.student, held.first, held.second)
+            self.dev, self.dev_hash = STSDev(self.student, pairs, held.gold), held.hash
+        if nli is not None:
+            pairs = SentencePairs.of(self.student, nli.first, nli.second)
+            self._train(NLI, NLITask(self.student, pairs, nli.labels, settings.seed), nli.hash, settings.nli_epochs)
+        if rated is not None:
+            trained_on = self._augmented(rated) if settings.augment else rated
+            pairs = SentencePairs.of(self.student, trained_on.first, trained_on.second)
+            self._train(STS, STSTask(self.student, pairs, trained_on.gold), trained_on.hash, settings.sts_epochs)
+        return self._save()
+
+    def _data(self, nli: Labelled | None, rated: Labelled | None, held: Labelled | None) -> dict[str, Any]:
+        """What was read, for the record; dev rows that training shows are counted, and said."""
+        named = {"nli": (self.settings.nli, nli), "sts": (self.settings.sts, rated), "sts_dev": (self.settings.sts_dev, held)}
+        told: dict[str, Any] = {
+            name: {"files": list(files), "pairs": len(pairs), "without_judgement": pairs.left_out, "hash": pairs.hash}
+            for name, (files, pairs) in named.items()
+            if pairs is not None
+        }
+        if held is not None:
+            shared = shared_rows(held, [one for one in (nli, rated) if one is not None])
+            told["sts_dev"]["shared_with_training"] = shared
+            if shared:
+                logger.warning(
+                    "%s of the %s dev rows share a sentence with training, so dev scores may be too high",
+                    f"{shared:,}",
+                    f"{len(held):,}",
+                )
+        return told
+
+    # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _train(self, name: str, task: Task, key: str, epochs: int) -> None:
+        """One stage, from the weights as they are now."""
+        with self._timed(name):
+            settings = self.settings.training(epochs)
+            key = content_hash(name, key, self.dev_hash)
+            summary = run_tasks(self.student, [task], settings, self.dev, self.work, self._metrics(name), name, key)
+        before, after = summary.dev_before.get(SPEARMAN), summary.dev.get(SPEARMAN)
+        self.stages.append(Stage(name, len(task), summary, before, after))
+        if self.dev is not None and not summary.best_step:
+            logger.warning("%s: no step did better on the dev set than the model before it, which is kept as it was", name)
+
+    def _augmented(self, rated: Labelled) -> Labelled:
+        """The rated pairs, and near ones that a cross-encoder rated."""
+        settings, name = self.settings, self.settings.cross_encoder or self.settings.model
+        with self._timed(CROSS):
+            scorer = CrossEncoder.open(name, 2 * settings.max_tokens, settings.device, settings.seed)
+            if not scorer.trained:
+                training = settings.training(settings.sts_epochs)
+                summary = scorer.train(rated.first, rated.second, rated.gold, training, self.work, self._metrics(CROSS))
+                self.stages.append(Stage(CROSS, 2 * len(rated), summary))
+        with self._timed("labelling"):
+            encoder: Encoder = load(settings.search_by, device=settings.device) if settings.search_by else self.student
+            silver = label(rated, encoder, scorer, settings.neighbours, self.work, settings.device, self.tell)
+        self.record["data"]["augmented"] = {
+            "pairs": len(silver),
+            "neighbours": settings.neighbours,
+            "cross_encoder": name,
+            "searched_by": settings.search_by or "the model after the stages before",
+        }
+        write_json(self.folder / RECORD, self.record)
+        return union(rated, silver)
+
+    def _metrics(self, name: str) -> OnProgress:
+        """A file of losses for each stage: each counts its own steps."""
+        return Metrics(self.folder / f"metrics-{name.lower()}.jsonl", self.tell)
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self.seconds[stage] = round(time.monotonic() - began, 2)
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _save(self) -> FinetuneResult:
+        details = {"data": self.record["data"], "seed": self.settings.seed, "started_from": self.settings.model}
+        result = FinetuneResult(self.folder, tuple(self.stages), time.monotonic() - self.began, details)
+        with self._timed("save"):
+            save(self.student, result.model, card(self.settings, result))
+        write_json(self.folder / RESULTS, result.as_dict())
+        self.record |= {
+            "status": "finished",
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": self.seconds,
+            "hashes": {"weights": weights_hash(result.model)},
+            "stages": result.as_dict()["stages"],
+        }
+        write_json(self.folder / RECORD, self.record)
+        return result
+
+
+def shared_rows(held: Labelled, trained: list[Labelled]) -> int:
+    """Rows of a dev set of which a sentence is trained on, however it is spaced and cased."""
+    seen = {_plain(text) for pairs in trained for text in (*pairs.first, *pairs.second)}
+    return sum(_plain(one) in seen or _plain(other) in seen for one, other in zip(held.first, held.second, strict=True))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def card(settings: FinetuneSettings, result: FinetuneResult) -> str:
+    """A short model card: what it is, what it learnt from, and what was measured."""
+    data = result.details["data"]
+    learnt = [f"{data['nli']['pairs']:,} NLI pairs"] if "nli" in data else []
+    learnt += [f"{data['sts']['pairs']:,} rated STS pairs"] if "sts" in data else []
+    learnt += [f"{data['augmented']['pairs']:,} pairs that a cross-encoder rated"] if "augmented" in data else []
+    lines = [
+        "---",
+        "library_name: sentence-transformers",
+        "pipeline_tag: sentence-similarity",
+        "tags: [sentence-transformers, sentence-similarity, isogloss]",
+        "---",
+        "",
+        f"# {Path(settings.out).name}",
+        "",
+        f"`{settings.model}` fine-tuned with isogloss on {', then on '.join(learnt)} (seed {settings.seed}).",
+        "",
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        'model = SentenceTransformer("path/to/this/folder")',
+        "```",
+    ]
+    measured = [stage for stage in result.stages if stage.before is not None and stage.after is not None]
+    if measured:
+        lines += ["", "Spearman × 100 on the STS dev set, which the weights were chosen by:", ""]
+        lines += ["| stage | examples | before | after |", "|---|---|---|---|"]
+        for one in measured:
+            lines.append(f"| {one.name} | {one.examples:,} | {100 * (one.before or 0):.2f} | {100 * (one.after or 0):.2f} |")
+    if data.get("sts_dev", {}).get("shared_with_training"):
+        lines += ["", f"{data['sts_dev']['shared_with_training']:,} of the dev rows share a sentence with training."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,230 @@
+"""The cross-encoder: a body that reads both sentences of a pair together and says how alike they are.
+
+    p = σ( head( body( [s₁; s₂] ) ) )          L = − 1/|B| · Σ_j [ g_j/5 · log p_j + (1 − g_j/5) · log(1 − p_j) ]
+
+trained on rated pairs in both orders, as Augmented SBERT does (Thakur et al. 2020, §3). It is more exact than two vectors
+compared and gives none, so it serves to label new pairs for a model that does: `runs.augmenting`. The head is that of
+transformers' sequence classification with one output; `siamese` is the encoder that sees sentences apart.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from isogloss.encode.models import choose_device, open_model, quiet_transformers
+from isogloss.encode.tokens import TokenStore, by_length
+from isogloss.errors import ModelError
+from isogloss.objectives.sts import HIGHEST
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.storage import content_hash
+from isogloss.training.engine import Load
+from isogloss.training.loop import TrainingSummary
+from isogloss.training.tasks import TaskSettings, run_tasks
+from isogloss.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 1024, 16_384
+UNLIMITED = 10**6  # tokenizers without a limit of their own say a number far above this
+HEADED = "ForSequenceClassification"
+
+
+class CrossEncoder:
+    """A body with a head of one output. Start with `CrossEncoder.open(name)`."""
+
+    def __init__(
+        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerFast", name: str, max_tokens: int = 256
+    ) -> None:
+        """`max_tokens` is for both sentences together; the longer one is cut first."""
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+        limits = [max_tokens, _places(model), tokenizer.model_max_length]
+        self.max_tokens = min(int(limit) for limit in limits if limit and limit < UNLIMITED)
+        self.trained = False
+
+    @classmethod
+    def open(cls, name: str, max_tokens: int = 256, device: str = "auto", seed: int = 17) -> "CrossEncoder":
+        """A cross-encoder that was trained before, or any encoder under a new head drawn with `seed`.
+
+        `name` is a hub name, a folder, a finished run or a carried model.
+        """
+        place = choose_device(device)
+        known = _trained(name)
+        if known is not None:
+            model, tokenizer = known
+            self = cls(model.to(place).eval(), tokenizer, name, max_tokens)
+            self.trained = True
+            return self
+        encoder = open_model(name)
+        body = getattr(encoder[0], "auto_model", None)
+        if body is None:
+            raise ModelError(f"{name}: it has no transformer body to read two sentences with", hint="name an encoder")
+        return cls(_with_head(body, name, seed).to(place).eval(), encoder.tokenizer, name, max_tokens)
+
+    def tokenise(self, first: Sequence[str], second: Sequence[str]) -> "TokenisedPairs":
+        """Both sentences of each pair in one row, with what separates them."""
+        encoded = self.tokenizer(
+            list(first), list(second), truncation="longest_first", max_length=self.max_tokens, return_token_type_ids=True
+        )
+        lengths = np.array([len(ids) for ids in encoded["input_ids"]], dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+        def flat(name: str, filling: int) -> TokenStore:
+            values = np.fromiter((value for row in encoded[name] for value in row), dtype=np.int32, count=int(offsets[-1]))
+            return TokenStore(values, offsets, filling)
+
+        knows_sides = getattr(self.model.config, "type_vocab_size", 0) > 1
+        ids = flat("input_ids", int(self.tokenizer.pad_token_id or 0))
+        return TokenisedPairs(ids, flat("token_type_ids", 0) if knows_sides else None)
+
+    def logits(self, features: dict[str, Tensor]) -> Tensor:
+        """One number a pair, before the sigmoid."""
+        device = self.model.device
+        result: Tensor = self.model(**{name: value.to(device) for name, value in features.items()}).logits
+        return result.float()[:, 0]
+
+    def score(
+        self, first: Sequence[str], second: Sequence[str], on_progress: OnProgress = silent, stage: str = "cross-encoder"
+    ) -> FloatArray:
+        """How alike the sentences of each pair are, from 0 to 5; pairs of similar length go together."""
+        pairs = self.tokenise(first, second) if len(first) else None
+        scores = np.empty(len(first), dtype=np.float32)
+        if pairs is None:
+            return scores
+        self.model.eval()
+        most, done = TOKENS_AT_ONCE if self.model.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED, 0
+        with torch.inference_mode():
+            for rows in by_length(pairs.tokens.lengths, most):
+                scores[rows] = (HIGHEST * torch.sigmoid(self.logits(pairs.padded(rows)))).cpu().numpy()
+                done += len(rows)
+                on_progress(Step(stage, done, len(scores), "pairs"))
+        if not np.isfinite(scores).all():
+            raise ModelError(f"{self.name}: the cross-encoder gives scores that are not finite", hint="try another one")
+        return scores
+
+    def train(
+        self,
+        first: Sequence[str],
+        second: Sequence[str],
+        scores: FloatArray,
+        settings: TaskSettings,
+        folder: Path | None = None,
+        on_progress: OnProgress = silent,
+    ) -> TrainingSummary:
+        """Learn from rated pairs (0 to 5), each in both orders: what is like is like both ways."""
+        both = self.tokenise([*first, *second], [*second, *first])
+        task = PairScoring(self, both, np.concatenate([scores, scores]))
+        key = content_hash("cross-encoder", self.name, str(self.max_tokens), *first, *second, scores.tobytes())
+        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, "cross-encoder", key)
+        self.trained = True
+        return summary
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that transformers (AutoModelForSequenceClassification) and `open` load."""
+        with quiet_transformers():
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+
+
+class TokenisedPairs:
+    """Pairs as rows of ids and, for bodies that are told, which of the two sentences each id is of."""
+
+    def __init__(self, tokens: TokenStore, sides: TokenStore | None) -> None:
+        self.tokens, self.sides = tokens, sides
+
+    def padded(self, rows: IntArray) -> dict[str, Tensor]:
+        """Some rows as the model takes them."""
+        features = self.tokens.padded(rows)
+        return features if self.sides is None else {**features, "token_type_ids": self.sides.padded(rows)["input_ids"]}
+
+
+class PairScoring:
+    """The task that a cross-encoder is trained by."""
+
+    name = "cross-encoder"
+
+    def __init__(self, encoder: CrossEncoder, pairs: TokenisedPairs, scores: FloatArray) -> None:
+        self.encoder, self.pairs, self.scores = encoder, pairs, scores
+
+    @property
+    def head(self) -> nn.Module | None:
+        """It is inside the model."""
+        return None
+
+    def __len__(self) -> int:
+        """Number of pairs, both orders counted."""
+        return len(self.scores)
+
+    def prepare(self, chosen: IntArray) -> tuple[dict[str, Tensor], Tensor, IntArray]:
+        """Padded rows, and what the scores should be, as shares."""
+        return self.pairs.padded(chosen), torch.from_numpy(self.scores[chosen] / HIGHEST), self.pairs.tokens.lengths_of(chosen)
+
+    def loss(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> Tensor:
+        """Binary cross-entropy, with shares for classes."""
+        features, wanted, _ = prepared
+        logits = self.encoder.logits(features)
+        return functional.binary_cross_entropy_with_logits(logits, wanted.to(logits.device))
+
+    def load(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> Load:
+        """Tokens without padding, and with it."""
+        return Load(int(prepared[2].sum()), prepared[0]["input_ids"].numel())
+
+
+def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | None":
+    """Model and tokenizer of what was saved with a head for one output already; None if it was not, or is not there."""
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    if not name.strip():
+        return None
+    with quiet_transformers():
+        try:
+            config: PretrainedConfig = AutoConfig.from_pretrained(name)
+        except Exception:  # noqa: BLE001 - whatever it is, `open_model` knows more kinds, and says what is wrong
+            return None
+        if not any(one.endswith(HEADED) for one in config.architectures or ()):
+            return None
+        if config.num_labels != 1:
+            raise ModelError(
+                f"{name}: its head has {config.num_labels} outputs, and a cross-encoder for similarity one",
+                hint="name an encoder without a head, or one that was trained on rated pairs",
+            )
+        try:
+            return AutoModelForSequenceClassification.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+        except Exception as error:
+            told = str(error).strip().split("\n")[0][:200]
+            raise ModelError(f"{name}: the cross-encoder cannot be loaded ({told})", hint="is the folder complete?") from error
+
+
+def _places(model: "PreTrainedModel") -> int | None:
+    """Tokens that the body has places for. RoBERTa's family begins behind the place of its padding."""
+    for name, table in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
+            return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+    return getattr(model.config, "max_position_embeddings", None)
+
+
+def _with_head(body: "PreTrainedModel", name: str, seed: int) -> "PreTrainedModel":
+    """The body's weights in a model of its kind for sequence classification; its pooler, if it lacks one, is new."""
+    from transformers import AutoModelForSequenceClassification
+
+    one_output = {"id2label": {0: "score"}, "label2id": {"score": 0}}
+    config = type(body.config).from_dict({**body.config.to_dict(), **one_output})
+    try:
+        with torch.random.fork_rng(), quiet_transformers():
+            torch.manual_seed(seed)
+            model: PreTrainedModel = AutoModelForSequenceClassification.from_config(config)
+    except ValueError as error:
+        raise ModelError(
+            f"{name}: transformers has no head over two sentences for a {config.model_type} body",
+            hint="name another encoder for the cross-encoder, for example a BERT or RoBERTa",
+        ) from error
+    missing, _ = model.base_model.load_state_dict(body.float().state_dict(), strict=False)
+    lost = [one for one in missing if not one.startswith("pooler.") and not one.endswith("position_ids")]
+    if lost:
+        raise ModelError(f"{name}: its body does not fit under a head ({lost[0]} is missing)", hint="name another encoder")
+    return model

@@ -1,0 +1,83 @@
+"""`isogloss reproduce` as a person meets it: the list, a table on the screen, JSON, files, and bad input with exit code 2."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isogloss.cli.app import main
+from isogloss.papers.published import table_names
+from isogloss.papers.recipe import system_names
+from papers_world import TOY, evaluation, write_models
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli-lab")
+    write_models(folder / "models")
+    evaluation(folder / "data")
+    return folder
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as caught:
+        main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return int(caught.value.code or 0), captured.out, captured.err
+
+
+def options(place: Path) -> list[object]:
+    toy = [part for one in TOY for part in ("--set", one)]
+    return ["--data", place / "data", "--models", place / "models", "--out", place / "out", "--resamples", 20, *toy]
+
+
+def test_the_list_names_tables_and_systems(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "reproduce", "--list")
+    assert code == 0
+    for name in (*table_names(), *system_names()):
+        assert name in out
+    code, out, _ = call(capsys, "reproduce", "--list", "--json")
+    told = json.loads(out)
+    assert list(told["tables"]) == table_names() and told["systems"]["laser"]["lab"] == "laser"
+
+
+def test_a_table_on_the_screen_and_in_files(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ("--rows", "muse,xlm-r-from-sbert-paraphrases,control-undistilled")
+    code, out, err = call(capsys, "reproduce", "rg-table-8", *rows, *options(place), "--device", "cpu")
+    assert code == 0, err
+    assert "81.7" in out and "−0.19" in out and "mUSE: muse" in out and "not measured: distilled has less bias" in out
+    assert "XLM-R ← SBERT-paraphrases: not made: " in out, "there is no training text in this place"
+    written = json.loads((place / "out" / "rg-table-8.json").read_text())
+    assert [row["system"] for row in written["rows"]] == ["muse", "xlm-r-from-sbert-paraphrases", "control-undistilled"]
+    assert "| mUSE | paper | 81.7 | 81.6 | −0.19 |" in (place / "out" / "rg-table-8.md").read_text(encoding="utf-8")
+    assert (place / "out" / "rg-table-8.svg").read_text(encoding="utf-8").startswith("<svg")
+    code, out, _ = call(capsys, "reproduce", "rg-table-8", *rows, *options(place), "--json")
+    assert code == 0 and json.loads(out) == written, "the second time everything is found"
+    code, out, _ = call(capsys, "reproduce", "rg-table-8", *rows, *options(place), "--markdown")
+    assert code == 0 and "| mUSE | paper | 81.7 | 81.6 | −0.19 |" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "no table is named"),
+        (("rg-table-9",), "rg-table-9: no such table"),
+        (("rg-table-1", "--scale", "huge"), "scale = 'huge' is not known"),
+        (("rg-table-1", "--rows", "nobody"), "rg-table-1 has no row nobody"),
+        (("rg-table-1", "--set", "epochs=1"), "expected VERB.key=value"),
+        (("rg-table-7", "--rows", "korean-roberta-base"), "its weights are not published"),
+        (("rg-table-7", "--rows", "labse"), "rg-table-7 has no row labse"),
+        (("rg-table-7", "--rows", "xlm-r-korean", "--device", "abacus"), "device = 'abacus'"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(
+    place: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    fixed = ("--data", place / "data", "--models", place / "models", "--out", place / "bad")
+    code, out, err = call(capsys, "reproduce", *arguments, *fixed)
+    assert code == 2 and not out and message in err and "\nhint: " in err and "Traceback" not in err
+
+
+def test_test_sets_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "reproduce", "rg-table-7", "--data", tmp_path, "--out", tmp_path / "out")
+    assert code == 2 and "korsts" in err

@@ -1,0 +1,67 @@
+"""`isogloss train-dual` as a person meets it, and the verbs that use what it leaves."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isogloss.cli.app import main
+from tiny import PAIRS
+
+
+@pytest.fixture
+def shell(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Shell":
+    monkeypatch.chdir(tmp_path)
+    return Shell(capsys)
+
+
+class Shell:
+    """The real entry point in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main([*map(str, arguments)])
+        captured = self.capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+
+def test_trained_then_evaluated_and_mined_with(shell: Shell, models: Path, tsv: Path) -> None:
+    small = ("--epochs", 2, "--batch", 16, "--learning-rate", 1e-3, "--max-tokens", 32, "--device", "cpu")
+    given = ("train-dual", tsv, "--like", "labse", "--student", models / "student", "--out", "runs/x", *small)
+    code, out, err = shell(*given)
+    assert code == 0, err
+    assert "untouched, round 1" in out and "isogloss mine SRC TGT --model runs/x" in out and "round 1" in err
+    code, out, _ = shell(*given, "--json")
+    told = json.loads(out)
+    assert code == 0 and set(told["stages"]) == {"untouched", "round 1"} and told["model"] == "runs/x/model"
+    code, out, err = shell("evaluate", "runs/x", "--pairs", tsv, "--teacher", "", "--json")
+    assert code == 0 and json.loads(out), err
+    german = {pair.source: pair.target for pair in PAIRS if pair.language == "de"}
+    Path("a.en").write_text("\n".join(german) + "\n", encoding="utf-8")
+    Path("a.de").write_text("\n".join(german.values()) + "\n", encoding="utf-8")
+    mined = ("--out", "mined.tsv", "--threshold", 0, "--min-language", 0, "--device", "cpu")
+    code, _, err = shell("mine", "a.en", "a.de", "--model", "runs/x", *mined)
+    assert code == 0 and Path("mined.tsv").read_text(encoding="utf-8").count("\n") > 1, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--like", "muse"], "--nli and --qa is missing"),
+        (["--qa", "none.tsv"], "none.tsv: no such file"),
+        (["--shares", "a,b"], "expected numbers"),
+        (["--hard-negatives", "5", "--rounds", "1"], "no model before it"),
+        (["--margin", "7"], "margin = 7.0 is impossible"),
+    ],
+)
+def test_bad_input_is_a_sentence_a_hint_and_exit_code_2(arguments: list[str], said: str, shell: Shell, tsv: Path) -> None:
+    code, _, err = shell("train-dual", tsv, *arguments, "--out", "runs/x")
+    assert code == 2 and said in err and "hint:" in err and "Traceback" not in err
+
+
+def test_help_names_the_papers(shell: Shell) -> None:
+    code, out, _ = shell("train-dual", "--help")
+    assert code == 0 and "muse|labse" in out
