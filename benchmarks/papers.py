@@ -120,9 +120,11 @@ def unpacked(folder: Path, work: Path) -> Path:
     """The carried models as folders that sentence-transformers loads."""
     from travelling import unpack
 
-    if not (work / STUDENT / "modules.json").is_file():
+    from isogloss.encode.models import open_model
+
+    if not (work / TEACHER / "modules.json").is_file():
         unpack(folder / STUDENT).save(str(work / STUDENT))
-        shutil.copytree(folder / TEACHER, work / TEACHER, dirs_exist_ok=True)
+        open_model(str(folder / TEACHER)).float().save(str(work / TEACHER))
     return work
 
 

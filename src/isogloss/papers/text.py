@@ -93,11 +93,15 @@ def _fetched(corpora: Sequence[str], languages: Sequence[str], on_progress: OnPr
 
 def _first(files: Sequence[str], languages: Sequence[str], count: int, folder: Path) -> list[str]:
     """Files with the first pairs of each language, in the order that the files are named in."""
+    from isogloss.corpora.languages import canonical
     from isogloss.corpora.readers import read
+    from isogloss.corpora.sources import find_sources
 
+    wanted = {"", *map(canonical, languages)}
+    paths = dict.fromkeys(str(source.path) for source in find_sources(files) if source.language in wanted)
     taken: dict[tuple[str, str], list[Pair]] = {}
-    room = dict.fromkeys(languages, count)
-    for pair in read(files, languages):
+    room = dict.fromkeys(map(canonical, languages), count)
+    for pair in read(list(paths) or files, languages):
         if room.get(pair.language, 0):
             room[pair.language] -= 1
             taken.setdefault((pair.corpus or FIRST, pair.language), []).append(pair)
