@@ -53,24 +53,26 @@ def makings(tables: list[str]) -> Iterator[Making]:
             yield making
 
 
-def wanted_files(tables: list[str], data: Path) -> set[Path]:
-    """Training files that the tables need: of a folder of pairs, those of the languages that are learnt."""
-    found: set[Path] = set()
+def wanted_files(tables: list[str], data: Path) -> dict[Path, bool]:
+    """Training files that the tables need, and whether they must be whole: where sizes and kinds of data are compared."""
+    found: dict[Path, bool] = {}
     for making in makings(tables):
         for name in making.pairs:
-            files = ((data / name / f"en-{code}.tsv.gz") for code in (*making.languages, *making.each))
-            found |= {path for path in files if path.is_file()}
-        found |= {data / name for kind in TEXT for name in getattr(making, kind)}
+            for code in (*making.languages, *making.each):
+                path = data / name / f"en-{code}.tsv.gz"
+                if path.is_file():
+                    found[path] = found.get(path, False) or code in making.each
+        found |= {data / name: True for kind in TEXT for name in getattr(making, kind)}
     return found
 
 
 def carry(options: argparse.Namespace) -> None:
     """Write what a machine without network needs: text, cut to so many lines a file, and models in few bytes."""
     place: Path = options.out / "data"
-    for path in sorted(wanted_files(options.only, options.data)):
+    for path, whole in sorted(wanted_files(options.only, options.data).items()):
         target = place / path.relative_to(options.data)
         target.parent.mkdir(parents=True, exist_ok=True)
-        cut = options.lines if "train" in path.relative_to(options.data).parts[0] else 10**9
+        cut = 10**9 if whole else options.lines
         with gzip.open(path, "rt", encoding="utf-8") as source, gzip.open(target, "wt", encoding="utf-8") as written:
             for _, line in zip(range(cut), source, strict=False):
                 written.write(line)

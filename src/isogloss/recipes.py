@@ -33,12 +33,13 @@ def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "
     """Check plain data, as TOML gives it, and make it a `Recipe`."""
     merged: dict[str, Any] = copy.deepcopy(dict(data))
     for override in overrides:
-        _apply(merged, override)
+        apply_override(merged, override)
     recipe: Recipe = _build(Recipe, merged, "", where)
     return recipe
 
 
-def _apply(data: dict[str, Any], override: str) -> None:
+def apply_override(data: dict[str, Any], override: str) -> None:
+    """Set what `key.of.a.table=value` names, in tables as TOML has them."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise RecipeError(f"--set {override}: expected key=value", hint="for example --set training.epochs=3")

@@ -130,6 +130,15 @@ def test_pictures_have_ours_and_theirs(lab: Path) -> None:
     assert "−1.29" in texts and "−0.11" in texts
 
 
+def test_what_was_set_for_a_run_is_said_in_its_rows(lab: Path) -> None:
+    result = reproduced(lab, "rg-table-1", rows=["muse", "xlm-r-from-sbert-nli-stsb"])
+    muse, student = (next(row for row in result.rows if row.system == name) for name in ("muse", "xlm-r-from-sbert-nli-stsb"))
+    assert not any("set for this run" in sentence for sentence in muse.differs)
+    (told,) = [sentence for sentence in student.differs if sentence.startswith("set for this run, in place of the recipe: ")]
+    assert "distil.training.epochs=1" in told and "finetune.batch=32" in told and "leaks.level=off" in told
+    assert "laser." not in told and "moving." not in told
+
+
 def test_overrides_and_scales_that_do_not_exist(lab: Path) -> None:
     with pytest.raises(RecipeError, match="scale = 'huge' is not known"):
         reproduced(lab, "rg-table-1", scale="huge")

@@ -17,22 +17,22 @@ def train_dual(
     pairs: PairFiles,
     student: Annotated[str, Option(help="The encoder that is trained: hub name or folder.")] = "multilingual-e5-small",
     out: OutFolder = Path("runs/dual"),
-    like: Annotated[str, Option(metavar="muse|labse", help="Take a paper's choices; options given beside it win.")] = "",
+    like: Annotated[str, Option(metavar="muse|labse", help="Take a paper's choices.")] = "",
     nli: Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypothesis, label; repeatable.")] = None,
     qa: Annotated[Files, Option("--qa", metavar="FILE", help="question<TAB>answer, or JSONL; repeatable.")] = None,
     margin: Annotated[float | None, Option(help="Cosine by which a translation must win.  [default: 0; labse: 0.3]")] = None,
     hard_negatives: Annotated[
-        int | None, Option(help="Wrong translations for each pair, by the model of the round before.  [default: 0; muse: 5]")
+        int | None, Option(help="Near but wrong translations a pair.  [default: 0; muse: 5]")
     ] = None,
     rounds: Annotated[int | None, Option(help="Trainings from the same start.  [default: 1; with hard negatives: 2]")] = None,
     mlm: Annotated[
-        Files, Option("--mlm", metavar="TEXT", help="Masked language modelling first, on this text; repeatable.")
+        Files, Option("--mlm", metavar="TEXT", help="Masked words first, on this text.")
     ] = None,
-    tlm: Annotated[bool, Option("--tlm", help="Translation language modelling first, on the pairs.")] = False,
+    tlm: Annotated[bool, Option("--tlm", help="The same on the pairs first.")] = False,
     shares: Annotated[str, Option(metavar="2,1,1", help="Steps for translations, NLI and QA.  [default: by size]")] = "",
     pooling: Annotated[str | None, Option(help="mean, cls or max.  [default: the student's; muse: mean; labse: cls]")] = None,
     temperature: Annotated[float | None, Option(help="Of the rankings.  [default: 0.05]")] = None,
-    epochs: Annotated[int | None, Option(help="Passes over the pairs in a round.  [default: 1]")] = None,
+    epochs: Annotated[int | None, Option(help="Passes in a round.  [default: 1]")] = None,
     batch: Annotated[int | None, Option(help="Examples in a batch.  [default: 64]")] = None,
     learning_rate: Annotated[float | None, Option(help="Its peak.  [default: 5e-05]")] = None,
     warmup: Annotated[float | None, Option(help="Share of the steps, or their number.  [default: 0.1]")] = None,

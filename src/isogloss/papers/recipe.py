@@ -16,6 +16,7 @@ are those of the verb itself, and are checked by it; [cleaning], [leaks] and [pa
 pairs. `differs` says what is not as in the paper, and is printed in the row.
 """
 
+import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from isogloss.errors import RecipeError
 from isogloss.papers.published import SCALES
 from isogloss.papers.reading import checked, read_toml
+from isogloss.recipes import apply_override
 
 FOLDER = Path(__file__).with_name("recipes")
 SYSTEM = "system:"
@@ -166,10 +168,6 @@ def own_settings(making: Making) -> dict[str, Any]:
 
 def with_overrides(making: Making, overrides: tuple[str, ...]) -> Making:
     """A making with `HOW.key=value` (for one verb) and `pairs|cleaning|leaks.key=value` (for pairs) set."""
-    import copy
-
-    from isogloss.recipes import _apply
-
     settings = copy.deepcopy(making.settings)
     for one in overrides:
         kind, dot, rest = one.partition(".")
@@ -179,7 +177,7 @@ def with_overrides(making: Making, overrides: tuple[str, ...]) -> Making:
                 hint=f"VERB is one of {', '.join(name for name in TAKES if name != 'published')}, {', '.join(PREPARATION)}",
             )
         if kind == making.how:
-            _apply(settings, rest)
+            apply_override(settings, rest)
         elif kind in PREPARATION and making.has_pairs:
-            _apply(settings, one)
+            apply_override(settings, one)
     return replace(making, settings=settings)

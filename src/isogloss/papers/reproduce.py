@@ -20,7 +20,7 @@ from isogloss.evaluation.test_hub import HUB
 from isogloss.evaluation.test_sets import open_data
 from isogloss.papers.claims import Verdict, judge
 from isogloss.papers.published import PublishedRow, PublishedTable, published
-from isogloss.papers.recipe import CONTROLLED, CONTROLS, FOLDER, load_system
+from isogloss.papers.recipe import CONTROLLED, CONTROLS, FOLDER, PREPARATION, load_system
 from isogloss.papers.scores import Figure, Figures, Gauge, columns_for
 from isogloss.papers.workshop import CannotBeMade, Made, Resolved, Workshop
 from isogloss.progress import OnProgress, silent
@@ -90,7 +90,9 @@ class Reproduction:
     def with_rows_of(self, other: "Reproduction") -> "Reproduction":
         """The table with the rows that another part of it measured: a table may be made on several machines."""
         if (other.table, other.scale) != (self.table, self.scale):
-            raise IsoglossError(f"{other.table} at {other.scale} is no part of {self.table} at {self.scale}")
+            raise IsoglossError(
+                f"{other.table} at {other.scale} is no part of {self.table} at {self.scale}", hint="join parts of one table"
+            )
         theirs = {(one.label, one.system): one for one in other.rows}
         rows = []
         for one in self.rows:
@@ -230,7 +232,7 @@ class _Bench:
             ours |= {one.name: known[one.name] for one in columns if one.name in known}
         first = systems[0]
         counts = [f"{system.language} {made.pairs:,}".strip() for system, made, _ in found if made.pairs is not None]
-        heard = () if first.making.how == "published" else first.differs
+        heard = () if first.making.how == "published" else (*first.differs, *self._overridden(systems))
         return Row(
             label=printed.label,
             system=printed.system,
@@ -247,6 +249,16 @@ class _Bench:
             seconds=round(sum(made.seconds for _, made, _ in found), 1),
             at=printed.at,
         )
+
+    def _overridden(self, systems: Sequence[Resolved]) -> tuple[str, ...]:
+        """What was set for this run alone, where a row or what it is made from heeds it: its recipe says otherwise."""
+        making = [one.making for system in systems for one in system.walk()]
+        heeded = [
+            one
+            for one in self.workshop.overrides
+            if any(one.startswith(f"{kind}.") for own in making for kind in (own.how, *(PREPARATION if own.has_pairs else ())))
+        ]
+        return (f"set for this run, in place of the recipe: {', '.join(heeded)}",) if heeded else ()
 
 
 def with_claims(table: Reproduction, rows: Sequence[Row]) -> Reproduction:
