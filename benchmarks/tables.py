@@ -198,8 +198,8 @@ def encode_table(gpu: dict[str, Any], cpu: dict[str, Any], train: dict[str, Any]
         f" {gpu['cosine']['least']:.6f} at least."
         f" Training on two cores is in single precision, and turn by turn it was {turns} times the peer; in bfloat16 the peer"
         f" gets {half_rates['peer']:.1f} and isogloss {half_rates['isogloss']:.1f}. On short, even sentences (Tatoeba's) it was"
-        " 2.1 to 2.6 times in trials ([log](LOG.md)). Ten million pairs take as long each as a hundred thousand, and as much"
-        " memory as one million ([engine](docs/engine.md#any-number-of-pairs))."
+        " 2.1 to 2.6 times in trials ([log](LOG.md)). Ten million pairs take no longer each than a hundred thousand, in"
+        " 624 instead of 533 MiB ([engine](docs/engine.md#any-number-of-pairs))."
         " ([scripts](benchmarks/encode_gpu.py) [in](benchmarks/encode_cpu.py) [order](benchmarks/train_cpu.py),"
         " [results](benchmarks/results))",
     ]
