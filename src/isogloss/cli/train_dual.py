@@ -21,13 +21,9 @@ def train_dual(
     nli: Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypothesis, label; repeatable.")] = None,
     qa: Annotated[Files, Option("--qa", metavar="FILE", help="question<TAB>answer, or JSONL; repeatable.")] = None,
     margin: Annotated[float | None, Option(help="Cosine by which a translation must win.  [default: 0; labse: 0.3]")] = None,
-    hard_negatives: Annotated[
-        int | None, Option(help="Near but wrong translations a pair.  [default: 0; muse: 5]")
-    ] = None,
+    hard_negatives: Annotated[int | None, Option(help="Near but wrong translations a pair.  [default: 0; muse: 5]")] = None,
     rounds: Annotated[int | None, Option(help="Trainings from the same start.  [default: 1; with hard negatives: 2]")] = None,
-    mlm: Annotated[
-        Files, Option("--mlm", metavar="TEXT", help="Masked words first, on this text.")
-    ] = None,
+    mlm: Annotated[Files, Option("--mlm", metavar="TEXT", help="Masked words first, on this text.")] = None,
     tlm: Annotated[bool, Option("--tlm", help="The same on the pairs first.")] = False,
     shares: Annotated[str, Option(metavar="2,1,1", help="Steps for translations, NLI and QA.  [default: by size]")] = "",
     pooling: Annotated[str | None, Option(help="mean, cls or max.  [default: the student's; muse: mean; labse: cls]")] = None,
