@@ -168,10 +168,11 @@ def _quality_row(one: dict[str, Any], name: str, rate: str) -> str:
     )
 
 
-def encode_table(gpu: dict[str, Any], cpu: dict[str, Any], train: dict[str, Any]) -> str:
+def encode_table(gpu: dict[str, Any], cpu: dict[str, Any], train: dict[str, Any], growth: dict[str, Any]) -> str:
     """Vectors on a GPU and on two cores, and training on two cores."""
     english, many = cpu["results"]["English"], cpu["results"]["16 languages"]
     faster, half = gpu["times_faster"], gpu["peer_half_on_all"]
+    held = {one["pairs"]: one["peak_mib"] for one in growth["sizes"]}
     single = max(one["sentences_per_second"] for one in gpu["peer_single"])
     both = zip(train["rounds"]["isogloss"], train["rounds"]["peer"], strict=True)
     turns = ", ".join(f"{one['pairs_per_second'] / other['pairs_per_second']:.1f}" for one, other in both)
@@ -199,7 +200,7 @@ def encode_table(gpu: dict[str, Any], cpu: dict[str, Any], train: dict[str, Any]
         f" Training on two cores is in single precision, and turn by turn it was {turns} times the peer; in bfloat16 the peer"
         f" gets {half_rates['peer']:.1f} and isogloss {half_rates['isogloss']:.1f}. On short, even sentences (Tatoeba's) it was"
         " 2.1 to 2.6 times in trials ([log](LOG.md)). Ten million pairs take no longer each than a hundred thousand, in"
-        " 624 instead of 533 MiB ([engine](docs/engine.md#any-number-of-pairs))."
+        f" {held[10_000_000]:.0f} instead of {held[100_000]:.0f} MiB ([engine](docs/engine.md#any-number-of-pairs))."
         " ([scripts](benchmarks/encode_gpu.py) [in](benchmarks/encode_cpu.py) [order](benchmarks/train_cpu.py),"
         " [results](benchmarks/results))",
     ]
@@ -223,7 +224,7 @@ def main() -> None:
     speed, other, quality = (RESULTS / f"engine_{name}.json" for name in ("speed", "speed_other_machine", "quality"))
     table = engine_table([json.loads(path.read_text()) for path in (speed, other)], json.loads(quality.read_text()))
     text = put(text, "engine-table", table)
-    vectors = [RESULTS / f"{name}.json" for name in ("encode_gpu", "encode_cpu", "train_cpu")]
+    vectors = [RESULTS / f"{name}.json" for name in ("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")]
     text = put(text, "encode-table", encode_table(*(json.loads(path.read_text()) for path in vectors)))
     mining = [RESULTS / f"mining_{name}.json" for name in ("speed", "gpu", "growth")]
     if all(path.exists() for path in mining):

@@ -78,7 +78,7 @@ def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, where: str) ->
             values[key] = _build(typing.cast("type[Any]", hints[key]), value, f"{name}.", where)
         else:
             values[key] = _checked(value, hints[key], name, where)
-            _in_range(values[key], dict(known[key].metadata), name, where)
+            _in_range(values[key], known[key].metadata, f"{where}: {name}")
     return kind(**values)
 
 
@@ -109,17 +109,23 @@ def _example(hint: type) -> str:
     return {str: '"text"', int: "3", float: "0.1", bool: "true"}[hint]
 
 
-def _in_range(value: Any, limits: Mapping[str, Any], name: str, where: str) -> None:  # noqa: ANN401
+def refuse_out_of_range(settings: Any) -> None:  # noqa: ANN401 - any dataclass made of `config.setting`s
+    """Refuse by name what the fields of some settings do not allow: for those that no recipe is read into."""
+    for one in fields(settings):
+        _in_range(getattr(settings, one.name), one.metadata, one.name)
+
+
+def _in_range(value: Any, limits: Mapping[str, Any], name: str) -> None:  # noqa: ANN401
     low, high, choices = limits.get("at_least"), limits.get("at_most"), limits.get("one_of")
     numeric = isinstance(value, int | float) and not isinstance(value, bool)
     for item in value if isinstance(value, tuple) else [value]:
         if isinstance(item, float) and not math.isfinite(item):
-            raise RecipeError(f"{where}: {name} is not a finite number", hint="for example 0.1")
+            raise RecipeError(f"{name} is not a finite number", hint="for example 0.1")
     if numeric and ((low is not None and value < low) or (high is not None and value > high)):
         bounds = f"at least {low:g}" if high is None else f"between {low or 0:g} and {high:g}"
-        raise RecipeError(f"{where}: {name} = {value!r} is impossible", hint=f"it must be {bounds}")
+        raise RecipeError(f"{name} = {value!r} is impossible", hint=f"it must be {bounds}")
     if choices and value not in choices:
-        raise RecipeError(f"{where}: {name} = {value!r} is not known", hint=f"choose from: {', '.join(choices)}")
+        raise RecipeError(f"{name} = {value!r} is not known", hint=f"choose from: {', '.join(choices)}")
 
 
 def all_keys(kind: type[Any] = Recipe, prefix: str = "") -> list[str]:

@@ -207,11 +207,22 @@ def fingerprint(model: "SentenceTransformer", prompt: str = "") -> str:
         if body is not None:
             settings |= {key: value for key, value in body.config.to_dict().items() if key not in NOT_COMPUTED_WITH}
         digest.add(type(module).__name__, repr(sorted(settings.items(), key=lambda item: item[0])))
-    for name, value in sorted(model.state_dict().items()):
-        digest.add(name, _bytes(value))
+    _add_weights(digest, model)
     tokenizer = model.tokenizer
     digest.add(described(tokenizer))
     return digest.name()
+
+
+def weights_key(module: "torch.nn.Module") -> str:
+    """Names the weights of any module as they are now."""
+    digest = ContentHash()
+    _add_weights(digest, module)
+    return digest.name()
+
+
+def _add_weights(digest: ContentHash, module: "torch.nn.Module") -> None:
+    for name, value in sorted(module.state_dict().items()):
+        digest.add(name, _bytes(value))
 
 
 def _bytes(value: "torch.Tensor") -> memoryview:

@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from isogloss.corpora.labelled import Labelled
-from isogloss.encode.encoder import Encoder
+from isogloss.encode.encoder import Encoder, weights_key
 from isogloss.mining.neighbours import SearchSettings, one_way
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, write_text
 from isogloss.training.cross_encoder import CrossEncoder
-from isogloss.training.tasks import weights_key
 from isogloss.types import FloatArray
 
 LABELLING = "labelling"

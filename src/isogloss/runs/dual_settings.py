@@ -12,8 +12,8 @@ from typing import Any
 
 from isogloss.config import setting
 from isogloss.errors import RecipeError
+from isogloss.recipes import refuse_out_of_range
 from isogloss.training.ranking_tasks import TEMPERATURE
-from isogloss.training.tasks import refuse_out_of_range
 
 HARD_NEGATIVES, ROUNDS = 5, 2
 LIKE: dict[str, dict[str, Any]] = {

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from isogloss.config import setting
 from isogloss.errors import RecipeError
-from isogloss.training.tasks import TaskSettings, refuse_out_of_range
+from isogloss.recipes import refuse_out_of_range
+from isogloss.training.tasks import TaskSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from isogloss.errors import DataError, RecipeError
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.export.folder import refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.recipes import refuse_out_of_range
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, measured_pairs, pair_counts
@@ -41,7 +42,7 @@ from isogloss.training.data import TrainingData
 from isogloss.training.holdout import hold_out
 from isogloss.training.loop import TrainingSummary
 from isogloss.training.schedules import SHAPES
-from isogloss.training.tasks import TaskSettings, refuse_out_of_range, run_tasks
+from isogloss.training.tasks import TaskSettings, run_tasks
 from isogloss.training.translation import SECOND, Decoder, DecoderSizes, Translation, TranslationDev, examples_of
 from isogloss.types import PairSource, Report
 

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.encode.fast import FastEncoder
-from isogloss.encode.tokens import Tokeniser, TokenStore, described
+from isogloss.encode.tokens import Tokeniser, TokenStore
 from isogloss.errors import ModelError
-from isogloss.storage import ContentHash, content_hash
+from isogloss.storage import content_hash
 from isogloss.students.frozen import Activations, SplitBody
 from isogloss.students.student import Student
 from isogloss.types import IntArray
@@ -106,16 +106,6 @@ class BiLstmStudent(Student):
         """The token table: a row for each piece of the vocabulary."""
         weight: Tensor = self.model[0].emb_layer.weight
         return weight
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the weights as they are now, and what is written around them: also every piece of the vocabulary."""
-        digest = ContentHash()
-        settings = [repr(sorted(module.get_config_dict().items())) for module in self.model]
-        digest.add(self.prompt, described(self.tokenizer), *settings)
-        for name, value in sorted(self.model.state_dict().items()):
-            digest.add(name, value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-        return digest.name()
 
     @cached_property
     def packs(self) -> bool:

@@ -9,7 +9,7 @@ and watches the losses. `siamese` has tasks over pairs of sentences; `distill` i
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,9 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.config import as_dict, setting
+from isogloss.encode.encoder import weights_key
 from isogloss.errors import IsoglossError, RecipeError
 from isogloss.progress import OnProgress, silent
-from isogloss.storage import ContentHash, canonical_json, content_hash
+from isogloss.recipes import refuse_out_of_range
+from isogloss.storage import canonical_json, content_hash
 from isogloss.students.student import Student
 from isogloss.training import checkpoints
 from isogloss.training.crew import Crew
@@ -277,28 +279,6 @@ def schedule_of(tasks: Sequence[Task], settings: TaskSettings) -> TaskSchedule:
     return TaskSchedule(
         sizes, batches, settings.seed, settings.epochs, settings.steps, settings.weights, together=settings.together
     )
-
-
-def refuse_out_of_range(settings: Any, where: str = "") -> None:  # noqa: ANN401 - any dataclass made of `config.setting`s
-    """Refuse by name what its fields do not allow."""
-    for one in fields(settings):
-        value, limits, name = getattr(settings, one.name), one.metadata, f"{where}{one.name}"
-        if limits.get("one_of") and value not in limits["one_of"]:
-            raise RecipeError(f"{name} = {value!r} is not known", hint=f"choose from: {', '.join(limits['one_of'])}")
-        low, high = limits.get("at_least"), limits.get("at_most")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise RecipeError(f"{name} = {value!r} is impossible", hint="it must be a finite number")
-        if (low is not None and value < low) or (high is not None and value > high):
-            bounds = f"at least {low:g}" if high is None else f"between {low or 0:g} and {high:g}"
-            raise RecipeError(f"{name} = {value!r} is impossible", hint=f"it must be {bounds}")
-
-
-def weights_key(module: nn.Module) -> str:
-    """Names the weights of any module as they are now."""
-    digest = ContentHash()
-    for name, value in sorted(module.state_dict().items()):
-        digest.add(name, value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.name()
 
 
 def _checkpoint_folder(
