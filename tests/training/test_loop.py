@@ -285,6 +285,14 @@ def test_a_loss_that_is_no_number_stops_it_before_it_is_kept(tmp_path: Path, rea
     assert kept is not None and kept["step"] == 12 and float(kept["engine"]["value"]) == pytest.approx(value_after(12))
 
 
+def test_training_that_breaks_leaves_no_thread_to_the_garbage_collector(tmp_path: Path) -> None:
+    before = threading.enumerate()
+    with pytest.raises(IsoglossError) as caught:
+        run(Dial(lambda step: math.nan if step == 3 else 1.0), tmp_path)
+    assert caught.value.__traceback__ is not None, "its frames hold all that was open in them"
+    assert not set(threading.enumerate()) - set(before)
+
+
 def test_read_rarely_it_stops_later_and_still_keeps_nothing_broken(tmp_path: Path) -> None:
     engine = Dial(lambda step: math.nan if step == 12 else 1.0, reads_every=5)
     with pytest.raises(IsoglossError, match=r"nan at step 13.*; there is no checkpoint of it yet"):

@@ -12,9 +12,9 @@ or the device's memory goes through the model as it is. Which of both ways a tex
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -88,8 +88,8 @@ class FastEncoder:
     def encode(self, texts: Sequence[str], done: Done = lambda _count: None) -> FloatArray:
         """One row a text; `done` hears how many more there are."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        with torch.inference_mode():
-            self._fill(vectors, self._of_texts(texts), done)
+        with torch.inference_mode(), closing(self._of_texts(texts)) as chunks:  # its thread ends here, whatever breaks
+            self._fill(vectors, chunks, done)
         return vectors
 
     def vectors(self, tokens: TokenStore, rows: IntArray | None = None, done: Done = lambda _count: None) -> FloatArray:
@@ -146,7 +146,7 @@ class FastEncoder:
 
     # ── from texts to chunks ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _of_texts(self, texts: Sequence[str]) -> Iterator[Chunk]:
+    def _of_texts(self, texts: Sequence[str]) -> Generator[Chunk]:
         """Chunks of all texts; a thread tokenises the next window meanwhile."""
         edges = [0, *range(FIRST_WINDOW, len(texts), WINDOW), len(texts)]
         with ThreadPoolExecutor(1) as thread:

@@ -13,7 +13,7 @@ that share's quantile of them: `slack_for` reads it off some pairs of neighbours
 `cells` searches with this, `plans` says how many cells there should be.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -152,12 +152,12 @@ def looks_of(sentences: Tensor, centres: Tensor, slack: float) -> tuple[float, f
     return float((worth @ sizes).mean() / len(sentences)), float(worth.sum(1).mean())
 
 
-def in_chunks(work: Callable[[slice], T], rows: int, width: int, threads: int) -> Iterator[T]:
+def in_chunks(work: Callable[[slice], T], rows: int, width: int, threads: int) -> list[T]:
     """What `work` gives for all rows, some at a time, in order, several at once."""
     size = max(AT_ONCE // max(width, 1), 1)
     slices = (slice(start, min(start + size, rows)) for start in range(0, rows, size))
     with ThreadPoolExecutor(threads, initializer=begin_worker) as pool:
-        yield from pool.map(work, slices)
+        return list(pool.map(work, slices))
 
 
 def _scores(rows: Tensor, centres: Tensor) -> Tensor:

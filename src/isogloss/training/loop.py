@@ -6,8 +6,9 @@ is. What it writes is enough to go on after a kill at any moment with the weight
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -152,25 +153,28 @@ class Loop:
         if self.dev is not None and not first:
             self.dev_before = self._measure(0)
             self._show(0, 0, "", {"step": 0.0, **self.dev_before})
-        steps = iter(()) if ended else ahead(self._prepared, range(first, total))
-        for step, (pairs, prepared) in enumerate(steps, first + 1):
-            load = self.engine.step(prepared)
-            seen, tokens, computed = seen + pairs, tokens + load.tokens, computed + load.computed
-            last = step == total
-            due = self._checkpoint_due(last)
-            if not (last or due or step in self.dev_steps or step % self.engine.reads_every == 0):
-                continue
-            self._read(step)
-            if due or last or step in self.dev_steps:
-                self._refuse_broken(step)
-            measured = self._measure(step) if self.dev is not None and step in self.dev_steps else {}
-            ended = bool(measured) and bool(self.plan.patience) and self.stopping.should_stop
-            if (due and not self.watch.suspicious) or ended or last:
-                self._save(step, ended)
-            shown = self._values(step, measured, seen, tokens, computed, began) if self._logged(step, last, measured) else {}
-            self._show(step, done + seen, self._note() + self._ending(step, ended or last), shown, over=ended)
-            if ended:
-                break
+        to_do = range(first, first if ended else total)
+        with closing(ahead(self._prepared, to_do)) as steps:
+            for step, (pairs, prepared) in enumerate(steps, first + 1):
+                load = self.engine.step(prepared)
+                seen, tokens, computed = seen + pairs, tokens + load.tokens, computed + load.computed
+                last = step == total
+                due = self._checkpoint_due(last)
+                if not (last or due or step in self.dev_steps or step % self.engine.reads_every == 0):
+                    continue
+                self._read(step)
+                if due or last or step in self.dev_steps:
+                    self._refuse_broken(step)
+                measured = self._measure(step) if self.dev is not None and step in self.dev_steps else {}
+                ended = bool(measured) and bool(self.plan.patience) and self.stopping.should_stop
+                if (due and not self.watch.suspicious) or ended or last:
+                    self._save(step, ended)
+                shown = (
+                    self._values(step, measured, seen, tokens, computed, began) if self._logged(step, last, measured) else {}
+                )
+                self._show(step, done + seen, self._note() + self._ending(step, ended or last), shown, over=ended)
+                if ended:
+                    break
         self._finish(step)
         speed = seen / max(time.monotonic() - began, 1e-9)
         loss = self.last.get("loss", float("nan"))
@@ -323,8 +327,12 @@ class Loop:
         self.engine.take(weights)
 
 
-def ahead(prepare: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[Made]:
-    """What `prepare` makes of each item, in order, made by another thread a few items early."""
+def ahead(prepare: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made]:
+    """What `prepare` makes of each item, in order, made by another thread a few items early; to be closed by who opens it.
+
+    Left to the garbage collector it waits for its thread wherever that happens to run: in the midst of the start of another
+    thread, both wait for ever.
+    """
     waiting: list[Future[Made]] = []
     with ThreadPoolExecutor(1) as thread:
         try:
