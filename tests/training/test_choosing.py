@@ -70,7 +70,7 @@ def test_a_moving_teacher_is_made_for_as_many_steps_as_there_are(models: Path) -
 def test_frozen_layers_are_not_trained(models: Path) -> None:
     student = a_student(models)
     engine = chosen(student, TrainingSettings(train_layers=1))
-    assert engine.rows is None and not any("embeddings" in name or "layer.0." in name for name in engine.parameters)
+    assert engine.table is None and not any("embeddings" in name or "layer.0." in name for name in engine.parameters)
     assert any("layer.3." in name for name in engine.parameters) and any("linear" in name for name in engine.parameters)
     assert {name for name, one in student.model.named_parameters() if one.requires_grad} == set(engine.parameters)
 

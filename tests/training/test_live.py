@@ -94,7 +94,7 @@ def test_the_student_never_sees_a_source(models: Path) -> None:
 
 def test_every_row_of_the_table_is_followed_at_every_step(models: Path) -> None:
     student, live, engine = new(models)
-    assert engine.rows is None, "rows that wait would be followed too late"
+    assert engine.table is None, "rows that wait would be followed too late"
     start = student.table.detach().clone()
     for chosen in some_batches(3):
         engine.step(engine.prepare(chosen))

@@ -68,6 +68,9 @@ class Dial:
     def vectors(self, rows: IntArray) -> FloatArray:
         return np.full((len(rows), 1), self.step_at, dtype=np.float32)
 
+    def settle(self) -> None:
+        pass
+
     def sound(self) -> bool:
         return self.step_at != self.breaks_at
 

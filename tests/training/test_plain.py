@@ -82,10 +82,10 @@ def test_the_table_alone_is_moved_by_rows_and_lands_where_dense_adamw_would(mode
     """Most rows are read at few steps; forty steps leave some of them behind for long."""
     ours, theirs, descent, batches = a_student(models), a_student(models), a_descent(40, peak=1e-3), some_batches(40, size=4)
     engine = plain_engine(ours, some_material(ours), ALL_THREE, descent)
-    assert engine.rows is not None and ours.body.get_input_embeddings().sparse
+    assert engine.table is not None and ours.body.get_input_embeddings().sparse
     for chosen in batches:
         engine.step(engine.prepare(chosen))
-    assert len(torch.unique(engine.rows.at)) > 3, "rows are at different steps"
+    assert len(torch.unique(engine.table.adam.at)) > 3, "rows are at different steps"
     engine.close()
     assert not ours.body.get_input_embeddings().sparse
     descend(theirs, some_material(theirs), ALL_THREE, descent, batches)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from isogloss.errors import IsoglossError, RecipeError
 from isogloss.progress import Step
 from isogloss.students.student import Student
+from isogloss.training.dev import DevScore
 from isogloss.training.engine import Descent, Load
 from isogloss.training.schedules import rate_at
 from isogloss.training.siamese import NLITask, SentencePairs, STSTask
@@ -95,6 +96,47 @@ def test_a_head_that_shares_weights_is_trained_once() -> None:
     assert list(engine.parameters) == ["weight", "bias", "head.0.a.1.weight", "head.0.a.1.bias"]
 
 
+class Unread(NLITask):
+    """The same task, which does not say what it reads of the table."""
+
+    tokens_read = None  # type: ignore[assignment]
+
+
+class Witness:
+    """A dev set that writes down the student's token table as it is when it is asked."""
+
+    def __init__(self, student: Student) -> None:
+        self.student = student
+        self.tables: list[Tensor] = []
+
+    def __len__(self) -> int:
+        return 1
+
+    def score(self, _vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
+        self.tables.append(self.student.table.detach().clone())
+        return DevScore(float(len(self.tables)), None, None)
+
+
+def test_rows_of_the_table_that_wait_are_where_a_dense_optimiser_has_them_when_they_are_measured(models: Path) -> None:
+    settings = TaskSettings(epochs=3, batch=2, learning_rate=1e-3, weight_decay=0.1, dropout=False, dev_checks=4, seed=5)
+    seen = []
+    for kind in (NLITask, Unread):
+        student = Student.load(str(models / "student"), device="cpu")
+        witness = Witness(student)
+        task = nli_task(student, kind)
+        engine = TaskEngine(student, [task], TaskSchedule([30], [2], 5), [1.0], Descent([0.1] * 15))
+        assert (engine.table is not None) == (kind is NLITask)
+        engine.close()
+        assert not student.body.get_input_embeddings().sparse
+        run_tasks(student, [task], settings, witness)
+        seen.append([*witness.tables, student.table.detach()])
+    by_rows, dense = seen
+    assert len(by_rows) == len(dense) == 6  # before the first step, four times on the way, and what is left at the end
+    for mine, wanted in zip(by_rows, dense, strict=True):
+        assert (mine - wanted).abs().max() < 5e-5
+    assert (by_rows[-1] - by_rows[0]).abs().max() > 1e-2
+
+
 class Stop(Exception):
     """A kill, from the progress callback."""
 
@@ -107,10 +149,10 @@ def stopping_at(step: int) -> Callable[[Step], None]:
     return show
 
 
-def nli_task(student: Student) -> NLITask:
+def nli_task(student: Student, kind: type[NLITask] = NLITask) -> NLITask:
     rows = judged(0, 30)
     labels = np.array([("entailment", "neutral", "contradiction").index(row[3]) for row in rows])
-    return NLITask(student, SentencePairs.of(student, [row[0] for row in rows], [row[1] for row in rows]), labels, seed=4)
+    return kind(student, SentencePairs.of(student, [row[0] for row in rows], [row[1] for row in rows]), labels, seed=4)
 
 
 def sts_task(student: Student) -> STSTask:

@@ -255,7 +255,7 @@ class CapturedEngine:
 
     def vectors(self, rows: IntArray) -> FloatArray:
         """The student's vectors as it is now, in the precision it trains in."""
-        self.rows.catch_up(self.step_at)
+        self.settle()
         found = np.empty((len(rows), self.student.dimension), dtype=np.float32)
         lengths = self.material.tokens.lengths_of(rows)
         with torch.no_grad():
@@ -265,6 +265,10 @@ class CapturedEngine:
                 states = hidden_states(self.student.body, packed, self.table.weight[packed.ids].to(self.dtype))
                 found[start:stop] = self._sentence_vectors(states, packed.sentence, packed.starts).float().cpu().numpy()
         return found
+
+    def settle(self) -> None:
+        """Bring the table up to date."""
+        self.rows.catch_up(self.step_at)
 
     def sound(self) -> bool:
         """Whether every weight is finite."""
@@ -291,7 +295,7 @@ class CapturedEngine:
 
     def weights(self) -> dict[str, Any]:
         """The masters and the table, up to date."""
-        self.rows.catch_up(self.step_at)
+        self.settle()
         return {"flats": [flat.master.cpu().clone() for flat in self.flats], "table": self.table.weight.detach().cpu().clone()}
 
     def take(self, weights: dict[str, Any]) -> None:
@@ -304,7 +308,7 @@ class CapturedEngine:
 
     def close(self) -> None:
         """Give the weights back: every row of the table up to date, single precision, the body's own modules."""
-        self.rows.catch_up(self.step_at)
+        self.settle()
         self.benches.clear()
         for flat in self.flats:
             flat.release()

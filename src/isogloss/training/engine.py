@@ -74,6 +74,10 @@ class Engine(Protocol):
         """The student's vectors of some sentences, as it is now."""
         ...
 
+    def settle(self) -> None:
+        """Let every weight be what it is after the last step, before anything but a step reads them."""
+        ...
+
     def sound(self) -> bool:
         """Whether every weight is finite."""
         ...

@@ -102,7 +102,8 @@ class TrainingSummary:
 class Plan:
     """When the loop looks up from its steps. `patience` 0 never ends early.
 
-    With `compares` it says what was lost since before the first step, by the scores of `dev.DevSet`.
+    With `compares` it says what was lost since before the first step, by the scores of `dev.DevSet`; and what to do about it,
+    which without a teacher (`taught` is false) cannot be to follow one.
     """
 
     rates: list[float]
@@ -112,6 +113,7 @@ class Plan:
     select: str = "retrieval"
     patience: int = 0
     compares: bool = True
+    taught: bool = True
 
 
 class Loop:
@@ -213,6 +215,7 @@ class Loop:
     def _measure(self, step: int) -> dict[str, float]:
         """Score the dev pairs, and keep the weights if they are the best so far."""
         assert self.dev is not None
+        self.engine.settle()  # a dev set may measure with the student itself
         self.dev_score = self.dev.score(self.engine.vectors)
         if self.stopping.better(self.crew.agree(self.dev_score.by(self.plan.select))):
             self.best_step, self.best_dev = step, self.dev_score.values()
@@ -256,7 +259,7 @@ class Loop:
         before, after = (
             {name.removeprefix("dev_"): one for name, one in of.items()} for of in (self.dev_before, self.best_dev)
         )
-        held = "mse" in self.last
+        held = "mse" in self.last or not self.plan.taught
         found = no_gain(held) if not self.best_step else setback(before, after, len(self.dev), "dev", held)
         if found is not None and self.crew.leads:
             logger.warning("%s", found)

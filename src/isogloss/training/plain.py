@@ -28,8 +28,7 @@ from isogloss.training.batches import Batch
 from isogloss.training.crew import Crew
 from isogloss.training.engine import Descent, Load, Material
 from isogloss.training.live import LiveTeacher
-from isogloss.training.optimiser import choose, set_rate
-from isogloss.training.rows import RowAdamW
+from isogloss.training.table import TableRows, beside, clip_and_move
 from isogloss.types import FloatArray, IntArray
 
 
@@ -82,33 +81,16 @@ class PlainEngine:
         self._losses: list[dict[str, float]] = []
         split = how.split
         self.parameters = only_trained(student.model, dict(student.trained_parameters(split)))
-        self.rows, self.table_name, self._sparse_home = self._rows_alone(split)
-        named = [(name, one) for name, one in self.parameters.items() if name != self.table_name]
-        first = descent.rates[0] if descent.rates else 0.0
-        # A static student is its table and nothing else.
-        self.optimiser = choose(descent.optimiser, named, first, descent.weight_decay) if named or self.rows is None else None
+        # A live teacher follows every row at every step, so none may be left behind.
+        alone = split is None and live is None and crew.size == 1
+        self.table = TableRows.of(student, self.parameters, descent) if alone else None
+        self.optimiser = beside(self.table, self.parameters, descent)
         crew.follow([*self.parameters.values(), *(live.state().values() if live is not None else ())])
-
-    def _rows_alone(self, split: SplitBody | None) -> tuple[RowAdamW | None, str, Any]:
-        """The token table's own optimiser, where it is trained by AdamW on one process; otherwise it is like the rest.
-
-        A live teacher follows every row at every step, so none may be left behind.
-        """
-        if split is not None or self.live is not None or self.crew.size > 1 or self.descent.optimiser != "adamw":
-            return None, "", None
-        table = self.student.table
-        name = next((name for name, one in self.parameters.items() if one is table), "")
-        kinds = (nn.Embedding, nn.EmbeddingBag)
-        homes = [one for one in self.student.model.modules() if isinstance(one, kinds) and one.weight is table]
-        if not name or len(homes) != 1 or (isinstance(homes[0], nn.Embedding) and homes[0].max_norm is not None):
-            return None, "", None
-        homes[0].sparse = True  # its gradient then has the rows of the batch alone
-        return RowAdamW(table.data, self.descent.rates, self.descent.weight_decay), name, homes[0]
 
     @property
     def kind(self) -> str:
         """Names the form of its state."""
-        return "plain" if self.rows is None else "plain-rows"
+        return "plain" if self.table is None else "plain-rows"
 
     # ── one step ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,12 +109,8 @@ class PlainEngine:
         tokens = self.material.tokens
         self.how.remembered()  # before dropout is on
         ids, lengths = zip(*(tokens.gather(part.batch.rows) for part in prepared), strict=True)
-        # Padding is read too, and some bodies have a gradient for it, of zeros.
-        read = np.append(np.concatenate(ids), tokens.pad_id)
-        used = torch.from_numpy(np.unique(read).astype(np.int64)).to(self.device)
-        now = torch.tensor(self.step_at, device=self.device)
-        if self.rows is not None:
-            self.rows.refresh(used, now)
+        if self.table is not None:
+            self.table.ready(np.concatenate(ids), tokens.pad_id, self.step_at)
         self.student.model.train(self.how.dropout)
         if self.how.dropout and self.crew.size > 1:  # each drops its own units; a checkpoint holds only the first one's numbers
             torch.manual_seed(hash((self.seed, self.step_at, self.crew.rank)) % 2**63)
@@ -140,7 +118,7 @@ class PlainEngine:
             parameter.grad = None
         values = self._gone_through(prepared)
         if math.isfinite(values["loss"]):  # what is not finite changes nothing; the loop reads it and stops
-            values["gradient_norm"] = self._move(now)
+            values["gradient_norm"] = self._move()
         else:
             values["gradient_norm"] = math.nan
         if self.live is not None:
@@ -232,26 +210,15 @@ class PlainEngine:
         )
         return self.objectives(views)
 
-    def _move(self, now: Tensor) -> float:
+    def _move(self) -> float:
         """Clip the gradients of all processes together and take the step; returns their norm before clipping."""
         if self.crew.size > 1:
             for one in self.parameters.values():  # what this process's pairs did not touch, others' may have
                 one.grad = torch.zeros_like(one) if one.grad is None else one.grad
         gradients = {name: one.grad for name, one in self.parameters.items() if one.grad is not None}
-        sparse = gradients.pop(self.table_name, None) if self.rows is not None else None
-        self.crew.add_up(list(gradients.values()))
-        touched = None if sparse is None else sparse.coalesce()
-        whole = [*gradients.values(), *([] if touched is None else [touched.values()])]
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(whole)))
-        if self.descent.clip_norm:
-            scale = (self.descent.clip_norm / (norm + 1e-6)).clamp(max=1.0)
-            torch._foreach_mul_(whole, scale)
-        if self.optimiser is not None:
-            set_rate(self.optimiser, self.descent.rates[self.step_at])
-            self.optimiser.step()
-        if self.rows is not None and touched is not None:
-            self.rows.move(touched.indices()[0], touched.values(), now)
-        return float(norm)
+        if self.crew.size > 1:
+            self.crew.add_up(list(gradients.values()))
+        return clip_and_move(gradients, self.table, self.optimiser, self.descent, self.step_at)
 
     # ── between steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -262,12 +229,13 @@ class PlainEngine:
 
     def vectors(self, rows: IntArray) -> FloatArray:
         """The student's vectors as it is now."""
-        self._settle()
+        self.settle()
         return self.student.vectors_of(self.material.tokens, rows, self.how.remembered())
 
-    def _settle(self) -> None:
-        if self.rows is not None:
-            self.rows.catch_up(torch.tensor(self.step_at, device=self.device))
+    def settle(self) -> None:
+        """Bring the table up to date."""
+        if self.table is not None:
+            self.table.settle(self.step_at)
 
     def sound(self) -> bool:
         """Whether every weight is finite."""
@@ -279,7 +247,7 @@ class PlainEngine:
             "step": self.step_at,
             "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()},
             "optimiser": None if self.optimiser is None else self.optimiser.state_dict(),
-            "rows": None if self.rows is None else self.rows.state(),
+            "rows": None if self.table is None else self.table.adam.state(),
             "live": None if self.live is None else self.live.state(),
             "random": random_state(),
         }
@@ -290,15 +258,15 @@ class PlainEngine:
         self.take(state["parameters"])
         if self.optimiser is not None:
             self.optimiser.load_state_dict(state["optimiser"])
-        if self.rows is not None:
-            self.rows.load(state["rows"])
+        if self.table is not None:
+            self.table.adam.load(state["rows"])
         if self.live is not None:
             self.live.load(state["live"])
         set_random_state(state["random"])
 
     def weights(self) -> dict[str, Any]:
         """The trained parameters as they would be saved."""
-        self._settle()
+        self.settle()
         return {name: parameter.detach().cpu().clone() for name, parameter in self.parameters.items()}
 
     def take(self, weights: dict[str, Any]) -> None:
@@ -306,14 +274,14 @@ class PlainEngine:
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
-        if self.rows is not None:  # these rows are as they should be: nothing is due
-            self.rows.at.fill_(self.step_at)
+        if self.table is not None:
+            self.table.taken(self.step_at)
 
     def close(self) -> None:
         """Bring the table up to date and leave the student as it was found, but for what it learnt."""
-        self._settle()
-        if self._sparse_home is not None:
-            self._sparse_home.sparse = False
+        self.settle()
+        if self.table is not None:
+            self.table.close()
         for parameter in self.parameters.values():
             parameter.grad = None
         self.student.model.eval()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isogloss.encode.tokens import TokenStore
+from isogloss.encode.tokens import Ids, TokenStore
 from isogloss.objectives.answers import answers
 from isogloss.objectives.ranking import ranking
 from isogloss.students.student import Student
@@ -78,6 +78,10 @@ class TranslationRanking:
             **hard,
         )
 
+    def tokens_read(self, prepared: Batch) -> tuple[Ids, int]:
+        """The tokens of the distinct sentences."""
+        return self.tokens.gather(prepared.rows)[0], self.tokens.pad_id
+
     def load(self, prepared: Batch) -> Load:
         """Tokens of the distinct sentences."""
         return _load(self.student, self.tokens, prepared.rows)
@@ -135,6 +139,10 @@ class AnswerRanking:
         vectors = self.student.batch(self.pairs.tokens, prepared.rows, None).float()
         asked, given = (torch.from_numpy(at).to(vectors.device) for at in (prepared.question_at, prepared.answer_at))
         return answers(vectors[asked], self._head(vectors[given]), asked, given, temperature=self.temperature)
+
+    def tokens_read(self, prepared: Asked) -> tuple[Ids, int]:
+        """The tokens of the distinct sentences."""
+        return self.pairs.tokens.gather(prepared.rows)[0], self.pairs.tokens.pad_id
 
     def load(self, prepared: Asked) -> Load:
         """Tokens of the distinct sentences."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isogloss.encode.tokens import TokenStore
+from isogloss.encode.tokens import Ids, TokenStore
 from isogloss.objectives.nli import Classifier, nli
 from isogloss.objectives.sts import sts
 from isogloss.students.student import Student
@@ -70,6 +70,10 @@ class SiamesePairs:
         """The vectors of both sides of every pair, with gradients."""
         vectors = self.student.batch(self.pairs.tokens, batch.rows, None)
         return vectors[batch.left_at.to(vectors.device)], vectors[batch.right_at.to(vectors.device)]
+
+    def tokens_read(self, batch: PairBatch) -> tuple[Ids, int]:
+        """The tokens of its sentences."""
+        return self.pairs.tokens.gather(batch.rows)[0], self.pairs.tokens.pad_id
 
     def load(self, batch: PairBatch) -> Load:
         """Tokens of its sentences."""

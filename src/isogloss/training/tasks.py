@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from isogloss.config import as_dict, setting
 from isogloss.encode.encoder import weights_key
+from isogloss.encode.tokens import Ids
 from isogloss.errors import IsoglossError, RecipeError
 from isogloss.progress import OnProgress, silent
 from isogloss.recipes import refuse_out_of_range
@@ -27,9 +28,10 @@ from isogloss.training import checkpoints
 from isogloss.training.crew import Crew
 from isogloss.training.engine import Descent, Load
 from isogloss.training.loop import Dev, Loop, Plan, TrainingSummary
-from isogloss.training.optimiser import OPTIMISERS, choose, set_rate
+from isogloss.training.optimiser import OPTIMISERS
 from isogloss.training.plain import only_trained, random_state, set_random_state
 from isogloss.training.schedules import SHAPES, rate_at, warmup_steps
+from isogloss.training.table import TableRows, beside, clip_and_move
 from isogloss.training.task_schedule import TaskSchedule as TaskSchedule
 from isogloss.types import FloatArray, IntArray
 
@@ -65,6 +67,15 @@ class Task(Protocol):
 
     def load(self, prepared: Any) -> Load:  # noqa: ANN401
         """The batch's tokens, without filling and with it."""
+        ...
+
+
+@runtime_checkable
+class ReadsRows(Protocol):
+    """A task whose batches read the student's token table only where their tokens are."""
+
+    def tokens_read(self, prepared: Any) -> tuple[Ids, int]:  # noqa: ANN401
+        """The ids of all tokens of a batch, as often as they are there, and the one that fills."""
         ...
 
 
@@ -108,7 +119,6 @@ class TaskEngine:
     """
 
     reads_every = 1
-    kind = "tasks"
 
     def __init__(
         self,
@@ -126,8 +136,14 @@ class TaskEngine:
         self.modules, self.parameters = self._trained(model)
         self.device = next(iter(self.parameters.values())).device
         self._losses: list[dict[str, float]] = []
-        first = descent.rates[0] if descent.rates else 0.0
-        self.optimiser = choose(descent.optimiser, self.parameters.items(), first, descent.weight_decay)
+        few = isinstance(model, Student) and all(isinstance(task, ReadsRows) for task in self.tasks)
+        self.table = TableRows.of(model, self.parameters, descent) if few and isinstance(model, Student) else None
+        self.optimiser = beside(self.table, self.parameters, descent)
+
+    @property
+    def kind(self) -> str:
+        """Names the form of its state."""
+        return "tasks" if self.table is None else "tasks-rows"
 
     def _trained(self, model: Student | nn.Module) -> tuple[list[nn.Module], dict[str, nn.Parameter]]:
         """The modules that training sees, and their parameters by name, each once."""
@@ -154,6 +170,7 @@ class TaskEngine:
 
     def step(self, prepared: list[tuple[int, Any]]) -> Load:
         """Lose and go back, task by task; then move."""
+        self._make_ready(prepared)
         for module in self.modules:
             module.train(self.dropout)
         for parameter in self.parameters.values():
@@ -169,20 +186,22 @@ class TaskEngine:
             values["loss"] += cost
             tokens, computed = tokens + load.tokens, computed + load.computed
         # What is not finite changes nothing; the loop reads it and stops.
-        values["gradient_norm"] = self._move() if math.isfinite(values["loss"]) else math.nan
+        gradients = {name: one.grad for name, one in self.parameters.items() if one.grad is not None}
+        finite = math.isfinite(values["loss"])
+        moved = clip_and_move(gradients, self.table, self.optimiser, self.descent, self.step_at) if finite else math.nan
+        values["gradient_norm"] = moved
         self.step_at += 1
         self._losses.append(values)
         return Load(tokens, computed)
 
-    def _move(self) -> float:
-        """Clip and take the step; returns the gradients' norm before clipping."""
-        gradients = [one.grad for one in self.parameters.values() if one.grad is not None]
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-        if self.descent.clip_norm:
-            torch._foreach_mul_(gradients, (self.descent.clip_norm / (norm + 1e-6)).clamp(max=1.0))
-        set_rate(self.optimiser, self.descent.rates[self.step_at])
-        self.optimiser.step()
-        return float(norm)
+    def _make_ready(self, prepared: list[tuple[int, Any]]) -> None:
+        """Bring the rows of the table that this step reads up to date."""
+        if self.table is None:
+            return
+        for number, batch in prepared:
+            task = self.tasks[number]
+            assert isinstance(task, ReadsRows)
+            self.table.ready(*task.tokens_read(batch), self.step_at)
 
     def losses(self) -> list[dict[str, float]]:
         """What every step since the last call cost, task by task."""
@@ -193,6 +212,11 @@ class TaskEngine:
         """There is no one list of sentences here: a dev set of tasks has its own and measures by itself."""
         raise NotImplementedError("a task's dev set measures with the student it was made with")
 
+    def settle(self) -> None:
+        """Bring the table up to date."""
+        if self.table is not None:
+            self.table.settle(self.step_at)
+
     def sound(self) -> bool:
         """Whether every weight is finite."""
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters.values())
@@ -200,18 +224,27 @@ class TaskEngine:
     def state(self) -> dict[str, Any]:
         """Weights, optimiser and the random numbers to come."""
         parameters = {name: parameter.detach() for name, parameter in self.parameters.items()}
-        optimiser = self.optimiser.state_dict()
-        return {"step": self.step_at, "parameters": parameters, "optimiser": optimiser, "random": random_state()}
+        return {
+            "step": self.step_at,
+            "parameters": parameters,
+            "optimiser": None if self.optimiser is None else self.optimiser.state_dict(),
+            "rows": None if self.table is None else self.table.adam.state(),
+            "random": random_state(),
+        }
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on from there."""
         self.step_at = int(state["step"])
         self.take(state["parameters"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        if self.optimiser is not None:
+            self.optimiser.load_state_dict(state["optimiser"])
+        if self.table is not None:
+            self.table.adam.load(state["rows"])
         set_random_state(state["random"])
 
     def weights(self) -> dict[str, Any]:
         """The trained parameters, heads included."""
+        self.settle()
         return {name: parameter.detach().cpu().clone() for name, parameter in self.parameters.items()}
 
     def take(self, weights: dict[str, Any]) -> None:
@@ -219,9 +252,14 @@ class TaskEngine:
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
+        if self.table is not None:
+            self.table.taken(self.step_at)
 
     def close(self) -> None:
         """Leave everything ready to be used."""
+        self.settle()
+        if self.table is not None:
+            self.table.close()
         for parameter in self.parameters.values():
             parameter.grad = None
         for module in self.modules:
@@ -250,11 +288,11 @@ def run_tasks(
     rates = [rate_at(step, total, settings.learning_rate, rising, settings.schedule) for step in range(total)]
     descent = Descent(rates, settings.weight_decay, settings.clip_norm, settings.optimiser)
     of_loss = settings.weights if settings.together and settings.weights else [1.0] * len(tasks)
-    place = None if folder is None else _checkpoint_folder(folder, model, tasks, settings, dev, key)
     torch.manual_seed(settings.seed)
     device = model.model.device.type if isinstance(model, Student) else next(model.parameters()).device.type
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and device == "cuda")
     engine = TaskEngine(model, tasks, schedule, of_loss, descent, bf16=bf16, dropout=settings.dropout)
+    place = None if folder is None else _checkpoint_folder(folder, engine.kind, model, tasks, settings, dev, key)
     plan = Plan(
         rates, rising, settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience, compares=False
     )
@@ -282,7 +320,13 @@ def schedule_of(tasks: Sequence[Task], settings: TaskSettings) -> TaskSchedule:
 
 
 def _checkpoint_folder(
-    folder: Path, model: Student | nn.Module, tasks: Sequence[Task], settings: TaskSettings, dev: Dev | None, key: str
+    folder: Path,
+    kind: str,
+    model: Student | nn.Module,
+    tasks: Sequence[Task],
+    settings: TaskSettings,
+    dev: Dev | None,
+    key: str,
 ) -> Path:
     """Where this training's checkpoints are, named after all that its weights depend on."""
     told = as_dict(settings)
@@ -290,7 +334,7 @@ def _checkpoint_folder(
     sizes = [[task.name, len(task)] for task in tasks]
     start = model.fingerprint if isinstance(model, Student) else weights_key(model)
     named = content_hash(start, key, canonical_json([told, sizes, 0 if dev is None else len(dev)]))
-    place = checkpoints.folder_of(folder, named[:16], TaskEngine.kind)
+    place = checkpoints.folder_of(folder, named[:16], kind)
     checkpoints.open_folder(place, told)
     return place
 
