@@ -116,6 +116,9 @@ def test_hard_negatives_are_those_of_the_first_rounds_model(models: Path, bitext
     wanted = mined()
     assert not np.array_equal(untouched, wanted)
     second, other = rounds_of(models, tmp_path / "second", bitext, hard_negatives=3, rounds=2)
+    assert first.summaries["round 1"]["steps"] > 2
+    shorter, _ = rounds_of(models, tmp_path / "shorter", bitext, steps=2)
+    assert list(shorter.stages()) == ["round 1"] and shorter.summaries["round 1"]["steps"] == 2
     seen: list[tuple[str, Any, bool]] = []
     train = second._train
 

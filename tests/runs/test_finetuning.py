@@ -123,6 +123,8 @@ def test_sts_alone_without_a_dev_set_keeps_the_last_weights(models: Path, data: 
         finetune(dataclasses.replace(settings, out=str(tmp_path / "other"), seed=18)).stages[0].training.loss
         != stage.training.loss
     )
+    shorter = finetune(dataclasses.replace(settings, out=str(tmp_path / "shorter"), sts_epochs=4, steps=2))
+    assert [one.training.steps for one in shorter.stages] == [2]
 
 
 def test_a_stage_without_a_gain_leaves_the_model_as_it_was(

@@ -154,6 +154,7 @@ class Rounds:
         one = self.settings
         return TaskSettings(
             epochs=epochs,
+            steps=one.steps,
             batch=one.batch,
             weights=shares,
             learning_rate=learning_rate,

@@ -57,6 +57,7 @@ class DualSettings:
     held_out: float = setting(0.1, "share of source sentences kept for testing", at_least=0.0, at_most=0.5)
     on_error: str = setting("fail", 'what a line of pairs that does not fit does: "fail", "skip" or "stop-after N"')
     epochs: int = setting(1, "times that the pairs are gone through in each round", at_least=1)
+    steps: int = setting(0, "steps of a round, and of the stage before them, instead of epochs; 0 counts epochs", at_least=0)
     batch: int = setting(64, "examples in a batch; a translation is told from the others of its batch", at_least=2)
     learning_rate: float = setting(5e-5, "peak learning rate", at_least=0.0)
     warmup: float = setting(0.1, "share of the steps over which it rises; 1 or more is a number of steps", at_least=0.0)

@@ -19,6 +19,7 @@ class FinetuneSettings:
     out: str = setting("runs/finetuned", "the run's folder")
     nli_epochs: int = setting(1, "times the NLI pairs are seen", at_least=1)
     sts_epochs: int = setting(4, "times the STS pairs are seen; those of the cross-encoder, too", at_least=1)
+    steps: int = setting(0, "steps of each stage instead of epochs; 0 counts epochs", at_least=0)
     batch: int = setting(16, "pairs in a batch", at_least=1)
     learning_rate: float = setting(2e-5, "peak learning rate", at_least=0.0)
     warmup: float = setting(0.1, "share of the steps over which it rises; 1 or more is a number of steps", at_least=0.0)
@@ -49,6 +50,7 @@ class FinetuneSettings:
         """How a stage of this many epochs is trained."""
         return TaskSettings(
             epochs=epochs,
+            steps=self.steps,
             batch=self.batch,
             learning_rate=self.learning_rate,
             warmup=self.warmup,
