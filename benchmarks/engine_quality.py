@@ -9,8 +9,8 @@ Tatoeba's test sentences of fourteen languages, both directions. The clock of bo
 that the teacher embeds and ends with the last step: compiling, tokenising and the bridge are ours to pay.
 
 1. same pairs: the peer's own recipe (batch 64, MSE, AdamW, 10 % warm-up, bf16), at three learning rates, the best kept;
-   isogloss with the same settings, objective and number of pairs, no bridge. Seeds decide which pairs are drawn, in which
-   order; told are averages over them.
+   isogloss with the same settings, objective and number of pairs, no bridge, once as it comes (without dropout) and once with
+   the body's dropout, as the peer trains. Seeds decide which pairs are drawn, in which order; told are averages over them.
 2. same wall clock: isogloss as one would use it (bridge, MSE + 0.1 soft similarity, larger batches).
 """
 
@@ -159,7 +159,14 @@ def wait() -> None:
 
 
 def settings(
-    pairs: int, batch: int, rate: float, bridge: bool, soft: float, group: str = "pair", seed: int = SEEDS[0]
+    pairs: int,
+    batch: int,
+    rate: float,
+    bridge: bool,
+    soft: float,
+    group: str = "pair",
+    seed: int = SEEDS[0],
+    dropout: bool = False,
 ) -> Recipe:
     return Recipe(
         seed=seed,
@@ -167,7 +174,13 @@ def settings(
         bridge=BridgeSettings(enabled=bridge),
         objectives=ObjectiveSettings(soft_similarity=soft),
         training=TrainingSettings(
-            epochs=1, batch_pairs=batch, learning_rate=rate, weight_decay=0.0, dev_pairs=0, checkpoint_seconds=1e9
+            epochs=1,
+            batch_pairs=batch,
+            learning_rate=rate,
+            weight_decay=0.0,
+            dropout=dropout,
+            dev_pairs=0,
+            checkpoint_seconds=1e9,
         ),
     )
 
@@ -196,8 +209,8 @@ def main() -> None:
             print(name, json.dumps(found[name]), flush=True)
             options.out.write_text(json.dumps(found, indent=2) + "\n")
 
-    def same(rate: float) -> dict[str, Any]:
-        recipes = [settings(pairs, BATCH, rate, False, 0.0, seed=seed) for seed in options.seeds]
+    def same(rate: float, dropout: bool = False) -> dict[str, Any]:
+        recipes = [settings(pairs, BATCH, rate, False, 0.0, seed=seed, dropout=dropout) for seed in options.seeds]
         return averaged([ours(bench, recipe, "same recipe") for recipe in recipes])
 
     def theirs(rate: float) -> dict[str, Any]:
@@ -207,6 +220,7 @@ def main() -> None:
     keep("untouched", lambda: bench.measure(bench.student()))
     for rate in options.rates:
         keep(f"isogloss, same pairs, rate {rate:g}", partial(same, rate))
+        keep(f"isogloss, same pairs and dropout, rate {rate:g}", partial(same, rate, True))
     bridged = "bridge + soft, same pairs", "as one would use it"
     keep("isogloss, bridge, same pairs", lambda: ours(bench, settings(pairs, BATCH, 4e-4, True, 0.1), bridged[0]))
     keep("isogloss, same clock", lambda: ours(bench, settings(more, 256, 4e-4, True, 0.1), bridged[1]))

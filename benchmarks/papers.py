@@ -1,6 +1,7 @@
 """The tables of the papers at the lab's scale: run in parts on a GPU, kept in results/papers, and written to docs/papers.md.
 
     python benchmarks/papers.py carry --data ../shared/data --out carry        # text and models, to travel
+    python benchmarks/papers.py make --carry carry --rows labse,laser          # systems alone: several at once, on one GPU
     python benchmarks/papers.py run --carry carry --only rg-table-1,rg-table-2 --seconds 540 --results $OUT
     python benchmarks/papers.py run --data ../shared/data --rows muse          # what only this machine has
     python benchmarks/papers.py merge FOLDER                                   # results that came back from another machine
@@ -12,135 +13,52 @@ is up; `--seconds` is when no new row is begun. A row that is in a file is repla
 """
 
 import argparse
-import gzip
 import json
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from papers_travel import carry, laid_out
 from provenance import provenance
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.tatoeba import GROUPS, LOW_RESOURCE
-from isogloss.papers.published import published, table_names
-from isogloss.papers.recipe import CONTROLS, Making, load_system
+from isogloss.papers.published import table_names
 from isogloss.papers.reproduce import Reproduction, reproduce, table_rows
-from isogloss.papers.workshop import TEXT, Workshop
+from isogloss.papers.workshop import Workshop
 
 ROOT = Path(__file__).parent.parent
 RESULTS, IMAGES = ROOT / "benchmarks" / "results" / "papers", ROOT / "docs" / "images"
 COMMENTS = ROOT / "benchmarks" / "papers_comments.json"
-EVAL = ("sts2017", "stsb", "stsb_xling", "kor_nlu", "tatoeba_laser_v1", "bucc2018_zh-en", "mining_news")
-STUDENT, TEACHER = "multilingual-e5-small", "all-MiniLM-L6-v2"
-ALL_TATOEBA = "hk-table-3"
-LIMIT_MIB = 64  # of what travels in one call
-
-
-# ── carrying ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def makings(tables: list[str]) -> Iterator[Making]:
-    """How every system of the tables is made in the lab, and all that they are made from."""
-    names, seen = [name for table in tables for name in published(table).systems] + [*CONTROLS], set[str]()
-    while names:
-        name = names.pop()
-        if name not in seen:
-            seen.add(name)
-            making = load_system(name).lab
-            names += making.others().values()
-            yield making
-
-
-def wanted_files(tables: list[str], data: Path) -> dict[Path, bool]:
-    """Training files that the tables need, and whether they must be whole: where sizes and kinds of data are compared."""
-    found: dict[Path, bool] = {}
-    for making in makings(tables):
-        for name in making.pairs:
-            for code in (*making.languages, *making.each):
-                path = data / name / f"en-{code}.tsv.gz"
-                if path.is_file():
-                    found[path] = found.get(path, False) or code in making.each
-        found |= {data / name: True for kind in TEXT for name in getattr(making, kind)}
-    return found
-
-
-def carry(options: argparse.Namespace) -> None:
-    """Write what a machine without network needs: text, cut to so many lines a file, and models in few bytes."""
-    place: Path = options.out / "data"
-    for path, whole in sorted(wanted_files(options.only, options.data).items()):
-        target = place / path.relative_to(options.data)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        cut = 10**9 if whole else options.lines
-        with gzip.open(path, "rt", encoding="utf-8") as source, gzip.open(target, "wt", encoding="utf-8") as written:
-            for _, line in zip(range(cut), source, strict=False):
-                written.write(line)
-    for name in EVAL:
-        left_out = None if ALL_TATOEBA in options.only else _other_languages
-        shutil.copytree(options.data / "eval" / name, place / "eval" / name, dirs_exist_ok=True, ignore=left_out)
-    _pack_models(options.out / "models", place)
-    sizes = {part: _mib(part) for part in (place, *sorted((options.out / "models").iterdir()))}
-    print("\n".join(f"{size:6.1f} MiB  {part}" for part, size in sizes.items()))
-    if sum(sizes.values()) > LIMIT_MIB:
-        print(f"together more than {LIMIT_MIB} MiB: send the parts in several calls to the same machine")
-
-
-def _mib(folder: Path) -> float:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20
-
-
-def _other_languages(_folder: str, names: list[str]) -> list[str]:
-    """Files of Tatoeba that only the table of all its languages needs: their pieces would double the student's vocabulary."""
-    kept = tuple(f"tatoeba.{code}-" for code in (*GROUPS["14"], *LOW_RESOURCE))
-    return [name for name in names if name.startswith("tatoeba.") and not name.startswith(kept)]
-
-
-def _pack_models(out: Path, data: Path) -> None:
-    """The student with the rows of its token table that the text uses, in the 4 bits it came in; the teacher as fp16."""
-    from travelling import pack
-
-    from isogloss.encode.models import open_model
-    from isogloss.students.student import Student
-
-    student = Student.load(STUDENT, device="cpu")
-    texts: dict[str, list[str]] = {"en": []}
-    for path in sorted(data.rglob("*.gz")):
-        language = path.name.removeprefix("en-").split(".")[0] if path.name.startswith("en-") else "en"
-        with gzip.open(path, "rt", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                cells = line.rstrip("\n").split("\t")
-                texts["en"] += cells if language == "en" else cells[:1]
-                texts.setdefault(language, []).extend([] if language == "en" else cells[1:])
-    trimming = student.trim(texts, "corpus")
-    print(f"{STUDENT}: {trimming.rows_before:,} → {trimming.rows_after:,} rows")
-    pack(student.model, out / STUDENT)
-    open_model(TEACHER).half().save(str(out / TEACHER))
-
-
-def unpacked(folder: Path, work: Path) -> Path:
-    """The carried models as folders that sentence-transformers loads."""
-    from travelling import unpack
-
-    from isogloss.encode.models import open_model
-
-    if not (work / TEACHER / "modules.json").is_file():
-        unpack(folder / STUDENT).save(str(work / STUDENT))
-        open_model(str(folder / TEACHER)).float().save(str(work / TEACHER))
-    return work
 
 
 # ── running ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def make(options: argparse.Namespace) -> None:
+    """Make systems, and what they are made from, without measuring them; `run` finds them again."""
+    began = time.monotonic()
+    workshop = Workshop(**shared_by_all(options), overrides=tuple(options.set))
+    for name in options.rows:
+        for language in workshop.languages_of(name):
+            if time.monotonic() - began > options.seconds:
+                print(f"{name} {language} and what follows is for another run")
+                return
+            made = workshop.make(workshop.resolve(name, language))
+            print(f"{time.monotonic() - began:5.0f} s  {made.name}: {made.seconds} s, {made.pairs} pairs", flush=True)
+
+
+def shared_by_all(options: argparse.Namespace) -> dict[str, Any]:
+    """Where text and models are, and where systems go."""
+    data, models = laid_out(options.carry, options.work) if options.carry else (options.data, None)
+    return {"scale": "lab", "data": data, "out": options.work, "models": models, "device": options.device}
+
+
 def run(options: argparse.Namespace) -> None:
     """Reproduce tables row by row, as long as there is time."""
     began = time.monotonic()
-    models = unpacked(options.carry / "models", options.work / "models") if options.carry else None
-    data = options.carry / "data" if options.carry else options.data
-    shared: dict[str, Any] = {"scale": "lab", "data": data, "out": options.work, "models": models, "device": options.device}
+    shared = shared_by_all(options)
     for name in options.only:
-        workshop = Workshop(**{**shared, "out": Path(options.work)}, overrides=tuple(options.set))
+        workshop = Workshop(**shared, overrides=tuple(options.set))
         known = [row for row in table_rows(name, workshop) if not options.rows or row in options.rows]
         for row in known:
             if time.monotonic() - began > options.seconds:
@@ -253,7 +171,7 @@ def machines(measured: dict[str, Any]) -> str:
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(required=True)
-    for verb in (carry, run, merge, page):
+    for verb in (carry, make, run, merge, page):
         one = verbs.add_parser(verb.__name__, help=verb.__doc__)
         one.set_defaults(verb=verb)
         one.add_argument("--results", type=Path, default=RESULTS)
@@ -261,9 +179,9 @@ def _parsed() -> argparse.Namespace:
         if verb is carry:
             one.add_argument("--lines", type=int, default=8_000, help="of each training file")
             one.add_argument("--out", type=Path, default=Path("carry"))
-        if verb in (carry, run):
+        if verb in (carry, make, run):
             one.add_argument("--data", type=Path, default=Path("../shared/data"))
-        if verb is run:
+        if verb in (make, run):
             one.add_argument("--carry", type=Path)
             one.add_argument("--rows", type=lambda text: text.split(","), default=[], help="systems, with commas")
             one.add_argument("--seconds", type=float, default=1e9, help="after which no new row is begun")

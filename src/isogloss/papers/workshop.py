@@ -217,7 +217,8 @@ class Workshop:
         self.on_progress(Step(f"making {system.name}", 1, 1, "systems"))
         return result
 
-    def _inputs(self, system: Resolved, model: str, teacher: str, folder: Path) -> Inputs:
+    def gather(self, system: Resolved) -> dict[str, Any]:
+        """What a system learns from, prepared: its store of pairs, and files of judged ones; nothing is made of it yet."""
         making = system.making
         refuse_missing([name for kind in ("pairs", *TEXT) for name in getattr(making, kind)], self.data)
         store = ""
@@ -225,13 +226,13 @@ class Workshop:
             place = self.out / PAIRS / self._pairs_key(system)[:KEY]
             store = str(prepared_pairs(making, system.language, self.data, place, self.on_progress).folder)
         judged = {kind: self._judged(making, kind) for kind in ("nli", "sts", "sts_dev")}
-        qa = tuple(str(self.data / name) for name in making.qa)
+        return {"store": store, **judged, "qa": tuple(str(self.data / name) for name in making.qa)}
+
+    def _inputs(self, system: Resolved, model: str, teacher: str, folder: Path) -> Inputs:
         return Inputs(
             model=model,
             teacher=teacher,
-            store=store,
-            **judged,
-            qa=qa,
+            **self.gather(system),
             out=folder,
             device=self.device,
             model_called=self.model_called,
