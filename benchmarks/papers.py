@@ -43,7 +43,11 @@ def make(options: argparse.Namespace) -> None:
             if time.monotonic() - began > options.seconds:
                 print(f"{name} {language} and what follows is for another run")
                 return
-            made = workshop.make(workshop.resolve(name, language))
+            try:
+                made = workshop.make(workshop.resolve(name, language))
+            except IsoglossError as error:
+                print(f"{name} {language}: {error.message}", flush=True)
+                continue
             print(f"{time.monotonic() - began:5.0f} s  {made.name}: {made.seconds} s, {made.pairs} pairs", flush=True)
 
 

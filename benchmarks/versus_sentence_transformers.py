@@ -76,6 +76,7 @@ def fresh_student() -> tuple[Bitext, SentenceEncoder, Any]:
     recipe = recipes.load(quickstart_recipe())
     bitext = gather_pairs(recipe).bitext
     teacher, student, _ = open_models(recipe, bitext)
+    assert teacher is not None  # the recipe names one
     student.add_normalisation()
     return bitext, teacher, student.model
 

@@ -1,10 +1,12 @@
 """Tiny real models, made here: a BERT body with a Unigram vocabulary, a teacher, and pairs in two languages."""
 
+import gc
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,21 @@ from isogloss.types import Bitext
 from tiny import PAIRS, save_tiny_model
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_own_garbage() -> None:
+    """Stages of a run collect garbage: they need not look through all that pytest and earlier modules have loaded."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """What a test writes need not outlive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(autouse=True)

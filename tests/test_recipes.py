@@ -2,6 +2,7 @@
 
 import runpy
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from isogloss import recipes
 from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 from isogloss.runs.pipeline import quickstart_recipe
+from tiny import UNTAUGHT
 
 
 def test_defaults_write_and_read_back() -> None:
@@ -99,6 +101,19 @@ def test_what_does_not_fit_is_refused_by_name(override: str, message: str, hint:
         (["training.batch_pairs=4", "training.accumulate=4", "objectives.ranking=1"], "4 in 4 parts", "raise"),
         (["objectives.mse=0", "objectives.spread=0.1"], "[objectives] has spread alone", "mse = 1.0 beside spread = 0.1"),
         (["objectives.mse=0"], "[objectives] has no weight above 0", "for example mse = 1.0"),
+        (
+            ["teacher.model="],
+            "there is no teacher, but objectives.mse follows one and bridge.enabled = true leads to the space of one",
+            "name one in teacher.model, or set objectives.mse = 0 and bridge.enabled = false",
+        ),
+        ([*UNTAUGHT, "objectives.mse=1"], "there is no teacher, but objectives.mse follows one", "objectives.mse = 0"),
+        ([*UNTAUGHT, "objectives.soft_similarity=1"], "but objectives.soft_similarity follows one", "soft_similarity = 0"),
+        ([*UNTAUGHT, "objectives.moving_teacher=1"], "but objectives.moving_teacher is measured", "moving_teacher = 0"),
+        ([*UNTAUGHT, "bridge.enabled=true"], "but bridge.enabled = true leads", "bridge.enabled = false"),
+        ([*UNTAUGHT, "student.kind=teacher-body"], 'but student.kind = "teacher-body" is made of one', '"encoder"'),
+        ([*UNTAUGHT, "training.select=both"], 'but training.select = "both" asks how near one is', '"retrieval"'),
+        ([*UNTAUGHT, "teacher.prompt=query"], "but teacher.prompt is what one is told", 'teacher.prompt = ""'),
+        ([*UNTAUGHT, "teacher.precision=float32"], 'teacher.precision = "float32" is what', 'teacher.precision = "auto"'),
     ],
 )
 def test_settings_that_cannot_be_meant_together_are_refused(overrides: list[str], message: str, hint: str) -> None:
@@ -116,9 +131,11 @@ def test_settings_that_cannot_be_meant_together_are_refused(overrides: list[str]
         ["training.batch_pairs=1", "training.batch_tokens=900", "objectives.ranking=1"],
         ["training.batch_pairs=1", "objectives.ranking=1", "objectives.hard_negatives=2"],
         ["training.batch_pairs=2", "objectives.soft_similarity=1"],
+        UNTAUGHT,
+        [*UNTAUGHT, "objectives.spread=0.1", "objectives.hard_negatives=2", "student.kind=static"],
     ],
 )
-def test_settings_that_can_be_meant_together_are_taken(overrides: list[str]) -> None:
+def test_settings_that_can_be_meant_together_are_taken(overrides: Sequence[str]) -> None:
     recipes.parse({}, overrides)
 
 
@@ -148,6 +165,11 @@ def test_shipped_recipe_is_valid_and_every_key_is_explained() -> None:
     text = recipes.dump(recipe)
     assert text.count("\n# ") + 1 == len(keys)
     assert set(as_dict(recipe)) == {key.split(".")[0] for key in keys}
+
+
+def test_the_recipe_like_labse_is_valid_and_has_no_teacher() -> None:
+    recipe = recipes.load(Path(__file__).parent.parent / "recipes" / "labse-style.toml")
+    assert not recipe.teacher.model and recipe.objectives.margin == 0.3
 
 
 def test_the_page_of_recipes_has_the_tables_of_the_settings() -> None:

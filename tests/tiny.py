@@ -98,6 +98,18 @@ def save_tiny_model(path: Path, width: int, layers: int, seed: int, normalise: b
         SentenceTransformer(modules=modules, device="cpu").save(str(path), create_model_card=False)
 
 
+# Overrides for a dual encoder like LaBSE: no teacher, and nothing that follows one.
+UNTAUGHT = (
+    "teacher.model=",
+    "bridge.enabled=false",
+    "objectives.mse=0",
+    "objectives.ranking=1",
+    "objectives.margin=0.3",
+    "training.train_layers=0",
+    "training.dev_share=0.2",
+)
+
+
 def tiny_recipe(models: Path, tsv: Path, folder: Path, *more: str) -> Recipe:
     """A recipe over the tiny models that takes a second."""
     data = {

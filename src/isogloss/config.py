@@ -167,9 +167,11 @@ class BalanceSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeacherSettings:
-    """The model whose space is kept."""
+    """The model whose space is kept, if there is one."""
 
-    model: str = setting("all-MiniLM-L6-v2", "hub name or local folder of a sentence-transformers model")
+    model: str = setting(
+        "all-MiniLM-L6-v2", "hub name or local folder of a sentence-transformers model; empty where nothing follows a teacher"
+    )
     prompt: str = setting("", "text put before every sentence the teacher sees, if it was trained with one")
     batch_size: int = setting(32, "sentences at a time", at_least=1)
     precision: str = setting(

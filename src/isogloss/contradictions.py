@@ -4,7 +4,7 @@
 for `training.choosing`: it refuses what cannot be trained, and says what changes nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from isogloss.errors import RecipeError
@@ -18,6 +18,44 @@ def refuse_contradictions(recipe: "Recipe") -> None:
     for found in (_nothing_to_do, _unusable_values, _widths, _parts, _lonely_pairs, _idle_patience):
         for message, hint in found(recipe):
             raise RecipeError(message, hint=hint)
+    if not recipe.teacher.model:
+        refuse_without_teacher(recipe, _told_to_nobody(recipe))
+
+
+def refuse_without_teacher(recipe: "Recipe", others: Iterable[tuple[str, str]] = ()) -> None:
+    """Raise if anything in a recipe asks for a teacher, or `others` do: all of it in one sentence, and what to set instead."""
+    asking = [*_asking_for_a_teacher(recipe), *others]
+    if asking:
+        reasons, remedies = (_listed(told) for told in zip(*asking, strict=True))
+        raise RecipeError(f"there is no teacher, but {reasons}", hint=f"name one in teacher.model, or set {remedies}")
+
+
+def _asking_for_a_teacher(recipe: "Recipe") -> Iterator[tuple[str, str]]:
+    """What cannot do without one, as a clause, and the setting that can."""
+    for name in ("mse", "soft_similarity"):
+        if getattr(recipe.objectives, name):
+            yield f"objectives.{name} follows one", f"objectives.{name} = 0"
+    if recipe.objectives.moving_teacher:
+        yield "objectives.moving_teacher is measured beside the model it starts as", "objectives.moving_teacher = 0"
+    if recipe.bridge.enabled:
+        yield "bridge.enabled = true leads to the space of one", "bridge.enabled = false"
+    if recipe.student.kind == "teacher-body":
+        yield 'student.kind = "teacher-body" is made of one', 'student.kind = "encoder"'
+    if recipe.training.select != "retrieval":
+        yield f'training.select = "{recipe.training.select}" asks how near one is', 'training.select = "retrieval"'
+
+
+def _listed(told: Sequence[str]) -> str:
+    """As a sentence has them: a, b and c."""
+    *others, last = told
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _told_to_nobody(recipe: "Recipe") -> Iterator[tuple[str, str]]:
+    if recipe.teacher.prompt:
+        yield "teacher.prompt is what one is told", 'teacher.prompt = ""'
+    if recipe.teacher.precision != "auto":
+        yield f'teacher.precision = "{recipe.teacher.precision}" is what one computes in', 'teacher.precision = "auto"'
 
 
 def _nothing_to_do(recipe: "Recipe") -> Iterator[tuple[str, str]]:

@@ -13,16 +13,25 @@ from functools import cache
 def give_back() -> None:
     """Between two stages: hand free memory back. Where the C library cannot, nothing happens."""
     gc.collect()
+    trim()
+
+
+def trim() -> None:
+    """Inside a stage, every second or so: the same without a look for what is free, which takes longer than the rest.
+
+    Pieces of a stage that come and go leave holes, which the next pieces do not quite fill: so a long stage would hold more
+    and more of what it does not use.
+    """
     arrow = sys.modules.get("pyarrow")
     if arrow is not None:
         arrow.default_memory_pool().release_unused()
-    trim = _trim()
-    if trim is not None:
-        trim(0)
+    malloc_trim = _malloc_trim()
+    if malloc_trim is not None:
+        malloc_trim(0)
 
 
 @cache
-def _trim() -> "ctypes._NamedFuncPointer | None":
+def _malloc_trim() -> "ctypes._NamedFuncPointer | None":
     """The C library's malloc_trim, if it is glibc."""
     try:
         return ctypes.CDLL(None).malloc_trim

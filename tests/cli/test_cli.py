@@ -11,7 +11,7 @@ import pytest
 
 from isogloss import recipes
 from isogloss.cli.app import main
-from tiny import tiny_recipe
+from tiny import UNTAUGHT, tiny_recipe
 
 VERBS = (
     "quickstart",
@@ -190,6 +190,19 @@ def test_nan_teacher_and_missing_bridge(isogloss: Call, models: Path, tsv: Path,
     assert broken.code == 2 and "vectors are not finite" in broken.err and "hint: " in broken.err
     unbridged = isogloss(*base, "--teacher", models / "teacher", "--set", "bridge.enabled=false")
     assert unbridged.code == 2 and "gives 24-d vectors, the teacher 16-d" in unbridged.err
+
+
+def test_a_recipe_that_follows_a_teacher_needs_one(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "untaught.toml"
+    recipe.write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run", *UNTAUGHT)), encoding="utf-8")
+    refused = isogloss("run", recipe, "--set", "objectives.mse=1")
+    assert refused.code == 2 and not (tmp_path / "run").exists()
+    assert refused.err == (
+        "isogloss: there is no teacher, but objectives.mse follows one\n"
+        "hint: name one in teacher.model, or set objectives.mse = 0\n"
+    )
+    refused = isogloss("quickstart", *(part for one in UNTAUGHT for part in ("--set", one)))
+    assert refused.code == 2 and "quickstart shows what a teacher teaches, but teacher.model is empty" in refused.err
 
 
 def test_wrong_keys_usage_and_stopping(

@@ -16,7 +16,7 @@ from isogloss import recipes
 from isogloss.cli.app import _without_debug, main
 from isogloss.cli.launch import LEFT_BEHIND, Team, _place, free_port
 from isogloss.runs.pipeline import run
-from tiny import tiny_recipe
+from tiny import UNTAUGHT, tiny_recipe
 
 
 def team(script: str, size: int = 2, first: int = 0) -> Team:
@@ -34,35 +34,72 @@ def refused(*arguments: str) -> int:
 # ── the same training ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+# The command that `launch` gives each process, once for every recipe: to start takes them longer than to train.
+ONE_AFTER_ANOTHER = """
+import sys
+from isogloss.cli import launch
+from isogloss.cli.app import main
+
+REPEATED = '''
+import sys
+from isogloss.cli.app import main
+
+verb, *recipes = sys.argv[1:]
+for recipe in recipes:
+    try:
+        main([verb, recipe, "--json"])
+    except SystemExit as end:
+        if end.code:
+            raise
+'''
+Team = launch.Team
+launch.Team = lambda places, command: Team(places, [command[0], "-c", REPEATED, *command[3:]])
+main(["launch", "-n", "2", "run", *sys.argv[1:]])
+"""
+
+
 def test_two_processes_train_as_one_does(models: Path, tsv: Path, tmp_path: Path) -> None:
-    """mse, soft similarity, ranking with negatives of both; the last batch of an epoch has one pair, so one process none."""
+    """By mse, soft similarity, and ranking with negatives of both; and by ranking alone, without a teacher.
+
+    The last batch of an epoch has one pair, so one process none.
+    """
     more = ["training.train_layers=0", "training.epochs=2", "training.batch_pairs=17", "training.dev_checks=8"]
-    more += ["training.dev_share=0.2", "training.checkpoint_seconds=20", "objectives.ranking=0.2"]
-    more += ["objectives.soft_similarity=0.3", "objectives.hard_negatives=1"]
-    (tmp_path / "two.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "two", *more)), encoding="utf-8")
-    command = [sys.executable, "-m", "isogloss", "launch", "-n", "2", "run", str(tmp_path / "two.toml"), "--json"]
+    more += ["training.dev_share=0.2", "training.checkpoint_seconds=20"]
+    taught = ["objectives.ranking=0.2", "objectives.soft_similarity=0.3", "objectives.hard_negatives=1"]
+    ways = {"taught": [*more, *taught], "untaught": [*more, *UNTAUGHT]}
+    for way, settings in ways.items():
+        recipe = tiny_recipe(models, tsv, tmp_path / way / "two", *settings)
+        (tmp_path / f"{way}.toml").write_text(recipes.dump(recipe), encoding="utf-8")
+    command = [sys.executable, "-c", ONE_AFTER_ANOTHER, *(str(tmp_path / f"{way}.toml") for way in ways)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    one = run(tiny_recipe(models, tsv, tmp_path / "one", *more))
+    for way, settings in ways.items():
+        run(tiny_recipe(models, tsv, tmp_path / way / "one", *settings))
     out, err = child.communicate(timeout=300)
     assert child.returncode == 0, err
-    assert json.loads(out)["model"] == str(tmp_path / "two" / "model"), "one result, from one of them"
+    results = json.loads(f"[{out.replace('}' + chr(10) + '{', '}, {')}]")
+    assert [one["model"] for one in results] == [str(tmp_path / way / "two" / "model") for way in ways], "from one of them"
     for stage in ("distilling", "loading models"):  # on the way, a slow machine is told how far it is
-        assert len(re.findall(rf"^{stage} +([\d,]+) of \1 ", err, re.MULTILINE)) == 1, err
+        assert len(re.findall(rf"^{stage} +([\d,]+) of \1 ", err, re.MULTILINE)) == len(ways), err
+    assert_the_same(tmp_path / "taught", ("mse", "soft_similarity", "ranking", "dev_mse"))
+    assert_the_same(tmp_path / "untaught", ("ranking", "dev_retrieval", "dev_lead"))
+
+
+def assert_the_same(folder: Path, losses: tuple[str, ...]) -> None:
+    """Steps, losses, dev scores and weights of the runs `one` and `two`."""
     alone, together = (
-        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()] for name in ("one", "two")
+        [json.loads(line) for line in (folder / name / "metrics.jsonl").read_text().splitlines()] for name in ("one", "two")
     )
     assert [line["step"] for line in alone] == [line["step"] for line in together] == list(range(9))
     before, after = alone.pop(0), together.pop(0)
-    assert before["dev_mse"] == pytest.approx(after["dev_mse"], rel=1e-4)
-    for name in ("mse", "soft_similarity", "ranking", "loss", "gradient_norm", "dev_mse", "learning_rate"):
+    assert before[losses[-1]] == pytest.approx(after[losses[-1]], rel=1e-4)
+    for name in (*losses, "loss", "gradient_norm", "learning_rate"):
         assert [line[name] for line in together] == pytest.approx([line[name] for line in alone], rel=1e-4), name
-    expected, found = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))
+    expected, found = (load_file(folder / name / "model" / "model.safetensors") for name in ("one", "two"))
     for name, weight in expected.items():
         if not name.endswith("key.bias"):  # without effect, and moved by rounding
             assert float((weight - found[name]).abs().max()) < 1e-4, name
-    record = json.loads((tmp_path / "two" / "run.json").read_text())
-    assert record["status"] == "finished" and one.training is not None
-    assert record["hashes"]["student"] == json.loads((tmp_path / "one" / "run.json").read_text())["hashes"]["student"]
+    one, two = (json.loads((folder / name / "run.json").read_text()) for name in ("one", "two"))
+    assert two["status"] == "finished" and two["hashes"]["student"] == one["hashes"]["student"]
 
 
 def test_an_error_is_shown_once_and_is_exit_2(tmp_path: Path) -> None:

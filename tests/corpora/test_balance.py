@@ -53,7 +53,7 @@ def runs(keys: list[Any]) -> list[tuple[Any, int]]:
 
 
 @given(some_rows, some_settings(), st.integers(0, 99), st.integers(1, 5))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_nothing_is_invented_and_nothing_comes_twice_before_all_came_once(
     rows: Rows, balance: BalanceSettings, seed: int, epochs: int
 ) -> None:

@@ -1,7 +1,12 @@
 """Shards: what an epoch promises holds for all of them together, and each has the composition of the whole."""
 
+import errno
+import io
+import tempfile
+import tracemalloc
 from collections import Counter
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +19,7 @@ from isogloss.corpora import dealing
 from isogloss.corpora.balance import Sampler
 from isogloss.corpora.dealing import Deal
 from isogloss.corpora.shares import Allotment, rates_of, strata_of
+from isogloss.errors import IsoglossError
 from isogloss.types import IntArray
 
 SCHEMES = ["everything", "corpora", "languages", "datasets", "proportional"]
@@ -35,7 +41,7 @@ def many_rows(sizes: dict[tuple[int, int], int], sources: int) -> Rows:
 
 
 @given(some_rows, some_settings(), st.integers(1, 70), st.integers(0, 3), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_epoch_draws_from_each_stratum_what_is_allotted_to_it(
     rows: Rows, balance: BalanceSettings, shard: int, epoch: int, data: st.DataObject
 ) -> None:
@@ -56,6 +62,34 @@ def test_every_epoch_draws_from_each_stratum_what_is_allotted_to_it(
     assert drawn.tolist() == Allotment(strata, balance).counts(epoch).tolist(), "so caps and lengths are those of the whole"
 
 
+def test_where_pairs_were_dealt_to_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(pairs: int) -> int:
+        source, alike = np.arange(pairs), np.zeros(pairs, dtype=np.int64)
+        tracemalloc.start()
+        dealt = Deal(source, alike, alike, BalanceSettings(), 17, shard=1_000)
+        assert len(dealt.order(0, 3)) == dealt.lengths(0)[3]
+        now, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return now
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(dealing, "AT_ONCE", 1_000)
+    assert held(200_000) < held(20_000) + 90_000  # half a byte a pair; numbers of shards are two
+    assert not list(tmp_path.iterdir()), "the file goes when nobody reads it any more"
+
+
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(dealing, "TemporaryFile", lambda **_: Full())
+    with pytest.raises(IsoglossError, match="no space left") as refused:
+        deal([(place, 0, 0) for place in range(50)], BalanceSettings(), 10)
+    assert str(tmp_path) in refused.value.message
+
+
 @given(some_rows, some_settings(), st.integers(0, 3), st.data())
 def test_one_shard_is_what_the_sampler_gives(rows: Rows, balance: BalanceSettings, epoch: int, data: st.DataObject) -> None:
     assert epoch_of(deal(rows, balance, len(rows)), epoch) == Sampler(*columns(rows), balance, 17).order(epoch).tolist()
@@ -66,7 +100,7 @@ def test_one_shard_is_what_the_sampler_gives(rows: Rows, balance: BalanceSetting
 
 
 @given(some_rows, some_settings(), st.integers(5, 40), st.integers(1, 4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_over_epochs_no_pair_is_far_ahead_of_another_of_its_stratum(
     rows: Rows, balance: BalanceSettings, shard: int, epochs: int
 ) -> None:

@@ -38,7 +38,7 @@ def key(pair: Pair) -> tuple[str, ...]:
     return (*letters, pair.language)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rows=ROWS)
 def test_counts_add_up_and_nothing_is_invented(rows: list[Pair]) -> None:
     try:
@@ -56,7 +56,7 @@ def test_counts_add_up_and_nothing_is_invented(rows: list[Pair]) -> None:
     assert {pair[:4] for pair in result.bitext} <= given_rows
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=ROWS, seed=st.integers(0, 99))
 def test_order_does_not_matter_and_twice_is_once(rows: list[Pair], seed: int) -> None:
     shuffled = random.Random(seed).sample(rows, len(rows))
@@ -70,7 +70,7 @@ def test_order_does_not_matter_and_twice_is_once(rows: list[Pair], seed: int) ->
     assert sorted(prepared(once)) == sorted(once)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=ROWS)
 def test_no_training_text_is_test_text_and_a_source_has_one_split(rows: list[Pair]) -> None:
     try:

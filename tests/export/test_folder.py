@@ -28,3 +28,10 @@ def test_card_has_the_scores_and_how_to_load_it() -> None:
     assert "| average | – | 90.0 | 95.0 | – |" in card
     assert "12 training pairs" in card and "`teacher-model`" in card and "SentenceTransformer(" in card
     assert card.startswith("---\n") and '- "ko"' in card
+
+
+def test_a_card_without_a_teacher_names_none() -> None:
+    report = Report("m", (LanguageScores("de", 10, None, 0.95, 1.0, None),), 40)
+    card = model_card("mine", "", "student-model", ("de", "en"), "12 training pairs", report)
+    assert "| language | to source | from source |\n| --- | --- | --- |\n| de | 95.0 | 100.0 |" in card
+    assert "teacher" not in card and "taught" not in card and "dual-encoder" in card and "12 training pairs" in card

@@ -1,7 +1,5 @@
 """One small lab for all tests of this folder: systems are made in it once, as in a real one."""
 
-import gc
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +9,12 @@ from papers_world import TOY, write_data, write_models
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `data`, `models` and, as they are made, `out`."""
     folder = tmp_path_factory.mktemp("lab")
     write_models(folder / "models")
     write_data(folder / "data")
-    gc.collect()
-    gc.freeze()  # runs collect garbage between stages: here they need not look through all that pytest has loaded
-    yield folder
-    gc.unfreeze()
+    return folder
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from isogloss.runs.vocabulary import grow_for, growth_in_words
 from isogloss.students.static import static_student
 from isogloss.students.student import Student
 from isogloss.types import Bitext, LanguageScores
-from tiny import PAIRS
+from tiny import PAIRS, UNTAUGHT
 
 GERMAN = [text for pair in PAIRS if pair.language == "de" for text in (pair.source, pair.target)]
 RUSSIAN = [pair.target for pair in PAIRS if pair.language == "ru"]
@@ -356,3 +356,12 @@ def test_nothing_to_replay_or_to_train_on_is_said(place: Path, tmp_path: Path) -
     held.write_text(lines.replace("the ", "an old ").replace("a child", "a girl").replace("my friend", "his friend"))
     with pytest.raises(DataError, match="there are no training pairs of de to replay"):
         add(replace(asked(place, "nothing"), replay_from=(str(held),)))
+
+
+def test_a_run_without_a_teacher_gets_a_language_without_one(models: Path, place: Path) -> None:
+    german = german_recipe(models, place / "pairs.tsv", place / "alone", *UNTAUGHT, "training.epochs=2")
+    run(german)
+    result = add(replace(asked(place, "alone-ru"), run=str(place / "alone"), gate=None))
+    assert [report.model for report in result.reports] == ["before", "grown", "after"]
+    assert result.details["gate"]["measure"] == "to_source" and record_of(result.folder)["hashes"]["teacher"] == ""
+    assert result.reports[-1].average().teacher_index is None and "taught" not in (result.model / "README.md").read_text()

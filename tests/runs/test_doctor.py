@@ -10,7 +10,7 @@ from isogloss.runs.doctor import Finding, examine_machine, examine_recipe, most_
 from isogloss.students.student import Student
 from isogloss.training.distill import Distillation
 from isogloss.types import Bitext
-from tiny import tiny_recipe
+from tiny import UNTAUGHT, tiny_recipe
 
 
 def by_name(findings: list[Finding]) -> dict[str, Finding]:
@@ -27,6 +27,12 @@ def test_a_healthy_machine_and_recipe(models: Path, tsv: Path, tmp_path: Path) -
     assert set(found) == {"disk of the run", "pairs", "teacher", "student", "de", "en", "ru"}
     assert all(finding.verdict == "good" for finding in found.values())
     assert "0.00 % unknown" in found["ru"].text
+
+
+def test_a_recipe_without_a_teacher(models: Path, tsv: Path, tmp_path: Path) -> None:
+    found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, *UNTAUGHT)))
+    assert found["teacher"].text == "none, and nothing in the recipe follows one"
+    assert all(finding.verdict == "good" for finding in found.values())
 
 
 def test_a_full_disk_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,6 @@
 """Whole runs on tiny models: results, records, repetition, and kill -9 at several stages."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leaks import scan_of
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
+from killed import ended, run_until, started
 from tiny import tiny_recipe
 
 
@@ -64,29 +63,11 @@ def test_the_same_recipe_gives_the_same_weights_and_a_second_run_reuses(models: 
     assert "lower layers" not in {step.stage for step in steps[2]}, "nothing is computed again"
 
 
-KILL = """
-import os, signal, sys
-from isogloss import recipes
-from isogloss.runs.pipeline import run
-from pathlib import Path
-
-stage, count = sys.argv[2], int(sys.argv[3])
-seen = 0
-def die(step):
-    global seen
-    seen += step.stage == stage
-    if stage and seen >= count:
-        os.kill(os.getpid(), signal.SIGKILL)
-run(recipes.load(Path(sys.argv[1])), die)
-"""
-
-
 def test_killed_at_four_stages_the_run_continues_to_the_same_weights(models: Path, tsv: Path, tmp_path: Path) -> None:
     def start(folder: str, stage: str, count: int) -> int:
         recipe = tmp_path / f"{folder}.toml"
         recipe.write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / folder)), encoding="utf-8")
-        command = [sys.executable, "-c", KILL, str(recipe), stage, str(count)]
-        return subprocess.run(command, check=False, capture_output=True).returncode
+        return ended(started(run_until, recipe, stage, count))
 
     killed = -9
     assert start("cut", "teacher", 1) == killed

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from isogloss.config import BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.config import BridgeSettings, ObjectiveSettings, Recipe, StudentSettings, TrainingSettings
 from isogloss.errors import IsoglossError, RecipeError
 from isogloss.objectives.combined import Objectives
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
 from isogloss.training.captured import CapturedEngine
-from isogloss.training.choosing import _why_not_captured, choose_engine, objectives_of, refuse_misfits, unheeded
+from isogloss.training.choosing import _why_not_captured, choose_engine, heeds, objectives_of, refuse_misfits, unheeded
 from isogloss.training.crew import Crew
 from isogloss.training.plain import PlainEngine
 from training.by_hand import a_descent, a_student, some_material
@@ -164,6 +164,36 @@ def test_what_cannot_be_trained_is_said_at_once(models: Path, recipe: Recipe, co
         refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, recipe)
     assert caught.value.hint
     refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, Recipe())
+
+
+def test_without_a_teacher_what_follows_one_is_refused(models: Path) -> None:
+    student, alone = a_student(models), BridgeSettings(enabled=False)
+    with pytest.raises(RecipeError, match=r"no teacher, but objectives\.mse follows one and bridge\.enabled = true leads"):
+        refuse_misfits(student, None, Recipe())
+    refuse_misfits(student, None, Recipe(bridge=alone, objectives=RANKED))
+    with pytest.raises(RecipeError, match="numbers of vectors that have 16"):
+        refuse_misfits(student, None, Recipe(bridge=alone, objectives=dataclasses.replace(RANKED, dimensions=(99,))))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "idle"),
+    [
+        (Recipe(bridge=BridgeSettings(enabled=False), objectives=RANKED), True),
+        (Recipe(objectives=RANKED), False),
+        (Recipe(bridge=BridgeSettings(enabled=False)), False),
+        (Recipe(bridge=BridgeSettings(enabled=False), objectives=MOVING), False),
+        (
+            Recipe(bridge=BridgeSettings(enabled=False), objectives=RANKED, student=StudentSettings(kind="teacher-body")),
+            False,
+        ),
+    ],
+)
+def test_a_teacher_that_nothing_follows_is_said(recipe: Recipe, idle: bool) -> None:
+    assert heeds(recipe) is not idle and not unheeded(24, None, recipe)
+    found = unheeded(16, 16, recipe)
+    assert len(found) == idle
+    for one in found:
+        assert "only what the result is measured beside" in one.sentence and 'teacher.model = ""' in one.hint
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import shutil
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +102,35 @@ def test_blocks_of_any_size_give_the_same_key(tmp_path: Path, monkeypatch: pytes
     whole = TrainingData.build(Bitext.of(MIXED), TOKENISER)
     monkeypatch.setattr(types_module, "ROWS_A_BLOCK", 3)
     assert_same(whole, TrainingData.build(Bitext.of(MIXED), TOKENISER, tmp_path))
+
+
+def test_a_block_is_tokenised_in_pieces_which_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_blocks: None
+) -> None:
+    whole, sizes, add = TrainingData.build(Bitext.of(MIXED), TOKENISER), [], tokens_module.TokenWriter.add
+
+    def noting(writer: tokens_module.TokenWriter, texts: Sequence[str]) -> None:
+        sizes.append(len(texts))
+        add(writer, texts)
+
+    monkeypatch.setattr(tokens_module.TokenWriter, "add", noting)
+    monkeypatch.setattr(data_module, "TOKENISED_AT_ONCE", 3)
+    assert_same(whole, TrainingData.build(Bitext.of(MIXED), TOKENISER, tmp_path))
+    assert max(sizes) == 3
+    assert sum(sizes) == len(whole.tokens)
+
+
+@pytest.mark.parametrize(("after", "blocks"), [(1, 1), (8, 2), (1_000, 0)])
+def test_memory_goes_back_every_so_many_pairs(after: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    trims: list[int] = []
+    monkeypatch.setattr(types_module, "ROWS_A_BLOCK", 7)
+    monkeypatch.setattr(data_module, "TRIMMED_AFTER", after)
+    monkeypatch.setattr(data_module, "trim", lambda: trims.append(1))
+    bitext = Bitext.of([pair for pair in PAIRS if pair.split == TRAIN][:28])
+    data = TrainingData.build(bitext, TOKENISER)
+    trims.clear()
+    assert sum(len(texts) for _, texts in data.source_texts(bitext)) == data.sources
+    assert len(trims) == (4 // blocks if blocks else 0)
 
 
 def test_a_store_streams_what_its_bitext_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

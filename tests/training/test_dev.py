@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from isogloss.config import BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
 from isogloss.encode.encoder import load
 from isogloss.students.student import Student
+from isogloss.training import dev
 from isogloss.training.batches import PairRows
-from isogloss.training.dev import DevScore, DevSet
+from isogloss.training.dev import DevScore, DevSet, UntaughtDevSet
 from isogloss.training.distill import distill
 from isogloss.types import Bitext, FloatArray, IntArray
 
@@ -64,6 +65,23 @@ def test_scores_are_what_the_words_say(pairs: PairRows, seed: int) -> None:
     assert (score.retrieval, score.mse, score.cosine) == pytest.approx(by_definition(pairs, vectors, teacher), abs=1e-4)
     assert len(asked) == 1 and set(asked[0].tolist()) == {*pairs.source.tolist(), *pairs.target.tolist()}
     assert len(set(asked[0].tolist())) == len(asked[0]), "every sentence is encoded once"
+
+
+@settings(deadline=None)
+@given(dev_pairs(), st.integers(0, 9999), st.integers(1, 4))
+def test_the_lead_is_what_the_words_say(pairs: PairRows, seed: int, block: int) -> None:
+    """By how much cosine a pair's translation is nearer than the nearest one that is not of its source, in loops."""
+    vectors = np.random.default_rng(seed).normal(size=(SOURCES + 10, WIDTH)).astype(np.float32)
+    leads = []
+    for language in sorted(set(pairs.language.tolist())):
+        mine = [(s, t) for s, t, spoken in zip(pairs.source, pairs.target, pairs.language, strict=True) if spoken == language]
+        wrong = {s: [cosine(vectors[s], vectors[t]) for _, t in mine if (s, t) not in mine] for s, _ in mine}
+        leads.append(np.mean([cosine(vectors[s], vectors[t]) - max(wrong[s], default=-1.0) for s, t in mine]))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dev, "BLOCK", block)
+        score = UntaughtDevSet(pairs).score(lambda rows: vectors[rows])
+    assert score.lead == pytest.approx(np.mean(leads), abs=1e-5)
+    assert score.found == DevSet(pairs, None).score(lambda rows: vectors[rows])
 
 
 def test_a_student_that_translates_rightly_finds_everything() -> None:

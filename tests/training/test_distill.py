@@ -1,6 +1,8 @@
 """Distillation on tiny real models: it learns, repeats exactly, and continues exactly after being stopped."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,8 @@ from isogloss.types import Bitext
 from tiny import PAIRS
 
 FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0, dev_pairs=0)
+BRIEF = replace(FAST, epochs=1)  # where it need not learn
+Trained = Callable[[int, str], dict[str, torch.Tensor]]
 
 
 def recipe(
@@ -77,19 +81,38 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(
     assert not same(results[0], results[2])
 
 
-@pytest.mark.parametrize("scheme", ["everything", "corpora"])
-@pytest.mark.parametrize("train_layers", [0, 2])
-@pytest.mark.parametrize("stop_after", [1, 7, 13])
-def test_stopped_anywhere_it_continues_to_the_same_weights(
-    models: Path, bitext: Bitext, tmp_path: Path, train_layers: int, stop_after: int, scheme: str
-) -> None:
-    bitext, balance = two_corpora(bitext), BalanceSettings(scheme=scheme)
+def in_four_epochs(train_layers: int, scheme: str) -> Recipe:
     settings = TrainingSettings(
         epochs=4, batch_pairs=16, train_layers=train_layers, dropout=True, checkpoint_seconds=0.0, dev_pairs=0
     )
-    teacher = load(str(models / "teacher"))
-    uninterrupted = Student.load(str(models / "student"))
-    distill(uninterrupted, teacher, bitext, recipe(settings, balance=balance), folder=tmp_path / "whole")
+    return recipe(settings, balance=BalanceSettings(scheme=scheme))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(models: Path, bitext: Bitext, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The weights of such a training that was never stopped."""
+
+    @cache
+    def trained(train_layers: int, scheme: str) -> dict[str, torch.Tensor]:
+        student, whole = Student.load(str(models / "student")), tmp_path_factory.mktemp("whole")
+        distill(student, load(str(models / "teacher")), two_corpora(bitext), in_four_epochs(train_layers, scheme), whole)
+        return weights(student)
+
+    return trained
+
+
+# Every two of them together.
+@pytest.mark.parametrize(
+    ("stop_after", "train_layers", "scheme"),
+    [
+        *((1, 0, "everything"), (7, 0, "corpora"), (13, 0, "everything")),
+        *((1, 2, "corpora"), (7, 2, "everything"), (13, 2, "corpora")),
+    ],
+)
+def test_stopped_anywhere_it_continues_to_the_same_weights(
+    models: Path, bitext: Bitext, tmp_path: Path, uninterrupted: Trained, train_layers: int, stop_after: int, scheme: str
+) -> None:
+    bitext, settings, teacher = two_corpora(bitext), in_four_epochs(train_layers, scheme), load(str(models / "teacher"))
     taken = 0
 
     def stop(step: Step) -> None:
@@ -103,7 +126,7 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
             Student.load(str(models / "student")),
             teacher,
             bitext,
-            recipe(settings, balance=balance),
+            settings,
             folder=tmp_path / "cut",
             on_progress=stop,
         )
@@ -112,11 +135,11 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
         continued,
         teacher,
         bitext,
-        recipe(settings, balance=balance),
+        settings,
         folder=tmp_path / "cut",
         on_progress=lambda step: notes.append(step.note),
     )
-    assert same(weights(uninterrupted), weights(continued))
+    assert same(uninterrupted(train_layers, scheme), weights(continued))
     assert 0 < summary.steps_now < summary.steps
     assert any("continued at step" in note for note in notes)
 
@@ -197,13 +220,13 @@ def test_a_training_in_one_order_is_not_continued_in_another(
 
 def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher, first = load(str(models / "teacher")), Student.load(str(models / "student"))
-    distill(first, teacher, bitext, recipe(), folder=tmp_path, cache=tmp_path / "cache")
+    distill(first, teacher, bitext, recipe(BRIEF), folder=tmp_path, cache=tmp_path / "cache")
     again, notes = Student.load(str(models / "student")), []
     summary = distill(
         again,
         teacher,
         bitext,
-        recipe(),
+        recipe(BRIEF),
         folder=tmp_path,
         cache=tmp_path / "cache",
         on_progress=lambda s: notes.append((s.stage, s.note)),
@@ -218,8 +241,8 @@ def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tm
 
 def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(), folder=tmp_path)
-    other = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=1e-3)
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
+    other = replace(BRIEF, learning_rate=1e-3)
     assert distill(Student.load(str(models / "student")), teacher, bitext, recipe(other), folder=tmp_path).steps_now > 0
 
 
@@ -229,7 +252,7 @@ def test_another_balance_does_not_reuse_the_training(models: Path, bitext: Bitex
     for scheme in ("everything", "corpora", "languages"):
         students.append(Student.load(str(models / "student")))
         balance = BalanceSettings(scheme=scheme)
-        assert distill(students[-1], teacher, bitext, recipe(balance=balance), folder=tmp_path).steps_now > 0
+        assert distill(students[-1], teacher, bitext, recipe(BRIEF, balance=balance), folder=tmp_path).steps_now > 0
     assert not same(weights(students[0]), weights(students[1]))
 
 
@@ -308,11 +331,11 @@ def test_damaged_arrays_are_computed_again(
 
 def test_a_damaged_checkpoint_is_named(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(), folder=tmp_path)
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
     (path,) = tmp_path.glob("checkpoints-*/step-*.pt")
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(IsoglossError, match="the checkpoint cannot be read"):
-        distill(Student.load(str(models / "student")), teacher, bitext, recipe(), folder=tmp_path)
+        distill(Student.load(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
 
 
 # ── what would be silent ────────────────────────────────────────────────────────────────────────────────────────────────

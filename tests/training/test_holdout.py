@@ -70,7 +70,7 @@ def held_by_a_loop(rows: Rows, per_language: int, share: float, seed: int) -> li
 
 
 @given(some_rows, some_number, some_share, st.integers(0, 2**32 - 1), st.sampled_from([1, 4, 1024]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_it_takes_what_a_loop_over_sources_takes(rows: Rows, per_language: int, share: float, seed: int, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(holdout, "CHUNK", chunk)  # however many sources are looked at together
@@ -79,7 +79,7 @@ def test_it_takes_what_a_loop_over_sources_takes(rows: Rows, per_language: int, 
 
 
 @given(some_rows, some_number, some_share, st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 9))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_few_candidates_give_what_all_sources_would(
     rows: Rows, per_language: int, share: float, seed: int, at_once: int, to_spare: int
 ) -> None:
@@ -134,7 +134,7 @@ def test_where_sources_do_not_fit_the_search_ends_and_promises_hold(monkeypatch:
 
 
 @given(some_rows, some_number, some_share)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_promises(rows: Rows, per_language: int, share: float) -> None:
     mask = held(rows, per_language, share)
     source, target, language = columns(rows)

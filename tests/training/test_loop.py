@@ -5,11 +5,8 @@
 
 import dataclasses
 import math
-import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,21 +19,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.config import BalanceSettings, ObjectiveSettings, Recipe, TrainingSettings
-from isogloss.corpora.prepare import prepare
-from isogloss.encode.encoder import load
+from isogloss.config import BalanceSettings
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.students.student import Student
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.crew import Crew
 from isogloss.training.dev import DevScore, DevSet
-from isogloss.training.distill import distill
 from isogloss.training.engine import Load
 from isogloss.training.loop import AHEAD, Loop, Plan, TrainingSummary, ahead
-from isogloss.types import Bitext, FloatArray, IntArray
-from tiny import PAIRS as TINY
+from isogloss.types import FloatArray, IntArray
+from killed import ended, started, train_for_real
 
 STEPS = 16
 PAIRS = PairRows(*(np.arange(2 * STEPS) for _ in range(2)), *(np.zeros(2 * STEPS, dtype=np.int64) for _ in range(2)))
@@ -366,40 +359,16 @@ def test_an_error_while_preparing_is_heard() -> None:
 # ── kill -9, over real models ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def train_for_real(models: Path, folder: Path) -> tuple[TrainingSummary, dict[str, torch.Tensor]]:
-    """Dropout, dev pairs and mined negatives: everything that a continued run could get wrong."""
-    training = TrainingSettings(
-        epochs=6,
-        batch_pairs=8,
-        learning_rate=3e-3,
-        dropout=True,
-        checkpoint_seconds=0.0,
-        dev_pairs=8,
-        dev_share=0.2,
-        dev_checks=9,
-    )
-    recipe = Recipe(training=training, objectives=ObjectiveSettings(ranking=0.2, hard_negatives=1))
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
-    pairs = prepare(Bitext.of(TINY)).bitext
-    summary = distill(student, load(str(models / "teacher"), device="cpu"), pairs, recipe, folder)
-    return summary, {name: one.clone() for name, one in student.model.state_dict().items()}
-
-
 def test_killed_at_any_moment_it_continues_to_the_same_weights_and_the_same_best(models: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys, torch; from pathlib import Path; torch.set_num_threads(1); from training.test_loop import train_for_real\n"
-    )
-    code += "train_for_real(Path(sys.argv[1]), Path(sys.argv[2]))"
     moment = random.randrange(1, 30)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
-    child = subprocess.Popen([sys.executable, "-c", code, str(models), str(tmp_path / "cut")], env=environment)
-    whole, expected = train_for_real(models, tmp_path / "whole")
-    while child.poll() is None and not any(
+    child = started(train_for_real, models, tmp_path / "cut")
+    while child.is_alive() and not any(
         int(path.stem.split("-")[1]) >= moment for path in (tmp_path / "cut").glob("checkpoints-*/step-*.pt")
     ):
         time.sleep(0.005)
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL, "it was not finished yet"
+    child.kill()
+    assert ended(child) == -signal.SIGKILL, "it was not finished yet"
+    whole, expected = train_for_real(models, tmp_path / "whole")
     continued, found = train_for_real(models, tmp_path / "cut")
     assert moment <= whole.steps - continued.steps_now < whole.steps
     assert all(torch.equal(one, found[name]) for name, one in expected.items())

@@ -8,8 +8,8 @@ from isogloss.objectives.answers import answers
 from isogloss.objectives.ranking import ranking
 from isogloss.students.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.dev import DevScore, DevSet
-from isogloss.training.ranking_tasks import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking, Won
+from isogloss.training.dev import DevScore, DevSet, Won
+from isogloss.training.ranking_tasks import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking
 from isogloss.training.siamese import SentencePairs
 from isogloss.training.tasks import Task, TaskSettings, run_tasks
 from isogloss.types import FloatArray

@@ -1,13 +1,21 @@
 """The loop says when the weights it keeps are worse than those it began with."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from isogloss.training.dev import DevScore
 from isogloss.types import FloatArray, IntArray
-from training.test_loop import STEPS, Dial, Script, run
+from training.test_loop import STEPS, Dial, Script, plan, run
+
+
+class Ranking(Dial):
+    """The same by an objective that follows nobody."""
+
+    def losses(self) -> list[dict[str, float]]:
+        return [{"ranking": one.pop("mse"), **one} for one in super().losses()]
 
 
 class Nearness(Script):
@@ -28,6 +36,13 @@ def test_a_training_that_lost_the_teacher_is_said_and_said_again(tmp_path: Path,
     assert caplog.messages == [first.setback]
     again = run(Dial(), tmp_path, Nearness(rising))
     assert (again.steps_now, again.setback, again.dev_before) == (0, first.setback, first.dev_before)
+
+
+@pytest.mark.parametrize(
+    ("taught", "advice"), [(True, "add objectives.mse"), (False, "lower training.learning_rate, or train")]
+)
+def test_without_a_teacher_none_is_advised(taught: bool, advice: str) -> None:
+    assert advice in run(Ranking(), None, Script([1.0, *[0.5] * STEPS]), how=replace(plan(), taught=taught)).setback
 
 
 def test_a_training_without_a_gain_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -32,9 +32,10 @@ def show_run(result: RunResult, as_json: bool) -> None:
 
 def say_next(result: RunResult) -> None:
     """Three lines of Python that use the model, and what to run next."""
+    alone = ' --teacher ""' if result.reports[-1].average().teacher_index is None else ""  # whose index nobody can search
     commands = {
         "isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv": "a recipe for your own pairs",
-        f"isogloss evaluate {result.folder} --pairs {result.details['store']}": "measure models like this",
+        f"isogloss evaluate {result.folder} --pairs {result.details['store']}{alone}": "measure models like this",
         f"isogloss embed sentences.txt --model {result.folder}": "vectors of a file, one a line",
     }
     width = max(map(len, commands))

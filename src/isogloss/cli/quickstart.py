@@ -15,9 +15,12 @@ def quickstart(
     from isogloss import recipes
     from isogloss.cli.outcome import show_run
     from isogloss.cli.screen import progress, say
+    from isogloss.errors import RecipeError
     from isogloss.runs.pipeline import quickstart_recipe, run
 
     recipe = recipes.load(quickstart_recipe(), set_ or [], out)
+    if not recipe.teacher.model:
+        raise RecipeError("quickstart shows what a teacher teaches, but teacher.model is empty", hint="isogloss run needs none")
     say(
         f"{recipe.teacher.model} (English) teaches {recipe.student.model} {len(recipe.languages)} languages:"
         f" {', '.join(recipe.languages)}"

@@ -19,11 +19,12 @@ def run(
     isogloss run recipes/quickstart.toml --set training.epochs=1
     """
     from isogloss import recipes
+
+    loaded = recipes.load(recipe, set_ or [])  # what is wrong with it is said before the seconds that the imports below take
     from isogloss.cli.outcome import show_run
     from isogloss.cli.screen import progress
     from isogloss.runs import pipeline
 
-    loaded = recipes.load(recipe, set_ or [])
     with progress() as bars:
         result = pipeline.run(loaded, bars, fresh)
     show_run(result, json)

@@ -1,9 +1,9 @@
 """Epochs of any number of pairs: where there are too many to order at once, they are dealt to shards.
 
 An epoch goes through the shards one after the other, in an order drawn from the seed and the epoch; inside a shard
-`balance` orders the pairs, as it orders all of them where there are few. In memory are the order of a shard and a byte or two
-for each pair, which says where it was dealt to. What `shares` allots to an epoch holds for the whole of it, caps and all,
-and every shard gives its part:
+`balance` orders the pairs, as it orders all of them where there are few. In memory is the order of a shard; a byte or two
+for each pair, which says where it was dealt to, is in a temporary file that is mapped. What `shares` allots to an epoch
+holds for the whole of it, caps and all, and every shard gives its part:
 
 - Drawn one by one, the pairs of a stratum are dealt in turn, so all shards have the same number, give or take one. Strata
   that are small are in every shard, and their passes go on from shard to shard: so those few pairs are in every batch that
@@ -17,6 +17,8 @@ one that it has not come to yet. With a single shard, orders are those of the `S
 
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +27,14 @@ from isogloss.config import BalanceSettings
 from isogloss.corpora.balance import Sampler
 from isogloss.corpora.shares import Allotment, Portion, Strata, divided, strata_of
 from isogloss.corpora.text.hashing import GOLDEN, scrambled
+from isogloss.memory import trim
+from isogloss.storage import explaining_disk
 from isogloss.types import IntArray
 
 SHARD = 1 << 17  # pairs that are ordered at once
 IN_EVERY_SHARD = 4  # small strata may together make up one part in so many of a shard, beside its own pairs
-AT_ONCE = 1 << 17  # pairs that are looked at together on the way through all of them
+AT_ONCE = 1 << 16  # pairs that are looked at together on the way through all of them
+WORTH_TRIMMING = 1 << 14  # pairs; what ordering them took goes back, in the thread that did it too
 
 
 class Deal:
@@ -73,7 +78,11 @@ class Deal:
         """The pairs of a part of an epoch, as numbers: the parts of an epoch after each other are its order."""
         shard = int(self._turns(epoch)[part])
         members, sampler = self._only or self._sampler(shard)
-        return members[sampler.order(epoch, self._portion(epoch, shard) if self.shards > 1 else None)]
+        order = members[sampler.order(epoch, self._portion(epoch, shard) if self.shards > 1 else None)]
+        del members, sampler
+        if len(order) >= WORTH_TRIMMING:
+            trim()
+        return order
 
     def _turns(self, epoch: int) -> IntArray:
         """The shards in the order in which an epoch goes through them."""
@@ -95,7 +104,7 @@ class Deal:
         """The strata of all pairs that are drawn, and the stratum of each corpus and language by `_cell`."""
         cells = self._languages * (int(self._columns[1].max(initial=0)) + 1)
         pairs = np.zeros(cells, dtype=np.int64)
-        for places in self._kept():
+        for _, _, places in self._kept():
             pairs += np.bincount(self._cell(places), minlength=cells)
         there = np.flatnonzero(pairs)
         strata = strata_of(there // self._languages, there % self._languages, self.settings, pairs[there])
@@ -106,11 +115,11 @@ class Deal:
     def _cell(self, places: IntArray) -> IntArray:
         return self._columns[1][places] * self._languages + self._columns[2][places]
 
-    def _kept(self) -> Iterator[IntArray]:
-        """The numbers of the pairs that are drawn, in stretches."""
+    def _kept(self) -> Iterator[tuple[int, int, IntArray]]:
+        """The numbers of the pairs that are drawn, in stretches, each with its first number and the one after its last."""
         for start, some in _pieces(self._columns[0]):
             first, last = np.searchsorted(self._left_out, [start, start + len(some)])
-            yield start + np.delete(np.arange(len(some)), self._left_out[first:last] - start)
+            yield start, start + len(some), start + np.delete(np.arange(len(some)), self._left_out[first:last] - start)
 
     def _small(self, sizes: IntArray, shard: int) -> NDArray[np.bool_]:
         """The strata that are in every shard: the smallest, as far as there is room."""
@@ -125,23 +134,26 @@ class Deal:
 
         Beyond the last shard: its number stands for every shard, the next for none.
         """
-        shard_of = np.full(len(self._columns[0]), self.shards + 1, dtype=np.min_scalar_type(self.shards + 1))
+        kind = np.min_scalar_type(self.shards + 1)
         sizes = np.zeros((strata, self.shards + 1), dtype=np.int64)
         salt = scrambled(np.array([self.seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64))
-        for places in self._kept():
-            stratum = of_cell[self._cell(places)]
-            if self.settings.group == "source":
-                number = self._columns[0][places].astype(np.uint64)
-                shard = scrambled(number * GOLDEN + salt) % np.uint64(self.shards)
-            else:  # in rounds of one for each shard; every round begins elsewhere
-                turn = _counted_on(stratum, sizes.sum(axis=1))
-                round_ = (turn // self.shards * strata + stratum).astype(np.uint64)
-                shard = (turn.astype(np.uint64) + scrambled(round_ * GOLDEN + salt) % np.uint64(self.shards)) % np.uint64(
-                    self.shards
-                )
-            shard = np.where(self._everywhere[stratum], self.shards, shard.astype(np.int64))
-            shard_of[places] = shard
-            sizes += np.bincount(stratum * np.int64(self.shards + 1) + shard, minlength=sizes.size).reshape(sizes.shape)
+        with explaining_disk(Path(gettempdir())), TemporaryFile(prefix="isogloss-") as file:
+            for start, stop, places in self._kept():
+                stratum = of_cell[self._cell(places)]
+                if self.settings.group == "source":
+                    number = self._columns[0][places].astype(np.uint64)
+                    shard = scrambled(number * GOLDEN + salt) % np.uint64(self.shards)
+                else:  # in rounds of one for each shard; every round begins elsewhere
+                    turn = _counted_on(stratum, sizes.sum(axis=1)).astype(np.uint64)
+                    round_ = turn // np.uint64(self.shards) * np.uint64(strata) + stratum.astype(np.uint64)
+                    shard = (turn + scrambled(round_ * GOLDEN + salt) % np.uint64(self.shards)) % np.uint64(self.shards)
+                shard = np.where(self._everywhere[stratum], self.shards, shard.astype(np.int64))
+                dealt = np.full(stop - start, self.shards + 1, dtype=kind)
+                dealt[places - start] = shard
+                file.write(dealt.tobytes())  # not through a mapping: a disk that is full must be an error, not the end
+                sizes += np.bincount(stratum * np.int64(self.shards + 1) + shard, minlength=sizes.size).reshape(sizes.shape)
+            file.flush()
+            shard_of = np.asarray(np.memmap(file, kind, "r"))  # which outlives the file's name and handle
         return shard_of, sizes[:, : self.shards]
 
     # ── draws ───────────────────────────────────────────────────────────────────────────────────────────────────────────

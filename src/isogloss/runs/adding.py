@@ -103,6 +103,8 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
     data = deepcopy(finished.recipe)
     for section in ("balance", "bridge"):
         data.pop(section, None)
+    if data.get("teacher", {}).get("model") == "":  # a recipe with the bridge of the defaults would be refused
+        data["bridge"] = {"enabled": False}
     pairs = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
     told = _told(settings.pairs, new, pairs.get("source_language", "en"))
     data["pairs"] = pairs | {"files": list(settings.pairs), "language": told}
@@ -283,12 +285,13 @@ class _Addition:
                 hint="raise pairs.held_out (--set pairs.held_out=0.2), or give a split column",
             )
 
-    def _open(self) -> tuple[SentenceEncoder, Student]:
-        """The teacher, and the finished student as it was saved."""
-        recipe, device = self.recipe, choose_device(self.recipe.device)
-        self.tell(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
-        teacher = load(recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device)
-        if self.finished.teacher not in ("", teacher.fingerprint):
+    def _open(self) -> tuple[SentenceEncoder | None, Student]:
+        """The teacher, if there is one, and the finished student as it was saved."""
+        recipe, device, teacher = self.recipe, choose_device(self.recipe.device), None
+        if recipe.teacher.model:
+            self.tell(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
+            teacher = load(recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device)
+        if teacher is not None and self.finished.teacher not in ("", teacher.fingerprint):
             logger.warning("%s is not as it was when %s learnt from it", recipe.teacher.model, self.finished.folder)
         self.tell(Step("models", 1, 2, "models", f"loading {self.finished.folder}"))
         model = open_model(str(self.finished.model))
@@ -299,11 +302,11 @@ class _Addition:
 
     # ── what is left behind ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _note(self, pairs: _Pairs, teacher: SentenceEncoder, student_key: str) -> None:
+    def _note(self, pairs: _Pairs, teacher: SentenceEncoder | None, student_key: str) -> None:
         if self.record is None:
             return
         everything = replace(self.recipe, languages=(*pairs.old.languages, *self.recipe.languages))
-        hashes = {"pairs": pairs.store.hash, "teacher": teacher.fingerprint, "student": student_key}
+        hashes = {"pairs": pairs.store.hash, "teacher": teacher.fingerprint if teacher else "", "student": student_key}
         learnt = training_data(pairs.store.manifest)
         self.record.note(
             recipe=as_dict(everything), hashes=hashes, pairs=learnt, stores=pairs.stores, adding=as_dict(self.settings)

@@ -29,7 +29,7 @@ from isogloss.students.student import Student
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.choosing import refuse_misfits, unheeded
 from isogloss.training.schedules import unfinished_warmup
-from isogloss.types import TEST, TRAIN, Bitext, FloatArray
+from isogloss.types import TEST, TRAIN, Bitext
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -94,14 +94,12 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         teacher, student, _ = open_models(recipe, bitext)
     except IsoglossError as error:
         return [*findings, Finding("models", "bad", error.message, error.hint)]
-    sample, steps = bitext.sources()[:SAMPLE], most_steps(bitext, recipe)
-    try:
-        teacher_vectors = teacher.encode(sample)
-    except IsoglossError as error:
-        return [*findings, Finding("teacher", "bad", error.message, error.hint)]
-    findings.append(_teacher(teacher, teacher_vectors, recipe))
-    findings.append(_student(student, recipe, teacher.dimension))
-    found = [*unheeded(student.dimension, teacher.dimension, recipe), unfinished_warmup(recipe.training.warmup, steps)]
+    findings.append(_teacher(teacher, bitext.sources()[:SAMPLE], recipe))
+    if findings[-1].verdict == "bad":
+        return findings
+    wanted, steps = None if teacher is None else teacher.dimension, most_steps(bitext, recipe)
+    findings.append(_student(student, recipe, wanted))
+    found = [*unheeded(student.dimension, wanted, recipe), unfinished_warmup(recipe.training.warmup, steps)]
     findings += [Finding("settings", "note", one.sentence, one.hint) for one in found if one is not None]
     findings += _languages(student, bitext)
     return findings
@@ -151,8 +149,13 @@ def most_steps(bitext: Bitext, recipe: Recipe) -> int:
     return Schedule(rows, recipe.balance, recipe.seed, settings.epochs, batch).steps if len(source) else 0
 
 
-def _teacher(teacher: SentenceEncoder, vectors: FloatArray, recipe: Recipe) -> Finding:
-    lengths = np.linalg.norm(vectors, axis=1)
+def _teacher(teacher: SentenceEncoder | None, sample: Sequence[str], recipe: Recipe) -> Finding:
+    if teacher is None:
+        return Finding("teacher", "good", "none, and nothing in the recipe follows one")
+    try:
+        lengths = np.linalg.norm(teacher.encode(sample), axis=1)
+    except IsoglossError as error:
+        return Finding("teacher", "bad", error.message, error.hint)
     unit = bool(np.abs(lengths - 1).max() < 1e-2)
     norms = "unit-norm" if unit else f"norms {lengths.min():.2f} to {lengths.max():.2f}"
     prompts = {name: prompt for name, prompt in teacher.model.prompts.items() if prompt}
@@ -165,7 +168,7 @@ def _teacher(teacher: SentenceEncoder, vectors: FloatArray, recipe: Recipe) -> F
     return Finding("teacher", "good", text)
 
 
-def _student(student: Student, recipe: Recipe, wanted: int) -> Finding:
+def _student(student: Student, recipe: Recipe, wanted: int | None) -> Finding:
     text = f"{recipe.student.model}: {student.dimension}-d, {student.pooling} pooling"
     if student.trimming:
         text += f", vocabulary {student.trimming.rows_before:,} → {student.trimming.rows_after:,} rows"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from isogloss.encode.cache import VectorCache
-from isogloss.encode.encoder import SentenceEncoder
+from isogloss.encode.encoder import Encoder
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, load_array, replacing
@@ -20,21 +20,24 @@ from isogloss.types import FloatArray, Report
 
 
 class Exam:
-    """Questions, the teacher's answers to them, and the reports on the student's."""
+    """Questions, the teacher's answers to them if there is one, and the reports on the student's."""
 
     def __init__(
-        self, questions: Questions, teacher: SentenceEncoder, cache: Path, folder: Path, on_progress: OnProgress = silent
+        self, questions: Questions, teacher: Encoder | None, cache: Path, folder: Path, on_progress: OnProgress = silent
     ) -> None:
         self.questions, self.folder, self.tell, self.crew = questions, folder, on_progress, Crew.here()
         self.texts = questions.texts()
         self.reports: list[Report] = []
         self._row_of = {text: row for row, text in enumerate(self.texts)}
         self._last: tuple[list[bytes], FloatArray] | None = None  # how texts were cut, and the vectors that gave
-        sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
+        self._teacher = None if teacher is None else self._taught(teacher, cache)
+
+    def _taught(self, teacher: Encoder, cache: Path) -> Rows:
+        sources = list(dict.fromkeys(self.questions.sources + self.questions.test.sources()))
         vectors = VectorCache(cache, teacher.fingerprint, teacher.dimension)
         with self.crew.in_turn():
-            taught = vectors.embed(sources, teacher.encode, on_progress, "teacher, held out")[0]
-        self._teacher = Rows({text: row for row, text in enumerate(sources)}, taught)
+            taught = vectors.embed(sources, teacher.encode, self.tell, "teacher, held out")[0]
+        return Rows({text: row for row, text in enumerate(sources)}, taught)
 
     def ask(self, name: str, vectors: FloatArray) -> None:
         """Score vectors of `texts`, and keep the report."""

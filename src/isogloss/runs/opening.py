@@ -1,4 +1,4 @@
-"""From names in a recipe to models: the teacher, and a student of the kind that is asked for, cut to size."""
+"""From names in a recipe to models: the teacher, if there is one, and a student of the kind that is asked for, cut to size."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -20,12 +20,14 @@ from isogloss.types import TRAIN, PairSource
 
 def open_models(
     recipe: Recipe, pairs: PairSource, on_progress: OnProgress = silent
-) -> tuple[SentenceEncoder, Student, dict[str, Any]]:
+) -> tuple[SentenceEncoder | None, Student, dict[str, Any]]:
     """Load teacher and student, trim the student to the recipe's languages, and say what was done to it."""
-    settings = recipe.teacher
-    on_progress(Step("models", 0, 2, "models", f"loading {settings.model}"))
-    teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device, settings.precision)
-    on_progress(Step("models", 1, 2, "models", f"loading {recipe.student.model}"))
+    names, teacher = [name for name in (recipe.teacher.model, recipe.student.model) if name], None
+    if recipe.teacher.model:
+        settings = recipe.teacher
+        on_progress(Step("models", 0, len(names), "models", f"loading {settings.model}"))
+        teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device, settings.precision)
+    on_progress(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
     student, done = open_student(recipe, teacher, pairs, on_progress)
     trimming = student.trimming
     if recipe.student.trim != "off" and trimming is None:
@@ -34,12 +36,12 @@ def open_models(
     if trimming is not None:
         done["trimming"] = trimming.as_dict()
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
-    on_progress(Step("models", 2, 2, "models", note))
+    on_progress(Step("models", len(names), len(names), "models", note))
     return teacher, student, done
 
 
 def open_student(
-    recipe: Recipe, teacher: SentenceEncoder, pairs: PairSource | None = None, on_progress: OnProgress = silent
+    recipe: Recipe, teacher: SentenceEncoder | None, pairs: PairSource | None = None, on_progress: OnProgress = silent
 ) -> tuple[Student, dict[str, Any]]:
     """The student by its kind: an encoder, the teacher's body with another vocabulary, or a static table.
 
@@ -50,6 +52,7 @@ def open_student(
     if settings.kind == "static":
         student: Student = _static(recipe, device, pairs, on_progress)
     elif settings.kind == "teacher-body":
+        assert teacher is not None  # or the recipe would have been refused
         made = with_vocabulary(teacher.model, open_model(settings.model).tokenizer, recipe.teacher.model, recipe.seed)
         name = f"{recipe.teacher.model} with the vocabulary of {settings.model}"
         student = Student(made.model, name, settings.prompt, settings.max_tokens)

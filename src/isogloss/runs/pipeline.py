@@ -3,7 +3,8 @@
     read → clean → tokenise → teacher vectors → bridge → distil → measure → save
 
 Every stage keeps its result under a name made from its inputs, in the run's folder or in the cache: the same command
-after an interruption goes on from there, and a second run finds everything done.
+after an interruption goes on from there, and a second run finds everything done. A recipe whose objectives follow no teacher
+needs none: then teacher vectors, the bridge, and what is measured beside a teacher are left out.
 """
 
 import logging
@@ -23,6 +24,7 @@ import torch
 from isogloss.config import EvaluationSettings, Recipe
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.encode.cache import VectorCache, default_folder
+from isogloss.encode.encoder import Encoder
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.export.folder import model_card, refuse_other_things, save
@@ -33,6 +35,7 @@ from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.trackers import Trackers
 from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
+from isogloss.training.choosing import heeds
 from isogloss.training.crew import Crew
 from isogloss.training.distill import Distillation
 from isogloss.training.health import setback
@@ -120,7 +123,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     with timed("vectors"):
         session = Distillation(student, teacher, pairs, recipe, folder / "work", cache_of(recipe), tell)
     if record is not None:
-        hashes = {"pairs": store.hash, "teacher": teacher.fingerprint, "student": session.key}
+        hashes = {"pairs": store.hash, "teacher": teacher.fingerprint if teacher else "", "student": session.key}
         record.note(hashes=hashes, pairs=training_data(store.manifest))
     stages = Stages(recipe, session, questions, timed)
     stages.walk(details)
@@ -153,11 +156,7 @@ class Stages:
         """Go through them, and note what there is to know of each."""
         session, recipe = self.session, self.recipe
         with self.timed("vectors"):
-            sources = list(dict.fromkeys(self.questions.sources + self.questions.test.sources()))
-            cache = VectorCache(cache_of(recipe), session.teacher.fingerprint, session.teacher.dimension)
-            with session.crew.in_turn():
-                taught = cache.embed(sources, session.teacher.encode, session.on_progress, "teacher, held out")[0]
-            teacher = Rows({text: row for row, text in enumerate(sources)}, taught)
+            teacher = self._taught(session.teacher) if session.teacher is not None else None
             untouched = session.untouched_vectors(self.texts)
         self._ask("untouched", untouched, teacher)
         if recipe.bridge.enabled:
@@ -172,9 +171,17 @@ class Stages:
                 self.summary = session.train()
             with self.timed("measure"):
                 trained = session.trained_vectors(self.texts)
-                self._ask("distilled", trained, teacher)
+                self._ask("distilled" if teacher is not None else "trained", trained, teacher)
                 self.summary = self._judged(self.summary)
             details["training"] = asdict(self.summary)
+
+    def _taught(self, teacher: Encoder) -> Rows:
+        """The teacher's vectors of what is searched, from the cache as far as they are there."""
+        sources = list(dict.fromkeys(self.questions.sources + self.questions.test.sources()))
+        cache = VectorCache(cache_of(self.recipe), teacher.fingerprint, teacher.dimension)
+        with self.session.crew.in_turn():
+            vectors = cache.embed(sources, teacher.encode, self.session.on_progress, "teacher, held out")[0]
+        return Rows({text: row for row, text in enumerate(sources)}, vectors)
 
     def _judged(self, summary: TrainingSummary) -> TrainingSummary:
         """The summary with a word on what the held-out pairs lost by training, where dev pairs did not show it already."""
@@ -187,14 +194,15 @@ class Stages:
             }
             for one in (before, after)
         ]
-        found = setback(scores[0], scores[1], after.queries, "held-out", bool(self.recipe.objectives.mse))
+        held = self.session.teacher is None or bool(self.recipe.objectives.mse)
+        found = setback(scores[0], scores[1], after.queries, "held-out", held)
         if summary.setback or found is None:
             return summary
         if self.session.crew.leads:
             logger.warning("%s", found)
         return replace(summary, setback=str(found))
 
-    def _ask(self, name: str, vectors: FloatArray, teacher: Rows) -> None:
+    def _ask(self, name: str, vectors: FloatArray, teacher: Rows | None) -> None:
         self.reports.append(self.questions.ask(name, Rows(self.row_of, vectors), teacher))
 
 
@@ -248,7 +256,8 @@ def _save(recipe: Recipe, result: RunResult, student: Student, pairs: PairSource
     if counts["source_only"]:
         learnt += f" and {counts['source_only']:,} sentences without translation"
     learnt += f" ({scan_in_words(scan_of(store.manifest))})"
-    card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
+    teacher = recipe.teacher.model if heeds(recipe) else ""
+    card = model_card(recipe.name, teacher, recipe.student.model, languages, learnt, result.reports[-1])
     student.model.to("cpu")
     save(student, result.model, card, training_data(store.manifest))
 

@@ -35,7 +35,7 @@ def grow_for(
     pairs: PairSource,
     sample: Bitext,
     recipe: Recipe,
-    teacher: SentenceEncoder,
+    teacher: SentenceEncoder | None,
     on_progress: OnProgress = silent,
 ) -> Growth | None:
     """Give the student the pieces that the recipe's languages need, chosen from `pairs` as the recipe trims.
@@ -70,7 +70,9 @@ def growth_in_words(growth: Mapping[str, Any]) -> str:
     return f"{told}; up to {100 * changed[worst]:.1f} % of old text ({worst}) is cut otherwise"
 
 
-def _original(student: Student, recipe: Recipe, teacher: SentenceEncoder) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
+def _original(
+    student: Student, recipe: Recipe, teacher: SentenceEncoder | None
+) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
     """The vocabulary before trimming, and its rows, where the student's come from them.
 
     A static table was turned and bridged as a whole, so rows from before that would be strangers in it.

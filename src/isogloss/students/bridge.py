@@ -81,8 +81,8 @@ class Sums:
 
     def squared_error(self, weight: Matrix, bias: Matrix) -> float:
         """Σ‖W x + b − y‖² over the rows, from the sums alone."""
-        predicted = np.einsum("hw,wv,hv->", weight, self.xx, weight) + 2 * bias @ weight @ self.x + self.count * bias @ bias
-        crossed = np.einsum("hw,wh->", weight, self.xy) + bias @ self.y
+        predicted = ((weight @ self.xx) * weight).sum() + 2 * bias @ weight @ self.x + self.count * bias @ bias
+        crossed = (weight * self.xy.T).sum() + bias @ self.y
         return float(predicted - 2 * crossed + self.yy)
 
 

@@ -11,6 +11,7 @@ from dataclasses import fields
 import torch
 
 from isogloss.config import ObjectiveSettings, Recipe
+from isogloss.contradictions import refuse_without_teacher
 from isogloss.encode.tokens import TokenStore
 from isogloss.errors import ModelError, RecipeError
 from isogloss.objectives.combined import Objectives
@@ -37,12 +38,24 @@ def objectives_of(settings: ObjectiveSettings) -> Objectives:
     return Objectives(**{one.name: getattr(settings, one.name) for one in fields(settings) if one.name in known})
 
 
-def refuse_misfits(student: Student, teacher_dimension: int, recipe: Recipe) -> None:
-    """What cannot be trained is said before the teacher's hours, not after them."""
-    objectives, bridged = objectives_of(recipe.objectives), recipe.bridge.enabled
+def follows(recipe: Recipe) -> bool:
+    """Whether the vectors of a teacher that stays as it is decide where the student goes: by a bridge, or by an objective."""
+    taught = recipe.training.epochs and FOLLOW_THE_TEACHER & set(objectives_of(recipe.objectives).active)
+    return recipe.bridge.enabled or bool(taught)
+
+
+def heeds(recipe: Recipe) -> bool:
+    """Whether a teacher has any say: the student follows it, is made of it, or has one that moves, which is measured by it."""
+    return follows(recipe) or bool(recipe.objectives.moving_teacher) or recipe.student.kind == "teacher-body"
+
+
+def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Recipe) -> None:
+    """What cannot be trained is said before the teacher's hours, not after them. Without a teacher its dimension is None."""
+    if teacher_dimension is None:
+        refuse_without_teacher(recipe)
     if not recipe.training.epochs:
         return
-    width = teacher_dimension if bridged else student.dimension
+    objectives, width = objectives_of(recipe.objectives), _width(student.dimension, teacher_dimension, recipe)
     if "mse" in objectives.active and width != teacher_dimension:
         raise ModelError(
             f"{student.name} gives {student.dimension}-d vectors, the teacher {teacher_dimension}-d",
@@ -64,10 +77,34 @@ def refuse_misfits(student: Student, teacher_dimension: int, recipe: Recipe) -> 
         raise RecipeError(f'training.engine = "captured", but {reason}', hint='set training.engine = "auto"')
 
 
-def unheeded(student_dimension: int, teacher_dimension: int, recipe: Recipe) -> list[Diagnosis]:
+def _width(student_dimension: int, teacher_dimension: int | None, recipe: Recipe) -> int:
+    """Length of the vectors that are trained."""
+    return student_dimension if teacher_dimension is None or not recipe.bridge.enabled else teacher_dimension
+
+
+def unheeded(student_dimension: int, teacher_dimension: int | None, recipe: Recipe) -> list[Diagnosis]:
     """Settings that change nothing with these models: not worth an end, but worth a word."""
-    settings, width = recipe.training, teacher_dimension if recipe.bridge.enabled else student_dimension
-    if settings.select == "retrieval" or not settings.dev_pairs or not settings.epochs:
+    if teacher_dimension is None or not recipe.training.epochs:
+        return []
+    return [
+        *_idle_teacher(recipe),
+        *_idle_choice(_width(student_dimension, teacher_dimension, recipe), teacher_dimension, recipe),
+    ]
+
+
+def _idle_teacher(recipe: Recipe) -> list[Diagnosis]:
+    if heeds(recipe):
+        return []
+    sentence = (
+        "no objective follows the teacher, and no bridge leads to its space: it is only what the result is measured beside"
+    )
+    return [Diagnosis("unheeded", sentence, 'set teacher.model = "" to do without it, or add objectives.mse')]
+
+
+def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Diagnosis]:
+    """A checkpoint that cannot be chosen by what is asked for."""
+    settings = recipe.training
+    if settings.select == "retrieval" or not settings.dev_pairs:
         return []
     if not FOLLOW_THE_TEACHER & set(objectives_of(recipe.objectives).active):
         reason, remedy = "no objective follows a teacher that stays where it is", "add objectives.mse"

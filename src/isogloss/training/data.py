@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from isogloss.encode.cache import KEY, Keys, text_keys
 from isogloss.encode.tokens import IDS, OFFSETS, Tokeniser, TokenStore, TokenWriter, raw_array
 from isogloss.errors import DataError, IsoglossError
-from isogloss.memory import give_back
+from isogloss.memory import give_back, trim
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import alone_in, canonical_json, content_hash, file_hash, read_json, replacing, sweep, write_json
 from isogloss.training.batches import PairRows
@@ -36,7 +36,9 @@ from isogloss.types import TRAIN, IntArray, PairSource
 FORMAT = 1  # of the files; another number, and what was made before is made again
 ROWS, TOKENS, DATA = "rows", "tokens", "data.json"
 COLUMNS = ("source", "target", "corpus", "language")
-KEYS_AT_ONCE = 1 << 17  # as many are in memory, and a few times their size beside them
+KEYS_AT_ONCE = 1 << 16  # as many are in memory, and a few times their size beside them
+TOKENISED_AT_ONCE = 2048  # sentences; on its way to ids, one takes some 6 KB
+TRIMMED_AFTER = 1 << 13  # pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,6 +127,17 @@ class TrainingData:
 # ── numbering ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _blocks(pairs: PairSource) -> Iterator[pa.Table]:
+    """The training pairs, block by block; the memory of those that are done with goes back now and then."""
+    since = 0
+    for block in pairs.in_blocks(TRAIN):
+        yield block
+        since += block.num_rows
+        if since >= TRIMMED_AFTER:
+            trim()
+            since = 0
+
+
 def _column(place: Path, name: str) -> Path:
     return place / ROWS / f"{name}.i64"
 
@@ -158,7 +171,7 @@ def _read_pairs(pairs: PairSource, folder: Path, codes: "dict[str, _Codes]", on_
     with ExitStack() as stack:
         files = {side: stack.enter_context((folder / f"{side}.keys").open("wb")) for side in COLUMNS[:2]}
         files |= {name: stack.enter_context((folder / f"{name}.i64").open("wb")) for name in codes}
-        for block in pairs.in_blocks(TRAIN):
+        for block in _blocks(pairs):
             for side in COLUMNS[:2]:
                 files[side].write(text_keys(block.column(side).to_pylist()).tobytes())
             for name in codes:
@@ -222,8 +235,10 @@ def _tokenise(pairs: PairSource, place: Path, known: dict[str, Any], tokeniser: 
             if side == "source" and writer.rows >= known["sources"]:
                 continue
             for first, texts in _distinct_texts(pairs, side, partial(_rows, path), seen):
-                if first + len(texts) > writer.rows:
-                    writer.add(texts[writer.rows - first :].to_pylist())
+                missing = texts[max(writer.rows - first, 0) :]
+                for start in range(0, len(missing), TOKENISED_AT_ONCE):
+                    writer.add(missing[start : start + TOKENISED_AT_ONCE].to_pylist())
+                if len(missing):
                     on_progress(Step("tokens", writer.rows, known["sentences"], "sentences", note))
         if writer.rows != known["sentences"]:
             raise changed_meanwhile()
@@ -239,7 +254,7 @@ def _distinct_texts(
 ) -> Iterator[tuple[int, pa.Array]]:
     """Each new sentence of one side, block by block, with the row of the first; `seen` rows came before this side."""
     start = 0
-    for block in pairs.in_blocks(TRAIN):
+    for block in _blocks(pairs):
         rows = rows_of(start, block.num_rows)
         if len(rows) != block.num_rows:
             raise changed_meanwhile()

@@ -2,8 +2,9 @@
 
 Per language, with the student's own vectors: the share of translations whose nearest source sentence is their own, and the
 other way round (`retrieval`, the mean of both); and against the teacher, where there is one: the mean squared distance of
-both sides to the teacher's vector of the source (`mse`, the paper's measure) and the cosine. All are means over languages,
-so that a large language does not speak for the others.
+both sides to the teacher's vector of the source (`mse`, the paper's measure) and the cosine; where there is none, by how much
+cosine translations lead the nearest wrong sentence (`lead`). All are means over languages, so that a large language does not
+speak for the others.
 """
 
 from collections.abc import Callable
@@ -84,6 +85,61 @@ class DevSet:
             lengths = np.linalg.norm(seen, axis=1) * np.linalg.norm(taught, axis=1)
             cosine = float(((seen * taught).sum(1) / np.maximum(lengths, 1e-12)).mean())
         return float((there + back) / 2), mse, cosine
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """How many translations were found, and by how much cosine they lead the nearest wrong one, on average."""
+
+    found: DevScore
+    lead: float
+
+    def by(self, _select: str) -> float:
+        """What is found; of weights that find as many (good students find all of a small set), those that lead by more."""
+        return self.found.retrieval + TIE * self.lead
+
+    def values(self) -> dict[str, float]:
+        """For the metrics."""
+        return {**self.found.values(), "dev_lead": self.lead}
+
+    def note(self) -> str:
+        """For the screen."""
+        return f"{self.found.note()}, lead {self.lead:.3f}"
+
+
+class UntaughtDevSet:
+    """Dev pairs as rows, of a training without a teacher."""
+
+    def __init__(self, pairs: PairRows) -> None:
+        self.pairs = DevSet(pairs, None)
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> Won:
+        """Ask for the vectors of all dev sentences once, and measure."""
+        vectors = vectors_of(self.pairs.rows)
+        return Won(self.pairs.score(lambda _rows: vectors), self._lead(vectors))
+
+    def _lead(self, vectors: FloatArray) -> float:
+        """Mean over languages of the mean over pairs of cos(s, t) less the largest cos(s, t') of a t' that is not s's."""
+        pairs, rows, leads = self.pairs.pairs, self.pairs.rows, []
+        unit = torch.nn.functional.normalize(torch.from_numpy(vectors))
+        for language in np.unique(pairs.language):
+            mine = pairs.language == language
+            sources, source_of = np.unique(pairs.source[mine], return_inverse=True)
+            targets, target_of = np.unique(pairs.target[mine], return_inverse=True)
+            ours, theirs = (unit[np.searchsorted(rows, those)] for those in (sources, targets))
+            found = []
+            for start in range(0, len(sources), BLOCK):
+                here = (start <= source_of) & (source_of < start + BLOCK)
+                cosine, own = ours[start : start + BLOCK] @ theirs.T, (source_of[here] - start, target_of[here])
+                right = cosine[own]
+                cosine[own] = -1.0  # where all are right, the nearest wrong one is as far as can be
+                found.append(right - cosine.amax(1)[own[0]])
+            leads.append(float(torch.cat(found).mean()))
+        return float(np.mean(leads))
 
 
 def nearest(queries: FloatArray, candidates: FloatArray) -> list[int]:

@@ -2,7 +2,8 @@
 
 `distill` is the whole of it in one call. `Distillation` is the same work as a session, for callers that want to measure
 between the stages: vectors of the untouched student, then `build_bridge`, then `train`. Everything it computes is kept
-in its folder under a name made from its inputs, so the next session continues where this one was killed.
+in its folder under a name made from its inputs, so the next session continues where this one was killed. What follows no
+teacher (`ranking`, `spread`) is trained without one, too; `tasks` trains it beside other tasks, but in one process.
 """
 
 import functools
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from isogloss.config import Recipe, TrainingSettings, as_dict
 from isogloss.corpora.dealing import SHARD
-from isogloss.encode.cache import VectorCache
+from isogloss.encode.cache import Halves, VectorCache
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import ModelError
 from isogloss.memory import give_back
@@ -30,10 +31,10 @@ from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
-from isogloss.training.choosing import FOLLOW_THE_TEACHER, choose_engine, objectives_of, refuse_misfits, unheeded
+from isogloss.training.choosing import FOLLOW_THE_TEACHER, choose_engine, follows, objectives_of, refuse_misfits, unheeded
 from isogloss.training.crew import Crew
 from isogloss.training.data import TrainingData
-from isogloss.training.dev import DevSet
+from isogloss.training.dev import DevSet, UntaughtDevSet
 from isogloss.training.engine import Descent, Material
 from isogloss.training.health import Diagnosis
 from isogloss.training.holdout import hold_out
@@ -55,12 +56,12 @@ NOT_LEARNT_FROM = {"checkpoint_seconds": 0, "trackers": [], "engine": ""}  # set
 
 
 class Distillation:
-    """One student on its way to one teacher, over one set of pairs."""
+    """One student on its way to one teacher, or to nobody's space but its own, over one set of pairs."""
 
     def __init__(
         self,
         student: Student,
-        teacher: Encoder,
+        teacher: Encoder | None,
         pairs: PairSource,
         recipe: Recipe | None = None,
         folder: Path | str | None = None,
@@ -71,12 +72,15 @@ class Distillation:
         self.folder, self.on_progress = Path(folder) if folder is not None else None, on_progress
         self.training, self.crew = self.recipe.training, Crew.here()
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
-        refuse_misfits(student, teacher.dimension, self.recipe)
-        self._say(*unheeded(student.dimension, teacher.dimension, self.recipe))
+        wanted = None if teacher is None else teacher.dimension
+        refuse_misfits(student, wanted, self.recipe)
+        self._say(*unheeded(student.dimension, wanted, self.recipe))
         with self.crew.in_turn():  # the first makes what the others find
             self.data = TrainingData.build(pairs, student.tokeniser, self.folder, on_progress)
-            kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
-            self.teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
+            self._teacher_rows: Halves | None = None
+            if teacher is not None and follows(self.recipe):
+                kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
+                self._teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
         self.key = content_hash(student.fingerprint, self.data.key)[:16]
         self.pairs, self.left_out, self.dev = self._without_dev()
@@ -101,6 +105,16 @@ class Distillation:
         trained = np.ones(len(pairs), dtype=np.bool_)
         trained[held] = False
         return pairs.where(trained), none, pairs.where(held)
+
+    @property
+    def teacher_rows(self) -> Halves:
+        """The teacher's vectors of the source sentences; only there where the recipe's bridge or objectives follow them."""
+        if self._teacher_rows is None:
+            raise ModelError(
+                "there are no vectors of a teacher: the session was opened for a recipe that follows none",
+                hint="set bridge.enabled = true or objectives.mse in it, and name a teacher",
+            )
+        return self._teacher_rows
 
     @functools.cached_property
     def teacher_is_unit_norm(self) -> bool:
@@ -185,16 +199,22 @@ class Distillation:
         material = Material(self.data.tokens, self.pairs, teacher, self._negatives())
         engine = choose_engine(self.student, material, objectives, descent, self.recipe, frozen, self.crew)
         folder = self._checkpoint_folder(engine.kind)
-        taught = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
-        dev = DevSet(self.dev, taught) if self.dev is not None else None
-        plan = Plan(rates, rising, settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience)
+        dev = self._dev_set(teacher)
+        looks = settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience
+        plan = Plan(rates, rising, *looks, taught=self.teacher is not None)
         try:
             return Loop(engine, schedule, plan, dev, folder, self.crew, self.on_progress).run()
         finally:
             engine.close()
 
     def _teacher_for(self, objectives: Objectives) -> NDArray[np.float16] | None:
-        """The teacher's rows, if an objective follows them; then the student must give vectors of their kind."""
+        """The teacher's rows, if an objective follows them; then the student must give vectors of their kind.
+
+        Without a teacher nobody's lengths are to be kept, and vectors have length 1, as those of `train-dual`.
+        """
+        if self.teacher is None:
+            self.student.add_normalisation()
+            return None
         if not FOLLOW_THE_TEACHER & set(objectives.active):
             return None
         if "mse" in objectives.active and self.student.dimension != self.teacher_rows.shape[1]:
@@ -205,6 +225,13 @@ class Distillation:
         if self.teacher_is_unit_norm:
             self.student.add_normalisation()
         return self.teacher_rows
+
+    def _dev_set(self, teacher: NDArray[np.float16] | None) -> DevSet | UntaughtDevSet | None:
+        if self.dev is None:
+            return None
+        if self.teacher is None:
+            return UntaughtDevSet(self.dev)
+        return DevSet(self.dev, teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None)
 
     def _schedule(self) -> Schedule:
         settings, pairs, lengths_of = self.training, self.pairs, self.data.tokens.lengths_of
@@ -301,7 +328,7 @@ class Distillation:
         modules = [type(module).__name__ for module in self.student.model]
         drawn = ["in shards"] if len(self.pairs) > SHARD else []  # in the order of a version that dealt pairs, or before it
         told = canonical_json([*self._settings().values(), modules, *drawn])
-        return content_hash(self.key, self.teacher.fingerprint, told)[:16]
+        return content_hash(self.key, "" if self.teacher is None else self.teacher.fingerprint, told)[:16]
 
     def _checkpoint_folder(self, kind: str) -> Path | None:
         """Where this training's checkpoints are; if only another's are there, that is said."""
@@ -352,7 +379,7 @@ def _no_dev_pairs(settings: TrainingSettings) -> Diagnosis:
 
 def distill(
     student: Student,
-    teacher: Encoder,
+    teacher: Encoder | None,
     pairs: PairSource,
     recipe: Recipe | None = None,
     folder: Path | str | None = None,
@@ -361,9 +388,10 @@ def distill(
 ) -> TrainingSummary:
     """Teach `student` to put the training pairs where `teacher` puts their source sentences.
 
-    Changes the student in place: first the closed-form bridge (unless the recipe turns it off), then its objectives. The
-    recipe's bridge, balance, objectives, training and seed are what counts here. With `folder`, unfinished work is kept
-    there and taken up again; `cache` keeps the teacher's vectors for other runs.
+    Changes the student in place: first the closed-form bridge (unless the recipe turns it off), then its objectives. Where
+    nothing of that follows a teacher, it may be None, and the student's vectors get length 1. The recipe's bridge, balance,
+    objectives, training and seed are what counts here. With `folder`, unfinished work is kept there and taken up again;
+    `cache` keeps the teacher's vectors for other runs.
     """
     session = Distillation(student, teacher, pairs, recipe, folder, cache, on_progress)
     if session.recipe.bridge.enabled:

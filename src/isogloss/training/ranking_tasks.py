@@ -19,7 +19,7 @@ from isogloss.objectives.answers import answers
 from isogloss.objectives.ranking import ranking
 from isogloss.students.student import Student
 from isogloss.training.batches import Batch, PairRows
-from isogloss.training.dev import TIE, DevScore, DevSet
+from isogloss.training.dev import UntaughtDevSet, Won
 from isogloss.training.engine import Load
 from isogloss.training.siamese import SentencePairs
 from isogloss.types import FloatArray, IntArray
@@ -149,31 +149,11 @@ class AnswerRanking:
         return _load(self.student, self.pairs.tokens, prepared.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Won:
-    """How many translations were found, and by how much cosine they lead the nearest wrong one, on average."""
-
-    found: DevScore
-    lead: float
-
-    def by(self, _select: str) -> float:
-        """What is found; of weights that find as many (good students find all of a small set), those that lead by more."""
-        return self.found.retrieval + TIE * self.lead
-
-    def values(self) -> dict[str, float]:
-        """For the metrics."""
-        return {**self.found.values(), "dev_lead": self.lead}
-
-    def note(self) -> str:
-        """For the screen."""
-        return f"{self.found.note()}, lead {self.lead:.3f}"
-
-
 class TranslationDev:
-    """Dev pairs of a training by tasks: how many translations the student finds as it is now (see `dev.DevSet`)."""
+    """Dev pairs of a training by tasks: how many translations the student finds as it is now (see `dev.UntaughtDevSet`)."""
 
     def __init__(self, student: Student, tokens: TokenStore, pairs: PairRows) -> None:
-        self.student, self.tokens, self.pairs = student, tokens, DevSet(pairs, None)
+        self.student, self.tokens, self.pairs = student, tokens, UntaughtDevSet(pairs)
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -181,24 +161,7 @@ class TranslationDev:
 
     def score(self, _vectors_of: Callable[[IntArray], FloatArray]) -> Won:
         """Measure with the student itself: an engine of tasks has no one list of sentences."""
-        vectors = self.student.vectors_of(self.tokens, self.pairs.rows)
-        return Won(
-            self.pairs.score(lambda _rows: vectors), self._lead(torch.nn.functional.normalize(torch.from_numpy(vectors)))
-        )
-
-    def _lead(self, vectors: Tensor) -> float:
-        """Mean over languages of the mean over pairs of cos(s, t) less the largest cos(s, t') of a t' that is not s's."""
-        pairs, rows, leads = self.pairs.pairs, self.pairs.rows, []
-        for language in np.unique(pairs.language):
-            mine = pairs.language == language
-            sources, source_of = np.unique(pairs.source[mine], return_inverse=True)
-            targets, target_of = np.unique(pairs.target[mine], return_inverse=True)
-            cosine = vectors[np.searchsorted(rows, sources)] @ vectors[np.searchsorted(rows, targets)].T
-            right = torch.zeros(cosine.shape, dtype=torch.bool)
-            right[source_of, target_of] = True
-            wrong = cosine.masked_fill(right, -1.0).amax(1)  # where all are right: as far as can be
-            leads.append(float((cosine[source_of, target_of] - wrong[source_of]).mean()))
-        return float(np.mean(leads))
+        return self.pairs.score(lambda rows: self.student.vectors_of(self.tokens, rows))
 
 
 def _load(student: Student, tokens: TokenStore, rows: IntArray) -> Load:

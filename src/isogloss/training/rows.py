@@ -34,7 +34,7 @@ class RowAdamW:
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
     ) -> None:
-        self.table, self.betas, self.eps = table, betas, eps
+        self.table, self.betas, self.eps, self.decays = table, betas, eps, weight_decay != 0
         self.first, self.second = torch.zeros_like(table), torch.zeros_like(table)
         self.at = torch.zeros(len(table), dtype=torch.int64, device=table.device)
         beta1, beta2 = betas
@@ -111,11 +111,19 @@ class RowAdamW:
         self.write(rows, self.table[rows], (self.first[rows], self.second[rows]), gradient, step)
 
     def catch_up(self, step: Tensor) -> None:
-        """Bring the whole table to `step`: before it is measured, saved or read by anything else."""
+        """Bring the whole table to `step`: before it is measured, saved or read by anything else.
+
+        Rows that no batch has read yet, most of a large table, have no moments: there is nothing but decay for them.
+        """
         for start in range(0, len(self.table), ROWS_AT_ONCE):
-            rows = torch.arange(start, min(start + ROWS_AT_ONCE, len(self.table)), device=self.table.device)
+            part = slice(start, start + ROWS_AT_ONCE)
+            due, moving = self.at[part] != step, self.first[part].any(1) | self.second[part].any(1)
+            rows, still = (start + chosen.nonzero().squeeze(1) for chosen in (due & moving, due & ~moving))
             values, first, second = self._read_now(rows, step)
             self.table[rows], self.first[rows], self.second[rows] = values, first, second
+            if self.decays and len(still):
+                kept = torch.exp(at_step(self.kept, step) - self.kept[self.at[still]]).to(torch.float32)
+                self.table[still] *= kept[:, None]
         self.at.copy_(step.expand_as(self.at))
 
     def state(self) -> dict[str, Tensor]:

@@ -1,0 +1,86 @@
+"""Processes that are to be ended by kill -9.
+
+They are forked from one that has loaded the libraries already, which takes several times as long as what they do then; it
+is started afresh, with no threads or open files of the tests, and ends with them.
+"""
+
+import gc
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import torch
+
+from isogloss import recipes
+from isogloss.config import ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.corpora.prepare import prepare
+from isogloss.encode.encoder import load
+from isogloss.progress import Step
+from isogloss.runs.pipeline import run
+from isogloss.students.student import Student
+from isogloss.training.distill import distill
+from isogloss.training.loop import TrainingSummary
+from isogloss.types import Bitext
+from tiny import PAIRS
+
+LOADED = ["pytest", "sentence_transformers", "isogloss.runs.pipeline"]
+
+
+def started(task: Callable[..., object], *arguments: object) -> BaseProcess:
+    """A process that does `task`, a function of a module beside this one, in this process's environment."""
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(LOADED)
+    process = forks.Process(target=_do, args=(dict(os.environ), task, *arguments))
+    process.start()
+    return process
+
+
+def ended(process: BaseProcess) -> int:
+    """Its exit code, when it has ended."""
+    process.join()
+    code = process.exitcode
+    process.close()
+    assert code is not None
+    return code
+
+
+def _do(environment: dict[str, str], task: Callable[..., object], *arguments: object) -> None:
+    os.environ.update(environment)
+    torch.set_num_threads(1)  # these two as in conftest
+    gc.freeze()
+    task(*arguments)
+
+
+def run_until(recipe: Path, stage: str, count: int) -> None:
+    """A run that kills itself where `stage` says something for the `count`-th time; without a stage it is finished."""
+    seen = 0
+
+    def die(step: Step) -> None:
+        nonlocal seen
+        seen += step.stage == stage
+        if stage and seen >= count:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    run(recipes.load(recipe), die)
+
+
+def train_for_real(models: Path, folder: Path) -> tuple[TrainingSummary, dict[str, torch.Tensor]]:
+    """A training with dropout, dev pairs and mined negatives: everything that a continued run could get wrong."""
+    training = TrainingSettings(
+        epochs=6,
+        batch_pairs=8,
+        learning_rate=3e-3,
+        dropout=True,
+        checkpoint_seconds=0.0,
+        dev_pairs=8,
+        dev_share=0.2,
+        dev_checks=9,
+    )
+    recipe = Recipe(training=training, objectives=ObjectiveSettings(ranking=0.2, hard_negatives=1))
+    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    pairs = prepare(Bitext.of(PAIRS)).bitext
+    summary = distill(student, load(str(models / "teacher"), device="cpu"), pairs, recipe, folder)
+    return summary, {name: one.clone() for name, one in student.model.state_dict().items()}

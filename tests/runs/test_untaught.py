@@ -1,0 +1,71 @@
+"""Whole runs of recipes that follow no teacher: a dual encoder like LaBSE, and a teacher that is there for nothing."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+from sentence_transformers import SentenceTransformer
+
+from isogloss import recipes
+from isogloss.config import EvaluationSettings, Recipe
+from isogloss.corpora.store import open_store
+from isogloss.evaluation.alignment import Questions
+from isogloss.progress import Step
+from isogloss.runs.pipeline import Stages, measured_pairs, run
+from isogloss.students.student import Student
+from isogloss.training.distill import Distillation
+from isogloss.training.loop import TrainingSummary
+from isogloss.types import Bitext, LanguageScores, Report
+from killed import ended, run_until, started
+from tiny import UNTAUGHT, tiny_recipe
+
+
+def test_without_a_teacher_it_learns_to_find_translations(models: Path, tsv: Path, tmp_path: Path) -> None:
+    """Killed on the way and continued, beside a run that was not: a model like LaBSE, which plain libraries load."""
+
+    def recipe(name: str) -> Recipe:
+        return tiny_recipe(models, tsv, tmp_path / name, *UNTAUGHT, "training.epochs=6", "training.learning_rate=3e-3")
+
+    (tmp_path / "cut.toml").write_text(recipes.dump(recipe("cut")), encoding="utf-8")
+    assert ended(started(run_until, tmp_path / "cut.toml", "distil", 12)) == -9
+    steps: list[Step] = []
+    result, whole = run(recipe("cut"), steps.append), run(recipe("whole"))
+    assert any("continued at step" in step.note for step in steps)
+    cut, one = (json.loads((done.folder / "run.json").read_text()) for done in (result, whole))
+    assert cut["hashes"] == one["hashes"] and one["hashes"]["teacher"] == ""
+    assert result.training is not None and not result.training.setback and result.training.best_step > 0
+    assert result.training.dev["dev_retrieval"] > result.training.dev_before["dev_retrieval"] + 0.2
+    assert result.training.dev["dev_lead"] > result.training.dev_before["dev_lead"]
+    before, after = (report.average() for report in result.reports)
+    assert [report.model for report in result.reports] == ["untouched", "trained"]
+    assert after.to_source > before.to_source and after.from_source > before.from_source
+    assert (after.teacher_index, after.cosine, after.mse) == (None, None, None)
+    assert not {"teacher", "teacher, held out"} & {step.stage for step in steps}
+    assert [(step.done, step.total) for step in steps if step.stage == "models"] == [(0, 1), (1, 1)]
+    questions = Questions(measured_pairs(open_store(result.folder / "pairs"), EvaluationSettings()))
+    (kept,) = (result.folder / "work").glob("trained-*.npy")
+    saved = SentenceTransformer(str(result.model), device="cpu").encode(questions.texts())
+    assert np.allclose(saved, np.load(kept), atol=1e-5) and np.allclose(np.linalg.norm(saved, axis=1), 1, atol=1e-5)
+    card = (result.model / "README.md").read_text()
+    assert "teacher" not in card and "dual-encoder" in card
+
+
+def test_without_a_teacher_a_loss_is_said_and_no_teacher_advised(
+    models: Path, tsv: Path, tmp_path: Path, bitext: Bitext
+) -> None:
+    recipe = tiny_recipe(models, tsv, tmp_path, *UNTAUGHT)
+    session = Distillation(Student.load(str(models / "student"), device="cpu"), None, bitext, recipe)
+    stages = Stages(recipe, session, Questions(bitext), lambda _stage: nullcontext())
+    stages.reports = [Report("a stage", (LanguageScores("de", 400, None, share, share, None),), 40) for share in (0.9, 0.2)]
+    found = stages._judged(TrainingSummary(1, 1, 1.0, 1.0, 1)).setback
+    assert "worse on the held-out pairs: translations found 20.0% (it was 90.0%)" in found and "objectives.mse" not in found
+
+
+def test_a_teacher_that_nothing_follows_is_measured_beside_and_not_named(models: Path, tsv: Path, tmp_path: Path) -> None:
+    named = f"teacher.model={models / 'teacher'}", f"student.model={models / 'teacher'}", "training.epochs=1"
+    result = run(tiny_recipe(models, tsv, tmp_path / "run", *UNTAUGHT, *named))
+    assert result.reports[-1].model == "distilled" and result.reports[-1].average().teacher_index is not None
+    assert "in the space of" not in (result.model / "README.md").read_text()
+    said = json.loads((result.folder / "run.json").read_text())["warnings"]
+    assert any("no objective follows the teacher, and no bridge leads to its space" in one for one in said)
