@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from isogloss.cli.app import main
+from judged import write_judged
 from tiny import PAIRS
 
 ROOT = Path(__file__).parent.parent
@@ -55,8 +56,10 @@ def test_commands_run_as_printed(
     assert [shlex.split(line)[1] for line in lines] == [
         *("init", "doctor", "run", "evaluate", "evaluate"),
         *("corpora", "prepare", "corpora", "mine", "score"),
+        *("finetune", "train-laser", "train-dual", "reproduce"),
     ]
     write_evaluation_text(tmp_path)
+    write_judged(tmp_path)
     for line in lines:
         with pytest.raises(SystemExit) as caught:
             main(shlex.split(line)[1:])
@@ -65,6 +68,7 @@ def test_commands_run_as_printed(
     assert "average" in shown and "TED2020" in shown and "80  pairs read" in shown
     assert (tmp_path / "runs" / "mine" / "model" / "modules.json").exists()
     assert (tmp_path / "store" / "summary.html").exists()
+    assert all((tmp_path / "runs" / name / "model" / "modules.json").exists() for name in ("sbert", "laser", "labse"))
     assert (tmp_path / "scored.tsv").read_text(encoding="utf-8").count("\n") > 1
 
 

@@ -128,14 +128,15 @@ class TrainingData:
 
 
 def _blocks(pairs: PairSource) -> Iterator[pa.Table]:
-    """The training pairs, block by block; the memory of those that are done with goes back now and then."""
+    """The training pairs, block by block; what reading them took goes back now and then, before a block is worked on."""
     since = 0
     for block in pairs.in_blocks(TRAIN):
-        yield block
         since += block.num_rows
         if since >= TRIMMED_AFTER:
             trim()
             since = 0
+        yield block
+        del block  # or it would be there while the next is read
 
 
 def _column(place: Path, name: str) -> Path:
@@ -177,6 +178,7 @@ def _read_pairs(pairs: PairSource, folder: Path, codes: "dict[str, _Codes]", on_
             for name in codes:
                 files[name].write(codes[name].of(block.column(name)).tobytes())
             done += block.num_rows
+            del block
             on_progress(Step("numbering", done, len(pairs), "pairs"))
     on_progress(Step("numbering", len(pairs), len(pairs), "pairs"))
     return done
@@ -240,6 +242,7 @@ def _tokenise(pairs: PairSource, place: Path, known: dict[str, Any], tokeniser: 
                     writer.add(missing[start : start + TOKENISED_AT_ONCE].to_pylist())
                 if len(missing):
                     on_progress(Step("tokens", writer.rows, known["sentences"], "sentences", note))
+                del texts, missing
         if writer.rows != known["sentences"]:
             raise changed_meanwhile()
         writer.finish()
@@ -259,8 +262,11 @@ def _distinct_texts(
         if len(rows) != block.num_rows:
             raise changed_meanwhile()
         new = first_appearances(rows, seen)
-        yield seen, block.column(side).combine_chunks().filter(pa.array(new))
-        seen, start = seen + int(new.sum()), start + block.num_rows
+        texts = block.column(side).combine_chunks().filter(pa.array(new))
+        del block
+        yield seen, texts
+        del texts
+        seen, start = seen + int(new.sum()), start + len(rows)
 
 
 def changed_meanwhile() -> DataError:
