@@ -72,9 +72,10 @@ class Store:
         for name in [part["file"] for part in self.manifest["parts"]] if files is None else files:
             path = self.folder / PAIRS / name
             try:
-                with pq.ParquetFile(path) as file:
+                # All by this thread: what Arrow's own threads free, they keep, more of it with every group that is read.
+                with pq.ParquetFile(path, pre_buffer=False) as file:
                     for group in range(file.num_row_groups):
-                        yield file.read_row_group(group, columns=list(columns))
+                        yield file.read_row_group(group, columns=list(columns), use_threads=False)
             except (OSError, pa.ArrowException) as error:
                 raise DataError(
                     f"{path}: a part of the store cannot be read ({error})", hint="run the same isogloss prepare again"
@@ -84,8 +85,10 @@ class Store:
         """The pairs, or those of one split, a bounded number at a time, in order: what training streams."""
         for table in self.tables():
             chosen = table if split is None else table.filter(pc.equal(table.column("split"), split))
+            del table  # or it would be there beside what was chosen
             for start in range(0, chosen.num_rows, ROWS_A_BLOCK):
                 yield chosen.slice(start, ROWS_A_BLOCK)
+            del chosen
 
     def bitext(self, languages: Sequence[str] = ()) -> Bitext:
         """All pairs, or those of some languages, in memory."""

@@ -38,6 +38,7 @@ from isogloss.training.dev import DevSet, UntaughtDevSet
 from isogloss.training.engine import Descent, Material
 from isogloss.training.health import Diagnosis
 from isogloss.training.holdout import hold_out
+from isogloss.training.in_parts import vectors_in_parts
 from isogloss.training.loop import Loop, Plan, TrainingSummary
 from isogloss.training.negatives import mine_negatives
 from isogloss.training.schedules import rate_at, unfinished_warmup, warmup_steps
@@ -267,13 +268,8 @@ class Distillation:
 
     def _vectors(self, rows: IntArray, stage: str) -> FloatArray:
         """The student's vectors, as it is now, of some training sentences."""
-        vectors = self.student.vectors_of(self.data.tokens, rows, self._remembered(), self.on_progress, stage)
-        if not np.isfinite(vectors).all():
-            raise ModelError(
-                f"{self.student.name}: {stage}: some of its vectors are not finite",
-                hint="the model's weights are damaged or overflow in this precision; try another copy of it",
-            )
-        return vectors
+        what = self.student, self.data.tokens, rows, self._remembered()
+        return vectors_in_parts(*what, self.folder, self.on_progress, stage)
 
     def _vectors_of(self, texts: Sequence[str], stage: str, known: tuple[IntArray, FloatArray] | None = None) -> FloatArray:
         """The same for any text: training sentences by their rows (`known` has some already), others as they come."""

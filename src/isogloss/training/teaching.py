@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from isogloss.encode.cache import Halves, VectorCache, longest_first, text_keys
 from isogloss.encode.encoder import Encoder, refuse_broken
+from isogloss.encode.tokens import raw_array
 from isogloss.errors import IsoglossError
 from isogloss.memory import give_back
 from isogloss.progress import OnProgress, Step, silent
@@ -118,6 +119,7 @@ def _compute(
                 rows.put(window[places], vectors)
                 done += len(places)
                 on_progress(Step("teacher", done, total, "sentences", note))
+            del window, texts, addresses  # or they would be there until the next window is read
     rows.save()
     if done != total:
         raise changed_meanwhile()
@@ -131,6 +133,7 @@ def _windows(blocks: Iterable[tuple[int, pa.Array]], done: BoolArray) -> Iterato
         missing = np.flatnonzero(~done[first : first + len(block)])
         rows.append(first + missing)
         texts += block.take(pa.array(missing)).to_pylist()
+        del block
         if len(texts) >= WINDOW:
             yield np.concatenate(rows), texts
             rows, texts = [], []
@@ -159,7 +162,7 @@ class _RowFile:
                 self._files[VECTORS].write(header.getvalue())
                 for name, size in sizes.items():
                     self._files[name].truncate(size)
-        self.done = np.fromfile(folder / DONE, np.bool_)
+        self.done: BoolArray = raw_array(folder / DONE, "?")  # mapped: it follows what is written
         self._pending: list[tuple[IntArray, Halves]] = []
         self._saved = time.monotonic()
 
@@ -187,12 +190,14 @@ class _RowFile:
         """Put what is there on disk, and only then say so."""
         if self._pending:
             rows = np.concatenate([rows for rows, _ in self._pending])
-            vectors = np.concatenate([vectors for _, vectors in self._pending])
             order = np.argsort(rows)
+            place, rows = np.argsort(order), rows[order]
+            vectors = np.empty((len(rows), self._width // 2), dtype="<f2")
+            for some, computed in self._pending:  # straight to where they stand by rows: they are never there three times
+                vectors[place[: len(some)]], place = computed, place[len(some) :]
             with explaining_disk(self.folder):
-                _write_runs(self._files[VECTORS], self._start, rows[order], vectors[order].astype("<f2").view(np.uint8))
-                _write_runs(self._files[DONE], 0, rows[order], np.ones((len(rows), 1), dtype=np.uint8))
-            self.done[rows] = True
+                _write_runs(self._files[VECTORS], self._start, rows, vectors.view(np.uint8))
+                _write_runs(self._files[DONE], 0, rows, np.ones((len(rows), 1), dtype=np.uint8))
         self._pending, self._saved = [], time.monotonic()
 
 
@@ -201,7 +206,7 @@ def _write_runs(handle: BinaryIO, start: int, rows: IntArray, values: NDArray[np
     begins = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
     for begin, end in pairwise([*begins, len(rows)]):
         handle.seek(start + int(rows[begin]) * values.shape[1])
-        handle.write(values[begin:end].tobytes())
+        handle.write(values[begin:end].data)
     handle.flush()
     os.fsync(handle.fileno())
 
