@@ -125,7 +125,7 @@ def _in_range(value: Any, limits: Mapping[str, Any], name: str) -> None:  # noqa
         bounds = f"at least {low:g}" if high is None else f"between {low or 0:g} and {high:g}"
         raise RecipeError(f"{name} = {value!r} is impossible", hint=f"it must be {bounds}")
     if choices and value not in choices:
-        raise RecipeError(f"{name} = {value!r} is not known", hint=f"choose from: {', '.join(choices)}")
+        raise RecipeError(f"{name} = {value!r} is not known", hint=f"choose from: {', '.join(one for one in choices if one)}")
 
 
 def all_keys(kind: type[Any] = Recipe, prefix: str = "") -> list[str]:

@@ -98,6 +98,7 @@ def test_rows_without_a_judgement_are_left_out_and_counted(tmp_path: Path) -> No
 
 WRONG = {
     "a\tb\t0\nc\td\tmaybe\ne\tf\t1\n": "line 2: the label is 'maybe'",
+    "a\tb\t0\nc\td\tmaybe\n": "line 2: the label is 'maybe'",
     "a\tb\t0\nc\td\t3\ne\tf\t1\n": "line 2: the label is '3'",
     "a\tb\t0\nc\td\t0.5\ne\tf\t1\n": "line 2: the label is '0.5'",
     "a\tb\t0\n\te\t1\nc\td\t1\n": "line 2: the first sentence is empty",

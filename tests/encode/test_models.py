@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers.sentence_transformer.modules import Pooling
+from transformers import PreTrainedModel
 
 from isogloss.encode.encoder import embed, load
 from isogloss.encode.models import open_model
@@ -19,6 +20,12 @@ def test_the_carried_teacher_is_the_real_one() -> None:
     assert teacher.dimension == 384
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     assert vectors[0] @ vectors[1] > 0.75 > 0.3 > vectors[0] @ vectors[2]
+
+
+def test_the_carried_student_opens_where_transformers_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the first of several processes: there `save_pretrained` of a model does nothing."""
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", lambda *_given, **_named: None)
+    assert open_model("multilingual-e5-small")[0].auto_model.config.num_hidden_layers == 12
 
 
 def test_a_local_folder_and_a_finished_run_load(models: Path, tmp_path: Path) -> None:

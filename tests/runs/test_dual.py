@@ -213,7 +213,7 @@ def test_what_the_papers_chose() -> None:
     [
         ("bert", {}, "like = 'bert' is not known"),
         ("muse", {"qa": ("b",)}, "--nli is missing"),
-        ("muse", {}, "--nli and --qa is missing"),
+        ("muse", {}, "--nli and --qa are missing"),
         ("labse", {"nli": ("b",)}, "no task beside translations"),
         ("", {"hard_negatives": 2, "rounds": 1}, "no model before it"),
         ("", {"hard_negatives": 0, "rounds": 2}, "the first again"),

@@ -7,12 +7,12 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from bodies import FAMILIES, WIDTH, body
 from isogloss.encode.models import open_model, quiet_transformers
 from isogloss.errors import ModelError
-from isogloss.training.cross_encoder import CrossEncoder, PairScoring
+from isogloss.training.cross_encoder import CrossEncoder, PairScoring, _trained
 from isogloss.training.tasks import TaskSettings
 from judged import rated
 from tiny import unigram
@@ -120,3 +120,12 @@ def test_bodies_of_every_family_read_pairs_as_long_as_they_have_places_for(famil
     assert encoder.tokenise([long], [long]).tokens.lengths.tolist() == [encoder.max_tokens]
     scores = encoder.score([long, "the cat."], ["a child.", long])
     assert np.isfinite(scores).all() and scores[0] != scores[1]
+
+
+def test_nobody_is_asked_for_a_carried_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(AutoConfig, "from_pretrained", asked.append)
+    assert _trained("all-MiniLM-L6-v2") is None and not asked
+    with pytest.raises(AttributeError):
+        _trained("some/encoder")  # what answers here is no configuration
+    assert asked == ["some/encoder"]

@@ -122,5 +122,5 @@ def _told(result: "FinetuneResult") -> list[str]:
         lines.append(f"! {shared:,} of the {data['sts_dev']['pairs']:,} dev rows share a sentence with training.")
     minutes, seconds = divmod(round(result.seconds), 60)
     lines.append(f"\nDone in {minutes} min {seconds} s. Model: {result.model}")
-    lines.append(f"Next: isogloss evaluate {result.folder}")
+    lines.append(f"Next: isogloss evaluate {result.folder} --suite stsb --data FOLDER   (or --data hub)")
     return lines

@@ -125,7 +125,8 @@ def two_places(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-MEASURES: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+Measure = tuple[str, str, Callable[[float | None], str]]
+MEASURES: tuple[Measure, ...] = (
     ("teacher_index", "search the\nteacher's index", percent),
     ("to_source", "translation\n→ source", percent),
     ("from_source", "source\n→ translation", percent),
@@ -139,18 +140,22 @@ def score_table(reports: Sequence[Report], title: str = "") -> Table:
     names = escape(", ".join(report.model for report in reports))
     caption = f"{title}\nin each column: {names}" if len(reports) > 1 else f"{title}\n{names}"
     table = Table(title=caption, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, 1, 0, 0))
-    table.add_column("", no_wrap=True)
-    for _, name, _ in MEASURES:
-        table.add_column(name, justify="right", no_wrap=True)
-    for place in range(len(reports[0].scores)):
-        table.add_row(*_cells([report.scores[place] for report in reports]))
-    table.add_row(*_cells([report.average() for report in reports]), style="bold")
+    everything = [score for report in reports for score in report.scores]
+    shown = [one for one in MEASURES if any(getattr(score, one[0]) is not None for score in everything)]  # no teacher: two
+    rows = [_cells([report.scores[place] for report in reports], shown) for place in range(len(reports[0].scores))]
+    rows.append(_cells([report.average() for report in reports], shown))
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    table.add_column("", no_wrap=True, min_width=widths[0])
+    for (_, name, _), width in zip(shown, widths[1:], strict=True):
+        table.add_column(name, justify="right", no_wrap=True, min_width=width)  # numbers are never cut, however many there are
+    for place, cells in enumerate(rows):
+        table.add_row(*cells, style="bold" if place == len(rows) - 1 else "")
     return table
 
 
-def _cells(scores: Sequence[LanguageScores]) -> list[str]:
+def _cells(scores: Sequence[LanguageScores], shown: Sequence[Measure]) -> list[str]:
     cells = [escape(scores[0].language)]
-    for attribute, _, form in MEASURES:
+    for attribute, _, form in shown:
         width = CELL + (attribute == "cosine")
         cells.append("".join(f"{form(getattr(score, attribute)):>{width}}" for score in scores))
     return cells

@@ -110,7 +110,7 @@ def _show(result: "DualResult", as_json: bool) -> None:
     minutes, seconds = divmod(round(result.seconds), 60)
     output.print(
         f"\nDone in {minutes} min {seconds} s. Model: {result.model}\n\n"
-        f"    isogloss evaluate {result.folder} --suite tatoeba-14 --data hub\n"
+        f'    isogloss evaluate {result.folder} --pairs {result.folder}/pairs --teacher ""\n'
         f"    isogloss mine SRC TGT --model {result.folder}",
         highlight=False,
         markup=False,

@@ -181,11 +181,11 @@ def _from_header(cells: Cells, judgement: Sequence[str]) -> Layout | None:
 
 
 def _from_content(rows: Sequence[tuple[int, Cells]], judge: Judge, path: Path, what: str) -> Layout:
-    """Where columns are by which of them could be judgements in most of the first rows."""
+    """Where columns are by which of them could be judgements in at least half of the first rows."""
     known: list[Layout] = [(5, 6, 4), (0, 1, 2), (1, 2, 0)]
     for layout in known:
         fitting = sum(len(cells) > max(layout) and _may_be(cells[layout[2]], judge) for _, cells in rows)
-        if fitting > len(rows) / 2:  # the others are named when they are read
+        if fitting and fitting >= len(rows) / 2:  # the others are named when they are read
             return layout
     number, cells = rows[0]
     raise DataError(

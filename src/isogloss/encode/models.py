@@ -119,6 +119,7 @@ def _open_e5_small() -> "SentenceTransformer":
     a few pieces are saved for it to find, and the real ones are put in their place: half a gigabyte is not written to be
     read back at once.
     """
+    from safetensors.torch import save_file
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertModel
@@ -127,7 +128,9 @@ def _open_e5_small() -> "SentenceTransformer":
     body, tokenizer = e5_q4.to_bert(file), e5_q4.to_tokenizer(file)
     small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": FEW_PIECES})
     with tempfile.TemporaryDirectory() as folder, quiet_transformers():
-        BertModel(small).save_pretrained(folder)
+        # Not by the body's save_pretrained: that writes only on the first of several processes.
+        small.to_json_file(Path(folder) / "config.json", use_diff=False)
+        save_file(BertModel(small).state_dict(), Path(folder) / "model.safetensors", {"format": "pt"})
         e5_q4.to_tokenizer(replace(file, pieces=file.pieces[:FEW_PIECES])).save_pretrained(folder)
         first = Transformer(folder)
     first.model, first.processor = body, tokenizer

@@ -102,9 +102,10 @@ class DualSettings:
                 hint="leave --nli and --qa out, or leave --like out and set margin = 0.3",
             )
         missing = [f"--{name}" for name in ("nli", "qa") if not getattr(self, name)]
+        are = "are" if len(missing) > 1 else "is"
         if self.like == "muse" and missing:
             raise RecipeError(
-                f"mUSE trains inference and answers beside translations, but {' and '.join(missing)} is missing",
+                f"mUSE trains inference and answers beside translations, but {' and '.join(missing)} {are} missing",
                 hint="name files for it, or leave --like out and set hard_negatives = 5 and rounds = 2",
             )
 

@@ -166,6 +166,7 @@ def train_laser(
             raise RecipeError(
                 f"[{table}] says nothing about LASER", hint="sizes and training are settings of their own: --help"
             )
+    choose_device(recipe.device)  # before the text is read, not after
     folder = Path(out)
     with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
         refuse_other_things(folder / MODEL)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isogloss.encode.models import choose_device, open_model, quiet_transformers
+from isogloss.encode.models import CARRIED, choose_device, open_model, quiet_transformers
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import ModelError
 from isogloss.objectives.sts import HIGHEST
@@ -179,7 +179,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
     """Model and tokenizer of what was saved with a head for one output already; None if it was not, or is not there."""
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    if not name.strip():
+    if not name.strip() or name in CARRIED:  # those are encoders, and nobody is asked for their names
         return None
     with quiet_transformers():
         try:
