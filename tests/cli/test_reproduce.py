@@ -81,3 +81,5 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
 def test_test_sets_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = call(capsys, "reproduce", "rg-table-7", "--data", tmp_path, "--out", tmp_path / "out")
     assert code == 2 and "korsts" in err
+    code, _, err = call(capsys, "reproduce", "rg-table-7", "--data", tmp_path / "nowhere", "--out", tmp_path / "out")
+    assert code == 2 and "nowhere: no such folder" in err and "eval/" in err

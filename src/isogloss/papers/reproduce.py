@@ -136,6 +136,8 @@ def reproduce(
         raise RecipeError(f"scale = {scale!r} is not known", hint=f"choose from: {', '.join(known.suites)}")
     choose_device(device)  # what is wrong for all rows is an error, not a reason in each
     chosen = _chosen(known, workshop, rows)
+    if scale == "lab" and not root.is_dir():
+        raise DataError(f"{root}: no such folder", hint="--data names one with test sets in eval/ and text in train/")
     place = str(root / "eval") if (root / "eval").is_dir() else HUB if scale == "paper" else str(root)
     suite = open_suite(known.suites[scale], lambda: open_data(place))
     gauge = Gauge(known, scale, suite, Path(out) / SCORES, resamples)

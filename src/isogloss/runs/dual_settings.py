@@ -79,12 +79,12 @@ class DualSettings:
         if self.hard_negatives and self.rounds == 1:
             raise RecipeError(
                 f"hard_negatives = {self.hard_negatives}, but in one round there is no model before it to find them",
-                hint="set rounds = 2",
+                hint="set rounds = 2 (--rounds 2)",
             )
         if self.rounds > 1 and not self.hard_negatives:
             raise RecipeError(
                 f"rounds = {self.rounds}, but without hard negatives each would be the first again",
-                hint="set hard_negatives = 5",
+                hint="set hard_negatives = 5 (--hard-negatives 5)",
             )
         if self.shares and len(self.shares) != len(self.tasks):
             raise RecipeError(
@@ -106,7 +106,7 @@ class DualSettings:
         if self.like == "muse" and missing:
             raise RecipeError(
                 f"mUSE trains inference and answers beside translations, but {' and '.join(missing)} {are} missing",
-                hint="name files for it, or leave --like out and set hard_negatives = 5 and rounds = 2",
+                hint="name files for it, or leave --like out and give --hard-negatives 5",
             )
 
     @property
