@@ -1,6 +1,6 @@
 """How a finished run is shown: the table, where the model is, how to use it, what to do next."""
 
-from isogloss.cli.screen import output, score_table, show_json
+from isogloss.cli.screen import output, score_table, show_json, what_was_asked
 from isogloss.corpora.store import scan_in_words
 from isogloss.runs.pipeline import RunResult
 
@@ -12,14 +12,8 @@ def show_run(result: RunResult, as_json: bool) -> None:
     if as_json:
         show_json(result.as_dict())
         return
-    last = result.reports[-1]
-    counts = {score.queries for score in last.scores}
-    held = (
-        f"{counts.pop()} held-out sentences a language" if len(counts) == 1 else f"{last.average().queries} held-out sentences"
-    )
-    title = f"{held}, searched among {last.candidates} (accuracy at 1, %)"
     output.print()
-    output.print(score_table(result.reports, title))
+    output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
     if result.training is not None and result.training.setback:
         output.print(f"\n! {result.training.setback}", highlight=False, markup=False)
     minutes, seconds = divmod(round(result.seconds), 60)

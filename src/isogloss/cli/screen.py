@@ -135,6 +135,17 @@ MEASURES: tuple[Measure, ...] = (
 CELL = 5  # "92.4" and a space; a cosine below zero needs one more
 
 
+def what_was_asked(report: Report) -> str:
+    """The title of scores on held-out sentences, with their number: of few, small differences mean nothing."""
+    counts = {score.queries for score in report.scores}
+    held = (
+        f"{counts.pop()} held-out sentences a language"
+        if len(counts) == 1
+        else f"{report.average().queries} held-out sentences"
+    )
+    return f"{held}, searched among {report.candidates} (accuracy at 1, %)"
+
+
 def score_table(reports: Sequence[Report], title: str = "") -> Table:
     """One row a language, one column a measure; a cell has one number a model, in the order the first line names them."""
     names = escape(", ".join(report.model for report in reports))

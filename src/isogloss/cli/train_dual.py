@@ -32,8 +32,9 @@ def train_dual(
     steps: Annotated[int | None, Option(help="Steps of a round instead of epochs.")] = None,
     batch: Annotated[int | None, Option(help="Examples in a batch.  [default: 64]")] = None,
     learning_rate: Annotated[float | None, Option(help="Its peak.  [default: 5e-05]")] = None,
-    warmup: Annotated[float | None, Option(help="Share of the steps, or their number.  [default: 0.1]")] = None,
+    warmup: Annotated[float | None, Option(help="Share of the steps.  [default: 0.1]")] = None,
     pretrain_epochs: Annotated[int | None, Option(help="Passes of --mlm and --tlm.  [default: 1]")] = None,
+    max_candidates: Annotated[int | None, Option(help="Sentences to search.  [default: 10000]")] = None,
     max_tokens: Annotated[int | None, Option(help="Longer sentences are cut.  [default: 128]")] = None,
     trim: Annotated[str | None, Option(help="Vocabulary: off, alphabet or corpus.  [default: off]")] = None,
     languages: LanguagesOption = "",
@@ -71,6 +72,7 @@ def train_dual(
         "learning_rate": learning_rate,
         "warmup": warmup,
         "pretrain_epochs": pretrain_epochs,
+        "max_candidates": max_candidates,
         "max_tokens": max_tokens,
         "trim": trim,
         "languages": as_languages(languages) or None,
@@ -95,18 +97,14 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _show(result: "DualResult", as_json: bool) -> None:
-    from isogloss.cli.screen import output, score_table, show_json
+    from isogloss.cli.screen import output, score_table, show_json, what_was_asked
 
     if as_json:
         show_json(result.as_dict())
         return
     if result.reports:
         output.print()
-        output.print(
-            score_table(
-                result.reports, f"held-out sentences, searched among {result.reports[-1].candidates} (accuracy at 1, %)"
-            )
-        )
+        output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
     minutes, seconds = divmod(round(result.seconds), 60)
     output.print(
         f"\nDone in {minutes} min {seconds} s. Model: {result.model}\n\n"

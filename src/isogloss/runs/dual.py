@@ -150,7 +150,7 @@ class _Dual:
 
     def _questions(self, source: PairSource) -> alignment.Questions | None:
         """What the student is asked after each stage; None where nothing is held out."""
-        limits = EvaluationSettings()
+        limits = EvaluationSettings(max_candidates=self.settings.max_candidates)
         held = measured_pairs(source, limits)
         return alignment.Questions(held, limits.max_candidates) if len(held.where(split=TEST)) else None
 

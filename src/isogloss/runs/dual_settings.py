@@ -55,6 +55,7 @@ class DualSettings:
     language: str = setting("", "target language of two-column files whose name does not tell")
     source_language: str = setting("en", "language of the source side")
     held_out: float = setting(0.1, "share of source sentences kept for testing", at_least=0.0, at_most=0.5)
+    max_candidates: int = setting(10_000, "sentences that held-out ones are searched among, after each stage", at_least=1)
     on_error: str = setting("fail", 'what a line of pairs that does not fit does: "fail", "skip" or "stop-after N"')
     epochs: int = setting(1, "times that the pairs are gone through in each round", at_least=1)
     steps: int = setting(0, "steps of a round, and of the stage before them, instead of epochs; 0 counts epochs", at_least=0)
