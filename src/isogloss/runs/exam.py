@@ -19,6 +19,15 @@ from isogloss.training.crew import Crew
 from isogloss.types import FloatArray, Report
 
 
+def taught_rows(questions: Questions, teacher: Encoder, cache: Path, crew: Crew, on_progress: OnProgress) -> Rows:
+    """The teacher's vectors of what is searched, from the cache as far as they are there."""
+    sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
+    vectors = VectorCache(cache, teacher.fingerprint, teacher.dimension)
+    with crew.in_turn():
+        taught = vectors.embed(sources, teacher.encode, on_progress, "teacher, held out")[0]
+    return Rows({text: row for row, text in enumerate(sources)}, taught)
+
+
 class Exam:
     """Questions, the teacher's answers to them if there is one, and the reports on the student's."""
 
@@ -30,14 +39,7 @@ class Exam:
         self.reports: list[Report] = []
         self._row_of = {text: row for row, text in enumerate(self.texts)}
         self._last: tuple[list[bytes], FloatArray] | None = None  # how texts were cut, and the vectors that gave
-        self._teacher = None if teacher is None else self._taught(teacher, cache)
-
-    def _taught(self, teacher: Encoder, cache: Path) -> Rows:
-        sources = list(dict.fromkeys(self.questions.sources + self.questions.test.sources()))
-        vectors = VectorCache(cache, teacher.fingerprint, teacher.dimension)
-        with self.crew.in_turn():
-            taught = vectors.embed(sources, teacher.encode, self.tell, "teacher, held out")[0]
-        return Rows({text: row for row, text in enumerate(sources)}, taught)
+        self._teacher = None if teacher is None else taught_rows(questions, teacher, cache, self.crew, on_progress)
 
     def ask(self, name: str, vectors: FloatArray) -> None:
         """Score vectors of `texts`, and keep the report."""

@@ -23,12 +23,12 @@ import torch
 
 from isogloss.config import EvaluationSettings, Recipe
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
-from isogloss.encode.cache import VectorCache, default_folder
-from isogloss.encode.encoder import Encoder
+from isogloss.encode.cache import default_folder
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.export.folder import model_card, refuse_other_things, save
 from isogloss.progress import OnProgress, silent
+from isogloss.runs.exam import taught_rows
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import open_models
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
@@ -156,7 +156,10 @@ class Stages:
         """Go through them, and note what there is to know of each."""
         session, recipe = self.session, self.recipe
         with self.timed("vectors"):
-            teacher = self._taught(session.teacher) if session.teacher is not None else None
+            teacher = None
+            if session.teacher is not None:
+                where = cache_of(recipe), session.crew, session.on_progress
+                teacher = taught_rows(self.questions, session.teacher, *where)
             untouched = session.untouched_vectors(self.texts)
         self._ask("untouched", untouched, teacher)
         if recipe.bridge.enabled:
@@ -174,14 +177,6 @@ class Stages:
                 self._ask("distilled" if teacher is not None else "trained", trained, teacher)
                 self.summary = self._judged(self.summary)
             details["training"] = asdict(self.summary)
-
-    def _taught(self, teacher: Encoder) -> Rows:
-        """The teacher's vectors of what is searched, from the cache as far as they are there."""
-        sources = list(dict.fromkeys(self.questions.sources + self.questions.test.sources()))
-        cache = VectorCache(cache_of(self.recipe), teacher.fingerprint, teacher.dimension)
-        with self.session.crew.in_turn():
-            vectors = cache.embed(sources, teacher.encode, self.session.on_progress, "teacher, held out")[0]
-        return Rows({text: row for row, text in enumerate(sources)}, vectors)
 
     def _judged(self, summary: TrainingSummary) -> TrainingSummary:
         """The summary with a word on what the held-out pairs lost by training, where dev pairs did not show it already."""

@@ -136,7 +136,7 @@ class TaskEngine:
         self.modules, self.parameters = self._trained(model)
         self.device = next(iter(self.parameters.values())).device
         self._losses: list[dict[str, float]] = []
-        few = isinstance(model, Student) and all(isinstance(task, ReadsRows) for task in self.tasks)
+        few = all(isinstance(task, ReadsRows) for task in self.tasks)
         self.table = TableRows.of(model, self.parameters, descent) if few and isinstance(model, Student) else None
         self.optimiser = beside(self.table, self.parameters, descent)
 
