@@ -13,7 +13,7 @@ is not assumed: `packs_exactly` compares both ways on the body at hand, and one 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -154,6 +154,18 @@ def attend_together(together: Tensor, packed: Packed, scale: float) -> Tensor:
     return mixed
 
 
+def _kernels_for_any_shape(query: Tensor) -> AbstractContextManager[None]:
+    """Without cuDNN's attention: it plans tens of milliseconds for each new shape, and here nearly every batch has its own."""
+    if not query.is_cuda:
+        return nullcontext()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kernels: AbstractContextManager[None] = sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    )
+    return kernels
+
+
 def _run_by_run(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
 ) -> Tensor:
@@ -165,7 +177,8 @@ def _run_by_run(
         shape = (run.sentences, run.length, *query.shape[1:])
         asked, keys, values = (one.reshape(shape).transpose(1, 2) for one in part)
         mask = None if bias is None else bias[..., : run.length, : run.length].to(query.dtype)
-        own = F.scaled_dot_product_attention(asked, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
+        with _kernels_for_any_shape(query):
+            own = F.scaled_dot_product_attention(asked, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
         mixed.append(own.transpose(1, 2).flatten(0, 1))
     return mixed[0] if len(mixed) == 1 else torch.cat(mixed)
 
@@ -185,9 +198,10 @@ def _padded_inside(
     mask: Tensor = there[:, None, None]
     if bias is not None:
         mask = bias.to(query.dtype).masked_fill(~mask, torch.finfo(query.dtype).min)
-    mixed = F.scaled_dot_product_attention(
-        padded(query), padded(key), padded(value), attn_mask=mask, dropout_p=dropout, scale=scale
-    )
+    with _kernels_for_any_shape(query):
+        mixed = F.scaled_dot_product_attention(
+            padded(query), padded(key), padded(value), attn_mask=mask, dropout_p=dropout, scale=scale
+        )
     flat: Tensor = mixed.transpose(1, 2).reshape(shape[0] * shape[1], *query.shape[1:])[place]
     return flat
 
