@@ -58,25 +58,36 @@ def shared_by_all(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Reproduce tables row by row, as long as there is time."""
+    """Reproduce tables row by row, as long as there is time; with --ready, only from systems that others have made."""
     began = time.monotonic()
     shared = shared_by_all(options)
-    for name in options.only:
-        workshop = Workshop(**shared, overrides=tuple(options.set))
-        known = [row for row in table_rows(name, workshop) if not options.rows or row in options.rows]
-        for row in known:
-            if time.monotonic() - began > options.seconds:
-                print(f"{name}: {row} and what follows is for another run")
-                return
-            try:
-                found = reproduce(name, rows=[row], overrides=options.set, strict=False, **shared)
-            except IsoglossError as error:
-                print(f"{name} {row}: {error.message}")
-                continue
-            keep(found, options.results)
-            figures = [f"{figure.value:.1f}" for figure in found.rows[0].ours if figure]
-            told = " ".join(figures) or found.rows[0].why
-            print(f"{time.monotonic() - began:5.0f} s  {name} {row}: {told}", flush=True)
+    workshop = Workshop(**shared, overrides=tuple(options.set))
+    left = [
+        (name, row) for name in options.only for row in table_rows(name, workshop) if not options.rows or row in options.rows
+    ]
+    while left:
+        name, row = next((one for one in left if not options.ready or is_made(one[1], workshop)), (None, ""))
+        if time.monotonic() - began > options.seconds:
+            print(f"for another run: {', '.join(f'{table} {row}' for table, row in left)}")
+            return
+        if name is None:
+            time.sleep(2)
+            continue
+        left.remove((name, row))
+        try:
+            found = reproduce(name, rows=[row], overrides=options.set, strict=False, **shared)
+        except IsoglossError as error:
+            print(f"{name} {row}: {error.message}", flush=True)
+            continue
+        keep(found, options.results)
+        figures = [f"{figure.value:.1f}" for figure in found.rows[0].ours if figure]
+        told = " ".join(figures) or found.rows[0].why
+        print(f"{time.monotonic() - began:5.0f} s  {name} {row}: {told}", flush=True)
+
+
+def is_made(row: str, workshop: Workshop) -> bool:
+    """Whether all that a row needs is there, in each of its languages."""
+    return all(workshop.is_made(workshop.resolve(row, language)) for language in workshop.languages_of(row))
 
 
 def keep(found: Reproduction, folder: Path) -> None:
@@ -191,6 +202,7 @@ def _parsed() -> argparse.Namespace:
             one.add_argument("--seconds", type=float, default=1e9, help="after which no new row is begun")
             one.add_argument("--work", type=Path, default=Path("reproduced"))
             one.add_argument("--device", default="auto")
+            one.add_argument("--ready", action="store_true", help="wait for systems that other processes make")
             one.add_argument("--set", action="append", default=[], help="VERB.key=value")
         if verb is merge:
             one.add_argument("folder", type=Path)

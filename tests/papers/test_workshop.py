@@ -44,12 +44,15 @@ def test_a_system_is_made_once_and_what_it_is_made_from_comes_first(workshop: Wo
     steps: list[Step] = []
     elsewhere = replace(workshop, out=lab / "again", on_progress=steps.append, _resolved={}, _failed={})
     system = elsewhere.resolve("mbert-from-sbert-nli-stsb")
+    assert not elsewhere.is_made(system)
     made = elsewhere.make(system)
+    assert elsewhere.is_made(system)
     order = [step.stage for step in steps if step.stage.startswith("making") and step.done]
     assert order == ["making random-body", "making sbert-nli-stsb", "making mbert-from-sbert-nli-stsb"]
     before, first = weights_hash(Path(made.model)), len(steps)
     assert elsewhere.make(system) == made and len(steps) == first
     (Path(made.model).parent / MADE).unlink()  # killed before it was written down
+    assert not elsewhere.is_made(system)
     again = elsewhere.make(system)
     assert weights_hash(Path(again.model)) == before and again.pairs == made.pairs
     assert next(step.stage for step in steps[first:] if step.stage.startswith("making")) == "making mbert-from-sbert-nli-stsb"

@@ -195,7 +195,7 @@ class Workshop:
         model = made["model"].model if "model" in made else self.model_called(making.model)
         if making.how in ("load", "mean"):
             return Made(name=system.name, key=system.key, model=model, prompt=making.prompt, mean=making.how == "mean")
-        folder = self.out / SYSTEMS / system.name / system.key[:KEY]
+        folder = self._folder(system)
         if (folder / MADE).is_file():
             known = read_json(folder / MADE)
             return Made(**{**known, "model": str(folder / "model")})
@@ -216,6 +216,14 @@ class Workshop:
         write_json(folder / MADE, asdict(result))
         self.on_progress(Step(f"making {system.name}", 1, 1, "systems"))
         return result
+
+    def is_made(self, system: Resolved) -> bool:
+        """Whether it, and all that it is made from, is finished, or needs no making."""
+        needed = (one for one in system.walk() if one.making.how not in ("load", "mean", "published"))
+        return all((self._folder(one) / MADE).is_file() for one in needed)
+
+    def _folder(self, system: Resolved) -> Path:
+        return self.out / SYSTEMS / system.name / system.key[:KEY]
 
     def gather(self, system: Resolved) -> dict[str, Any]:
         """What a system learns from, prepared: its store of pairs, and files of judged ones; nothing is made of it yet."""
