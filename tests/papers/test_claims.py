@@ -2,7 +2,7 @@
 
 import pytest
 
-from isogloss.papers.claims import NOT_SEEN, SEEN, UNKNOWN, WITHIN, judge
+from isogloss.papers.claims import NOT_SEEN, SEEN, UNDECIDED, UNKNOWN, WITHIN, judge
 from isogloss.papers.published import Claim
 
 Figures = dict[tuple[str, str], tuple[float, float, float]]
@@ -24,7 +24,9 @@ ORDER = Claim(says="a > b > c", column="Avg.", order=("a", "b", "c"))
         ([(70, 61, 79), (60, 58, 62), (50, 48, 52)], WITHIN),
         ([(70, 70, 70), (60, 60, 60), (50, 50, 50)], SEEN),
         ([(60, 58, 62), (70, 68, 72), (50, 48, 52)], NOT_SEEN),
-        ([(70, 68, 72), (50, 48, 52), (50, 48, 52)], NOT_SEEN),
+        ([(70, 68, 72), (50, 48, 52), (50, 48, 52)], UNDECIDED),
+        ([(70, 68, 72), (50, 48, 52), (51, 49, 53)], UNDECIDED),
+        ([(60, 58, 62), (70, 68, 72), (71, 69, 73)], NOT_SEEN),
         ([(70, 68, 72), (60, 58, 62), None], UNKNOWN),
     ],
 )
@@ -50,6 +52,7 @@ GAIN = Claim(says="more for x", gain={"from": "a", "to": "b", "more": "x", "less
         (((40, 39, 41), (70, 69, 71)), ((70, 69, 71), (75, 74, 76)), SEEN),
         (((40, 30, 50), (40, 30, 50)), ((52, 42, 62), (50, 40, 60)), WITHIN),
         (((40, 39, 41), (40, 39, 41)), ((50, 49, 51), (60, 59, 61)), NOT_SEEN),
+        (((40, 30, 50), (40, 30, 50)), ((50, 40, 60), (52, 42, 62)), UNDECIDED),
     ],
 )
 def test_a_gain(

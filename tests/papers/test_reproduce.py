@@ -97,7 +97,11 @@ def test_parts_of_a_table_are_put_together(lab: Path) -> None:
     ]
     rest = reproduced(lab, "rg-table-8", rows=["muse-trained", *CONTROLS])
     joined = parts[0].with_rows_of(parts[1]).with_rows_of(rest)
-    assert joined == whole
+    assert joined == whole and whole.with_missing_rows("not yet") == whole
+    some = parts[0].with_missing_rows("not yet")
+    papers = [row for row in whole.rows if row.kind == PAPER]
+    assert [(row.label, row.published) for row in some.rows] == [(row.label, row.published) for row in papers]
+    assert [row.why for row in some.rows if not any(row.ours)] == ["not yet"] * (len(papers) - 2)
     with pytest.raises(IsoglossError, match="rg-table-7 at lab is no part of rg-table-8"):
         whole.with_rows_of(reproduced(lab, "rg-table-7", rows=["muse"]))
 
@@ -153,7 +157,8 @@ def test_the_page_is_written_from_results_of_several_runs(lab: Path, tmp_path: P
     script = runpy.run_path(str(root / "benchmarks" / "papers.py"))
     script["page"].__globals__.update(IMAGES=tmp_path / "images", COMMENTS=tmp_path / "none.json")
     here, there = tmp_path / "here", tmp_path / "there"
-    options = {"work": lab / "out", "data": lab / "data", "carry": None, "device": "cpu", "set": TOY, "seconds": 1e9}
+    options = {"work": lab / "out", "data": lab / "data", "carry": None, "device": "cpu", "set": TOY}
+    options |= {"seconds": 1e9, "ready": False}
     monkeypatch.setattr(script["run"].__globals__["Workshop"], "model_called", lambda _, name: str(lab / "models" / name))
     for rows, folder in ((["muse"], here), (["labse", "korean-roberta-base"], there), (["xlm-r-mean"], here)):
         script["run"](Namespace(**options, only=["rg-table-8"], rows=rows, results=folder))

@@ -7,6 +7,7 @@ from itertools import pairwise
 from isogloss.papers.published import Claim
 
 SEEN, WITHIN, NOT_SEEN, UNKNOWN = "seen", "seen, within the error", "not seen", "not measured"
+UNDECIDED = "not seen, within the error"  # nor is the contrary
 Look = Callable[[str, str], tuple[float, float, float] | None]  # system, column → value and interval × 100
 
 
@@ -20,7 +21,10 @@ class Verdict:
 
 
 def judge(claim: Claim, look: Look, titles: Callable[[str], str]) -> Verdict:
-    """A claim against figures. An order is seen if the values fall; within the error, if neighbours' intervals overlap."""
+    """A claim against figures. An order is seen if the values fall; within the error, if neighbours' intervals overlap.
+
+    One that is not seen is within the error, too, if all that are in the wrong order have intervals that overlap.
+    """
     return _gain(claim, look) if claim.gain else _order(claim, look, titles)
 
 
@@ -31,8 +35,9 @@ def _order(claim: Claim, look: Look, titles: Callable[[str], str]) -> Verdict:
     told = f"{claim.column}: {' > '.join(numbers)}"
     if len(known) < len(found):
         return Verdict(claim.says, UNKNOWN, told.replace(" > ", ", "))
-    if not all(one[0] > other[0] for one, other in pairwise(known)):
-        return Verdict(claim.says, NOT_SEEN, told.replace(" > ", ", "))
+    if wrong := [(other, one) for one, other in pairwise(known) if one[0] <= other[0]]:
+        clear = any(_apart(two) for two in wrong)
+        return Verdict(claim.says, NOT_SEEN if clear else UNDECIDED, told.replace(" > ", ", "))
     return Verdict(claim.says, SEEN if _apart(known) else WITHIN, told)
 
 
@@ -59,6 +64,7 @@ def _gain(claim: Claim, look: Look) -> Verdict:
         gains.append((end[0] - start[0], reach))
     (more, more_reach), (less, less_reach) = gains
     numbers = f"{wanted['more']} {more:+.1f}, {wanted['less']} {less:+.1f} from {wanted['from']} to {wanted['to']}"
+    clear = abs(more - less) > (more_reach**2 + less_reach**2) ** 0.5
     if more <= less:
-        return Verdict(claim.says, NOT_SEEN, numbers)
-    return Verdict(claim.says, SEEN if more - less > (more_reach**2 + less_reach**2) ** 0.5 else WITHIN, numbers)
+        return Verdict(claim.says, NOT_SEEN if clear else UNDECIDED, numbers)
+    return Verdict(claim.says, SEEN if clear else WITHIN, numbers)

@@ -63,10 +63,11 @@ def heading(table: Reproduction) -> str:
     return f"{table.paper}; {table.measure}. Ours: scale {table.scale}, 95 % intervals."
 
 
-def markdown(table: Reproduction, pictures: Sequence[str] = ()) -> str:
-    """The whole table: figures, what our rows are, notes, claims, and pictures that are named."""
+def markdown(table: Reproduction, pictures: Sequence[str] = (), comment: str = "") -> str:
+    """The whole table: a comment, figures, what our rows are, notes, claims, and pictures that are named."""
     parts = [f"### {table.table}: {table.title}", "", heading(table)]
     parts += [f"Note: {_mark(table.differs)}."] if table.differs else []
+    parts += ["", comment] if comment else []
     parts += ["", *_figures(table), "", *_rows(table), "", *_notes(table)]
     parts += [f"![{table.title}]({name})" for name in pictures]
     parts += ["", "Orderings that the paper claims, in our figures:", "", *claims(table), ""]

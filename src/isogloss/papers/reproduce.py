@@ -100,6 +100,26 @@ class Reproduction:
             rows.append(one if any(one.ours) or not any(their.ours) else their)
         return with_claims(self, (*rows, *theirs.values()))
 
+    def with_missing_rows(self, why: str) -> "Reproduction":
+        """The table with all rows of the paper, and a reason at those that are not there."""
+        known, there = published(self.table), {(row.label, row.system) for row in self.rows}
+        nothing = tuple(None for _ in self.columns)
+        missing = [
+            Row(
+                label=row.label,
+                system=row.system,
+                kind=PAPER,
+                published=row.figures,
+                ours=nothing,
+                why=why,
+                note=row.note,
+                at=row.at,
+            )
+            for row in known.rows
+            if (row.label, row.system) not in there
+        ]
+        return with_claims(self, (*self.rows, *missing))
+
 
 def reproduce(
     table: str,
