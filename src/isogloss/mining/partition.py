@@ -4,11 +4,14 @@ Cells are those of spherical k-means over the vectors of both sides, each withou
 all its sentences would otherwise put translations into different cells. With c the centre of a cell, a sentence x lies in the
 cell of the greatest x′·c, and looks into every cell with
 
-    x′·c  ≥  max x′·c − slack          (what is below zero counts as zero)
+    x′·c  ≥  level(x) − slack,     level(x) = ½ max x′·c + ½ mean of the greatest x′·c in each of 32 groups of cells
 
-so a sentence in the thick of things looks into more cells than one on its own. The pair (x, y) is compared if x looks into
-the cell of y or y into that of x. So it needs the lesser of two distances, and the slack that finds a share of all pairs is
-that share's quantile of them: `slack_for` reads it off some pairs of neighbours that are known, and nothing is tried out.
+(what is below zero counts as zero), and into its own. So a sentence in the thick of things looks into more cells than one on
+its own; were the level the greatest score alone, a sixth more would have to be compared to find as many.
+
+The pair (x, y) is compared if x looks into the cell of y or y into that of x. So it needs the lesser of two distances, and the
+slack that finds a share of all pairs is that share's quantile of them: `slack_for` reads it off some pairs of neighbours that
+are known, and nothing is tried out.
 
 `cells` searches with this, `plans` says how many cells there should be.
 """
@@ -30,7 +33,9 @@ from isogloss.types import BoolArray, IntArray
 PER_CELL = ((16, 4), (80, 3))  # sentences that a centre is learnt from, and rounds of k-means with them: the first are cheap
 TURNS = 3  # own cells, near ones, far ones
 LOOKING_BYTES = 20  # what a look takes while those of a stripe are put in order
-NEAR = 0.4  # of the slack: cells that a sentence looks into before the others
+GROUPS = 32  # of cells, whose greatest scores make up half of a level
+NEAR = 0.4  # of the way down to the least score worth a look: cells that a sentence looks into before the others
+NOT_AN_INCH = -1.0  # the slack that one's own cell takes: scores lie between 0 and 1
 AT_ONCE = 2**22  # products
 SEED = 7
 
@@ -118,9 +123,12 @@ def located(side: Side, centres: Tensor, slack: float, threads: int) -> Located:
 
     def some(rows: slice) -> tuple[Tensor, ...]:
         scores = _scores(side.coarse[rows], centres)
-        row, cell = (scores >= _least(scores, slack)[:, None]).nonzero(as_tuple=True)
-        far = scores[row, cell] < _least(scores, NEAR * slack)[row]
-        found = _own(scores), cell.to(torch.int16), far, torch.bincount(row, minlength=len(scores))
+        best = scores.amax(1)
+        least, near = _least(scores, best, slack)
+        row, cell = (scores >= least[:, None]).nonzero(as_tuple=True)
+        there = scores[row, cell]
+        counts = torch.bincount(row, minlength=len(scores))
+        found = cell[_first_of_each(row, there == best[row])], cell.to(torch.int16), there < near[row], counts
         return tuple(part.cpu() for part in found)
 
     own, looks, far, counts = (
@@ -130,10 +138,11 @@ def located(side: Side, centres: Tensor, slack: float, threads: int) -> Located:
 
 
 def distances(sentences: Tensor, cells_of: Tensor, centres: Tensor) -> Tensor:
-    """How much slack each sentence (coarse) needs to look into the cell of another: best score less the score there."""
-    scores = _values(_scores(sentences, centres))
-    there = scores.gather(1, _own(_scores(cells_of, centres))[:, None])[:, 0]
-    return scores.amax(1) - there
+    """How much slack each sentence (coarse) needs to look into the cell of another: its level less the score there."""
+    scores = _scores(sentences, centres)
+    theirs = _own(_scores(cells_of, centres))
+    there = _values(scores.gather(1, theirs[:, None])[:, 0])
+    return torch.where(_own(scores) == theirs, NOT_AN_INCH, _level(scores, scores.amax(1)) - there)
 
 
 def slack_for(share: float, needed: Tensor) -> float:
@@ -147,7 +156,7 @@ def slack_for(share: float, needed: Tensor) -> float:
 def looks_of(sentences: Tensor, centres: Tensor, slack: float) -> tuple[float, float]:
     """Which share of the cells some sentences look into, weighed by how many of the sentences lie there; and how many cells."""
     scores = _scores(sentences, centres)
-    worth = (scores >= _least(scores, slack)[:, None]).float()
+    worth = (scores >= _least(scores, scores.amax(1), slack)[0][:, None]).float()
     sizes = torch.bincount(_own(scores), minlength=len(centres)).float()
     return float((worth @ sizes).mean() / len(sentences)), float(worth.sum(1).mean())
 
@@ -175,15 +184,33 @@ def _values(scores: Tensor) -> Tensor:
     return (scores.view(torch.bfloat16) if scores.dtype == torch.int16 else scores).float()
 
 
-def _least(scores: Tensor, slack: float) -> Tensor:
-    """From which score on a cell is worth a look, for each row, in the form of the scores."""
-    least = (_values(scores.amax(1)) - slack).clamp_(min=0)
-    return least.bfloat16().view(torch.int16) if scores.dtype == torch.int16 else least.to(scores.dtype)
+def _level(scores: Tensor, best: Tensor) -> Tensor:
+    """How high the scores of each row are: half the greatest of all, half the mean of the greatest of each group of cells."""
+    groups = min(GROUPS, scores.shape[1])
+    whole = scores[:, : scores.shape[1] // groups * groups].unflatten(1, (-1, groups))
+    return (_values(best) + _values(whole.amax(1)).mean(1)) / 2
+
+
+def _least(scores: Tensor, best: Tensor, slack: float) -> tuple[Tensor, Tensor]:
+    """From which score on a cell is worth a look, and from which on it is near, for each row, in the form of the scores."""
+    top = _values(best)
+    least = torch.minimum((_level(scores, best) - slack).clamp_(min=0), top)
+    bounds = least, top + NEAR * (least - top)
+    if scores.dtype == torch.int16:
+        return bounds[0].bfloat16().view(torch.int16), bounds[1].bfloat16().view(torch.int16)
+    return bounds[0].to(scores.dtype), bounds[1].to(scores.dtype)
 
 
 def _own(scores: Tensor) -> Tensor:
     """The cell with the greatest score; of equals the first."""
     row, cell = (scores == scores.amax(1, keepdim=True)).nonzero(as_tuple=True)
-    first = torch.ones_like(row, dtype=torch.bool)
-    first[1:] = row[1:] != row[:-1]
-    return cell[first]
+    return cell[_first_of_each(row, torch.ones_like(row, dtype=torch.bool))]
+
+
+def _first_of_each(row: Tensor, chosen: Tensor) -> Tensor:
+    """Where the first chosen entry of every row is; rows ascend."""
+    places = chosen.nonzero()[:, 0]
+    owner = row[places]
+    first = torch.ones_like(places, dtype=torch.bool)
+    first[1:] = owner[1:] != owner[:-1]
+    return places[first]
