@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.errors import IsoglossError
-from isogloss.storage import alone_in, append_line, canonical_json, content_hash, replacing, sweep, write_json, write_text
+from isogloss.storage import (
+    alone_in,
+    append_line,
+    canonical_json,
+    content_hash,
+    make_folder,
+    replacing,
+    sweep,
+    write_json,
+    write_text,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path: Path) -> None:
@@ -103,6 +113,18 @@ def test_a_place_where_nothing_can_be_made_is_one_sentence(place: str) -> None:
     assert "another folder" in caught.value.hint
     with pytest.raises(IsoglossError, match="cannot be written"):
         write_text(Path(place) / "result.json", "{}")
+
+
+@pytest.mark.parametrize(("inner", "told"), [("", "it is a file"), ("runs/one", "thesis.txt is a file")])
+def test_a_file_where_a_folder_should_be_is_called_one(tmp_path: Path, inner: str, told: str) -> None:
+    file = tmp_path / "thesis.txt"
+    file.write_text("years of work")
+    with pytest.raises(IsoglossError, match=f"cannot be written .*{told}, not a folder") as caught:
+        make_folder(file / inner)
+    assert "name a folder" in caught.value.hint and "space" not in caught.value.hint
+    with pytest.raises(IsoglossError, match=f"{told}, not a folder"), alone_in(file / inner, "in use", "wait"):
+        pass
+    assert file.read_text() == "years of work"
 
 
 def test_what_a_writer_does_not_find_is_its_own_error(tmp_path: Path) -> None:

@@ -126,6 +126,13 @@ def _not_written(path: Path, why: str) -> IsoglossError:
     )
 
 
+def _in_the_way(path: Path) -> IsoglossError:
+    """Said where a folder was to be made, and it or one that it would lie in is a file."""
+    file = next((place for place in (path, *path.parents) if place.exists() or place.is_symlink()), path)
+    told = "it is a file, not a folder" if file == path else f"{file} is a file, not a folder"
+    return IsoglossError(f"{path}: cannot be written ({told})", hint="name a folder; what is there is untouched")
+
+
 def _cannot_be_made(error: OSError) -> bool:
     """Whether what we were about to make was "not found": so says /proc, where nobody can make anything."""
     name = Path(error.filename).name if isinstance(error.filename, str | os.PathLike) else ""
@@ -169,6 +176,8 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:  # for whatever reason: there is nothing that a run could do without its folder
+        if error.errno in (errno.EEXIST, errno.ENOTDIR):
+            raise _in_the_way(path) from error
         why = NOTHING_MADE_THERE if error.errno == errno.ENOENT else error.strerror or str(error)
         raise _not_written(path, why) from error
 

@@ -28,7 +28,11 @@ QUICK = ("--batch", 16, "--learning-rate", "1e-3", "--device", "cpu", "--sts-epo
 
 
 def test_a_table_says_what_each_stage_gave(models: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = ("--nli", "nli.tsv", "--sts", "sts.tsv", "--sts-dev", "dev.tsv")
+    (place / "judged").mkdir()
+    rows = (place / "nli.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    for number, some in enumerate((rows[:20], rows[20:])):
+        (place / "judged" / f"{number}.tsv").write_text("".join(some), encoding="utf-8")
+    files = ("--nli", "judged", "--sts", "sts.tsv", "--sts-dev", "dev.tsv")
     code, out, err = call(capsys, "finetune", models / "student", *files, *QUICK, "--out", "tuned")
     assert code == 0, err
     lines = [line.split() for line in out.splitlines()]
@@ -40,6 +44,7 @@ def test_a_table_says_what_each_stage_gave(models: Path, place: Path, capsys: py
     code, again, _ = call(capsys, "finetune", models / "student", *files, *QUICK, "--out", "tuned", "--json")
     result = json.loads(again)
     assert code == 0 and [stage["training"]["steps_now"] for stage in result["stages"]] == [0, 0]
+    assert result["data"]["nli"]["files"] == ["judged/0.tsv", "judged/1.tsv"]
     assert f"{100 * result['stages'][1]['after']:.2f}" == sts[4]
 
 
@@ -59,6 +64,7 @@ def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.Capt
         (("--sts", "nowhere.tsv"), "nowhere.tsv: cannot be read"),
         (("--sts", "bad.tsv"), "bad.tsv line 2: the score is '7'"),
         (("--nli", "sts.tsv"), "sts.tsv line"),
+        (("--sts", "."), ".: is a folder with files of more than one split: bad.tsv, dev.tsv"),
         (("--nli", "nli.tsv", "--augment"), "--augment adds pairs to those of --sts"),
         (("--sts", "sts.tsv", "--batch", "0"), "batch = 0 is impossible"),
         (("--sts", "sts.tsv", "--device", "abacus"), "device = 'abacus' is not known"),

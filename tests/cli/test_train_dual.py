@@ -42,6 +42,10 @@ def test_trained_then_evaluated_and_mined_with(shell: Shell, models: Path, tsv: 
         "cpu",
         "--max-candidates",
         20,
+        "--set",
+        "dev_pairs=0",
+        "--set",
+        "cleaning.max_characters=999",
     )
     given = ("train-dual", tsv, "--like", "labse", "--student", models / "student", "--out", "runs/x", *small)
     code, out, err = shell(*given)
@@ -50,6 +54,8 @@ def test_trained_then_evaluated_and_mined_with(shell: Shell, models: Path, tsv: 
     assert "untouched, round 1" in out and "isogloss mine SRC TGT --model runs/x" in out and "round 1" in err
     code, out, _ = shell(*given, "--json")
     told = json.loads(out)
+    record = json.loads(Path("runs/x/run.json").read_text())
+    assert record["settings"]["dev_pairs"] == 0 and record["recipe"]["cleaning"]["max_characters"] == 999
     assert code == 0 and set(told["stages"]) == {"untouched", "round 1"} and told["model"] == "runs/x/model"
     code, out, err = shell("evaluate", "runs/x", "--pairs", tsv, "--teacher", "", "--json")
     assert code == 0 and json.loads(out), err

@@ -1,7 +1,11 @@
 """Names become models: the carried ones for real, local folders, and clear words for everything else."""
 
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
@@ -12,6 +16,7 @@ from transformers import PreTrainedModel
 from isogloss.encode.encoder import embed, load
 from isogloss.encode.models import open_model
 from isogloss.errors import DataError, ModelError
+from isogloss.training.cross_encoder import CrossEncoder
 
 
 def test_the_carried_teacher_is_the_real_one() -> None:
@@ -65,6 +70,67 @@ def test_what_cannot_be_loaded_is_said(name: str, message: str) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         open_model(name)
     assert caught.value.hint
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator["Hub"]:
+    """A hub on this machine that knows no model, asked by the real library; its pauses are counted, and not waited for."""
+    here = Hub()
+    place = f"http://127.0.0.1:{here.server.server_port}"
+    known = huggingface_hub.constants
+    monkeypatch.setattr(known, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(known, "ENDPOINT", place)
+    monkeypatch.setattr(known, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(known, "HUGGINGFACE_CO_URL_TEMPLATE", place + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", here.pauses.append)
+    yield here
+    here.close()
+    huggingface_hub.close_session()
+
+
+class Hub:
+    """What was asked for, and how often its library paused to ask again."""
+
+    def __init__(self) -> None:
+        self.asked, self.pauses = [], []  # type: list[str], list[float]
+        asked = self.asked
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                asked.append(self.path)
+                self.send_response(200 if self.path == "/" else 404)
+                self.end_headers()
+
+            do_GET = do_HEAD
+
+            def log_message(self, *_told: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Answer)
+        self.thread = Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()
+
+
+def test_without_a_connection_the_hub_is_tried_once(hub: Hub) -> None:
+    hub.close()
+    for opened in (open_model, CrossEncoder.open):
+        with pytest.raises(ModelError, match="surely/no-such-model: the model cannot be loaded") as caught:
+            opened("surely/no-such-model")
+        assert "the hub cannot be reached (" in caught.value.hint and "or a local folder" in caught.value.hint
+    assert not hub.pauses, "its library was not left to ask for one file after another"
+
+
+def test_a_hub_that_answers_is_asked_by_its_library(hub: Hub) -> None:
+    with pytest.raises(ModelError, match="the model cannot be loaded") as caught:
+        open_model("surely/no-such-model")
+    assert "no such hub model" in caught.value.hint
+    assert hub.asked[0] == "/" and any(path.endswith("/modules.json") for path in hub.asked)
 
 
 def test_a_folder_without_a_model_and_an_unfinished_run(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_the_page_is_written_from_results_of_several_runs(lab: Path, tmp_path: P
     script = runpy.run_path(str(root / "benchmarks" / "papers.py"))
     script["page"].__globals__.update(IMAGES=tmp_path / "images", COMMENTS=tmp_path / "none.json")
     here, there = tmp_path / "here", tmp_path / "there"
-    options = {"work": lab / "out", "data": lab / "data", "carry": None, "device": "cpu", "set": TOY}
+    options: dict[str, Any] = {"work": lab / "out", "data": lab / "data", "carry": None, "device": "cpu", "set": TOY}
     options |= {"seconds": 1e9, "ready": False}
     monkeypatch.setattr(script["run"].__globals__["Workshop"], "model_called", lambda _, name: str(lab / "models" / name))
     for rows, folder in ((["muse"], here), (["labse", "korean-roberta-base"], there), (["xlm-r-mean"], here)):
@@ -169,7 +169,7 @@ def test_the_page_is_written_from_results_of_several_runs(lab: Path, tmp_path: P
     page = (tmp_path / "papers.md").read_text(encoding="utf-8")
     assert "| mUSE | paper | 81.7 | 81.6 | −0.19 |" in page and "| LaBSE | paper | 74.4 | 73.1 | −1.29 |" in page
     assert (
-        "2 of 2 rows have figures of ours" in page and "Measured on " in page and (tmp_path / "images/rg-table-8.svg").exists()
+        "2 of 4 rows have figures of ours" in page and "Measured on " in page and (tmp_path / "images/rg-table-8.svg").exists()
     )
     script["run"](Namespace(**{**options, "seconds": -1.0}, only=["rg-table-7"], rows=[], results=here))
     assert not (here / "rg-table-7.json").exists(), "no time, no row"

@@ -19,7 +19,7 @@ from isogloss.evaluation.leaks import scan_of
 from isogloss.progress import Step
 from isogloss.runs.dual import DualResult, train_dual
 from isogloss.runs.dual_rounds import OtherText, Rounds
-from isogloss.runs.dual_settings import LIKE, settings_of
+from isogloss.runs.dual_settings import LIKE, settings_of, with_recipe
 from isogloss.students.student import Student
 from isogloss.training.data import TrainingData
 from isogloss.training.negatives import mine_negatives
@@ -84,7 +84,9 @@ def test_labse_finds_translations_and_loads_anywhere(models: Path, tsv: Path, tm
 
 def test_muse_trains_all_its_tasks_in_two_rounds(models: Path, tsv: Path, files: dict[str, str], tmp_path: Path) -> None:
     steps: list[Step] = []
-    given = {"nli": (files["nli"],), "qa": (files["qa"],), "on_progress": steps.append}
+    (tmp_path / "judged").mkdir()
+    (tmp_path / "judged" / "nli.tsv").symlink_to(files["nli"])
+    given = {"nli": (str(tmp_path / "judged"),), "qa": (files["qa"],), "on_progress": steps.append}
     result = trained(models, tsv, tmp_path / "muse", "muse", hard_negatives=2, dev_pairs=500, dev_share=0.1, **given)
     assert [report.model for report in result.reports] == ["untouched", "round 1", "round 2"]
     for number in (1, 2):
@@ -169,9 +171,12 @@ def test_interrupted_anywhere_it_ends_with_the_same_weights(
     if stage != "round 2":
         return
     again: list[Step] = []
-    assert weights(trained(models, tsv, tmp_path / "cut", on_progress=again.append, **given)) == whole
+    finished = trained(models, tsv, tmp_path / "cut", on_progress=again.append, **given)
+    assert weights(finished) == whole and finished.reports == resumed.reports
     reused = {step.stage for step in again if "reused" in step.note}
     assert {"pretrain", "round 1", "hard negatives", "round 2"} <= reused
+    measured = {f"measuring, {name}" for name in ("untouched", "pretrain", "round 1", "round 2")}
+    assert measured <= reused and all("reused" in step.note for step in again if step.stage in measured)
 
 
 def test_fresh_starts_again_and_other_settings_do_not_go_on(models: Path, tsv: Path, tmp_path: Path) -> None:
@@ -179,6 +184,8 @@ def test_fresh_starts_again_and_other_settings_do_not_go_on(models: Path, tsv: P
     notes: list[Step] = []
     assert weights(trained(models, tsv, tmp_path / "x", epochs=1, fresh=True, on_progress=notes.append)) == first
     assert not any("reused" in step.note for step in notes if step.stage == "round 1")
+    for kept in (tmp_path / "x" / "work").glob("measured-*.json"):
+        kept.write_text("{")  # as a bad disk leaves it: what cannot be read is measured again
     assert weights(trained(models, tsv, tmp_path / "x", epochs=1, margin=0.2)) != first
     assert weights(trained(models, tsv, tmp_path / "x", epochs=1, seed=3)) != first
 
@@ -223,12 +230,35 @@ def test_what_the_papers_chose() -> None:
         ("", {"pooling": "sum"}, "pooling = 'sum' is not known"),
         ("", {"learnig_rate": 1.0}, "unknown setting learnig_rate"),
         ("", {"pairs": ()}, "no pairs"),
+        ("", {"epochs": "three"}, "epochs must be a whole number, not 'three'"),
+        ("", {"tlm": 1}, "tlm must be true or false, not 1"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(like: str, given: dict[str, Any], said: str) -> None:
     with pytest.raises(RecipeError, match=said) as caught:
         settings_of(like, {"pairs": ("x",), "student": "y", "out": "z", **given})
     assert caught.value.hint
+
+
+def test_set_reaches_settings_and_the_tables_by_which_text_is_read() -> None:
+    base = {"pairs": ("x",), "student": "y", "out": "z", "seed": 3, "languages": ("nan",)}
+    told = ["dev_pairs=0", "prompt=query: ", "temperature=1", "qa=a.tsv", "cleaning.min_language=0", "pairs.held_out=0.2"]
+    settings, recipe = with_recipe("labse", base, told[:3] + told[4:])
+    assert (settings.dev_pairs, settings.prompt, settings.temperature, settings.margin) == (0, "query:", 1.0, 0.3)
+    assert recipe.cleaning.min_language == 0 and recipe.seed == 3 and recipe.languages == ("nan",) == settings.languages
+    assert settings.held_out == recipe.pairs.held_out == 0.2, "one truth, whichever name it was set by"
+    assert with_recipe("", base, told)[0].qa == ("a.tsv",)
+    assert with_recipe("", base, ["evaluation.max_candidates=9"])[0].max_candidates == 9
+    for wrong, said in {
+        "training.epochs=2": r"\[training\] says nothing about a dual encoder",
+        "cleaning.nothing=2": "unknown key cleaning.nothing",
+        "epoch=2": "unknown setting epoch",
+        "epochs": "expected key=value",
+        "like=muse": "unknown setting like",
+    }.items():
+        with pytest.raises(RecipeError, match=said) as caught:
+            with_recipe("", base, [wrong])
+        assert caught.value.hint
 
 
 def test_other_things_are_left_alone_and_bad_text_is_named_before_a_model_is_loaded(tsv: Path, tmp_path: Path) -> None:

@@ -68,6 +68,15 @@ def test_a_run_tells_its_tracker_everything(models: Path, tsv: Path, tmp_path: P
     assert (tmp_path / "run" / "metrics.jsonl").exists() and any(step.stage == "pairs" for step in steps), "others hear it too"
 
 
+def test_a_training_without_a_teacher_ends_for_its_tracker_too(
+    models: Path, tsv: Path, tmp_path: Path, listener: list[tuple[str, Any]]
+) -> None:
+    trackers = Trackers(tiny_recipe(models, tsv, tmp_path, "training.trackers=listener"), tmp_path, lambda _: None)
+    trackers(Step("train", 1, 2, "pairs", values={"step": 1.0, "loss": 0.5}))
+    trackers(Step("train", 2, 2, "pairs"))
+    assert listener[-2:] == [("values", (1, {"train/loss": 0.5})), ("finish", None)]
+
+
 def test_a_tracker_that_nobody_knows(models: Path, tsv: Path, tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         Trackers(tiny_recipe(models, tsv, tmp_path, "training.trackers=abacus"), tmp_path, lambda _: None)

@@ -124,7 +124,7 @@ def test_bodies_of_every_family_read_pairs_as_long_as_they_have_places_for(famil
 
 def test_nobody_is_asked_for_a_carried_name(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(AutoConfig, "from_pretrained", asked.append)
+    monkeypatch.setattr(AutoConfig, "from_pretrained", lambda name, **_: asked.append(name))
     assert _trained("all-MiniLM-L6-v2") is None and not asked
     with pytest.raises(AttributeError):
         _trained("some/encoder")  # what answers here is no configuration

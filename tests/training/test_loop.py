@@ -25,7 +25,7 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.crew import Crew
-from isogloss.training.dev import DevScore, DevSet
+from isogloss.training.dev import DevScore, DevSet, MeasuredBy
 from isogloss.training.engine import Load
 from isogloss.training.loop import AHEAD, Loop, Plan, TrainingSummary, ahead
 from isogloss.types import FloatArray, IntArray
@@ -109,7 +109,8 @@ def run(
 ) -> TrainingSummary:
     if folder is not None:
         folder.mkdir(exist_ok=True)
-    return Loop(engine, schedule(), how or plan(), dev, folder, Crew(), told).run()
+    measured = None if dev is None else MeasuredBy(dev, engine.vectors)
+    return Loop(engine, schedule(), how or plan(), measured, folder, Crew(), told).run()
 
 
 def value_after(step: int) -> float:

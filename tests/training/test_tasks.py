@@ -19,7 +19,7 @@ from isogloss.training.schedules import rate_at
 from isogloss.training.siamese import NLITask, SentencePairs, STSTask
 from isogloss.training.task_schedule import TaskSchedule
 from isogloss.training.tasks import TaskEngine, TaskSettings, run_tasks
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import IntArray
 from judged import judged, rated
 
 
@@ -112,7 +112,7 @@ class Witness:
     def __len__(self) -> int:
         return 1
 
-    def score(self, _vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
+    def score(self) -> DevScore:
         self.tables.append(self.student.table.detach().clone())
         return DevScore(float(len(self.tables)), None, None)
 
@@ -241,7 +241,7 @@ class Told:
     def __len__(self) -> int:
         return 1
 
-    def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> "Told":
+    def score(self) -> "Told":
         self.seen.append(self.weights())
         self.now = self.scores[len(self.seen) - 1]
         return self

@@ -153,8 +153,8 @@ def test_dev_pairs_are_found_and_written() -> None:
     dev = TranslationDev(task, pairs, task.examples)
     assert len(dev) == count
     task.decoder.train()
-    score = dev.score(None)
-    assert score == dev.score(None) and not score.learnt, "nothing is dropped in measuring"
+    score = dev.score()
+    assert score == dev.score() and not score.learnt, "nothing is dropped in measuring"
     plain = Translation(task.student, task.decoder.eval(), task.tokens, task.examples, 1)
     with torch.no_grad():
         assert score.loss == pytest.approx(float(plain.loss(plain.prepare(np.arange(len(task))))), rel=1e-5)
@@ -164,7 +164,7 @@ def test_dev_pairs_are_found_and_written() -> None:
     right = ((cosine.argmax(1) == at).double().mean() + (cosine.argmax(0) == at).double().mean()) / 2
     assert score.retrieval == pytest.approx(float(right))
     run_tasks(task.student, [task], TaskSettings(steps=3, learning_rate=1e-3, schedule="constant"))
-    assert dev.score(None).learnt and dev.score(None).loss < score.loss
+    assert dev.score().learnt and dev.score().loss < score.loss
 
 
 def test_better_is_more_found_then_less_lost() -> None:

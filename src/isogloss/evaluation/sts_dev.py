@@ -4,7 +4,6 @@
 for rated pairs.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from isogloss.evaluation.metrics import cosines, spearman
 from isogloss.students.student import Student
 from isogloss.training.siamese import SentencePairs
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,8 @@ class STSDev:
         """Number of pairs."""
         return len(self.pairs)
 
-    def score(self, vectors_of: Callable[[IntArray], FloatArray] | None = None) -> STSScore:
-        """Embed every sentence once, and correlate; the sentences are its own, so `vectors_of` is not asked."""
+    def score(self) -> STSScore:
+        """Embed every sentence once, and correlate."""
         rows = np.arange(len(self.pairs.tokens))
         vectors = self.student.vectors_of(self.pairs.tokens, rows)
         return STSScore(spearman(cosines(vectors[self.pairs.left], vectors[self.pairs.right]), self.scores))

@@ -186,8 +186,9 @@ def _values(scores: Tensor) -> Tensor:
 
 def _level(scores: Tensor, best: Tensor) -> Tensor:
     """How high the scores of each row are: half the greatest of all, half the mean of the greatest of each group of cells."""
-    groups = min(GROUPS, scores.shape[1])
-    whole = scores[:, : scores.shape[1] // groups * groups].unflatten(1, (-1, groups))
+    rows, cells = scores.shape
+    groups = min(GROUPS, cells)
+    whole = scores[:, : cells // groups * groups].view(rows, cells // groups, groups)
     return (_values(best) + _values(whole.amax(1)).mean(1)) / 2
 
 

@@ -6,19 +6,19 @@ A round trains one student for all its tasks: translation ranking, and beside it
 (`training/ranking_tasks.py`, `training/siamese.py`). In a second round the student goes back to the weights that the first
 began with, and is trained again with the wrong translations that the first one's model took for near: so mUSE was made, by the
 account of Reimers & Gurevych (2020). `dual_rounds` has these stages, `dual_settings` what each paper chose. Every stage keeps
-checkpoints; the same command goes on.
+checkpoints and what was measured after it: the same command goes on, and once it has finished, only looks all that up.
 """
 
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from isogloss.config import EvaluationSettings, OutputSettings, PairsSettings, Recipe, as_dict
+from isogloss.config import Recipe, as_dict
 from isogloss.corpora.amounts import amount
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.encode.models import choose_device
@@ -27,15 +27,24 @@ from isogloss.evaluation import alignment
 from isogloss.export.folder import refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_rounds import OtherText, Rounds, pooled_by
-from isogloss.runs.dual_settings import DualSettings, settings_of
+from isogloss.runs.dual_settings import TABLES, DualSettings, with_recipe
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, measured_pairs, pair_counts
 from isogloss.runs.record import hardware, versions
-from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write_json
+from isogloss.storage import (
+    alone_in,
+    canonical_json,
+    content_hash,
+    read_json,
+    refuse_folder,
+    sweep,
+    weights_hash,
+    write_json,
+)
 from isogloss.students.student import Student
 from isogloss.training.masking import with_mask_token
-from isogloss.types import TEST, PairSource, Report
+from isogloss.types import TEST, LanguageScores, PairSource, Report
 
 RECORD = "run.json"
 
@@ -79,14 +88,16 @@ def train_dual(
     like: str = "",
     on_progress: OnProgress = silent,
     fresh: bool = False,
+    overrides: Sequence[str] = (),
     **settings: Any,  # noqa: ANN401 - the fields of DualSettings
 ) -> DualResult:
     """Train a dual encoder on translations, `like` "labse", "muse", or as the other settings say (`DualSettings`).
 
+    `overrides` are `key=value` for these settings by name, and for the recipe's [pairs], [cleaning], [leaks] and [evaluation].
     Interrupted, the same call goes on where it was; `fresh` forgets unfinished work first.
     """
     files = (pairs,) if isinstance(pairs, str) else tuple(pairs)
-    chosen = settings_of(like, {**settings, "pairs": files, "student": student, "out": str(out)})
+    chosen, recipe = with_recipe(like, {**settings, "pairs": files, "student": student, "out": str(out)}, overrides)
     folder = Path(chosen.out)
     with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
         refuse_other_things(folder / MODEL)
@@ -96,7 +107,7 @@ def train_dual(
             shutil.rmtree(folder / "work", ignore_errors=True)
         sweep(folder)
         sweep(folder / "work")
-        return _Dual(chosen, folder, on_progress).run()
+        return _Dual(chosen, recipe, folder, on_progress).run()
 
 
 @dataclass(slots=True)
@@ -104,6 +115,7 @@ class _Dual:
     """One training, from its files to its model."""
 
     settings: DualSettings
+    recipe: Recipe
     folder: Path
     on_progress: OnProgress
     reports: list[Report] = field(default_factory=list)
@@ -113,21 +125,25 @@ class _Dual:
         """All stages in order."""
         began = time.monotonic()
         record = {"status": "running", "verb": "train-dual", "started": _now(), "settings": as_dict(self.settings)}
-        record |= {"versions": versions(), "hardware": hardware()}
+        tables = {name: as_dict(getattr(self.recipe, name)) for name in TABLES}
+        record |= {"recipe": tables, "versions": versions(), "hardware": hardware()}
         write_json(self.folder / RECORD, record)
         others = OtherText.read(self.settings)
-        source, store = gather_source(self._recipe(), self.folder / PAIRS, self.on_progress)
+        source, store = gather_source(self.recipe, self.folder / PAIRS, self.on_progress)
         counts = pair_counts(source)
         if counts["train"] < 2:  # said before a model is loaded
             found = amount(counts["train"], "pair")
             raise DataError(f"{found} to train on, but a translation is told from those of other pairs", hint="add pairs")
         questions = self._questions(source)
-        student = self._student(source, others, questions)
+        asked = content_hash(source.hash, canonical_json(tables["evaluation"]))
+        student = self._student(source, others)
+        self._ask("untouched", student, questions, asked)
+        self._prepare(student)
         rounds = Rounds(self.settings, student, source, others, self.folder, self.on_progress)
         self.details |= {"student": self.settings.student, "pairs": counts, "other": others.counts()}
         self.details["dev_pairs"] = 0 if rounds.dev is None else len(rounds.dev)
         for name in rounds.stages():
-            self._ask(name, student, questions)
+            self._ask(name, student, questions, asked)
         self.details["training"] = rounds.summaries
         self._save(student, source, store, others)
         result = DualResult(self.folder, tuple(self.reports), time.monotonic() - began, self.details)
@@ -136,26 +152,14 @@ class _Dual:
         write_json(self.folder / RECORD, record | {"status": "finished", "finished": _now(), "hashes": hashes})
         return result
 
-    def _recipe(self) -> Recipe:
-        """What `gathering` has to know: which pairs, and what is held out of them."""
-        one = self.settings
-        pairs = PairsSettings(
-            files=one.pairs,
-            source_language=one.source_language,
-            language=one.language,
-            held_out=one.held_out,
-            on_error=one.on_error,
-        )
-        return Recipe(seed=one.seed, languages=one.languages, pairs=pairs, output=OutputSettings(folder=str(self.folder)))
-
     def _questions(self, source: PairSource) -> alignment.Questions | None:
         """What the student is asked after each stage; None where nothing is held out."""
-        limits = EvaluationSettings(max_candidates=self.settings.max_candidates)
+        limits = self.recipe.evaluation
         held = measured_pairs(source, limits)
         return alignment.Questions(held, limits.max_candidates) if len(held.where(split=TEST)) else None
 
-    def _student(self, source: PairSource, others: OtherText, questions: alignment.Questions | None) -> Student:
-        """The student, measured as it comes, then with the vocabulary and the pooling that it is trained with."""
+    def _student(self, source: PairSource, others: OtherText) -> Student:
+        """The student as it comes, but for its vocabulary."""
         one = self.settings
         self.on_progress(Step("models", 0, 1, "models", f"loading {one.student}"))
         student = Student.load(one.student, one.prompt, one.max_tokens, choose_device(one.device))
@@ -163,21 +167,32 @@ class _Dual:
             texts = [(source.source_language, others.sentences())] if others.counts() else []
             self.details["trimming"] = student.trim(chain(text_blocks(source), texts), one.trim).as_dict()
         self.on_progress(Step("models", 1, 1, "models"))
-        self._ask("untouched", student, questions)
+        return student
+
+    def _prepare(self, student: Student) -> None:
+        """Let it have the mask token and the pooling that it is trained with."""
+        one = self.settings
         if one.mlm or one.tlm:
             with_mask_token(student)
         pooled_by(student, one.pooling)
         if one.normalise:
             student.add_normalisation()
-        return student
 
-    def _ask(self, name: str, student: Student, questions: alignment.Questions | None) -> None:
+    def _ask(self, name: str, student: Student, questions: alignment.Questions | None, asked: str) -> None:
+        """Measure the student as it is now; a report on the same weights and questions (`asked` names these) is kept."""
         if questions is None:
             return
-        texts = questions.texts()
-        vectors = student.encode(texts, self.on_progress, f"measuring, {name}")
-        rows = alignment.Rows({text: row for row, text in enumerate(texts)}, vectors)
-        self.reports.append(questions.ask(name, rows, None))
+        path = self.folder / "work" / f"measured-{content_hash(student.fingerprint, asked)[:16]}.json"
+        stage, texts = f"measuring, {name}", questions.texts()
+        report = _kept_report(path, name)
+        if report is not None:
+            self.on_progress(Step(stage, len(texts), len(texts), "sentences", "reused"))
+        else:
+            vectors = student.encode(texts, self.on_progress, stage)
+            rows = alignment.Rows({text: row for row, text in enumerate(texts)}, vectors)
+            report = questions.ask(name, rows, None)
+            write_json(path, {"candidates": report.candidates, "scores": [asdict(one) for one in report.scores]})
+        self.reports.append(report)
 
     def _save(self, student: Student, source: PairSource, store: Store, others: OtherText) -> None:
         """Write the model. Text beside the pairs was scanned for no test set, so then nothing is said of a scan."""
@@ -217,6 +232,15 @@ class _Dual:
             found = f"{100 * score.to_source:.1f} % to the source, {100 * score.from_source:.1f} % from it"
             lines += ["", f"Held-out translations found among {self.reports[-1].candidates}: {found} (mean over languages)."]
         return "\n".join(lines) + "\n"
+
+
+def _kept_report(path: Path, name: str) -> Report | None:
+    """What was measured before; None if nothing was, or if it cannot be read."""
+    try:
+        kept = read_json(path)
+        return Report(name, tuple(LanguageScores(**one) for one in kept["scores"]), int(kept["candidates"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _now() -> str:

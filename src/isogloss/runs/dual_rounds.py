@@ -14,6 +14,7 @@ from isogloss.corpora.readers import read_lines
 from isogloss.encode.tokens import TokenStore
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_settings import DualSettings
+from isogloss.runs.judged_files import judged_files
 from isogloss.runs.record import Metrics
 from isogloss.storage import canonical_json, content_hash, load_array, replacing
 from isogloss.students.student import Student
@@ -41,7 +42,7 @@ class OtherText:
     @classmethod
     def read(cls, settings: DualSettings) -> "OtherText":
         """From the files that the settings name."""
-        nli = read_nli(settings.nli) if settings.nli else None
+        nli = read_nli(judged_files(settings.nli, "--nli")) if settings.nli else None
         qa = read_questions(settings.qa) if settings.qa else None
         lines = chain.from_iterable(map(read_lines, settings.mlm))
         return cls(nli, qa, list(dict.fromkeys(text for line in lines if (text := line.strip()))))

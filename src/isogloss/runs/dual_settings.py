@@ -3,19 +3,23 @@
     labse   translations alone, margin 0.3, the first token's state at length 1        Feng et al. 2022
     muse    translations with hard negatives, inference, answers; mean of states       Chidambaram et al. 2019, Yang et al. 2020
 
-What is given beside a paper's name replaces its choice, but for the tasks: those are what the name means.
+What is given beside a paper's name replaces its choice, but for the tasks: those are what the name means. `with_recipe` also
+takes `--set`, for settings and for the tables of a recipe by which text is read, cleaned and asked about.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from isogloss.config import setting
+from isogloss.config import Recipe, setting
 from isogloss.errors import RecipeError
-from isogloss.recipes import refuse_out_of_range
+from isogloss.recipes import apply_override, parse, refuse_out_of_range
 from isogloss.training.ranking_tasks import TEMPERATURE
 
 HARD_NEGATIVES, ROUNDS = 5, 2
+TABLES = ("pairs", "cleaning", "leaks", "evaluation")  # of a recipe: those that say something here
+WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 LIKE: dict[str, dict[str, Any]] = {
     "labse": {"margin": 0.3, "pooling": "cls", "normalise": True},
     "muse": {"hard_negatives": HARD_NEGATIVES, "rounds": ROUNDS, "pooling": "mean", "normalise": True},
@@ -120,16 +124,54 @@ def settings_of(like: str, given: Mapping[str, Any]) -> DualSettings:
     """The settings that are given, over a paper's where one is named; a name that is not known is refused."""
     if like and like not in LIKE:
         raise RecipeError(f"like = {like!r} is not known", hint=f"choose from: {', '.join(LIKE)}")
-    known = [one.name for one in fields(DualSettings) if one.name != "like"]
+    known, hints = [one.name for one in fields(DualSettings) if one.name != "like"], typing.get_type_hints(DualSettings)
     for name in given:
         if name not in known:
             raise RecipeError(f"train-dual: unknown setting {name}", hint=f"settings are: {', '.join(known)}")
-    chosen = {
-        **LIKE.get(like, {}),
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()},
-    }
+    chosen = {**LIKE.get(like, {}), **{name: _fitting(name, value, hints[name]) for name, value in given.items()}}
     if chosen.get("hard_negatives") and "rounds" not in chosen:
         chosen["rounds"] = ROUNDS
     if chosen.get("rounds", 1) > 1 and "hard_negatives" not in chosen:
         chosen["hard_negatives"] = HARD_NEGATIVES
     return DualSettings(like=like, **chosen)
+
+
+def _fitting(name: str, value: Any, hint: Any) -> Any:  # noqa: ANN401 - as TOML, `--set` and Python have them
+    """A value of its field's type: one thing where there may be several is a list of one, whole numbers are numbers."""
+    if typing.get_origin(hint) is tuple:
+        several = value if isinstance(value, list | tuple) else [value]
+        return tuple(_fitting(name, one, typing.get_args(hint)[0]) for one in several)
+    if hint is float and type(value) is int:
+        return float(value)
+    if isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
+        return value
+    raise RecipeError(f"{name} must be {WORDS[hint]}, not {value!r}", hint="isogloss train-dual --help has the settings")
+
+
+def with_recipe(like: str, given: Mapping[str, Any], overrides: Sequence[str] = ()) -> tuple[DualSettings, Recipe]:
+    """The settings, and a recipe of the tables that say something here; `overrides` are `key=value` for either."""
+    own, of_tables = dict(given), []
+    for override in overrides:
+        table, dot, _ = override.partition("=")[0].strip().partition(".")
+        if not dot:
+            apply_override(own, override)
+        elif table in TABLES:
+            of_tables.append(override)
+        else:
+            raise RecipeError(
+                f"--set {override}: [{table}] says nothing about a dual encoder",
+                hint=f"tables here are {', '.join(f'[{one}]' for one in TABLES)}; all else is set by its name alone",
+            )
+    settings = settings_of(like, own)
+    pairs = {name: getattr(settings, name) for name in ("source_language", "language", "held_out", "on_error")}
+    data = {
+        "seed": settings.seed,
+        "device": settings.device,
+        "languages": list(settings.languages),
+        "pairs": {"files": list(settings.pairs), **pairs},
+        "evaluation": {"max_candidates": settings.max_candidates},
+        "output": {"folder": settings.out},
+    }
+    recipe = parse(data, of_tables, "train-dual")
+    same = {name: getattr(recipe.pairs, name) for name in pairs}  # what was set in a table is the setting of that name, too
+    return replace(settings, pairs=recipe.pairs.files, max_candidates=recipe.evaluation.max_candidates, **same), recipe

@@ -13,8 +13,8 @@ class FinetuneSettings:
     """The monolingual stage: which encoder learns from which judged pairs, and how."""
 
     model: str  # hub name, folder, finished run or carried model
-    nli: tuple[str, ...] = setting((), "files of premise, hypothesis and label")
-    sts: tuple[str, ...] = setting((), "files of two sentences and a score from 0 to 5")
+    nli: tuple[str, ...] = setting((), "files of premise, hypothesis and label, or folders of such")
+    sts: tuple[str, ...] = setting((), "files of two sentences and a score from 0 to 5, or folders of such")
     sts_dev: tuple[str, ...] = setting((), "the same, to choose the best weights by")
     out: str = setting("runs/finetuned", "the run's folder")
     nli_epochs: int = setting(1, "times the NLI pairs are seen", at_least=1)

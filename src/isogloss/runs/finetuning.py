@@ -11,7 +11,7 @@ best on it. `augmenting` finds and labels more pairs; `finetune_settings` is wha
 import logging
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from isogloss.export.folder import refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.augmenting import label, union
 from isogloss.runs.finetune_settings import FinetuneSettings
+from isogloss.runs.judged_files import judged_files
 from isogloss.runs.record import Metrics, hardware, versions
 from isogloss.storage import alone_in, content_hash, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
@@ -119,10 +120,12 @@ class _Finetuning:
         """Go all the way."""
         settings = self.settings
         with self._timed("reading"):
-            nli = read_nli(settings.nli) if settings.nli else None
-            rated = read_sts(settings.sts) if settings.sts else None
-            held = read_sts(settings.sts_dev) if settings.sts_dev else None
-        self.record["data"] = self._data(nli, rated, held)
+            names = {"nli": settings.nli, "sts": settings.sts, "sts_dev": settings.sts_dev}
+            files = {name: judged_files(some, f"--{name.replace('_', '-')}") for name, some in names.items()}
+            nli = read_nli(files["nli"]) if files["nli"] else None
+            rated = read_sts(files["sts"]) if files["sts"] else None
+            held = read_sts(files["sts_dev"]) if files["sts_dev"] else None
+        self.record["data"] = self._data(files, nli, rated, held)
         write_json(self.folder / RECORD, self.record)
         with self._timed("models"):
             self.tell(Step("models", 0, 1, "models", f"loading {settings.model}"))
@@ -141,12 +144,13 @@ class _Finetuning:
             self._train(STS, STSTask(self.student, pairs, trained_on.gold), trained_on.hash, settings.sts_epochs)
         return self._save()
 
-    def _data(self, nli: Labelled | None, rated: Labelled | None, held: Labelled | None) -> dict[str, Any]:
+    def _data(
+        self, files: Mapping[str, Sequence[str]], nli: Labelled | None, rated: Labelled | None, held: Labelled | None
+    ) -> dict[str, Any]:
         """What was read, for the record; dev rows that training shows are counted, and said."""
-        named = {"nli": (self.settings.nli, nli), "sts": (self.settings.sts, rated), "sts_dev": (self.settings.sts_dev, held)}
         told: dict[str, Any] = {
-            name: {"files": list(files), "pairs": len(pairs), "without_judgement": pairs.left_out, "hash": pairs.hash}
-            for name, (files, pairs) in named.items()
+            name: {"files": list(files[name]), "pairs": len(pairs), "without_judgement": pairs.left_out, "hash": pairs.hash}
+            for name, pairs in (("nli", nli), ("sts", rated), ("sts_dev", held))
             if pairs is not None
         }
         if held is not None:

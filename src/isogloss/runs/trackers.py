@@ -7,6 +7,7 @@ from typing import Any
 from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 from isogloss.progress import OnProgress, Step
+from isogloss.training.distill import TAUGHT, UNTAUGHT
 
 
 class Trackers:
@@ -26,7 +27,8 @@ class Trackers:
         if step.values:
             values = {f"{step.stage}/{name}": value for name, value in step.values.items() if name != "step"}
             self.accelerator.log(values, step=int(step.values.get("step", 0)))
-        if step.stage == "distil" and step.finished:  # not end_training: that sends away the other processes of a crew too
+        if step.stage in (TAUGHT, UNTAUGHT) and step.finished:
+            # Not end_training: that sends away the other processes of a crew too.
             for tracker in self.accelerator.trackers:
                 tracker.finish()
         self.on_progress(step)

@@ -19,7 +19,7 @@ from isogloss.students.frozen import Activations, SplitBody
 from isogloss.students.student import Student
 from isogloss.training.captured import CapturedEngine
 from isogloss.training.crew import Crew
-from isogloss.training.engine import Descent, Engine, Material
+from isogloss.training.engine import Descent, Material, SentenceEngine
 from isogloss.training.health import Diagnosis
 from isogloss.training.live import LiveTeacher
 from isogloss.training.packing import may_read_all
@@ -126,7 +126,7 @@ def choose_engine(
     recipe: Recipe,
     frozen: Frozen,
     crew: Crew,
-) -> Engine:
+) -> SentenceEngine:
     """The captured engine wherever it can train what is asked for, else the plain one. Asked for by name, it must fit."""
     settings, on_cuda = recipe.training, student.model.device.type == "cuda"
     reason = "" if settings.engine == "plain" else _why_not_captured(student, recipe, crew, material.tokens)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isogloss.encode.models import CARRIED, choose_device, open_model, quiet_transformers
+from isogloss.encode.models import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import ModelError
 from isogloss.objectives.sts import HIGHEST
@@ -181,9 +181,10 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
 
     if not name.strip() or name in CARRIED:  # those are encoders, and nobody is asked for their names
         return None
+    only_here = not Path(name).is_dir() and bool(hub_out_of_reach())
     with quiet_transformers():
         try:
-            config: PretrainedConfig = AutoConfig.from_pretrained(name)
+            config: PretrainedConfig = AutoConfig.from_pretrained(name, local_files_only=only_here)
         except Exception:  # noqa: BLE001 - whatever it is, `open_model` knows more kinds, and says what is wrong
             return None
         if not any(one.endswith(HEADED) for one in config.architectures or ()):
@@ -194,7 +195,8 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
                 hint="name an encoder without a head, or one that was trained on rated pairs",
             )
         try:
-            return AutoModelForSequenceClassification.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+            model = AutoModelForSequenceClassification.from_pretrained(name, local_files_only=only_here)
+            return model, AutoTokenizer.from_pretrained(name, local_files_only=only_here)
         except Exception as error:
             told = str(error).strip().split("\n")[0][:200]
             raise ModelError(f"{name}: the cross-encoder cannot be loaded ({told})", hint="is the folder complete?") from error

@@ -142,6 +142,22 @@ class UntaughtDevSet:
         return float(np.mean(leads))
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredBy:
+    """Dev pairs, and who gives the vectors of their sentences: the engine that trains, or the student."""
+
+    pairs: DevSet | UntaughtDevSet
+    vectors_of: Callable[[IntArray], FloatArray]
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def score(self) -> DevScore | Won:
+        """Measure the student as it is now."""
+        return self.pairs.score(self.vectors_of)
+
+
 def nearest(queries: FloatArray, candidates: FloatArray) -> list[int]:
     """The row of each query's nearest candidate by cosine."""
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -34,8 +34,8 @@ from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.choosing import FOLLOW_THE_TEACHER, choose_engine, follows, objectives_of, refuse_misfits, unheeded
 from isogloss.training.crew import Crew
 from isogloss.training.data import TrainingData
-from isogloss.training.dev import DevSet, UntaughtDevSet
-from isogloss.training.engine import Descent, Material
+from isogloss.training.dev import DevSet, MeasuredBy, UntaughtDevSet
+from isogloss.training.engine import Descent, Material, SentenceEngine
 from isogloss.training.health import Diagnosis
 from isogloss.training.holdout import hold_out
 from isogloss.training.in_parts import vectors_in_parts
@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 
 Kept = TypeVar("Kept", np.float32, np.int64)
 
+TAUGHT, UNTAUGHT = "distil", "train"  # what training is called on the screen and in metrics
 UNIT_NORM_TOLERANCE = 1e-2
 NORMS_LOOKED_AT = 10_000
 OFTEN = 8  # where there are so many times the pairs that are wanted, drawing twice the same is rare
@@ -200,11 +201,12 @@ class Distillation:
         material = Material(self.data.tokens, self.pairs, teacher, self._negatives())
         engine = choose_engine(self.student, material, objectives, descent, self.recipe, frozen, self.crew)
         folder = self._checkpoint_folder(engine.kind)
-        dev = self._dev_set(teacher)
+        dev = self._dev_set(teacher, engine)
         looks = settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience
         plan = Plan(rates, rising, *looks, taught=self.teacher is not None)
         try:
-            return Loop(engine, schedule, plan, dev, folder, self.crew, self.on_progress).run()
+            stage = TAUGHT if plan.taught else UNTAUGHT
+            return Loop(engine, schedule, plan, dev, folder, self.crew, self.on_progress, stage).run()
         finally:
             engine.close()
 
@@ -227,12 +229,13 @@ class Distillation:
             self.student.add_normalisation()
         return self.teacher_rows
 
-    def _dev_set(self, teacher: NDArray[np.float16] | None) -> DevSet | UntaughtDevSet | None:
+    def _dev_set(self, teacher: NDArray[np.float16] | None, engine: SentenceEngine) -> MeasuredBy | None:
         if self.dev is None:
             return None
         if self.teacher is None:
-            return UntaughtDevSet(self.dev)
-        return DevSet(self.dev, teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None)
+            return MeasuredBy(UntaughtDevSet(self.dev), engine.vectors)
+        comparable = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
+        return MeasuredBy(DevSet(self.dev, comparable), engine.vectors)
 
     def _schedule(self) -> Schedule:
         settings, pairs, lengths_of = self.training, self.pairs, self.data.tokens.lengths_of

@@ -1,7 +1,8 @@
-"""What the loop asks of an engine: take steps, say what they cost, measure, and keep a state that can be taken up again.
+"""What the loop asks of an engine: take steps, say what they cost, and keep a state that can be taken up again.
 
 `plain` runs anywhere, one operation after another: the CPU, several processes, any objective. `captured` records whole
-steps as CUDA graphs. Both give the same weights up to rounding.
+steps as CUDA graphs. Both give the same weights up to rounding, and know one list of sentences, whose vectors they can be asked
+for. `tasks.TaskEngine` trains by tasks, each of which has sentences of its own.
 """
 
 from collections.abc import Sequence
@@ -70,10 +71,6 @@ class Engine(Protocol):
         """Each objective's value, "loss" and "gradient_norm", for every step since this was last asked."""
         ...
 
-    def vectors(self, rows: IntArray) -> FloatArray:
-        """The student's vectors of some sentences, as it is now."""
-        ...
-
     def settle(self) -> None:
         """Let every weight be what it is after the last step, before anything but a step reads them."""
         ...
@@ -100,4 +97,12 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give the student its weights, in single precision, ready to be saved."""
+        ...
+
+
+class SentenceEngine(Engine, Protocol):
+    """An engine over one list of sentences (`Material`), which says where the student puts them."""
+
+    def vectors(self, rows: IntArray) -> FloatArray:
+        """The student's vectors of some sentences, as it is now."""
         ...

@@ -19,7 +19,7 @@ from isogloss.training import checkpoints
 from isogloss.training.crew import Crew
 from isogloss.training.engine import Engine
 from isogloss.training.health import EarlyStopping, LossWatch, no_gain, setback
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import IntArray
 
 logger = logging.getLogger(__name__)
 
@@ -69,14 +69,14 @@ class Score(Protocol):
 
 
 class Dev(Protocol):
-    """What a checkpoint is chosen by: `dev.DevSet`, `siamese.STSDev`."""
+    """What a checkpoint is chosen by; it has what it measures with: `dev.MeasuredBy`, `evaluation.sts_dev.STSDev`."""
 
     def __len__(self) -> int:
         """Number of its pairs."""
         ...
 
-    def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> Score:
-        """Measure the student as it is now; `vectors_of` is the engine's."""
+    def score(self) -> Score:
+        """Measure the student as it is now."""
         ...
 
 
@@ -216,7 +216,7 @@ class Loop:
         """Score the dev pairs, and keep the weights if they are the best so far."""
         assert self.dev is not None
         self.engine.settle()  # a dev set may measure with the student itself
-        self.dev_score = self.dev.score(self.engine.vectors)
+        self.dev_score = self.dev.score()
         if self.stopping.better(self.crew.agree(self.dev_score.by(self.plan.select))):
             self.best_step, self.best_dev = step, self.dev_score.values()
             weights = self.engine.weights()

@@ -7,7 +7,6 @@ inference beside them, by turns (`tasks.TaskSchedule`). Each distinct sentence o
 Where translations are all that is trained, `distill` does the same by its own engines, over several processes too.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,7 @@ from isogloss.training.batches import Batch, PairRows
 from isogloss.training.dev import UntaughtDevSet, Won
 from isogloss.training.engine import Load
 from isogloss.training.siamese import SentencePairs
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import IntArray
 
 TEMPERATURE = 0.05  # as objectives.ranking_temperature
 
@@ -159,7 +158,7 @@ class TranslationDev:
         """Number of pairs."""
         return len(self.pairs)
 
-    def score(self, _vectors_of: Callable[[IntArray], FloatArray]) -> Won:
+    def score(self) -> Won:
         """Measure with the student itself: an engine of tasks has no one list of sentences."""
         return self.pairs.score(lambda rows: self.student.vectors_of(self.tokens, rows))
 

@@ -33,7 +33,7 @@ from isogloss.training.plain import only_trained, random_state, set_random_state
 from isogloss.training.schedules import SHAPES, rate_at, warmup_steps
 from isogloss.training.table import TableRows, beside, clip_and_move
 from isogloss.training.task_schedule import TaskSchedule as TaskSchedule
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import IntArray
 
 
 class Task(Protocol):
@@ -207,10 +207,6 @@ class TaskEngine:
         """What every step since the last call cost, task by task."""
         read, self._losses = self._losses, []
         return read
-
-    def vectors(self, rows: IntArray) -> FloatArray:
-        """There is no one list of sentences here: a dev set of tasks has its own and measures by itself."""
-        raise NotImplementedError("a task's dev set measures with the student it was made with")
 
     def settle(self) -> None:
         """Bring the table up to date."""

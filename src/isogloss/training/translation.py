@@ -232,7 +232,7 @@ class TranslationDev:
         """Number of pairs."""
         return len(self.retrieval)
 
-    def score(self, _vectors_of: object) -> TranslationScore:
+    def score(self) -> TranslationScore:
         """Measure encoder and decoder as they are."""
         task = self.task
         found = self.retrieval.score(lambda rows: task.student.vectors_of(task.tokens, rows))
