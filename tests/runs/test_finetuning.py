@@ -16,6 +16,7 @@ from isogloss.progress import Step
 from isogloss.runs.finetune_settings import FinetuneSettings
 from isogloss.runs.finetuning import FinetuneResult, finetune, shared_rows
 from isogloss.storage import read_json, weights_hash
+from isogloss.training.cross_encoder import CrossEncoder
 from judged import rated, write_judged
 
 
@@ -65,6 +66,22 @@ def test_every_stage_is_trained_and_the_dev_score_rises(done: FinetuneResult, da
     assert sts.before == nli.after and sts.after is not None and nli.before is not None
     assert sts.after > nli.before + 0.1
     assert sts.after == pytest.approx(dev_score(done.model, data), abs=2e-3)
+
+
+def test_the_cross_encoder_is_measured_and_a_poor_one_is_said(
+    done: FinetuneResult, models: Path, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = asked(models, data, tmp_path / "run", nli=(), augment=True, neighbours=2, sts_epochs=1, cross_epochs=3)
+    cross, sts = finetune(settings).stages
+    rated, held = read_sts([data / "sts.tsv"]), read_sts([data / "dev.tsv"])
+    alone = CrossEncoder.open(settings.model, 2 * settings.max_tokens, "cpu", settings.seed)
+    alone.train(rated.first, rated.second, rated.gold, settings.training(3))
+    reached = float(spearmanr(alone.score(held.first, held.second), held.gold).statistic)
+    assert cross.after == pytest.approx(reached, abs=1e-6)
+    assert cross.training.steps == 3 * -(-cross.examples // settings.batch)
+    assert sts.before is not None
+    assert ("give it --cross-epochs" in caplog.text) == (reached <= sts.before)
+    assert done.details["data"]["augmented"]["dev_spearman"] == done.stages[1].after
 
 
 def test_what_is_written_says_how_it_came_about(done: FinetuneResult, data: Path) -> None:
@@ -153,6 +170,8 @@ def test_what_cannot_be_meant_is_refused(models: Path, data: Path, tmp_path: Pat
         FinetuneSettings(model="x", nli=("y",), augment=True)
     with pytest.raises(RecipeError, match="--search-by"):
         FinetuneSettings(model="x", sts=("y",), search_by="z")
+    with pytest.raises(RecipeError, match="--cross-epochs"):
+        FinetuneSettings(model="x", sts=("y",), cross_epochs=2)
     with pytest.raises(RecipeError, match="neighbours"):
         FinetuneSettings(model="x", sts=("y",), augment=True, neighbours=0)
     inside = asked(models, data, models / "student" / "out")

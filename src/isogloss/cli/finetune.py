@@ -24,6 +24,9 @@ def finetune(
     cross_encoder: Annotated[
         str, Option("--cross-encoder", metavar="MODEL", help="What it is made from, or a trained one.  [default: MODEL]")
     ] = "",
+    cross_epochs: Annotated[
+        int, Option("--cross-epochs", help="With --augment: times it sees the STS pairs; 0 takes --sts-epochs.")
+    ] = 0,
     neighbours: Annotated[int, Option(help="With --augment: nearest sentences of each that are labelled.")] = 10,
     search_by: Annotated[
         str,
@@ -70,6 +73,7 @@ def finetune(
         prompt=prompt,
         augment=augment,
         cross_encoder=cross_encoder,
+        cross_epochs=cross_epochs,
         neighbours=neighbours,
         search_by=search_by,
         dev_checks=dev_checks,
@@ -114,7 +118,10 @@ def _told(result: "FinetuneResult") -> list[str]:
     data = result.details["data"]
     lines = []
     if "augmented" in data:
-        lines.append(f"\n{data['augmented']['pairs']:,} near pairs were labelled by {data['augmented']['cross_encoder']}.")
+        lines.append(
+            f"\n{data['augmented']['pairs']:,} near pairs were labelled by a cross-encoder"
+            f" from {data['augmented']['cross_encoder']}."
+        )
     without = sum(one.get("without_judgement", 0) for one in data.values())
     if without:
         lines.append(f"{without:,} rows had no judgement and were left out.")

@@ -18,7 +18,8 @@ class FinetuneSettings:
     sts_dev: tuple[str, ...] = setting((), "the same, to choose the best weights by")
     out: str = setting("runs/finetuned", "the run's folder")
     nli_epochs: int = setting(1, "times the NLI pairs are seen", at_least=1)
-    sts_epochs: int = setting(4, "times the STS pairs are seen; those of the cross-encoder, too", at_least=1)
+    sts_epochs: int = setting(4, "times the STS pairs are seen; by the cross-encoder, too", at_least=1)
+    cross_epochs: int = setting(0, "times the cross-encoder sees them instead; 0 takes sts_epochs", at_least=0)
     steps: int = setting(0, "steps of each stage instead of epochs; 0 counts epochs", at_least=0)
     batch: int = setting(16, "pairs in a batch", at_least=1)
     learning_rate: float = setting(2e-5, "peak learning rate", at_least=0.0)
@@ -42,8 +43,12 @@ class FinetuneSettings:
             raise RecipeError("there is nothing to train on", hint="name files with --nli, --sts, or both")
         if self.augment and not self.sts:
             raise RecipeError("--augment adds pairs to those of --sts, and there are none", hint="name a file with --sts")
-        if (self.cross_encoder or self.search_by) and not self.augment:
-            unused = "--cross-encoder" if self.cross_encoder else "--search-by"
+        of_augment = {
+            "--cross-encoder": self.cross_encoder,
+            "--search-by": self.search_by,
+            "--cross-epochs": self.cross_epochs,
+        }
+        if not self.augment and (unused := next((name for name, given in of_augment.items() if given), "")):
             raise RecipeError(f"{unused} is only asked with --augment", hint="add --augment, or leave it out")
 
     def training(self, epochs: int) -> TaskSettings:

@@ -22,6 +22,7 @@ from isogloss.config import as_dict
 from isogloss.corpora.labelled import Labelled, read_nli, read_sts
 from isogloss.encode.encoder import Encoder, load
 from isogloss.errors import IsoglossError
+from isogloss.evaluation.metrics import spearman
 from isogloss.evaluation.sts_dev import STSDev
 from isogloss.export.folder import refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
@@ -131,7 +132,7 @@ class _Finetuning:
             self.tell(Step("models", 0, 1, "models", f"loading {settings.model}"))
             self.student = Student.load(settings.model, settings.prompt, settings.max_tokens, settings.device)
             self.tell(Step("models", 1, 1, "models"))
-        self.dev, self.dev_hash = None, ""
+        self.dev, self.dev_hash, self.held = None, "", held
         if held is not None:
             pairs = SentencePairs.of(self.student, held.first, held.second)
             self.dev, self.dev_hash = STSDev(self.student, pairs, held.gold), held.hash
@@ -182,10 +183,13 @@ class _Finetuning:
         settings, name = self.settings, self.settings.cross_encoder or self.settings.model
         with self._timed(CROSS):
             scorer = CrossEncoder.open(name, 2 * settings.max_tokens, settings.device, settings.seed)
+            summary = None
             if not scorer.trained:
-                training = settings.training(settings.sts_epochs)
+                training = settings.training(settings.cross_epochs or settings.sts_epochs)
                 summary = scorer.train(rated.first, rated.second, rated.gold, training, self.work, self._metrics(CROSS))
-                self.stages.append(Stage(CROSS, 2 * len(rated), summary))
+            correlation = self._agreement(scorer)
+            if summary is not None:
+                self.stages.append(Stage(CROSS, 2 * len(rated), summary, after=correlation))
         with self._timed("labelling"):
             encoder: Encoder = load(settings.search_by, device=settings.device) if settings.search_by else self.student
             silver = label(rated, encoder, scorer, settings.neighbours, self.work, settings.device, self.tell)
@@ -194,9 +198,25 @@ class _Finetuning:
             "neighbours": settings.neighbours,
             "cross_encoder": name,
             "searched_by": settings.search_by or "the model after the stages before",
+            "dev_spearman": correlation,
         }
         write_json(self.folder / RECORD, self.record)
         return union(rated, silver)
+
+    def _agreement(self, scorer: CrossEncoder) -> float | None:
+        """Spearman's correlation of the cross-encoder on the dev set; a warning where its labels can teach nothing new."""
+        if self.held is None or self.dev is None:
+            return None
+        reached = spearman(scorer.score(self.held.first, self.held.second), self.held.gold)
+        before = self.dev.score().values()[SPEARMAN]
+        if reached <= before:
+            logger.warning(
+                "the cross-encoder agrees with the dev set less than the model that it is to teach (%.1f and %.1f): give it "
+                "--cross-epochs, or a better --cross-encoder",
+                100 * reached,
+                100 * before,
+            )
+        return reached
 
     def _metrics(self, name: str) -> OnProgress:
         """A file of losses for each stage: each counts its own steps."""
