@@ -39,7 +39,7 @@ OBJECTIVES: dict[str, Callable[[Views], Tensor]] = {
         v.target_group,
         v.negative_target_group,
     ),
-    "spread": lambda v: spread(v.source, v.target, v.group, v.weight),
+    "spread": lambda v: spread(v.source, v.target, v.group, v.weight, v.target_group),
 }
 
 

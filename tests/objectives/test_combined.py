@@ -35,7 +35,7 @@ def expected(views: Views, k: int = D) -> dict[str, torch.Tensor]:
         "moving_teacher": moving_teacher(target, teacher, views.weight),
         "soft_similarity": soft_similarity(source, target, teacher, views.weight, 0.3, 0.4),
         "ranking": ranking(source, target, views.group, views.weight, 0.2, 0.1, *negatives, *texts),
-        "spread": spread(source, target, views.group, views.weight),
+        "spread": spread(source, target, views.group, views.weight, views.target_group),
     }
 
 

@@ -1,4 +1,4 @@
-"""Moments over sentences of different sources, against loops; nothing to pay for a space that is used in full."""
+"""Moments over sentences of pairs without a common text, against loops; nothing to pay for a space that is used in full."""
 
 import torch
 from hypothesis import given, settings
@@ -11,8 +11,9 @@ from objectives.drawn import OBJECTIVES, D, batches, check, cosine, listed, sum_
 
 def by_definition(views: Views) -> Tensor:
     pairs = listed(views.weight)
-    points = [(views.group[j].item(), side[j]) for j in pairs for side in (views.source, views.target)]
-    between = [cosine(x, y) for a, x in points for b, y in points if a != b]
+    texts = [{views.group[j].item(), *(() if views.target_group is None else (views.target_group[j].item(),))} for j in pairs]
+    points = [(texts[at], side[j]) for at, j in enumerate(pairs) for side in (views.source, views.target)]
+    between = [cosine(x, y) for a, x in points for b, y in points if not a & b]
     if not between:
         return torch.zeros((), dtype=torch.float64)
     first, second = sum_of(between) / len(between), sum_of(c * c for c in between) / len(between)
@@ -35,6 +36,15 @@ def test_right_angles_cost_nothing_and_a_cone_costs_all() -> None:
 def test_the_same_sentence_may_be_in_one_place() -> None:
     together = torch.ones(3, 4)
     assert spread(together, together, torch.tensor([7, 7, 7])).item() == 0
+
+
+def test_what_shares_a_translation_may_be_near() -> None:
+    together, at = torch.ones(2, 4), torch.tensor([1, 2])
+    assert spread(together, together, at, target_group=torch.tensor([5, 5])).item() == 0
+    assert spread(together, together, at, target_group=torch.tensor([2, 6])).item() == 0, (
+        "one's translation is the other's source"
+    )
+    assert spread(together, together, at, target_group=torch.tensor([5, 6])).item() > 1
 
 
 def test_a_step_down_opens_the_cone() -> None:

@@ -120,7 +120,8 @@ class Objectives:
         return loss(views.source, views.target, views.group, views.weight, *settings, *negatives, *texts)
 
     def _spread(self, views: Views) -> Tensor:
-        return self._at_all_lengths(spread, views)(views.source, views.target, views.group, views.weight)
+        loss = self._at_all_lengths(spread, views)
+        return loss(views.source, views.target, views.group, views.weight, views.target_group)
 
     def _at_all_lengths(self, loss: Callable[P, Tensor], views: Views) -> Callable[P, Tensor]:
         if not self.dimensions:

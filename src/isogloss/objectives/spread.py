@@ -1,6 +1,6 @@
 """Spread-out regulariser: sentences that say different things should be as good as at right angles.
 
-    M₁ = mean of cos(x, y)        M₂ = mean of cos(x, y)²        over x, y of different sources, either language
+    M₁ = mean of cos(x, y)        M₂ = mean of cos(x, y)²        over x, y of pairs that share no text, either language
     L  = M₁² + max(0, M₂ − 1/d)                               (Zhang et al. 2017, global orthogonal regularisation)
 
 For directions drawn uniformly in d dimensions M₁ is 0 and M₂ is 1/d, so L is 0 for a space that is used in full. It keeps a
@@ -18,12 +18,26 @@ from torch import Tensor
 from isogloss.objectives.rows import cosines, pair_weights, real_rows, weighted_mean
 
 
-def spread(source: Tensor, target: Tensor, group: Tensor, weight: Tensor | None = None) -> Tensor:
-    """How far the first two moments of the cosine between different sentences are above those of a uniform sphere."""
+def spread(
+    source: Tensor, target: Tensor, group: Tensor, weight: Tensor | None = None, target_group: Tensor | None = None
+) -> Tensor:
+    """How far the first two moments of the cosine between different sentences are above those of a uniform sphere.
+
+    `group` and `target_group` number the texts of the two sides, as in `ranking`: who shares a source or a translation may be
+    near. Without the latter every translation counts as a text of its own.
+    """
     weight = pair_weights(source, weight)
     vectors = torch.cat([real_rows(source, weight), real_rows(target, weight)])
-    group, weight = torch.cat([group, group]), torch.cat([weight, weight])
     cosine = cosines(vectors, vectors)
-    different = (weight[:, None] * weight).masked_fill(group[:, None] == group, 0.0)
+    different = (weight[:, None] * weight).masked_fill(_share_a_text(group, target_group), 0.0).tile(2, 2)
     first, second = weighted_mean(cosine, different), weighted_mean(cosine.square(), different)
     return first.square() + (second - 1 / vectors.shape[1]).clamp_min(0.0)
+
+
+def _share_a_text(group: Tensor, target_group: Tensor | None) -> Tensor:
+    """Which pairs have a text in common, on whichever side."""
+    same = group[:, None] == group
+    if target_group is None:
+        return same
+    crosswise = group[:, None] == target_group
+    return same | (target_group[:, None] == target_group) | crosswise | crosswise.T
