@@ -1,12 +1,13 @@
 """What was freed goes back: measured by what the system says the process holds."""
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from isogloss.memory import give_back, trim
+from isogloss.memory import give_back, no_looking, trim
 
 
 def held() -> int:
@@ -27,3 +28,12 @@ def test_what_small_pieces_took_is_given_back(hand_back: Callable[[], None]) -> 
     hand_back()
     assert held() - before < 50_000
     assert len(some) == 200
+
+
+def test_python_looks_for_cycles_again_where_it_did_before() -> None:
+    with no_looking():
+        assert not gc.isenabled()
+        with pytest.raises(KeyError), no_looking():
+            raise KeyError
+        assert not gc.isenabled(), "it did not look before"
+    assert gc.isenabled()

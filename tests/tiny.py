@@ -109,9 +109,11 @@ UNTAUGHT = (
     "training.dev_share=0.2",
 )
 
+OFTEN = "training.checkpoint_seconds=0"  # a checkpoint at each step, for runs that are stopped
+
 
 def tiny_recipe(models: Path, tsv: Path, folder: Path, *more: str) -> Recipe:
-    """A recipe over the tiny models that takes a second."""
+    """A recipe over the tiny models that takes a second; to stop it on the way, add `OFTEN`."""
     data = {
         "name": "tiny",
         "threads": 1,
@@ -119,7 +121,7 @@ def tiny_recipe(models: Path, tsv: Path, folder: Path, *more: str) -> Recipe:
         "pairs": {"files": [str(tsv)]},
         "teacher": {"model": str(models / "teacher")},
         "student": {"model": str(models / "student"), "max_tokens": 32},
-        "training": {"train_layers": 2, "epochs": 3, "batch_pairs": 16, "learning_rate": 1e-3, "checkpoint_seconds": 0.0},
+        "training": {"train_layers": 2, "epochs": 3, "batch_pairs": 16, "learning_rate": 1e-3},
         "output": {"folder": str(folder), "cache": str(folder / "cache")},
     }
     return recipes.parse(data, more)

@@ -1,4 +1,4 @@
-"""Memory that nothing uses goes back to the system.
+"""Memory that nothing uses goes back to the system, and is not looked for where there is none.
 
 Allocators keep what was freed, for the next who asks. After a stage that needed much for a moment, a process would hold that
 much to its end, and the next stage's needs would come on top of it.
@@ -7,6 +7,8 @@ much to its end, and the next stage's needs would come on top of it.
 import ctypes
 import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 
@@ -28,6 +30,21 @@ def trim() -> None:
     malloc_trim = _malloc_trim()
     if malloc_trim is not None:
         malloc_trim(0)
+
+
+@contextmanager
+def no_looking() -> Iterator[None]:
+    """While a large structure is built, a vocabulary say: no looking for cycles, of which it has none.
+
+    Python looks through all that there is, again and again as it grows, which takes several times as long as to build it.
+    """
+    looking = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looking:
+            gc.enable()
 
 
 @cache

@@ -219,7 +219,8 @@ def test_the_others_are_ended_when_one_fails(tmp_path: Path) -> None:
     assert not alive(int((tmp_path / "0").read_text()))
 
 
-def test_a_process_that_the_system_ended_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_the_system_ended_is_said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isogloss.cli.launch.AFTERMATH_SECONDS", 0.1)
     assert team("os.kill(os.getpid(), 9) if rank == 1 else time.sleep(600)").work() == 137
     assert "process 1 of the training was ended by signal 9; was there enough memory?" in capfd.readouterr().err
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isogloss.corpora.store import open_store
 from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.evaluation.leaks import scan_of
 from isogloss.papers.recipe import FOLDER, system_names
@@ -38,6 +39,16 @@ def test_every_recipe_runs(workshop: Workshop, name: str) -> None:
         if system.making.has_pairs:
             assert (made.pairs and scan_of(made.model) is not None) or system.making.nli, "what it learnt from is written down"
             assert (language or system.making.languages[0]) in system.data
+
+
+@pytest.mark.parametrize("language", ["de", "ar"])
+def test_a_student_learns_from_its_teacher_and_in_its_language(workshop: Workshop, language: str) -> None:
+    system = workshop.resolve("size-full", language)
+    made = workshop.make(system)
+    recipe = json.loads((Path(made.model).parent / "run.json").read_text())["recipe"]
+    assert recipe["teacher"]["model"] == workshop.make(system.others["teacher"]).model
+    assert [open_store(Path(store)).languages for store in recipe["pairs"]["files"]] == [(language,)]
+    assert json.loads((Path(made.model) / "config.json").read_text())["num_hidden_layers"] == recipe["student"]["layers"] == 1
 
 
 def test_a_system_is_made_once_and_what_it_is_made_from_comes_first(workshop: Workshop, lab: Path) -> None:

@@ -40,7 +40,6 @@ def asked(models: Path, data: Path, out: Path, **more: object) -> FinetuneSettin
         "max_tokens": 32,
         "dev_checks": 4,
         "device": "cpu",
-        "checkpoint_seconds": 0.0,
     }
     return FinetuneSettings(**{**told, **more})  # type: ignore[arg-type]
 
@@ -105,7 +104,7 @@ class Stop(Exception):
 def test_stopped_in_any_stage_it_goes_on_to_the_same_weights(
     done: FinetuneResult, models: Path, data: Path, tmp_path: Path, stage: str, step: int
 ) -> None:
-    settings = asked(models, data, tmp_path / "run", augment=True, neighbours=2)
+    settings = asked(models, data, tmp_path / "run", augment=True, neighbours=2, checkpoint_seconds=0.0)
 
     def kill(one: Step) -> None:
         if one.stage == stage and one.values.get("step", 0) >= step:

@@ -18,7 +18,7 @@ from isogloss.evaluation.leaks import scan_of
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from killed import ended, run_until, started
-from tiny import tiny_recipe
+from tiny import OFTEN, tiny_recipe
 
 
 def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_same_recipe_gives_the_same_weights_and_a_second_run_reuses(models: 
 def test_killed_at_four_stages_the_run_continues_to_the_same_weights(models: Path, tsv: Path, tmp_path: Path) -> None:
     def start(folder: str, stage: str, count: int) -> int:
         recipe = tmp_path / f"{folder}.toml"
-        recipe.write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / folder)), encoding="utf-8")
+        recipe.write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / folder, OFTEN)), encoding="utf-8")
         return ended(started(run_until, recipe, stage, count))
 
     killed = -9

@@ -18,14 +18,15 @@ from isogloss.training.distill import Distillation
 from isogloss.training.loop import TrainingSummary
 from isogloss.types import Bitext, LanguageScores, Report
 from killed import ended, run_until, started
-from tiny import UNTAUGHT, tiny_recipe
+from tiny import OFTEN, UNTAUGHT, tiny_recipe
 
 
 def test_without_a_teacher_it_learns_to_find_translations(models: Path, tsv: Path, tmp_path: Path) -> None:
     """Killed on the way and continued, beside a run that was not: a model like LaBSE, which plain libraries load."""
 
     def recipe(name: str) -> Recipe:
-        return tiny_recipe(models, tsv, tmp_path / name, *UNTAUGHT, "training.epochs=6", "training.learning_rate=3e-3")
+        more = OFTEN, "training.epochs=6", "training.learning_rate=3e-3"
+        return tiny_recipe(models, tsv, tmp_path / name, *UNTAUGHT, *more)
 
     (tmp_path / "cut.toml").write_text(recipes.dump(recipe("cut")), encoding="utf-8")
     assert ended(started(run_until, tmp_path / "cut.toml", "train", 12)) == -9

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.errors import ModelError
+from isogloss.memory import no_looking
 
 if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerFast
@@ -137,10 +138,11 @@ def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
     offsets = np.frombuffer(cursor.take(4 * (count + 1)), dtype="<u4")
     scores = np.frombuffer(cursor.take(4 * count), dtype="<f4")
     blob = cursor.take(blob_bytes)
-    return [
-        (blob[start:stop].decode("utf-8"), score)
-        for start, stop, score in zip(offsets[:-1].tolist(), offsets[1:].tolist(), scores.tolist(), strict=True)
-    ]
+    with no_looking():
+        return [
+            (blob[start:stop].decode("utf-8"), score)
+            for start, stop, score in zip(offsets[:-1].tolist(), offsets[1:].tolist(), scores.tolist(), strict=True)
+        ]
 
 
 def _read_replacements(cursor: _Cursor) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.memory import no_looking
 from isogloss.storage import content_hash, explaining_disk, make_folder, read_json, write_json
 from isogloss.types import IntArray
 
@@ -85,7 +86,8 @@ def described(tokenizer: Any) -> str:  # noqa: ANN401 - of transformers or of to
     backend = getattr(inner, "backend_tokenizer", inner)
     if not hasattr(backend, "to_str"):
         return repr(tokenizer)
-    state = json.loads(backend.to_str())
+    with no_looking():
+        state = json.loads(backend.to_str())
     return json.dumps(state | {"truncation": None, "padding": None})
 
 

@@ -95,9 +95,9 @@ def trim(body: "PreTrainedModel", tokenizer: "PreTrainedTokenizerFast", keep: In
         )
     trimmed = with_rows(tokenizer, keep)
     pad = trimmed.pad_token_id
-    fresh = torch.nn.Embedding(len(keep), weight.shape[1], padding_idx=pad, dtype=weight.dtype, device=weight.device)
-    with torch.no_grad():
-        fresh.weight.copy_(weight[torch.from_numpy(keep)])
+    rows = weight.detach()[torch.from_numpy(keep)]
+    fresh = torch.nn.Embedding(len(keep), weight.shape[1], padding_idx=pad, dtype=weight.dtype, device="meta")
+    fresh.weight = torch.nn.Parameter(rows)
     body.set_input_embeddings(fresh)
     body.config.vocab_size = len(keep)
     body.config.pad_token_id = pad

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isogloss.errors import ModelError
+from isogloss.memory import no_looking
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class NewPiece(NamedTuple):
 
 def state_of(tokenizer: "PreTrainedTokenizerFast") -> State:
     """The tokenizer as data: normaliser, pre-tokenizer, model, added tokens, template."""
-    state: State = json.loads(tokenizer.backend_tokenizer.to_str())
+    with no_looking():
+        state: State = json.loads(tokenizer.backend_tokenizer.to_str())
     return state
 
 
