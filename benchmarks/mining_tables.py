@@ -22,8 +22,8 @@ def speed_table(speed: dict[str, Any], gpu: dict[str, Any], growth: dict[str, An
         f" exactly. With `--search approximate --recall {growth['recall_wanted']:g}` (of neighbours), on two cores, each"
         " language's mean taken off first, without which little is saved on sides of many languages ([log](LOG.md)):",
         "",
-        "| sentences a side | exact, s | approximate, s | ratio | of the exact pairs from a score of"
-        f" {growth['threshold']:g} on | of all exact pairs | index, MiB |",
+        "| sentences a side | exact, s | approximate, s | ratio | of the exact pairs it finds"
+        f" | of those with a score of {growth['threshold']:g} or more | index, MiB |",
         "|---|---|---|---|---|---|---|",
         *(_growth_row(row) for row in growth["sizes"]),
         "",
@@ -45,7 +45,7 @@ def _growth_row(row: dict[str, Any]) -> str:
     ratio = f"**{one['times_faster_than_exact']:.1f} ×**" if "exact" in row else "–"
     shares = f"– (recall {100 * one['recall']:.1f} %) | –"
     if "exact" in row:
-        shares = f"{100 * one['share_of_exact_pairs']:.1f} % | {100 * one['share_without_threshold']:.1f} %"
+        shares = f"**{100 * one['share_without_threshold']:.1f} %** | {100 * one['share_of_exact_pairs']:.1f} %"
     return f"| {row['rows']:,} | {exact} | {one['total']:,.0f} | {ratio} | {shares} | {one['index_bytes'] / 2**20:,.0f} |"
 
 

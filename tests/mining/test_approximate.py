@@ -54,7 +54,7 @@ def test_cells_find_what_is_wanted_and_say_how_much(wanted: float) -> None:
         )
     assert account.recall == sum(shares) / 2
     assert account.compared is not None and account.compared < 0.35
-    assert 1 <= account.probes < account.lists == int(2 * 3000**0.5)
+    assert 1 <= account.probes < account.lists == int(2.5 * 3000**0.5)
     assert account.index_bytes > 2 * 3000 * 32 * 2
     assert len(pairs(found.left, found.right) & pairs(*exact)) >= wanted * len(pairs(*exact))
     for one, other in ((found.left, exact[0]), (found.right, exact[1])):  # what is found is exact, and in order

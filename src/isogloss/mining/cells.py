@@ -24,6 +24,7 @@ from isogloss.types import IntArray
 
 STRIPE = 1 << 18  # sentences; fewer would make products so small that starting them takes longer than they do
 FEWEST = 32  # by which numbers of sentences are rounded up
+GROUP = 16  # rows of a product whose greatest entry is looked at before any of them; FEWEST is a multiple of it
 
 
 class _Asking(NamedTuple):
@@ -161,15 +162,14 @@ def _reaching_high(block: Tensor, floor: Tensor, axis: int) -> tuple[Tensor, Ten
     """The same for floors above zero, and quicker.
 
     Bits of positive bfloat16 numbers sort like integers (`blockwise.greatest`), and a floor without its last bits is no higher.
-    Few reach it: of rows the greatest entry is looked at first, and of columns eight answers at once.
+    Few reach it: of rows the greatest entry is looked at first, and of columns the greatest of every few.
     """
     numbers, least = block.view(torch.int16), (floor.view(torch.int32) >> 16).to(torch.int16)
     if axis == 0:
         near = (numbers.amax(1) >= least).nonzero()[:, 0]
         row, column = (numbers[near] >= least[near, None]).nonzero(as_tuple=True)
         return near[row], column
-    reaches = (numbers >= least).flatten()
-    eight = reaches.view(torch.int64).nonzero()[:, 0]
-    which, member = reaches.view(-1, 8)[eight].nonzero(as_tuple=True)
-    flat = eight[which] * 8 + member
-    return flat // block.shape[1], flat % block.shape[1]
+    groups = numbers.view(GROUP, -1, block.shape[1])  # a group is every so many-th row: memory is read in order
+    group, column = (groups.amax(0) >= least).nonzero(as_tuple=True)
+    member, hit = (groups[:, group, column] >= least[column]).nonzero(as_tuple=True)
+    return member * groups.shape[1] + group[hit], column[hit]

@@ -16,7 +16,7 @@ from isogloss.errors import DataError
 SEARCHES = ("exact", "auto", "approximate", "cells", "hnsw", "ivf-pq")
 PATIENCE = 120.0  # seconds that an exact search may be thought to take
 CPU_RATE, CUDA_RATE = 6e10, 2e14  # products and sums a second, of a thread and of a card: what to expect, no promise
-CELLS_PER_ROOT, LISTS_PER_ROOT = 2, 4  # cells for the square root of the number of sentences
+CELLS_PER_ROOT, LISTS_PER_ROOT = 2.5, 4  # cells for the square root of the number of sentences
 MOST_CELLS = 32_000  # numbered in 16 bits
 EXTRA_COLUMNS, WIDTHS = 4, 8  # of coarse copies (`sides`)
 LOOK_BYTES = 3  # the number of a cell, and whether it is far
@@ -121,7 +121,7 @@ def code_bytes(dimension: int, code_width: int) -> int:
     return -(-index_width(dimension) // (2 * code_width))
 
 
-def _lists(rows: int, per_root: int) -> int:
+def _lists(rows: int, per_root: float) -> int:
     """So many that looking for the right ones takes about as long as looking into them; with some sentences in each."""
     return max(min(int(per_root * rows**0.5), rows // 8, MOST_CELLS), 1)
 
