@@ -56,6 +56,15 @@ def test_a_full_disk_is_known_by_other_names(tmp_path: Path, monkeypatch: pytest
         raise RuntimeError("unexpected pos 64")
 
 
+@pytest.mark.parametrize(
+    "said", ["[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534", "basic_ios::clear: iostream error"]
+)
+def test_a_checkpoint_that_found_no_space_is_a_sentence_though_space_came_back(tmp_path: Path, said: str) -> None:
+    """What torch.save says on a file system of four megabytes that it fills."""
+    with pytest.raises(IsoglossError, match="no space left"), replacing(tmp_path / "step.pt"):
+        raise RuntimeError(said)
+
+
 def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "precious.txt").write_text("years of work")

@@ -28,6 +28,7 @@ ASIDE_MARK = f"{TEMPORARY_MARK}old-"
 LOCK = ".lock"
 NOTHING_MADE_THERE = "nothing can be made there"
 NEARLY_NOTHING = 2**20  # bytes
+TORCH_UNFINISHED = ("inline_container", "iostream error")  # in what torch says of a file that it could not write to the end
 _NOT_WRITABLE = {
     errno.ENOSPC,
     getattr(errno, "EDQUOT", errno.ENOSPC),
@@ -114,7 +115,7 @@ def explaining_disk(path: Path) -> Iterator[None]:
     except IsoglossError:
         raise
     except Exception as error:  # torch and safetensors have errors of their own for a full disk
-        if not _is_full(path):
+        if not (_is_full(path) or _says_full(error)):
             raise
         raise _not_written(path, "no space left") from error
 
@@ -142,6 +143,11 @@ def _cannot_be_made(error: OSError) -> bool:
 def _is_full(path: Path) -> bool:
     there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     return shutil.disk_usage(there).free < NEARLY_NOTHING
+
+
+def _says_full(error: Exception) -> bool:
+    """Whether torch could not write a file to its end: by the time we look, another process may have made space again."""
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in TORCH_UNFINISHED)
 
 
 def cache_folder() -> Path:

@@ -60,6 +60,7 @@ def test_a_system_is_made_once_and_what_it_is_made_from_comes_first(workshop: Wo
     assert elsewhere.is_made(system)
     order = [step.stage for step in steps if step.stage.startswith("making") and step.done]
     assert order == ["making random-body", "making sbert-nli-stsb", "making mbert-from-sbert-nli-stsb"]
+    assert not list((lab / "again").glob("systems/*/*/work")), "what training leaves to go on from is large"
     before, first = weights_hash(Path(made.model)), len(steps)
     assert elsewhere.make(system) == made and len(steps) == first
     (Path(made.model).parent / MADE).unlink()  # killed before it was written down

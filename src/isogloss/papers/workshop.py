@@ -8,6 +8,7 @@ A key is a hash of the recipe (without the sentences on what differs), of the sy
 sizes of its files. Unfinished work is gone on with by the verb that left it.
 """
 
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from isogloss.encode.encoder import Encoder
 
 MADE, SYSTEMS, PAIRS, JUDGED = "made.json", "systems", "pairs", "judged"
+WORK = "work"  # what a verb leaves in its folder to go on from
 KEY = 12  # letters of a hash that name a folder
 TEXT = ("nli", "sts", "sts_dev", "qa")
 
@@ -214,6 +216,7 @@ class Workshop:
             facts=facts,
         )
         write_json(folder / MADE, asdict(result))
+        shutil.rmtree(folder / WORK, ignore_errors=True)  # a gigabyte and more of each system, for going on alone
         self.on_progress(Step(f"making {system.name}", 1, 1, "systems"))
         return result
 
