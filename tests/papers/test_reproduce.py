@@ -3,6 +3,7 @@
 import json
 import runpy
 from argparse import Namespace
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -121,13 +122,17 @@ def test_lines_have_theirs_and_ours(lab: Path) -> None:
 
 
 def test_pictures_have_ours_and_theirs(lab: Path) -> None:
-    for name, count in (("rg-table-6", 4), ("hk-table-4", 6)):
-        root = ElementTree.fromstring(picture(reproduced(lab, name)))
+    for name, columns in (("rg-table-6", 2), ("hk-table-4", 3)):
+        result = reproduced(lab, name)
+        root = ElementTree.fromstring(picture(result))
         paths = [one for one in root.iter() if one.tag.removeprefix(SVG) == "path"]
-        assert len(paths) == count and all(path.get("d") for path in paths)
-        assert sum(str(path.get("data-kind")).startswith("dash") for path in paths) == count // 2
+        assert all(path.get("d") for path in paths)
+        kinds = Counter(str(path.get("data-kind")).partition("-")[0] for path in paths)
+        figures = sum(figure is not None for row in result.rows if row.at or row.published_pairs for figure in row.ours)
+        assert kinds == {"line": columns, "dash": columns, "bar": figures}, "each of our figures has its interval"
     result = reproduced(lab, "rg-table-8")
     root = ElementTree.fromstring(picture(result))
+    assert len([one for one in root.iter() if one.get("data-kind") == "interval"]) == sum(any(row.ours) for row in result.rows)
     texts = [one.text for one in root.iter() if one.tag.removeprefix(SVG) == "text"]
     for row in result.rows:
         assert row.label in texts

@@ -5,15 +5,17 @@ Each is one SVG file that needs nothing else: axes and bars are `report`'s, its 
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from isogloss.papers.reproduce import Reproduction, Row
+from isogloss.papers.scores import Figure
 from isogloss.report.line_chart import Axis, Line, line_chart
 from isogloss.report.markup import Markup, tag
 
 ROOM, HIGH, KEY = 720, 320, 44
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0")
 INK, FAINT = "#57606a", "#d0d7de"  # read on white and on black
-PALE = 0.45  # of the paper's bars
+PALE = 0.45  # of the paper's bars, and of intervals
 
 
 def picture(table: Reproduction) -> str:
@@ -29,7 +31,8 @@ def _sizes(table: Reproduction) -> str:
     for column, name in enumerate(table.columns):
         theirs = [(_log(_paper_pairs(row, name)), row.published[column]) for row in placed]
         ours = [(_log(_own_pairs(row, name)), _value(row, column)) for row in placed]
-        lines.append((name, COLOURS[column], _known(ours), _known(theirs)))
+        bars = [(_log(_own_pairs(row, name)), row.ours[column]) for row in placed]
+        lines.append((name, COLOURS[column], _known(ours), _known(theirs), _intervals(bars)))
     return _drawn(table, lines, "pairs of training sentences", lambda value, _: _short(10**value) if _is_whole(value) else "")
 
 
@@ -64,7 +67,8 @@ def _decay(table: Reproduction) -> str:
     for column, name in enumerate(table.columns):
         ours = [(spots[row.label], _value(row, column)) for row in placed]
         theirs = [(spots[row.label], row.published[column]) for row in placed]
-        lines.append((name, COLOURS[column], _known(ours), _known(theirs)))
+        bars = [(spots[row.label], row.ours[column]) for row in placed]
+        lines.append((name, COLOURS[column], _known(ours), _known(theirs), _intervals(bars)))
     names = list(spots)
 
     def form(value: float, _digits: int) -> str:
@@ -86,30 +90,38 @@ def _known(points: Sequence[tuple[float | None, float | None]]) -> list[tuple[fl
     return [(x, y) for x, y in points if x is not None and y is not None]
 
 
-Drawn = tuple[str, str, list[tuple[float, float]], list[tuple[float, float]]]
+def _intervals(points: Sequence[tuple[float | None, Figure | None]]) -> list[list[tuple[float, float]]]:
+    """From the low to the high end of each of our figures, where it stands."""
+    return [[(x, one.low), (x, one.high)] for x, one in points if x is not None and one is not None]
+
+
+Points = list[tuple[float, float]]
+Drawn = tuple[str, str, Points, Points, list[Points]]
 
 
 def _drawn(
     table: Reproduction, lines: Sequence[Drawn], what: str, form: Callable[[float, int], str], beside: float = 0.0
 ) -> str:
     """Lines of ours and of the paper over one axis, with some room beside the first and the last point."""
-    points = [point for _, _, ours, theirs in lines for point in (*ours, *theirs)]
+    points = [point for _, _, ours, theirs, bars in lines for some in (ours, theirs, *bars) for point in some]
     wide, tall = Axis.around(x for x, _ in points), Axis.around(y for _, y in points)
     across = Axis(wide.low - beside, wide.high + beside, form)
     room = max((tall.high - tall.low) * 0.05, 0.5)
     down = Axis(tall.low - room, tall.high + room)
-    drawn = [Line(f"line-{place}", ours) for place, (_, _, ours, _) in enumerate(lines)]
-    drawn += [Line(f"dash-{place}", theirs) for place, (_, _, _, theirs) in enumerate(lines)]
+    drawn = [Line(f"bar-{place}", bar) for place, (_, _, _, _, bars) in enumerate(lines) for bar in bars]
+    drawn += [Line(f"line-{place}", ours) for place, (_, _, ours, _, _) in enumerate(lines)]
+    drawn += [Line(f"dash-{place}", theirs) for place, (_, _, _, theirs, _) in enumerate(lines)]
     chart = line_chart(drawn, across, down, table.title, what, ROOM, HIGH, None)
-    return _file(chart, [(name, colour) for name, colour, _, _ in lines], "whole lines: ours; dashed: the paper")
+    keys = [(name, colour) for name, colour, *_ in lines]
+    return _file(chart, keys, "whole lines: ours, with 95 % intervals; dashed: the paper")
 
 
 def _bias(table: Reproduction) -> str:
     """What language bias costs each system: ours, and the paper's paler beside it."""
     column = table.columns.index("Difference")
     rows = [row for row in table.rows if any(row.ours) or row.published[column] is not None]
-    values = [value for row in rows for value in (_value(row, column), row.published[column]) if value is not None]
-    lowest, highest = min([0.0, *values]), max([0.0, *values])
+    ends = [end for row in rows for bar in _bars(row, column) for end in (bar.value, bar.low, bar.high)]
+    lowest, highest = min([0.0, *ends]), max([0.0, *ends])
     left, right, high, top = 260, ROOM - 60, 34, 14
     scale = (right - left) / max(highest - lowest, 1e-9)
     zero = left - lowest * scale
@@ -117,20 +129,42 @@ def _bias(table: Reproduction) -> str:
     for place, row in enumerate(rows):
         y = top + place * high
         pieces.append(tag("text", row.label, x=left - 10, y=y + 17, text_anchor="end"))
-        for shift, value, pale in ((2, _value(row, column), 1.0), (15, row.published[column], PALE)):
-            if value is not None:
-                x, wide = min(zero, zero + value * scale), max(abs(value) * scale, 1.0)
-                hover = tag("title", f"{row.label}: {value:+.2f}")
-                pieces.append(
-                    tag("g", hover, tag("rect", x=x, y=y + shift, width=wide, height=11, fill=COLOURS[0], opacity=pale))
-                )
-                end = zero + max(value, 0) * scale + 5
-                pieces.append(tag("text", f"{value:+.2f}".replace("-", "−"), x=end, y=y + shift + 10, style="font-size:10px"))
+        pieces += [piece for bar in _bars(row, column) for piece in bar.drawn(row.label, zero, scale, y)]
     bottom = top + len(rows) * high
     pieces.append(tag("line", x1=zero, x2=zero, y1=top, y2=bottom, stroke=INK))
     size = {"width": ROOM, "height": bottom + 10}
     chart = tag("svg", *pieces, viewBox=f"0 0 {ROOM} {bottom + 10}", role="img", aria_label=table.title, **size)
-    return _file(chart, [("actual minus expected score", COLOURS[0])], "full: ours; pale: the paper", bottom + 10)
+    told = "full: ours, with 95 % intervals; pale: the paper"
+    return _file(chart, [("actual minus expected score", COLOURS[0])], told, bottom + 10)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """A value as a bar from zero, so far below the top of its row; an interval where it has one."""
+
+    value: float
+    low: float
+    high: float
+    shift: int
+    opacity: float
+
+    def drawn(self, name: str, zero: float, scale: float, top: float) -> list[Markup]:
+        y, size = top + self.shift, max(abs(self.value) * scale, 1.0)
+        box = {"x": min(zero, zero + self.value * scale), "y": y, "width": size, "height": 11}
+        bar = tag("rect", fill=COLOURS[0], opacity=self.opacity, **box)
+        pieces = [tag("g", tag("title", f"{name}: {self.value:+.2f}"), bar)]
+        if self.low < self.high:
+            ends = {"x1": zero + self.low * scale, "x2": zero + self.high * scale, "y1": y + 5.5, "y2": y + 5.5}
+            pieces.append(tag("line", stroke=INK, data_kind="interval", **ends))
+        beside = zero + max(self.value, self.high, 0) * scale + 5
+        said = f"{self.value:+.2f}".replace("-", "−")
+        return [*pieces, tag("text", said, x=beside, y=y + 10, style="font-size:10px")]
+
+
+def _bars(row: Row, column: int) -> list[_Bar]:
+    ours, theirs = row.ours[column], row.published[column]
+    bars = [] if ours is None else [_Bar(ours.value, ours.low, ours.high, 2, 1.0)]
+    return bars if theirs is None else [*bars, _Bar(theirs, theirs, theirs, 15, PALE)]
 
 
 def _file(chart: Markup, keys: Sequence[tuple[str, str]], told: str, high: int = HIGH) -> str:
@@ -138,6 +172,7 @@ def _file(chart: Markup, keys: Sequence[tuple[str, str]], told: str, high: int =
     shades = {"var(--ink)": INK, "var(--quiet)": INK, "var(--rule)": FAINT}
     for place, colour in enumerate(COLOURS):
         shades[f"var(--line-{place})"] = colour
+        shades[f"var(--bar-{place})"] = f"{colour};stroke-opacity:{PALE}"
         shades[f"var(--dash-{place})"] = f"{colour};stroke-dasharray:5 4;stroke-opacity:0.7"
     drawn = str(chart)
     for variable, shade in shades.items():
