@@ -131,9 +131,10 @@ def page(options: argparse.Namespace) -> None:
     """Write docs/papers.md, and its pictures, from the result files."""
     from isogloss.papers.pictures import picture
     from isogloss.papers.rendering import markdown
+    from isogloss.papers.rendering import page as all_of_them
 
     comments = json.loads(COMMENTS.read_text(encoding="utf-8")) if COMMENTS.is_file() else {}
-    parts, seen = [], []
+    texts, tables = [], []
     for name in table_names():
         place = options.results / f"{name}.json"
         if not place.is_file():
@@ -144,27 +145,13 @@ def page(options: argparse.Namespace) -> None:
         if drawn:
             IMAGES.mkdir(parents=True, exist_ok=True)
             (IMAGES / f"{name}.svg").write_text(drawn, encoding="utf-8")
-        parts += [markdown(table, [f"images/{name}.svg"] if drawn else [], comments.get(name, "")), told_rows(table)]
-        parts += [machines(kept["measured"]), ""]
-        seen += [(name, one) for one in table.claims]
-    if not parts:
+        texts += [markdown(table, [f"images/{name}.svg"] if drawn else [], comments.get(name, "")), told_rows(table)]
+        texts += [machines(kept["measured"]), ""]
+        tables.append(table)
+    if not tables:
         raise SystemExit(f"no results in {options.results}: run some first")
-    head = [
-        "# The papers' tables",
-        "",
-        *HEAD.strip().splitlines(),
-        "",
-        "## Orderings that the papers claim",
-        "",
-        "| table | claim | in our figures | numbers |",
-        "|---|---|---|---|",
-        *(f"| {name} | {one.says} | **{one.verdict}** | {one.numbers} |" for name, one in seen),
-        "",
-        "## Tables",
-        "",
-    ]
-    options.page.write_text("\n".join([*head, *parts]), encoding="utf-8")
-    print(f"{options.page}: {len(seen)} claims")
+    options.page.write_text(all_of_them(tables, texts, HEAD), encoding="utf-8")
+    print(f"{options.page}: {len(tables)} tables")
 
 
 def told_rows(table: Reproduction) -> str:

@@ -1,12 +1,13 @@
 """`isogloss reproduce` as a person meets it: the list, a table on the screen, JSON, files, and bad input with exit code 2."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from isogloss.cli.app import main
-from isogloss.papers.published import table_names
+from isogloss.papers.published import published, table_names
 from isogloss.papers.recipe import system_names
 from papers_world import TOY, evaluation, write_models
 
@@ -57,10 +58,26 @@ def test_a_table_on_the_screen_and_in_files(place: Path, capsys: pytest.CaptureF
     assert code == 0 and "| mUSE | paper | 81.7 | 81.6 | −0.19 |" in out
 
 
+def test_several_tables_are_one_command_and_one_page(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, "reproduce", "all", "--rows", "muse", *options(place), "--device", "cpu")
+    assert code == 0, err
+    written = place / "out" / "tables.md"
+    text = written.read_text(encoding="utf-8")
+    assert f"All of them on one page: {written}" in out
+    with_muse = [name for name in table_names() if "muse" in published(name).systems]
+    assert [line.split(":")[0][4:] for line in text.splitlines() if line.startswith("### ")] == with_muse
+    assert text.count("**not measured**") >= 2 * len(with_muse), "every claim stands first, and below its table"
+    code, out, _ = call(capsys, "reproduce", "rg-table-7,rg-table-8", "--rows", "muse", *options(place), "--json")
+    assert code == 0 and list(json.loads(out)) == ["rg-table-7", "rg-table-8"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "no table is named"),
+        ((" , ",), "no table is named"),
+        (("rg-table-1,rg-table-9",), "rg-table-9: no such table"),
+        (("all", "--rows", "nobody"), "none of these tables has a row nobody"),
         (("rg-table-9",), "rg-table-9: no such table"),
         (("rg-table-1", "--scale", "huge"), "scale = 'huge' is not known"),
         (("rg-table-1", "--rows", "nobody"), "rg-table-1 has no row nobody"),
@@ -83,3 +100,13 @@ def test_test_sets_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixt
     assert code == 2 and "korsts" in err
     code, _, err = call(capsys, "reproduce", "rg-table-7", "--data", tmp_path / "nowhere", "--out", tmp_path / "out")
     assert code == 2 and "nowhere: no such folder" in err and "eval/" in err
+
+
+def test_a_table_without_its_test_sets_does_not_stop_the_others(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(place / "data" / "eval", tmp_path / "data" / "eval", ignore=shutil.ignore_patterns("kor_nlu"))
+    fixed = ("--data", tmp_path / "data", "--models", place / "models", "--out", tmp_path / "out", "--resamples", 0)
+    code, out, err = call(capsys, "reproduce", "rg-table-7,rg-table-8", "--rows", "control-undistilled", *fixed)
+    assert code == 2 and "1 of 2 tables were not made: rg-table-7: " in err and "korsts" in err
+    assert "rg-table-8: " in out and "rg-table-8" in (tmp_path / "out" / "tables.md").read_text(encoding="utf-8")

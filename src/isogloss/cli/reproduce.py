@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    table: Annotated[str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4.")] = "",
+    table: Annotated[
+        str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4, some with commas, or all.")
+    ] = "",
     scale: Annotated[
         str, Option(metavar="paper|lab", help="The papers' models, corpora and steps; or what is small and at hand.")
     ] = "lab",
@@ -34,49 +36,99 @@ def reproduce(
     json: JsonFlag = False,
     markdown: Annotated[bool, Option("--markdown", help="Print the table in Markdown.")] = False,
 ) -> None:
-    """Reproduce a table of the papers: make its systems, measure them, and print them beside the paper's figures.
+    """Reproduce tables of the papers: make their systems, measure them, and print them beside the papers' figures.
 
     isogloss reproduce rg-table-2 --data ../shared/data --out reproduced
+
+    isogloss reproduce all --data ../shared/data --out reproduced
 
     isogloss reproduce --list
     """
     from isogloss.cli.options import as_languages
-    from isogloss.errors import IsoglossError
 
     if list_:
         return _list(json)
-    if not table:
-        raise IsoglossError("no table is named", hint="isogloss reproduce --list shows them")
     import isogloss
-    from isogloss.cli.screen import output, progress, show_json
+    from isogloss.cli.screen import progress
+    from isogloss.errors import DataError
+
+    wanted = _tables(table, as_languages(rows))
+    alone, results, failed = len(wanted) == 1, [], {}
+    for name, chosen in wanted.items():
+        strict = None if alone else False
+        try:
+            with progress() as bars:
+                result = isogloss.reproduce(
+                    name, scale, data, out, chosen, models, device, set_ or (), resamples, strict=strict, on_progress=bars
+                )
+        except DataError as error:  # such as a test set that is not there: other tables may have theirs
+            if alone:
+                raise
+            failed[name] = error.message
+            continue
+        _write(result, out)
+        results.append(result)
+        if not json:
+            _show_in_markdown(result) if markdown else _show(result, out)
+    _end(results, alone, out, json)
+    if failed:
+        told = "; ".join(f"{name}: {message}" for name, message in failed.items())
+        raise DataError(f"{len(failed)} of {len(wanted)} tables were not made: {told}", hint="see --data; the others are there")
+
+
+def _end(results: "list[Reproduction]", alone: bool, out: Path, json: bool) -> None:
+    """What can only be said when all tables are there: JSON, and where their page is."""
+    from isogloss.cli.screen import output, show_json
+
+    if json:
+        show_json(results[0].as_dict() if alone else {one.table: one.as_dict() for one in results})
+    if not alone and results:
+        place = _write_page(results, out)
+        if not json:
+            output.print(f"All of them on one page: {place}", highlight=False, markup=False)
+
+
+def _tables(asked: str, rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The tables that are asked for, and which of the wanted rows each has; of several, those that have none are left out."""
+    from isogloss.cli.options import as_languages
+    from isogloss.errors import IsoglossError
+    from isogloss.papers.published import published, table_names
+    from isogloss.papers.recipe import CONTROLS
+
+    names = table_names() if asked == "all" else list(dict.fromkeys(as_languages(asked)))
+    if not names:
+        raise IsoglossError("no table is named", hint="isogloss reproduce --list shows them")
+    has = {name: {*published(name).systems, *CONTROLS} for name in names}  # a name that is none is refused before work begins
+    if len(names) == 1 or not rows:
+        return dict.fromkeys(names, rows)
+    for row in rows:
+        if not any(row in systems for systems in has.values()):
+            raise IsoglossError(f"none of these tables has a row {row}", hint="isogloss reproduce --list shows systems")
+    found = {name: tuple(row for row in rows if row in systems) for name, systems in has.items()}
+    return {name: own for name, own in found.items() if own}
+
+
+def _write(result: "Reproduction", out: Path) -> None:
+    """The table as JSON and as Markdown, and its picture."""
     from isogloss.papers.pictures import picture
-    from isogloss.papers.rendering import markdown as in_markdown
+    from isogloss.papers.rendering import markdown
     from isogloss.storage import write_json, write_text
 
-    with progress() as bars:
-        result = isogloss.reproduce(
-            table,
-            scale,
-            data,
-            out,
-            as_languages(rows),
-            models,
-            device,
-            set_ or (),
-            resamples,
-            on_progress=bars,
-        )
     drawn = picture(result)
-    write_json(out / f"{table}.json", result.as_dict())
-    write_text(out / f"{table}.md", in_markdown(result, [f"{table}.svg"] if drawn else []))
+    write_json(out / f"{result.table}.json", result.as_dict())
+    write_text(out / f"{result.table}.md", markdown(result, [f"{result.table}.svg"] if drawn else []))
     if drawn:
-        write_text(out / f"{table}.svg", drawn)
-    if json:
-        show_json(result.as_dict())
-    elif markdown:
-        output.print(in_markdown(result), highlight=False, markup=False, soft_wrap=True)
-    else:
-        _show(result, out)
+        write_text(out / f"{result.table}.svg", drawn)
+
+
+def _write_page(results: "list[Reproduction]", out: Path) -> Path:
+    from isogloss.papers.rendering import page
+    from isogloss.storage import write_text
+
+    texts = [(out / f"{one.table}.md").read_text(encoding="utf-8") for one in results]
+    lead = f"Made by `isogloss reproduce` at the {results[0].scale} scale: the papers' figures, and ours beside them."
+    write_text(out / "tables.md", page(results, texts, lead))
+    return out / "tables.md"
 
 
 def _list(as_json: bool) -> None:
@@ -123,6 +175,13 @@ def _show(result: "Reproduction", out: Path) -> None:
     for text in _told(result):
         output.print(text, highlight=False, markup=False)
     output.print(f"\nThe table: {out / (result.table + '.md')}", highlight=False, markup=False)
+
+
+def _show_in_markdown(result: "Reproduction") -> None:
+    from isogloss.cli.screen import output
+    from isogloss.papers.rendering import markdown
+
+    output.print(markdown(result), highlight=False, markup=False, soft_wrap=True)
 
 
 def _told(result: "Reproduction") -> list[str]:

@@ -74,6 +74,18 @@ def markdown(table: Reproduction, pictures: Sequence[str] = (), comment: str = "
     return "\n".join(parts)
 
 
+def page(tables: Sequence[Reproduction], texts: Sequence[str], lead: str) -> str:
+    """Several tables on one page: what is to be said first, every ordering that the papers claim, and the tables' texts."""
+    judged = [
+        f"| {table.table} | {_mark(one.says)} | **{one.verdict}** | {_mark(one.numbers)} |"
+        for table in tables
+        for one in table.claims
+    ]
+    head = ["# The papers' tables", "", lead.strip(), "", "## Orderings that the papers claim", ""]
+    head += ["| table | claim | in our figures | numbers |", "|---|---|---|---|", *judged, "", "## Tables", ""]
+    return "\n".join([*head, *texts])
+
+
 def _figures(table: Reproduction) -> list[str]:
     parts = ["| | | " + " | ".join(map(_mark, table.columns)) + " |", "|---|---|" + "---:|" * len(table.columns)]
     for line in lines(table):
