@@ -84,7 +84,7 @@ def f1_table(results: dict[str, Any]) -> str:
     lines += [
         "",
         "A pair counts as wrong if the gold file does not have it, also where it is a translation. The estimate was made while"
-        " the news sets were looked at. Curves of multilingual-e5-small have fewer points than the others."
+        " the news sets were looked at."
         " ([script](../benchmarks/mining_f1.py), [result](../benchmarks/results/mining_f1.json))",
     ]
     return "\n".join(lines)
