@@ -136,8 +136,8 @@ def engine_table(speeds: list[dict[str, Any]], quality: dict[str, Any]) -> str:
         "",
         f"The student starts from {quality['untouched']['dev_mse']:.2f} and {quality['untouched']['tatoeba_14']:.1f}: it is"
         f" aligned across languages already, and is moved into the teacher's space. The first rows are averages of"
-        f" {len(quality.get('seeds', [0]))} seeds, which decide what pairs are drawn. At the smallest rate neither side arrives in"
-        " these 300 steps; ours is further on the way there, which costs Tatoeba first ([log](LOG.md))."
+        f" {len(quality.get('seeds', [0]))} seeds, which decide what pairs are drawn. At the smallest rate neither side arrives"
+        " in these 300 steps; ours is further on the way there, which costs Tatoeba first ([log](LOG.md))."
         " ([script](benchmarks/engine_quality.py), [result](benchmarks/results/engine_quality.json))",
     ]
     return "\n".join(lines)
