@@ -1,6 +1,6 @@
 """Sentences a second of a CPU: isogloss' encoder beside sentence-transformers' own `encode`, multilingual-e5-small.
 
-    python benchmarks/encode_cpu.py --data /work/shared/data
+    python benchmarks/encode_cpu.py --data ../shared/data
 
 Both sides have the same loaded model, the same distinct real sentences (English alone, then in many languages), the same
 prompt and the same threads, in single precision, and are timed in turn, round after round, after one warm-up each; what
@@ -86,7 +86,7 @@ def compare(encoder: SentenceEncoder, texts: list[str], rounds: int, batches: li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("/work/shared/data"))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--sentences", type=int, default=1500)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
