@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 TEMPORARY_MARK = ".partial-"
 ASIDE_MARK = f"{TEMPORARY_MARK}old-"
 LOCK = ".lock"
+WORK = "work"  # in the folder of a run: what it goes on from when it is stopped
 NOTHING_MADE_THERE = "nothing can be made there"
 NEARLY_NOTHING = 2**20  # bytes
 TORCH_UNFINISHED = ("inline_container", "iostream error")  # in what torch says of a file that it could not write to the end

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from isogloss.encode import e5_q4
 from isogloss.errors import ModelError
+from isogloss.storage import WORK
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -78,7 +79,7 @@ def _open_folder(folder: Path) -> "SentenceTransformer":
     inner = folder / "model"
     folder = inner if (inner / "modules.json").is_file() else folder
     if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
-        unfinished = (folder / "run.json").is_file() or (folder / "work").is_dir()
+        unfinished = (folder / "run.json").is_file() or (folder / WORK).is_dir()
         raise ModelError(
             f"{folder}: {'the run has not finished' if unfinished else 'no model in this folder'}",
             hint="run it again to finish it" if unfinished else "it needs modules.json (or config.json and weights)",

@@ -20,13 +20,12 @@ from isogloss.papers.recipe import FOLDER, Making, SystemRecipe, check_settings,
 from isogloss.papers.text import guarded_judged, listing, prepared_pairs, refuse_missing
 from isogloss.papers.verbs import MAKERS, Inputs
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import canonical_json, content_hash, make_folder, read_json, write_json
+from isogloss.storage import WORK, canonical_json, content_hash, make_folder, read_json, write_json
 
 if TYPE_CHECKING:
     from isogloss.encode.encoder import Encoder
 
 MADE, SYSTEMS, PAIRS, JUDGED = "made.json", "systems", "pairs", "judged"
-WORK = "work"  # what a verb leaves in its folder to go on from
 KEY = 12  # letters of a hash that name a folder
 TEXT = ("nli", "sts", "sts_dev", "qa")
 

@@ -45,7 +45,7 @@ from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
 from isogloss.runs.trackers import Trackers
 from isogloss.runs.vocabulary import grow_for
-from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write_json
+from isogloss.storage import WORK, alone_in, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.growing import Growth
 from isogloss.students.static import StaticStudent
 from isogloss.students.student import Student
@@ -55,7 +55,7 @@ from isogloss.types import PairSource
 
 logger = logging.getLogger(__name__)
 
-REPLAY, WORK, CANDIDATE, METRICS = "replay", "work", "candidate", "metrics.jsonl"
+REPLAY, CANDIDATE, METRICS = "replay", "candidate", "metrics.jsonl"
 KEPT_OF_PAIRS = ("source_language", "dictionaries", "licences", "held_out", "on_error")
 
 

@@ -33,6 +33,7 @@ from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, measured_pairs, pair_counts
 from isogloss.runs.record import hardware, versions
 from isogloss.storage import (
+    WORK,
     alone_in,
     canonical_json,
     content_hash,
@@ -104,9 +105,9 @@ def train_dual(
         for name in (RESULTS, RECORD):
             refuse_folder(folder / name)
         if fresh:
-            shutil.rmtree(folder / "work", ignore_errors=True)
+            shutil.rmtree(folder / WORK, ignore_errors=True)
         sweep(folder)
-        sweep(folder / "work")
+        sweep(folder / WORK)
         return _Dual(chosen, recipe, folder, on_progress).run()
 
 
@@ -182,7 +183,7 @@ class _Dual:
         """Measure the student as it is now; a report on the same weights and questions (`asked` names these) is kept."""
         if questions is None:
             return
-        path = self.folder / "work" / f"measured-{content_hash(student.fingerprint, asked)[:16]}.json"
+        path = self.folder / WORK / f"measured-{content_hash(student.fingerprint, asked)[:16]}.json"
         stage, texts = f"measuring, {name}", questions.texts()
         report = _kept_report(path, name)
         if report is not None:

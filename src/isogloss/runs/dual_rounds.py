@@ -16,7 +16,7 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_settings import DualSettings
 from isogloss.runs.judged_files import judged_files
 from isogloss.runs.record import Metrics
-from isogloss.storage import canonical_json, content_hash, load_array, replacing
+from isogloss.storage import WORK, canonical_json, content_hash, load_array, replacing
 from isogloss.students.student import Student
 from isogloss.training.batches import PairRows
 from isogloss.training.data import TrainingData
@@ -76,7 +76,7 @@ class Rounds:
     ) -> None:
         self.settings, self.student, self.others = settings, student, others
         self.folder, self.on_progress = folder, on_progress
-        self.work = folder / "work"
+        self.work = folder / WORK
         self.data = TrainingData.build(source, student.tokeniser, self.work, on_progress)
         self.pairs, self.dev_rows = self._without_dev()
         self.dev = TranslationDev(student, self.data.tokens, self.dev_rows) if len(self.dev_rows) else None

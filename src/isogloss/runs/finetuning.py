@@ -30,7 +30,7 @@ from isogloss.runs.augmenting import label, union
 from isogloss.runs.finetune_settings import FinetuneSettings
 from isogloss.runs.judged_files import judged_files
 from isogloss.runs.record import Metrics, hardware, versions
-from isogloss.storage import alone_in, content_hash, refuse_folder, sweep, weights_hash, write_json
+from isogloss.storage import WORK, alone_in, content_hash, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.loop import TrainingSummary
@@ -39,7 +39,7 @@ from isogloss.training.tasks import Task, run_tasks
 
 logger = logging.getLogger(__name__)
 
-MODEL, WORK, RECORD, RESULTS = "model", "work", "run.json", "results.json"
+MODEL, RECORD, RESULTS = "model", "run.json", "results.json"
 NLI, STS, CROSS = "NLI", "STS", "cross-encoder"
 SPEARMAN = "dev_spearman"
 

@@ -16,7 +16,7 @@ from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.runs.gathering import Spoken
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS
-from isogloss.storage import read_json
+from isogloss.storage import WORK, read_json
 
 RECORD = "run.json"
 
@@ -88,7 +88,7 @@ def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
     if folder.name == MODEL and (folder.parent / RECORD).is_file() and not teacher:
         return _run(folder.parent)
     if not (folder / "modules.json").is_file():
-        unfinished = (folder / "work").is_dir()
+        unfinished = (folder / WORK).is_dir()
         raise ModelError(
             f"{name}: {'the run has not finished' if unfinished else 'neither a finished run nor a saved model'}",
             hint="run it again to finish it" if unfinished else "it needs run.json and model, or modules.json",

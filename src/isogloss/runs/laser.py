@@ -34,7 +34,17 @@ from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, measured_pairs, pair_counts
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
-from isogloss.storage import alone_in, canonical_json, content_hash, make_folder, refuse_folder, sweep, weights_hash, write_json
+from isogloss.storage import (
+    WORK,
+    alone_in,
+    canonical_json,
+    content_hash,
+    make_folder,
+    refuse_folder,
+    sweep,
+    weights_hash,
+    write_json,
+)
 from isogloss.students.bilstm import BiLstmStudent, EncoderSizes, bilstm_student
 from isogloss.students.joint_vocabulary import KINDS, learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.training.batches import PairRows
@@ -173,12 +183,12 @@ def train_laser(
         for name in (RESULTS, "run.json", "metrics.jsonl"):
             refuse_folder(folder / name)
         if fresh:
-            shutil.rmtree(folder / "work", ignore_errors=True)
+            shutil.rmtree(folder / WORK, ignore_errors=True)
         return _run(recipe, settings, folder, on_progress)
 
 
 def _run(recipe: Recipe, settings: LaserSettings, folder: Path, on_progress: OnProgress) -> RunResult:
-    began, work = time.monotonic(), folder / "work"
+    began, work = time.monotonic(), folder / WORK
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
     for place in (folder, work):

@@ -33,7 +33,7 @@ from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import open_models
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.trackers import Trackers
-from isogloss.storage import alone_in, refuse_folder, sweep, weights_hash, write_json
+from isogloss.storage import WORK, alone_in, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.choosing import heeds
 from isogloss.training.crew import Crew
@@ -99,7 +99,7 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -
         for name in (RESULTS, "run.json", "metrics.jsonl"):
             refuse_folder(folder / name)
         if fresh:
-            shutil.rmtree(folder / "work", ignore_errors=True)
+            shutil.rmtree(folder / WORK, ignore_errors=True)
         return _run(recipe, folder, on_progress)
 
 
@@ -110,7 +110,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
         torch.set_num_threads(recipe.threads)
     if crew.leads:
         sweep(folder)
-        sweep(folder / "work")
+        sweep(folder / WORK)
     record = Record(folder, recipe) if crew.leads else None
     tell = _listeners(recipe, folder, on_progress) if crew.leads else silent
     timed = record.timed if record is not None else _untimed
@@ -121,7 +121,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
         teacher, student, done = open_models(recipe, pairs, tell)
     details: dict[str, Any] = {"store": str(store.folder), "leak_scan": scan_of(store.manifest), "student": done}
     with timed("vectors"):
-        session = Distillation(student, teacher, pairs, recipe, folder / "work", cache_of(recipe), tell)
+        session = Distillation(student, teacher, pairs, recipe, folder / WORK, cache_of(recipe), tell)
     if record is not None:
         hashes = {"pairs": store.hash, "teacher": teacher.fingerprint if teacher else "", "student": session.key}
         record.note(hashes=hashes, pairs=training_data(store.manifest))
