@@ -19,6 +19,7 @@ import numpy as np
 from measuring import Measured, measure
 from provenance import provenance
 
+from isogloss.encode.cache import VectorCache
 from isogloss.evaluation.suites import open_suite
 from isogloss.evaluation.test_sets import open_data
 from isogloss.storage import write_json
@@ -34,9 +35,10 @@ def sentences(data: str, suite: str) -> tuple[int, int]:
     return len(texts), len(set(texts))
 
 
-def kept(cache: Path) -> tuple[int, int]:
+def kept(cache: Path, dimension: int) -> tuple[int, int]:
     """Vectors in a cache, and distinct ones among them by the key of their text."""
-    keys = [np.load(path, mmap_mode="r")["key"] for path in cache.glob("vectors/*/*.npy")]
+    record = VectorCache(cache, "", dimension).record
+    keys = [np.fromfile(path, record)["key"] for path in cache.glob("vectors/*/*.rows")]
     every = np.concatenate(keys)
     return len(every), len(np.unique(every))
 
@@ -64,6 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--data", default="../shared/data/eval")
     parser.add_argument("--model", default="multilingual-e5-small")
+    parser.add_argument("--dimension", type=int, default=384, help="of the model's vectors")
     parser.add_argument("--suite", default=SUITE, help="another one, such as tatoeba:deu+fra, for a trial with another --out")
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[:2], help="their numbers")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -75,7 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="isogloss-bench-") as temporary:
         folder = Path(temporary)
         first, printed = evaluated(given.model, given.data, given.suite, folder, set(given.cores))
-        vectors, unique = kept(folder / "cache")
+        vectors, unique = kept(folder / "cache", given.dimension)
         if not vectors == unique == distinct:
             raise SystemExit(f"{distinct:,} distinct sentences, but {vectors:,} vectors of {unique:,} sentences were kept")
         again, repeated = evaluated(given.model, given.data, given.suite, folder, set(given.cores))

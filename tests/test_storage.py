@@ -15,6 +15,7 @@ from isogloss.storage import (
     canonical_json,
     content_hash,
     make_folder,
+    read_json,
     replacing,
     sweep,
     write_json,
@@ -110,8 +111,23 @@ def test_hash_names_the_parts_not_their_sum(one: list[str], other: list[str]) ->
 
 def test_json_is_canonical(tmp_path: Path) -> None:
     assert canonical_json({"b": 1, "a": [1.5, "é"]}) == canonical_json({"a": [1.5, "é"], "b": 1})
-    write_json(tmp_path / "x.json", {"é": 1})
-    assert json.loads((tmp_path / "x.json").read_text(encoding="utf-8")) == {"é": 1}
+
+
+def test_kept_json_has_a_checksum_which_a_reader_does_not_see(tmp_path: Path) -> None:
+    path, value = tmp_path / "x.json", {"é": 1, "2": [0.1, None, "a"], "nested": {"b": True}}
+    write_json(path, value | {2: value["2"]})  # type: ignore[arg-type]  # JSON makes it a string
+    assert read_json(path) == value
+    text = path.read_text(encoding="utf-8")
+    assert list(json.loads(text)) == ["é", "2", "nested", "checksum"]
+    path.write_text(text.replace("0.1", "0.2"), encoding="utf-8")
+    with pytest.raises(ValueError, match="damaged or edited"):
+        read_json(path)
+    edited = json.loads(text)
+    del edited["checksum"]
+    path.write_text(json.dumps(edited | {"é": 5}), encoding="utf-8")
+    assert read_json(path)["é"] == 5, "who removes the line means what is there"
+    write_json(path, read_json(path) | {"checksum": "of something else"})
+    assert read_json(path) == value | {"é": 5}
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a place where nothing can be made")

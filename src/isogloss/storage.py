@@ -7,22 +7,17 @@ renamed. A reader, or the next run after a kill -9, sees the old thing or the ne
 import errno
 import hashlib
 import json
-import logging
 import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isogloss.errors import IsoglossError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-logger = logging.getLogger(__name__)
-
+CHECKSUM = "checksum"  # the key of a kept JSON file that holds its own
 TEMPORARY_MARK = ".partial-"
 ASIDE_MARK = f"{TEMPORARY_MARK}old-"
 LOCK = ".lock"
@@ -72,6 +67,11 @@ def file_hash(path: Path) -> str:
     """The sha256 of a file's bytes, read in blocks."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def file_checksum(path: Path) -> str:
+    """The sha256 of a file's bytes; empty where there is no file."""
+    return file_hash(path) if path.is_file() else ""
 
 
 def weights_hash(folder: Path) -> str:
@@ -209,29 +209,34 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
-    """Put `value` in `path` as readable JSON, atomically."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def json_text(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
+    """JSON as people read it."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Put `value` in `path` as readable JSON with a checksum, atomically."""
+    held = {name: one for name, one in value.items() if name != CHECKSUM}
+    seen = json.loads(json.dumps(held))  # as a reader sees it: every key is a string
+    sealed = held | {CHECKSUM: _json_checksum(seen)}
+    write_text(path, json_text(sealed))
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Read JSON that `write_json` wrote."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """Read JSON; where it has the checksum that `write_json` wrote, content that does not fit it is a ValueError.
+
+    A file that somebody edits on purpose is taken again once its "checksum" line is removed.
+    """
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(value, dict) and CHECKSUM in value:
+        checksum = value.pop(CHECKSUM)
+        if checksum != _json_checksum(value):
+            raise ValueError(f'{path}: damaged or edited: its content does not fit its "{CHECKSUM}"')
+    return value
 
 
-def load_array(path: Path) -> "NDArray[Any] | None":
-    """A kept array, mapped from disk; None if it is not there, or damaged (it is removed then, to be computed again)."""
-    import numpy as np
-
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r")
-    except FileNotFoundError:
-        return None
-    except (ValueError, EOFError):  # not OSError: a file that cannot be opened now may be whole
-        logger.warning("%s is damaged; it is computed again", path)
-        path.unlink(missing_ok=True)
-        return None
-    return array
+def _json_checksum(value: dict[str, Any]) -> str:
+    return content_hash(canonical_json(value))
 
 
 def append_line(path: Path, line: str) -> None:

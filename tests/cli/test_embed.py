@@ -54,7 +54,7 @@ def test_means_must_fit(embed: Call, models: Path, tmp_path: Path) -> None:
         ((*name, "--means", tmp_path), "--means and --language go together"),
         ((*name, "--language", "de"), "--means and --language go together"),
         ((*name, "--means", tmp_path, "--language", "fr"), "the mean of fr is not known"),
-        ((*name, "--means", "nowhere", "--language", "de"), "nowhere: no means of languages there"),
+        ((*name, "--means", "nowhere", "--language", "de"), "nowhere: no language means there"),
         ((*name, "--means", tmp_path, "--language", "de", "--prompt", "query: "), "are not those of"),
         (("--model", models / "student", "--means", tmp_path, "--language", "de"), "are not those of"),
     ):

@@ -27,7 +27,7 @@ def test_broken_stores_are_explained(tmp_path: Path) -> None:
     out = tmp_path / "store"
     store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
     (out / "pairs" / store.manifest["parts"][0]["file"]).write_bytes(b"gone")
-    with pytest.raises(DataError, match="a part of the store cannot be read"):
+    with pytest.raises(DataError, match="this part of the store is damaged"):
         open_store(out).bitext()
     with pytest.raises(DataError, match="not a prepared store"):
         open_store(tmp_path)

@@ -176,7 +176,7 @@ def test_a_damaged_store_is_told(tmp_path: Path) -> None:
     assert "isogloss prepare" in caught.value.hint
     part = next((tmp_path / "store" / "pairs").glob("*.parquet"))
     part.write_bytes(part.read_bytes()[:100])
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="is damaged"):
         summarise(opened)
     part.unlink()
     with pytest.raises(DataError, match="cannot be read"):

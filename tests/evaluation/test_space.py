@@ -47,12 +47,12 @@ def test_means_are_exported_and_read_again(space: Space, tmp_path: Path) -> None
     assert set(again.means) == set(read_means(file).means) == {"de", "zh"} and again.fingerprint == "f1"
     assert all(np.array_equal(again.means[one], means.means[one]) for one in means.means)
     (tmp_path / "broken.npz").write_bytes(b"PK not an archive")
-    with pytest.raises(IsoglossError, match=r"broken.npz: no means of languages there"):
+    with pytest.raises(IsoglossError, match=r"broken.npz: damaged, or not a file of language means"):
         read_means(tmp_path / "broken.npz")
     np.save(tmp_path / "vectors.npy", np.zeros((2, 3)))
-    with pytest.raises(IsoglossError, match=r"vectors.npy: no means of languages there"):
+    with pytest.raises(IsoglossError, match=r"vectors.npy: damaged, or not a file of language means"):
         read_means(tmp_path / "vectors.npy")
-    with pytest.raises(IsoglossError, match="no means of languages there"):
+    with pytest.raises(IsoglossError, match="no language means there"):
         read_means(tmp_path / "elsewhere")
 
 

@@ -22,6 +22,7 @@ from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
 from isogloss.runs.pipeline import RunResult, run
 from isogloss.runs.vocabulary import grow_for, growth_in_words
+from isogloss.storage import write_json
 from isogloss.students.static import static_student
 from isogloss.students.student import Student
 from isogloss.types import Bitext, LanguageScores
@@ -321,20 +322,20 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
     shutil.copytree(place / "run", finished)
     settings = replace(asked(place, "x"), run=str(finished), out=str(tmp_path / "out"))
     record = record_of(finished)
-    (finished / "run.json").write_text(json.dumps(record | {"status": "running"}))
+    write_json(finished / "run.json", record | {"status": "running"})
     with pytest.raises(ModelError, match="the run has not finished"):
         add(settings)
-    (finished / "run.json").write_text(json.dumps(record | {"hashes": {}}))
+    write_json(finished / "run.json", record | {"hashes": {}})
     with pytest.raises(ModelError, match="its record is not that of a finished run"):
         add(settings)
     (finished / "run.json").write_text("{")
     with pytest.raises(ModelError, match="cannot be read"):
         add(settings)
-    (finished / "run.json").write_text(json.dumps(record))
+    write_json(finished / "run.json", record)
     assert open_finished(str(finished / "model")).stores, "its model stands for the run"
     assert not open_finished(str(finished / "model"), str(models / "teacher")).stores, "or for itself"
     manifest = finished / "pairs" / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"hash": "another"}))
+    write_json(manifest, json.loads(manifest.read_text()) | {"hash": "another"})
     shutil.move(place / "run" / "pairs", tmp_path / "aside")
     try:
         with pytest.raises(DataError, match="are gone or have changed") as caught:

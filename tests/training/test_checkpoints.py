@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from isogloss.checksums import seal
 from isogloss.errors import IsoglossError
 from isogloss.training import checkpoints
 
@@ -57,13 +58,27 @@ def test_the_best_is_beside_them_and_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["step-00000004.pt", "best-00000004.pt"])
-def test_a_damaged_one_is_named(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_a_damaged_one_is_reported_and_not_used(
+    tmp_path: Path, name: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     checkpoints.save(tmp_path, 4, state(4))
     checkpoints.save_best(tmp_path, {}, 4)
-    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:50])
-    with pytest.raises(IsoglossError, match=f"{name}: the checkpoint cannot be read") as caught:
-        checkpoints.best(tmp_path, 4) if name.startswith("best") else checkpoints.latest(tmp_path)
-    assert "remove the file" in caught.value.hint
+    data = bytearray((tmp_path / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / name).write_bytes(data if damage == "flipped" else data[:50])
+    found = checkpoints.best(tmp_path, 4) if name.startswith("best") else checkpoints.latest(tmp_path)
+    assert found is None and not (tmp_path / name).exists() and f"{name} is damaged" in caplog.text
+
+
+def test_an_older_checkpoint_serves_where_the_newest_is_damaged(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 4, state(4))
+    older = (tmp_path / "step-00000004.pt").read_bytes()
+    checkpoints.save(tmp_path, 8, state(8))
+    (tmp_path / "step-00000004.pt").write_bytes(older)  # as after a kill -9 just before it is removed
+    (tmp_path / "step-00000008.pt").write_bytes(older[:-1])
+    found = checkpoints.latest(tmp_path)
+    assert found is not None and found["step"] == 4
 
 
 def test_nothing_in_a_checkpoint_is_run(tmp_path: Path) -> None:
@@ -72,6 +87,7 @@ def test_nothing_in_a_checkpoint_is_run(tmp_path: Path) -> None:
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     torch.save({"step": 1, "engine": Trap()}, tmp_path / "step-00000001.pt")
+    seal(tmp_path / "step-00000001.pt")
     with pytest.raises(IsoglossError, match="cannot be read"):
         checkpoints.latest(tmp_path)
     assert not (tmp_path / "sprung").exists()

@@ -326,16 +326,16 @@ def test_damaged_arrays_are_computed_again(
     again = Student.load(str(models / "student"))
     distill(again, teacher, bitext, recipe(settings), folder=tmp_path, cache=tmp_path / "cache")
     assert same(weights(first), weights(again))
-    assert caplog.text.count("is damaged") == 4
+    assert caplog.text.count("is damaged") == 3, "the teacher's matrix, the untouched student's vectors, activations"
 
 
-def test_a_damaged_checkpoint_is_named(models: Path, bitext: Bitext, tmp_path: Path) -> None:
-    teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
+def test_after_a_damaged_checkpoint_training_starts_again(models: Path, bitext: Bitext, tmp_path: Path) -> None:
+    teacher, students = load(str(models / "teacher")), [Student.load(str(models / "student")) for _ in range(2)]
+    distill(students[0], teacher, bitext, recipe(BRIEF), folder=tmp_path)
     (path,) = tmp_path.glob("checkpoints-*/step-*.pt")
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(IsoglossError, match="the checkpoint cannot be read"):
-        distill(Student.load(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
+    assert distill(students[1], teacher, bitext, recipe(BRIEF), folder=tmp_path).steps_now > 0
+    assert same(weights(students[0]), weights(students[1]))
 
 
 # ── what would be silent ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -112,10 +112,10 @@ def _write(result: "Reproduction", out: Path) -> None:
     """The table as JSON and as Markdown, and its picture."""
     from isogloss.papers.pictures import picture
     from isogloss.papers.rendering import markdown
-    from isogloss.storage import write_json, write_text
+    from isogloss.storage import json_text, write_text
 
     drawn = picture(result)
-    write_json(out / f"{result.table}.json", result.as_dict())
+    write_text(out / f"{result.table}.json", json_text(result.as_dict()))
     write_text(out / f"{result.table}.md", markdown(result, [f"{result.table}.svg"] if drawn else []))
     if drawn:
         write_text(out / f"{result.table}.svg", drawn)

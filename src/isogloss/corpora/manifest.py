@@ -15,11 +15,11 @@ from isogloss.corpora import account
 from isogloss.corpora.account import Line
 from isogloss.corpora.dropped import examples, write_dropped
 from isogloss.corpora.leaks import Guard, scanned_before
-from isogloss.corpora.scored import ScoredFeed, passed_over, rows_of
+from isogloss.corpora.scored import ScoredFeed, passed_over
 from isogloss.corpora.selecting import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
 from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS, read_manifest
 from isogloss.corpora.thresholds import Threshold, as_rows
-from isogloss.storage import content_hash, file_hash, make_folder, replacing
+from isogloss.storage import content_hash, file_checksum, file_hash, make_folder, replacing
 from isogloss.types import SCHEMA, TEST, TRAIN
 
 
@@ -27,18 +27,17 @@ def write_parts(selection: Selection, out: Path, threads: int = 1) -> list[str]:
     """Write the rows that stay of every part, and beside them those that go; whole parts that are there stay as they are."""
     make_folder(out / PAIRS)
     make_folder(out / DROPPED)
-    known = {part["file"]: part["sha256"] for part in (read_manifest(out) or {}).get("parts", ())}
+    manifest = read_manifest(out) or {}
+    known = {part["file"]: (part["sha256"], part.get("dropped_sha256")) for part in manifest.get("parts", ())}
     with ThreadPoolExecutor(max(1, threads)) as pool:  # packing and writing happen outside of Python's lock
         return list(pool.map(lambda part: _write_part(part, selection.reasons, out, known), selection.parts))
 
 
-def _write_part(part: Scored, reasons: Sequence[str], out: Path, known: Mapping[str, str]) -> str:
+def _write_part(part: Scored, reasons: Sequence[str], out: Path, known: Mapping[str, tuple[str, str]]) -> str:
     decided = content_hash(part.reasons.tobytes(), part.test.tobytes(), *reasons)[:8]
     name = f"{part.path.stem}-{decided}.parquet"
-    kept = int((part.reasons == KEPT).sum())
     pairs, dropped = out / PAIRS / name, out / DROPPED / name
-    whole = (rows_of(pairs), rows_of(dropped)) == (kept, part.rows - kept)
-    if not whole or (name in known and file_hash(pairs) != known[name]):  # missing, cut, or damaged
+    if known.get(name) != (file_checksum(pairs), file_checksum(dropped)):  # new, missing, or damaged
         write_dropped(part, reasons, dropped)
         _write_kept(part, pairs)
     return name
@@ -70,7 +69,8 @@ def manifest_of(
     out = selection.parts[0].path.parents[1]
     shown = examples([out / DROPPED / file for file in files])
     parts: list[dict[str, Any]] = [
-        {"file": file, "corpus": line.corpus, "rows": line.kept, "sha256": file_hash(out / PAIRS / file)}
+        {"file": file, "corpus": line.corpus, "rows": line.kept}
+        | {"sha256": file_hash(out / PAIRS / file), "dropped_sha256": file_hash(out / DROPPED / file)}
         for file, line in zip(files, lines, strict=True)
     ]
     before = scanned_before((one.feed.scanned for one in scored if one.rows), guard.sets)

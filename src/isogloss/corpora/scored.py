@@ -4,6 +4,7 @@ STORE/scored/CORPUS.LANGUAGE-KEY.parquet    the pairs with the scores of every r
 STORE/scored/KEY.json                       which languages of a feed are scored, and what was left out in reading it
 """
 
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,9 @@ from isogloss.corpora.feeds import Feed, only
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.scoring import Scoring, add_similarity, score_block
 from isogloss.corpora.workers import Workers
-from isogloss.storage import content_hash, read_json, replacing, write_json
+from isogloss.storage import content_hash, file_checksum, file_hash, read_json, replacing, write_json
+
+logger = logging.getLogger(__name__)
 
 ROWS_A_GROUP = 16_384
 UNCOMPRESSED = ("source_hash", "target_hash", "pair_hash", "signature")  # random numbers do not get smaller
@@ -51,6 +54,7 @@ class _Index:
     """What KEY.json says."""
 
     rows: dict[str, int] = field(default_factory=dict)  # by language
+    checksums: dict[str, str] = field(default_factory=dict)  # of the parts, by language
     whole: bool = False  # all languages were read, and not some of them
     skipped: int = 0
     first_fault: str = ""
@@ -117,7 +121,9 @@ class Scorer:
         else:
             missing = [language for language in wanted if language not in known.rows]
             found = replace(self._make(one, scoring, missing), whole=not wanted, scored=needs)
-            known = replace(found, rows=known.rows | dict.fromkeys(missing, 0) | found.rows)
+            known = replace(
+                found, rows=known.rows | dict.fromkeys(missing, 0) | found.rows, checksums=known.checksums | found.checksums
+            )
             write_json(index, asdict(known))
             one = replace(one, made=True)
         rows = {name: known.rows[name] for name in sorted(known.rows) if known.rows[name] and (not wanted or name in wanted)}
@@ -129,11 +135,18 @@ class Scorer:
         """What an earlier preparation wrote down, if it has all scores that are needed, and its parts are all there."""
         try:
             known = _Index(**read_json(index))
-            parts = {self.folder / f"{one.part(language)}.parquet": rows for language, rows in known.rows.items() if rows}
+            found = {language: file_checksum(self._path(one, language)) for language, rows in known.rows.items() if rows}
         except (OSError, ValueError, TypeError, AttributeError):  # not there, no JSON, or not ours
             return _Index()
-        whole = set(needs) <= set(known.scored) and all(rows_of(path) == rows for path, rows in parts.items())
-        return known if whole else _Index()
+        if not set(needs) <= set(known.scored):
+            return _Index()
+        if found != known.checksums:
+            logger.warning("%s: kept scores are damaged; %s is scored again", self.folder, one.feed.corpus)
+            return _Index()
+        return known
+
+    def _path(self, one: ScoredFeed, language: str) -> Path:
+        return self.folder / f"{one.part(language)}.parquet"
 
     def _make(self, one: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> "_Index":
         faults = Faults(self.on_error)
@@ -145,7 +158,8 @@ class Scorer:
                 self.on_rows(one.feed, block.num_rows, block.column("source").nbytes + block.column("target").nbytes)
             writers.finish()
         first, passed_over = _without_folder(faults.first, one.feed.name), dict(sorted(faults.passed_over.items()))
-        return _Index(writers.rows, skipped=faults.count, first_fault=first, passed_over=passed_over)
+        sums = {language: file_hash(self._path(one, language)) for language, rows in writers.rows.items() if rows}
+        return _Index(writers.rows, sums, skipped=faults.count, first_fault=first, passed_over=passed_over)
 
     def _scored(self, blocks: Iterator[pa.Table], scoring: Scoring) -> Iterator[pa.Table]:
         for block in self.workers.map(score_block, blocks, scoring):
@@ -157,14 +171,6 @@ def _writing(schema: pa.Schema) -> dict[str, Any]:
     packed = {name: "NONE" if name in UNCOMPRESSED else "lz4" for name in schema.names}
     dictionaries = [name for name in schema.names if name in ("language", "split")]
     return {"compression": packed, "use_dictionary": dictionaries, "write_page_checksum": True}
-
-
-def rows_of(path: Path) -> int | None:
-    """How many rows a Parquet file has; None where it is not there or cannot be read."""
-    try:
-        return int(pq.read_metadata(path).num_rows)
-    except (OSError, pa.ArrowException):
-        return None
 
 
 def passed_over(scored: Iterable[ScoredFeed]) -> dict[str, int]:

@@ -9,9 +9,9 @@ Parts are named by what they were made from, so adding a corpus writes new parts
 manifest is written last: until then a reader sees the store as it was.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from isogloss.corpora.amounts import amount
 from isogloss.corpora.blocks import Blocks, blocks_of
 from isogloss.corpora.faults import unread_in_words
 from isogloss.errors import DataError
+from isogloss.storage import file_hash, read_json
 from isogloss.types import ROWS_A_BLOCK, SCHEMA, Bitext
 
 MANIFEST, MARK, FORMAT = "manifest.json", "isogloss_store", 1
@@ -69,8 +70,10 @@ class Store:
 
     def tables(self, columns: Sequence[str] = SCHEMA.names, files: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The pairs of all parts, or of some files, a row group at a time, in order."""
-        for name in [part["file"] for part in self.manifest["parts"]] if files is None else files:
+        checksums = {part["file"]: part["sha256"] for part in self.manifest["parts"]}
+        for name in checksums if files is None else files:
             path = self.folder / PAIRS / name
+            _refuse_damaged(path, checksums[name])
             try:
                 # All by this thread: what Arrow's own threads free, they keep, more of it with every group that is read.
                 with pq.ParquetFile(path, pre_buffer=False) as file:
@@ -103,6 +106,21 @@ class Store:
     def blocks(self, files: Sequence[str] | None = None) -> Blocks:
         """The pairs of all parts, or of some files, as a reader gives them: to be prepared again with others."""
         return blocks_of(self.tables(files=files))
+
+
+def _refuse_damaged(path: Path, checksum: str) -> None:
+    """Stop where a part is not what the manifest says; one that is there as it was is not read for that again."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return  # reading it says so
+    if _checksum(path, there.st_ino, there.st_size, there.st_mtime_ns) != checksum:
+        raise DataError(f"{path}: this part of the store is damaged", hint="run the same isogloss prepare again")
+
+
+@cache
+def _checksum(path: Path, inode: int, size: int, modified: int) -> str:
+    return file_hash(path)
 
 
 def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +169,7 @@ def is_store(path: Path) -> bool:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """The manifest of a store; None where there is none."""
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found = read_json(folder / MANIFEST)
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and MARK in found else None
@@ -162,6 +180,8 @@ def open_store(folder: Path | str) -> Store:
     path = Path(folder)
     manifest = read_manifest(path)
     if manifest is None:
+        if (path / MANIFEST).is_file():
+            raise DataError(f"{path / MANIFEST}: damaged, or no manifest", hint="run the same isogloss prepare again")
         raise DataError(f"{path}: not a prepared store", hint="make one with isogloss prepare FILES --out FOLDER")
     if manifest[MARK] != FORMAT:
         raise DataError(

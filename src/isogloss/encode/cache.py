@@ -4,10 +4,11 @@ A vector is addressed by what made it (the encoder's fingerprint) and the text's
 language and experiment that uses the same teacher. Rows are fp16 in shards that are written whole or not at all:
 interrupted work loses at most the shard in hand.
 
-    CACHE/vectors/FINGERPRINT/*.npy    shards: keys and vectors, in the order they were computed
+    CACHE/vectors/FINGERPRINT/*.rows   shards: rows of a key, a vector and a checksum of both, as they were computed
     CACHE/vectors/FINGERPRINT/index    the keys of most shards, sorted, and where each one's vector is
 
-The index is only a faster way to the shards: it is mapped and searched, never loaded, and made again if it is not there.
+A row that does not fit its checksum is computed again. The index is only a faster way to the shards: it is mapped and
+searched, never loaded, and made again if it is not there.
 """
 
 import hashlib
@@ -23,9 +24,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.checksums import row_checksums
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import TEMPORARY_MARK, cache_folder, load_array, replacing
+from isogloss.storage import TEMPORARY_MARK, cache_folder, replacing
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 logger = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ KEY_BYTES = 16
 KEY = np.dtype(f"S{KEY_BYTES}")
 SHARD_SECONDS, SHARD_BYTES = 10.0, 64 * 2**20  # how much work a kill -9 may cost, and how much of it waits in memory
 AT_ONCE, AT_ONCE_ON_CUDA = 256, 16_384  # sentences: what a kill may cost on a CPU, what a GPU needs to be kept busy
-INDEX = "index"
+SHARD, INDEX = ".rows", "index"
 NEW_ROWS, NEW_SHARDS = 200_000, 100  # as many may be in memory beside the index before they go into it
 MERGED_AT_ONCE = 1 << 20
 STRAY_SECONDS = 24 * 3600.0  # no shard takes a day to write
@@ -67,7 +69,7 @@ class VectorCache:
 
     def __init__(self, folder: Path, fingerprint: str, dimension: int) -> None:
         self.folder = folder / "vectors" / fingerprint
-        self.record = np.dtype([("key", KEY), ("vector", "<f2", (dimension,))])
+        self.record = np.dtype([("key", KEY), ("vector", "<f2", (dimension,)), ("checksum", "<u8")])
         self._index: _Index | None = None
 
     def embed(
@@ -108,13 +110,15 @@ class VectorCache:
         order = order[np.argsort(places[order])]
         shard_of = places[order] >> 32
         for own in np.split(order, np.flatnonzero(np.diff(shard_of)) + 1) if len(order) else []:
-            shard = load_array(self.folder / self._index.shards[int(places[own[0]] >> 32)])
-            if shard is None or shard.dtype != self.record:
-                continue
+            name = self._index.shards[int(places[own[0]] >> 32)]
+            shard = _rows_of(self.folder / name, self.record)
             rows = places[own] & 0xFFFF_FFFF
             own, rows = own[rows < len(shard)], rows[rows < len(shard)]
             read = shard[rows]
-            same = read["key"] == keys[own]  # an index that does not fit its shards costs time, never a wrong vector
+            intact = read["checksum"] == _checksums(read)
+            if not intact.all():
+                _drop_damaged(self.folder / name, shard)
+            same = intact & (read["key"] == keys[own])  # an index that does not fit its shards costs time, never a wrong vector
             vectors[own[same]], known[own[same]] = read["vector"][same], True
         return known, vectors[known]
 
@@ -127,14 +131,14 @@ class VectorCache:
         def write() -> None:
             nonlocal began
             if pending:
-                with replacing(self.folder / f"{uuid.uuid4().hex}.npy") as temporary, temporary.open("wb") as handle:
-                    np.save(handle, np.concatenate(pending))
+                _write_shard(self.folder, np.concatenate(pending))
             pending.clear()
             began = time.monotonic()
 
         def keep(keys: Keys, vectors: Halves) -> None:
             shard = np.empty(len(keys), dtype=self.record)
             shard["key"], shard["vector"] = keys, vectors
+            shard["checksum"] = _checksums(shard)
             pending.append(shard)
             if time.monotonic() - began > SHARD_SECONDS or sum(one.nbytes for one in pending) > SHARD_BYTES:
                 write()
@@ -143,6 +147,35 @@ class VectorCache:
             yield keep
         finally:
             write()
+
+
+def _rows_of(path: Path, record: "np.dtype[np.void]") -> NDArray[np.void]:
+    """The rows of a shard, mapped; none where it is gone. There is no header that could be damaged: each row is checked."""
+    try:
+        count = path.stat().st_size // record.itemsize
+        return np.memmap(path, record, "r", shape=(count,)) if count else np.empty(0, dtype=record)
+    except FileNotFoundError:
+        return np.empty(0, dtype=record)
+
+
+def _write_shard(folder: Path, rows: NDArray[np.void]) -> None:
+    with replacing(folder / f"{uuid.uuid4().hex}{SHARD}") as temporary:
+        temporary.write_bytes(np.ascontiguousarray(rows).data)
+
+
+def _drop_damaged(path: Path, shard: NDArray[np.void]) -> None:
+    """Put a shard's intact rows into a new one, and remove it: a damaged row would be found again and again."""
+    intact = shard["checksum"] == _checksums(shard)
+    logger.warning("%s is damaged; %d of its %d vectors are computed again", path, int((~intact).sum()), len(shard))
+    with suppress(IsoglossError, OSError):  # in a cache that cannot be written, it stays
+        if intact.any():
+            _write_shard(path.parent, shard[intact])
+        path.unlink(missing_ok=True)
+
+
+def _checksums(rows: NDArray[np.void]) -> NDArray[np.uint64]:
+    """The checksum of each row's key and vector."""
+    return row_checksums(rows.view(np.uint8).reshape(len(rows), rows.itemsize)[:, :-8])
 
 
 def longest_first(texts: Sequence[str], compute: Compute, at_once: int) -> Iterator[tuple[IntArray, Halves]]:
@@ -197,7 +230,7 @@ class _Index:
 
     def refresh(self) -> None:
         """Take in shards that were written since, by whomever."""
-        names = {path.name for path in self.folder.glob("*.npy")}
+        names = {path.name for path in self.folder.glob(f"*{SHARD}")}
         if not names >= set(self.shards):  # some are gone: what is known of them must not hide the same keys elsewhere
             self.shards, self._kept, self._new, self._merged = [], _Sorted.empty(), _Sorted.empty(), 0
         waiting = [self._new]
@@ -214,9 +247,7 @@ class _Index:
         """The keys of one shard, in its own order."""
         number = len(self.shards)
         self.shards.append(name)
-        shard = load_array(self.folder / name)
-        if shard is None or shard.dtype != self.record:
-            return _Sorted.empty()
+        shard = _rows_of(self.folder / name, self.record)
         return _Sorted(np.array(shard["key"]), (number << 32) | np.arange(len(shard), dtype=np.int64))
 
     def _merge(self, new: _Sorted) -> None:

@@ -7,12 +7,13 @@ Short names in `CARRIED` come from installed packages and need no network; the s
 import importlib.util
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isogloss.checksums import SUMS, check_sums
 from isogloss.encode import e5_q4
 from isogloss.errors import ModelError
 from isogloss.storage import WORK
@@ -84,7 +85,14 @@ def _open_folder(folder: Path) -> "SentenceTransformer":
             f"{folder}: {'the run has not finished' if unfinished else 'no model in this folder'}",
             hint="run it again to finish it" if unfinished else "it needs modules.json (or config.json and weights)",
         )
+    check_sums(folder, _damaged(folder))
     return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
+
+
+def _damaged(folder: Path) -> Callable[[str], ModelError]:
+    """The refusal of a model of which a file is not what it was when it was saved."""
+    hint = f"copy or make the model again; if you changed that file on purpose, remove {SUMS} from the folder"
+    return lambda name: ModelError(f"{folder}: {name} is damaged: it does not fit {SUMS}", hint=hint)
 
 
 def _open_hub(name: str) -> "SentenceTransformer":

@@ -5,7 +5,9 @@ is in memory; `TokenWriter` any number of sentences, into files that are mapped 
 are, and which row each has, is decided in `training/data.py`.
 """
 
+import hashlib
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.checksums import head_digest
 from isogloss.memory import no_looking
 from isogloss.storage import content_hash, explaining_disk, make_folder, read_json, write_json
 from isogloss.types import IntArray
@@ -26,6 +29,8 @@ from isogloss.types import IntArray
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
 
 TOKENISE_AT_ONCE = 10_000
 SAVE_SECONDS = 10.0  # how much work a kill -9 may cost
@@ -169,7 +174,7 @@ class TokenWriter:
     """Tokenises any number of sentences into a folder, a chunk at a time; what a kill leaves is taken up again.
 
         FOLDER/ids.i32, FOLDER/offsets.i64   the arrays of a `TokenStore`, as they grow
-        FOLDER/tokens.json                   how much of them is safely on disk, and whether that is all
+        FOLDER/tokens.json                   how much of them is safely on disk, its checksums, and whether that is all
 
     `rows` says how many sentences are there already: the caller goes on with the next one.
     """
@@ -178,9 +183,11 @@ class TokenWriter:
         make_folder(folder)
         self.folder, self.tokeniser, self._key = folder, tokeniser, tokeniser.key
         state = _state(folder)
-        known = self._goes_on(state)
+        digests = self._continued(state)
+        known = digests is not None
         self.rows: int = state["rows"] if known else 0
         self._tokens: int = state["tokens"] if known else 0
+        self._digests = {IDS: hashlib.sha256(), OFFSETS: hashlib.sha256(bytes(8))} if digests is None else digests
         with explaining_disk(folder):
             self._ids, self._offsets = _cut(folder / IDS, 4 * self._tokens), _cut(folder / OFFSETS, 8 * (self.rows + 1))
             if not self.rows:
@@ -201,9 +208,12 @@ class TokenWriter:
     def add(self, texts: Sequence[str]) -> None:
         """Tokenise more sentences."""
         ids, lengths = self.tokeniser(texts)
+        written = {IDS: ids.astype("<i4").tobytes(), OFFSETS: (self._tokens + np.cumsum(lengths)).astype("<i8").tobytes()}
         with explaining_disk(self.folder):
-            self._ids.write(ids.astype("<i4").tobytes())
-            self._offsets.write((self._tokens + np.cumsum(lengths)).astype("<i8").tobytes())
+            self._ids.write(written[IDS])
+            self._offsets.write(written[OFFSETS])
+        for name, digest in self._digests.items():
+            digest.update(written[name])
         self.rows, self._tokens = self.rows + len(texts), self._tokens + len(ids)
         if time.monotonic() - self._saved >= SAVE_SECONDS:
             self._save()
@@ -218,15 +228,22 @@ class TokenWriter:
                 handle.flush()
                 os.fsync(handle.fileno())
         state = {"key": self._key, "pad_id": self.tokeniser.pad_id, "rows": self.rows, "tokens": self._tokens}
-        write_json(self.folder / STATE, state | {"finished": finished})
+        sums = {name: digest.hexdigest() for name, digest in self._digests.items()}
+        write_json(self.folder / STATE, state | {"checksums": sums, "finished": finished})
         self._saved = time.monotonic()
 
-    def _goes_on(self, state: dict[str, Any]) -> bool:
-        """Whether the folder holds the beginning of the same work."""
+    def _continued(self, state: dict[str, Any]) -> "dict[str, hashlib._Hash] | None":
+        """Where the folder holds the beginning of the same work: the digests of what is there. None where it does not."""
         if state.get("key") != self._key:
-            return False
+            return None
         sizes = {IDS: 4 * state["tokens"], OFFSETS: 8 * (state["rows"] + 1)}
-        return all((self.folder / name).is_file() and (self.folder / name).stat().st_size >= sizes[name] for name in sizes)
+        if not all((self.folder / name).is_file() for name in sizes):
+            return None
+        digests = {name: head_digest(self.folder / name, size) for name, size in sizes.items()}
+        if {name: digest.hexdigest() for name, digest in digests.items()} != state["checksums"]:
+            logger.warning("%s: the token ids are damaged; the text is tokenized again", self.folder)
+            return None
+        return digests
 
 
 def _state(folder: Path) -> dict[str, Any]:
@@ -234,7 +251,9 @@ def _state(folder: Path) -> dict[str, Any]:
         state = read_json(folder / STATE)
     except (OSError, ValueError):
         return {}
-    return state if isinstance(state, dict) and {"key", "pad_id", "rows", "tokens", "finished"} <= set(state) else {}
+    return (
+        state if isinstance(state, dict) and {"key", "pad_id", "rows", "tokens", "checksums", "finished"} <= set(state) else {}
+    )
 
 
 def _cut(path: Path, size: int) -> BinaryIO:

@@ -9,15 +9,14 @@ is known. `bias` measures how much it helps; `LanguageMeans` is what has to be e
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
+from isogloss.checksums import is_intact, load_arrays, save_arrays
 from isogloss.corpora.languages import without_region
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.metrics import unit
-from isogloss.storage import replacing
 from isogloss.types import FloatArray
 
 MEANS_FILE = "language_means.npz"
@@ -64,22 +63,21 @@ class LanguageMeans:
     def write(self, folder: Path) -> Path:
         """Put the means beside a saved model, where `read_means` finds them."""
         path = folder / MEANS_FILE
-        with replacing(path) as temporary, temporary.open("wb") as handle:
-            np.savez(handle, **{OF_MODEL: np.array(self.fingerprint), **self.means})  # type: ignore[arg-type]  # takes names for options
+        save_arrays(path, **{OF_MODEL: np.array(self.fingerprint), **self.means})
         return path
 
 
 def read_means(place: Path | str) -> LanguageMeans:
     """The means that `isogloss evaluate --mean-removal --means-out` wrote, by their folder or file."""
     path = Path(place) / MEANS_FILE if Path(place).is_dir() else Path(place)
-    try:
-        with np.load(path) as kept:
-            means = {name: kept[name].astype(np.float32) for name in kept.files if name != OF_MODEL}
-            return LanguageMeans(means, str(kept[OF_MODEL]) if OF_MODEL in kept.files else "")
-    except (OSError, ValueError, TypeError, BadZipFile) as error:
+    kept = load_arrays(path) if is_intact(path) else None  # a file of the user's: it is not removed, whatever it is
+    if kept is None or OF_MODEL not in kept:
         raise IsoglossError(
-            f"{path}: no means of languages there", hint="isogloss evaluate MODEL --suite … --mean-removal --means-out FOLDER"
-        ) from error
+            f"{path}: {'damaged, or not a file of language means' if path.is_file() else 'no language means there'}",
+            hint="isogloss evaluate MODEL --suite … --mean-removal --means-out FOLDER",
+        )
+    means = {name: mean.astype(np.float32) for name, mean in kept.items() if name != OF_MODEL}
+    return LanguageMeans(means, str(kept[OF_MODEL]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

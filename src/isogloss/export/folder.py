@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+from isogloss.checksums import write_sums
 from isogloss.encode.models import quiet_transformers
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.storage import replacing, write_json
 from isogloss.students.student import Student
 from isogloss.types import Report
+
+CARD = "README.md"
 
 
 def save(student: Student, path: Path | str, card: str = "", training: dict[str, Any] | None = None) -> None:
@@ -17,9 +20,10 @@ def save(student: Student, path: Path | str, card: str = "", training: dict[str,
     refuse_other_things(path)
     with replacing(path) as temporary, quiet_transformers():
         student.model.save(str(temporary), create_model_card=False)
-        (temporary / "README.md").write_text(card or f"# {student.name}\n", encoding="utf-8")
+        (temporary / CARD).write_text(card or f"# {student.name}\n", encoding="utf-8")
         if training is not None:
             write_json(temporary / TRAINING, training)
+        write_sums(temporary, but=(CARD,))
 
 
 def refuse_other_things(path: Path) -> None:

@@ -15,7 +15,6 @@ What the index finds are candidates; they are ranked by their exact cosines (`ra
 Nothing else in isogloss knows faiss.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from isogloss.checksums import is_usable, sealing
 from isogloss.errors import ModelError
 from isogloss.mining.blockwise import Direction, Search
 from isogloss.mining.neighbours import Neighbours, SearchPlan, SearchSettings, Vectors, run_stripes, torch_as_planned
@@ -33,10 +33,7 @@ from isogloss.mining.recall import Met, Sample, SearchAccount, aim, sampled, sha
 from isogloss.mining.resuming import Kept
 from isogloss.mining.sides import Side, Sides, uncopied
 from isogloss.progress import OnProgress, Step
-from isogloss.storage import replacing
 from isogloss.types import FloatArray, IntArray
-
-logger = logging.getLogger(__name__)
 
 STRIPE = 4096  # sentences that ask together
 ADDED_AT_ONCE = 8192
@@ -209,18 +206,15 @@ def _kept_index(
     stage: str,
 ) -> Any:  # noqa: ANN401
     """The index of a side: read, where it was kept, or built and kept."""
-    if path is not None and path.exists():
-        try:
-            return faiss.read_index(str(path))
-        except RuntimeError:
-            logger.warning("%s is damaged; it is built again", path)
+    if path is not None and is_usable(path):
+        return faiss.read_index(str(path))
     index = built(faiss, plan, side, asking, room)
     length = _longest(side, asking) if plan.kind == "hnsw" else 0.0
     for rows in _blocks(side):
         index.add(answers(side, asking, rows, length))
         on_progress(Step(f"{stage}: index", int(rows[-1]) + 1, len(side), "sentences", plan.kind))
     if path is not None:
-        with replacing(path) as temporary:
+        with sealing(path) as temporary:
             faiss.write_index(index, str(temporary))
     return index
 

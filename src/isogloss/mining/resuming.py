@@ -6,9 +6,7 @@
 A saved state may know neighbours from stripes that are not marked as done; finding them again changes nothing.
 """
 
-import logging
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.checksums import load_arrays, save_arrays
 from isogloss.mining.neighbours import Vectors
-from isogloss.storage import ContentHash, replacing
+from isogloss.storage import ContentHash
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from isogloss.mining.blockwise import Search
-
-logger = logging.getLogger(__name__)
 
 SAVE_SECONDS = 30.0  # how much work a kill -9 may cost
 HASHED_AT_ONCE = 65_536
@@ -49,14 +46,10 @@ class Kept:
 
     def load(self, stripes: int) -> tuple[BoolArray, Found] | None:
         """Which stripes are done, and what was found; None where nothing was kept, or it is damaged."""
-        if self.path is None or not self.path.exists():
+        kept = load_arrays(self.path) if self.path is not None else None
+        if kept is None or set(kept) != set(STATE):
             return None
-        try:
-            with self.path.open("rb") as handle, np.load(handle) as kept:
-                done, *found = (kept[name] for name in STATE)
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            logger.warning("%s is damaged; the search begins again", self.path)
-            return None
+        done, *found = (kept[name] for name in STATE)
         return (done, (found[0], found[1], found[2], found[3])) if len(done) == stripes else None
 
     def index_path(self, ending: str) -> Path | None:
@@ -66,25 +59,20 @@ class Kept:
     def index(self, make: Callable[[], Arrays]) -> Arrays:
         """The arrays of an index: those that were kept, or else new ones, which are kept."""
         path = self.index_path(".npz")
-        if path is not None and path.exists():
-            try:
-                with path.open("rb") as handle, np.load(handle) as kept:
-                    return dict(kept)
-            except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
-                logger.warning("%s is damaged; it is made again", path)
+        kept = load_arrays(path) if path is not None else None
+        if kept is not None:
+            return kept
         arrays = make()
         if path is not None:
-            with replacing(path) as temporary, temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **arrays)
+            save_arrays(path, **arrays)
         return arrays
 
     def save(self, done: BoolArray, search: "Search", now: bool = False) -> None:
         """Keep the state, if it is time to."""
         if self.path is None or not (now or time.monotonic() - self._saved > SAVE_SECONDS):
             return
-        with replacing(self.path) as temporary, temporary.open("wb") as handle:
-            left_ids, left, right_ids, right = search.found()
-            np.savez(handle, done=done, left_ids=left_ids, left_similarity=left, right_ids=right_ids, right_similarity=right)
+        arrays: Arrays = dict(zip(STATE, (done, *search.found()), strict=True))
+        save_arrays(self.path, **arrays)
         self._saved = time.monotonic()
 
 

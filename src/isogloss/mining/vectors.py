@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from isogloss.checksums import load_array, sealing
 from isogloss.encode.cache import Halves, VectorCache, default_folder, longest_first, text_keys
 from isogloss.encode.encoder import Encoder
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash, load_array, make_folder, replacing
+from isogloss.storage import content_hash, make_folder
 
 AT_ONCE = 16_384  # sentences that are looked up and sorted by length together
 COMPUTED_AT_ONCE = 512
@@ -38,7 +39,7 @@ def embedded(
         on_progress(Step(stage, rows, rows, "sentences", "found again"))
         return found
     make_folder(folder)
-    with replacing(path) as temporary:
+    with sealing(path) as temporary:
         file = np.lib.format.open_memmap(temporary, "w+", np.float16, shape)
         _fill(
             file,

@@ -5,7 +5,7 @@ by an encoder's vectors, without pairs that are in the set already, in either or
 says how alike the two are. Random pairs would nearly all be unlike; near ones are where scores differ.
 """
 
-import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,11 @@ from isogloss.corpora.labelled import Labelled
 from isogloss.encode.encoder import Encoder, weights_key
 from isogloss.mining.neighbours import SearchSettings, one_way
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash, write_text
+from isogloss.storage import content_hash, read_json, write_json
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.types import FloatArray
+
+logger = logging.getLogger(__name__)
 
 LABELLING = "labelling"
 
@@ -55,18 +57,16 @@ def label(
     With `folder`, they are kept there under a name made from the set, the encoder and the scorer.
     """
     key = content_hash(rated.hash, encoder.fingerprint, weights_key(scorer.model), str(k), str(scorer.max_tokens))[:16]
-    kept = None if folder is None else folder / f"silver-{key}.jsonl"
-    if kept is not None and kept.is_file():
-        silver = _read(kept)
+    kept = None if folder is None else folder / f"silver-{key}.json"
+    silver = None if kept is None else _read(kept)
+    if silver is not None:
         on_progress(Step(LABELLING, len(silver), len(silver), "pairs", "reused"))
         return silver
     pairs = near_pairs(rated, encoder.encode(rated.sentences(), on_progress, "sentences to compare"), k, device, on_progress)
     first, second = [one for one, _ in pairs], [other for _, other in pairs]
     silver = Labelled(first, second, scorer.score(first, second, on_progress, LABELLING))
     if kept is not None:
-        rows = zip(first, second, silver.gold.tolist(), strict=True)
-        lines = [{"sentence1": one, "sentence2": other, "score": score} for one, other, score in rows]
-        write_text(kept, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+        write_json(kept, {"sentence1": first, "sentence2": second, "score": silver.gold.tolist()})
     return silver
 
 
@@ -76,7 +76,13 @@ def union(rated: Labelled, silver: Labelled) -> Labelled:
     return Labelled([*rated.first, *silver.first], [*rated.second, *silver.second], gold, rated.left_out)
 
 
-def _read(kept: Path) -> Labelled:
-    rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").split("\n") if line]
-    scores = np.array([row["score"] for row in rows], dtype=np.float32)
-    return Labelled([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], scores)
+def _read(kept: Path) -> Labelled | None:
+    """The pairs that were labelled before; None where they are not there, or damaged."""
+    try:
+        found = read_json(kept)
+        return Labelled(found["sentence1"], found["sentence2"], np.array(found["score"], dtype=np.float32))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        logger.warning("%s is damaged; the pairs are labelled again", kept)
+        return None

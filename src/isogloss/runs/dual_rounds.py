@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isogloss.checksums import load_array, save_array
 from isogloss.corpora.labelled import Labelled, read_nli
 from isogloss.corpora.questions import Questions, read_questions
 from isogloss.corpora.readers import read_lines
@@ -16,7 +17,7 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_settings import DualSettings
 from isogloss.runs.judged_files import judged_files
 from isogloss.runs.record import Metrics
-from isogloss.storage import WORK, canonical_json, content_hash, load_array, replacing
+from isogloss.storage import WORK, canonical_json, content_hash
 from isogloss.students.student import Student
 from isogloss.training.batches import PairRows
 from isogloss.training.data import TrainingData
@@ -130,8 +131,7 @@ class Rounds:
         kept = load_array(path)
         if kept is None:
             found = mine_negatives(self.pairs, self._vectors, one.hard_negatives, one.seed)
-            with replacing(path) as temporary, temporary.open("wb") as handle:
-                np.save(handle, found)
+            save_array(path, found)
             return found
         self.on_progress(Step(MINING, len(kept), len(kept), "pairs", "reused"))
         return np.asarray(kept)

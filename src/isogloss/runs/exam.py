@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from isogloss.checksums import load_array, save_array
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import Encoder
 from isogloss.evaluation.alignment import Questions, Rows
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash, load_array, replacing
+from isogloss.storage import content_hash
 from isogloss.students.student import Student
 from isogloss.training.crew import Crew
 from isogloss.types import FloatArray, Report
@@ -57,8 +58,7 @@ class Exam:
             kept = load_array(path)
             if kept is None:
                 vectors = self._computed(student, cut, stage)
-                with replacing(path) as temporary, temporary.open("wb") as handle:
-                    np.save(handle, vectors)
+                save_array(path, vectors)
             else:
                 vectors = np.asarray(kept)
                 self.tell(Step(stage, len(kept), len(kept), "sentences", "reused"))

@@ -4,7 +4,6 @@ A run knows all of that (`run.json`, `results.json`, its store); a saved model a
 told. `adding` starts from here; nothing here writes.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +123,7 @@ def _run(folder: Path) -> Finished:
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         found = read_json(path)
-    except (OSError, json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read ({error})", hint="run it again to write it") from error
     if not isinstance(found, dict):
         raise ModelError(f"{path}: not a record of a run", hint="run it again to write it")

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from isogloss.checksums import SEAL_BYTES, is_usable, sealing
 from isogloss.corpora.text.hashing import Hashes, among, distinct
 from isogloss.corpora.text.side import Side
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash, replacing
+from isogloss.storage import content_hash
 from isogloss.types import ROWS_A_BLOCK, SCHEMA, TEST, TRAIN, BoolArray, PairSource
 
 SIDES = ("source", "target")
@@ -98,11 +99,10 @@ class Drawn:
 
     @classmethod
     def open(cls, path: Path, source_language: str, key: str) -> Self | None:
-        """What was drawn before; None if it is not there, or cannot be read."""
-        try:
-            column = pq.read_table(path, columns=["language"]).column(0)
-        except (OSError, pa.ArrowException):
+        """What was drawn before; None if it is not there, or was damaged."""
+        if not is_usable(path):
             return None
+        column = pq.read_table(_content(path), columns=["language"]).column(0)
         counted = {one["values"]: one["counts"] for one in pc.value_counts(column).to_pylist()}
         return cls(path, source_language, key, dict(sorted(counted.items())))
 
@@ -118,9 +118,15 @@ class Drawn:
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs, all of them for training."""
         if split in (None, TRAIN):
-            with pq.ParquetFile(self.path) as file:
+            with pq.ParquetFile(_content(self.path)) as file:
                 for batch in file.iter_batches(ROWS_A_BLOCK):
                     yield pa.Table.from_batches([batch])
+
+
+def _content(path: Path) -> pa.BufferReader:
+    """A sealed Parquet file without its seal: Parquet's own end is looked for at the end of the file."""
+    with pa.memory_map(str(path)) as file:
+        return pa.BufferReader(file.read_buffer(file.size() - SEAL_BYTES))
 
 
 def equal_shares(sizes: Mapping[str, int], total: int) -> dict[str, int]:
@@ -152,7 +158,7 @@ def draw(
     if not chosen.any():
         return None
     start, total = 0, int(chosen.sum())
-    with replacing(path) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+    with sealing(path) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
         for block in pairs.in_blocks(TRAIN):
             some = block.select(SCHEMA.names).filter(pa.array(chosen[start : start + block.num_rows]))
             writer.write_table(some.cast(SCHEMA))

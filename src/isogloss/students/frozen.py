@@ -16,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from isogloss.checksums import load_array, save_array
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import load_array, make_folder, replacing
+from isogloss.storage import make_folder
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
@@ -146,8 +147,7 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
             reused += len(members)
         else:
             values = _compute(split, tokens, members, width)
-            with replacing(path) as temporary, temporary.open("wb") as handle:
-                np.save(handle, values)
+            save_array(path, values)
         part_of[members] = len(parts)
         start_of[members] = np.concatenate([[0], np.cumsum(tokens.lengths_of(members))[:-1]])
         parts.append(path)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isogloss.errors import DataError, ModelError
-from isogloss.storage import write_text
+from isogloss.storage import read_json, write_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -61,7 +61,7 @@ def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrained
 
 def save_vocabulary(tokenizer: "PreTrainedTokenizerFast", path: Path) -> None:
     """Write it as one JSON file."""
-    write_text(path, tokenizer.backend_tokenizer.to_str())
+    write_json(path, json.loads(tokenizer.backend_tokenizer.to_str()))
 
 
 def open_vocabulary(path: Path) -> "PreTrainedTokenizerFast | None":
@@ -69,11 +69,11 @@ def open_vocabulary(path: Path) -> "PreTrainedTokenizerFast | None":
     from tokenizers import Tokenizer
 
     try:
-        text = path.read_text(encoding="utf-8")
-        known = [token["content"] for token in json.loads(text)["added_tokens"]]
+        found = read_json(path)
+        known = [token["content"] for token in found["added_tokens"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return _wrapped(Tokenizer.from_str(text)) if known == [PAD, END, UNKNOWN] else None
+    return _wrapped(Tokenizer.from_str(json.dumps(found))) if known == [PAD, END, UNKNOWN] else None
 
 
 def _prepared(backend: "Tokenizer") -> "Tokenizer":

@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
+from isogloss.checksums import is_usable, sealing
 from isogloss.errors import IsoglossError
-from isogloss.storage import make_folder, read_json, replacing, sweep, write_json
+from isogloss.storage import make_folder, read_json, sweep, write_json
 from isogloss.training.health import Diagnosis
 
 PATTERN, BEST, SETTINGS, FOLDER = "step-*.pt", "best-*.pt", "settings.json", "checkpoints-"
@@ -79,7 +80,7 @@ def _by_name(settings: Settings) -> dict[str, Any]:
 def save(folder: Path, step: int, state: dict[str, Any]) -> None:
     """Write the state after `step` steps and let go of the earlier ones."""
     path = folder / f"step-{step:08d}.pt"
-    with replacing(path) as temporary:
+    with sealing(path) as temporary:
         torch.save(state, temporary)
     for old in folder.glob(PATTERN):
         if old != path:
@@ -89,13 +90,12 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> None:
 def latest(folder: Path) -> dict[str, Any] | None:
     """The newest state, or None if there is none yet."""
     sweep(folder)
-    found = sorted(folder.glob(PATTERN))
-    return _read(found[-1]) if found else None
+    return next((_read(path) for path in sorted(folder.glob(PATTERN), reverse=True) if is_usable(path)), None)
 
 
 def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | None = None) -> None:
     """Keep the weights that did best on the dev pairs, and those of step `known`, which the last checkpoint speaks of."""
-    with replacing(_best_of(folder, step)) as temporary:
+    with sealing(_best_of(folder, step)) as temporary:
         torch.save(weights, temporary)
     wanted = {_best_of(folder, one) for one in (step, known) if one is not None}
     for old in set(folder.glob(BEST)) - wanted:
@@ -105,7 +105,7 @@ def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | Non
 def best(folder: Path, step: int) -> dict[str, Any] | None:
     """The weights of a step, if they were the best and are still there."""
     path = _best_of(folder, step)
-    return _read(path) if path.is_file() else None
+    return _read(path) if is_usable(path) else None
 
 
 def _best_of(folder: Path, step: int) -> Path:

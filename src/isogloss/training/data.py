@@ -10,10 +10,11 @@ finds the files, and one that was killed is taken up again. `numbering` finds th
 `teaching` makes the teacher's vectors by the same rows, `batches` says which pairs are seen together.
 """
 
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,9 +34,12 @@ from isogloss.training.batches import PairRows
 from isogloss.training.numbering import first_appearances, number_rows, rewrite
 from isogloss.types import TRAIN, IntArray, PairSource
 
-FORMAT = 1  # of the files; another number, and what was made before is made again
+logger = logging.getLogger(__name__)
+
+FORMAT = 2  # of the files; another number, and what was made before is made again
 ROWS, TOKENS, DATA = "rows", "tokens", "data.json"
 COLUMNS = ("source", "target", "corpus", "language")
+ROW_FILES = (*(f"{name}.i64" for name in COLUMNS), "keys")
 KEYS_AT_ONCE = 1 << 16  # as many are in memory, and a few times their size beside them
 TOKENISED_AT_ONCE = 2048  # sentences; on its way to ids, one takes some 6 KB
 TRIMMED_AFTER = 1 << 13  # pairs
@@ -67,19 +71,18 @@ class TrainingData:
             with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
                 return cls._build(pairs, tokeniser, Path(temporary), on_progress, mapped=False)
         place = folder / f"data-{content_hash(str(FORMAT), pairs.hash, tokeniser.key)[:16]}"
-        refusal = "another isogloss is making this training data", "wait for it, or name another folder"
-        finished = cls._open(place, mapped=True) is not None  # then any number of processes may read it at once
-        with nullcontext() if finished else alone_in(place, *refusal):
+        found = cls._open(place, mapped=True)
+        if found is not None:  # any number of processes may read it at once
+            on_progress(Step("tokens", len(found.tokens), len(found.tokens), "sentences", "reused"))
+            return found
+        with alone_in(place, "another isogloss is making this training data", "wait for it, or name another folder"):
             return cls._build(pairs, tokeniser, place, on_progress, mapped=True)
 
     @classmethod
     def _build(cls, pairs: PairSource, tokeniser: Tokeniser, place: Path, on_progress: OnProgress, mapped: bool) -> Self:
         sweep(place)
-        found = cls._open(place, mapped)
-        if found is not None:
-            on_progress(Step("tokens", len(found.tokens), len(found.tokens), "sentences", "reused"))
-            return found
         if (place / DATA).exists():  # finished, and damaged since: none of it can be trusted
+            logger.warning("%s is damaged, or of another version; it is made again", place)
             for part in (ROWS, TOKENS):
                 shutil.rmtree(place / part, ignore_errors=True)
             (place / DATA).unlink()
@@ -87,13 +90,7 @@ class TrainingData:
         give_back()
         _tokenise(pairs, place, known, tokeniser, on_progress)
         give_back()
-        files = [
-            *(_column(place, name) for name in COLUMNS),
-            place / ROWS / "keys",
-            place / TOKENS / IDS,
-            place / TOKENS / OFFSETS,
-        ]
-        write_json(place / DATA, known | {"key": content_hash(canonical_json(known), *(file_hash(file) for file in files))})
+        write_json(place / DATA, known | {"key": _key(place, known)})
         made = cls._open(place, mapped)
         if made is None:
             raise IsoglossError(f"{place}: what was written is not there any more", hint="run the same command again")
@@ -101,17 +98,18 @@ class TrainingData:
 
     @classmethod
     def _open(cls, place: Path, mapped: bool) -> Self | None:
-        """What a finished build left; None where it is not whole."""
+        """What a finished build left; None where it is not whole, or not what its key says."""
         known = _read(place / DATA)
-        tokens = TokenStore.open(place / TOKENS, mapped)
-        if not known or tokens is None or len(tokens) != known["sentences"]:
+        key = known.pop("key", "")
+        tokens = TokenStore.open(place / TOKENS, mapped) if key else None
+        if tokens is None or key != _key(place, known) or len(tokens) != known["sentences"]:
             return None
         columns = [raw_array(_column(place, name), "<i8", mapped) for name in COLUMNS]
         keys = raw_array(place / ROWS / "keys", KEY.str, mapped)
         if {len(column) for column in columns} != {known["pairs"]} or len(keys) != known["sources"]:
             return None
         names = tuple(known["corpora"]), tuple(known["languages"])
-        return cls(tokens, PairRows(*columns), known["sources"], *names, keys, known["key"])
+        return cls(tokens, PairRows(*columns), known["sources"], *names, keys, key)
 
     @property
     def source_keys(self) -> NDArray[np.uint64]:
@@ -143,10 +141,19 @@ def _column(place: Path, name: str) -> Path:
     return place / ROWS / f"{name}.i64"
 
 
+def _key(place: Path, known: dict[str, Any]) -> str:
+    """Names the content of a finished build: its counts and names, and every file of it."""
+    files = [*(place / ROWS / name for name in ROW_FILES), place / TOKENS / IDS, place / TOKENS / OFFSETS]
+    if not all(file.is_file() for file in files):
+        return "unfinished"
+    return content_hash(canonical_json(known), *(file_hash(file) for file in files))
+
+
 def _numbered(pairs: PairSource, folder: Path, on_progress: OnProgress) -> dict[str, Any]:
     """Counts and names of the pairs, whose rows and codes are in `folder` then. Interrupted, it begins again."""
-    known = _read(folder / "rows.json")
-    if known:
+    kept = _read(folder / "rows.json")
+    if kept and kept.get("checksums") == _checksums(folder):
+        known: dict[str, Any] = kept["known"]
         return known
     with replacing(folder) as temporary:
         temporary.mkdir()
@@ -162,8 +169,13 @@ def _numbered(pairs: PairSource, folder: Path, on_progress: OnProgress) -> dict[
         names = {column: codes[column].sort(temporary / f"{column}.i64") for column in codes}
         known = {"pairs": done, "sources": sources, "sentences": sentences}
         known |= {"corpora": names["corpus"], "languages": names["language"]}
-        write_json(temporary / "rows.json", known)
+        write_json(temporary / "rows.json", {"known": known, "checksums": _checksums(temporary)})
     return known
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """The checksum of each file of rows that is there."""
+    return {name: file_hash(folder / name) for name in ROW_FILES if (folder / name).is_file()}
 
 
 def _read_pairs(pairs: PairSource, folder: Path, codes: "dict[str, _Codes]", on_progress: OnProgress) -> int:

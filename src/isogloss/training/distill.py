@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isogloss.checksums import load_array, save_array
 from isogloss.config import Recipe, TrainingSettings, as_dict
 from isogloss.corpora.dealing import SHARD
 from isogloss.encode.cache import Halves, VectorCache
@@ -25,7 +26,7 @@ from isogloss.errors import ModelError
 from isogloss.memory import give_back
 from isogloss.objectives.combined import Objectives
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import canonical_json, content_hash, load_array, replacing
+from isogloss.storage import canonical_json, content_hash
 from isogloss.students.bridge import Bridge, BridgeSolver
 from isogloss.students.frozen import Activations, SplitBody, remember
 from isogloss.students.student import Student
@@ -360,8 +361,7 @@ class Distillation:
                 self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
                 return np.asarray(kept)
             values = compute()
-            with replacing(path) as temporary, temporary.open("wb") as handle:
-                np.save(handle, values)
+            save_array(path, values)
             kept = load_array(path)  # mapped, it takes no memory from the training that follows
             return values if kept is None else np.asarray(kept)
 

@@ -1,7 +1,7 @@
 """The teacher's vectors of all source sentences, by the rows of `data`: one fp16 matrix, mapped from disk.
 
     FOLDER/teacher-NAME.npy           sources × dimension
-    FOLDER/teacher-NAME.unfinished/   the same on its way, and which of its rows are there
+    FOLDER/teacher-NAME.unfinished/   the same on its way, and the checksum of each row that is there
 
 The teacher reads a sentence once: what the vector cache has is copied, the rest is computed in windows of sentences sorted
 by length, so that batches are dense. Text is streamed and only that of missing rows is looked at; memory depends on the
@@ -24,13 +24,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from isogloss.checksums import load_array, row_checksums, seal
 from isogloss.encode.cache import Halves, VectorCache, longest_first, text_keys
 from isogloss.encode.encoder import Encoder, refuse_broken
 from isogloss.encode.tokens import raw_array
 from isogloss.errors import IsoglossError
 from isogloss.memory import give_back
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import alone_in, content_hash, explaining_disk, load_array, make_folder
+from isogloss.storage import alone_in, content_hash, explaining_disk, make_folder
 from isogloss.training.data import TrainingData, changed_meanwhile
 from isogloss.types import BoolArray, FloatArray, IntArray, PairSource
 
@@ -38,7 +39,8 @@ WINDOW = 65_536  # sentences that are sorted by length together
 TEACHER_AT_ONCE = 1024
 LOOKED_UP_AT_ONCE = 16_384
 SAVE_SECONDS = 10.0  # how much work a kill -9 may cost
-VECTORS, DONE = "vectors.npy", "done"
+VECTORS, SUMS = "vectors.npy", "checksums"
+SUM_BYTES = 8
 
 
 def teacher_rows(
@@ -69,6 +71,7 @@ def teacher_rows(
             if cache is not None:
                 _look_up(cache, data, rows)
             _compute(encoder, pairs, data, cache, rows, on_progress)
+        seal(unfinished / VECTORS)
         os.replace(unfinished / VECTORS, path)
     shutil.rmtree(unfinished, ignore_errors=True)
     give_back()
@@ -150,19 +153,19 @@ class _RowFile:
     def __init__(self, folder: Path, shape: tuple[int, int]) -> None:
         header = io.BytesIO()
         np.lib.format.write_array_header_1_0(header, {"descr": "<f2", "fortran_order": False, "shape": shape})
-        sizes = {VECTORS: len(header.getvalue()) + 2 * shape[0] * shape[1], DONE: shape[0]}
-        known = all((folder / name).is_file() and (folder / name).stat().st_size == size for name, size in sizes.items())
+        sizes = {VECTORS: len(header.getvalue()) + 2 * shape[0] * shape[1], SUMS: SUM_BYTES * shape[0]}
+        known = all((folder / name).is_file() and (folder / name).stat().st_size >= size for name, size in sizes.items())
         self.folder, self._start, self._width = folder, len(header.getvalue()), 2 * shape[1]
         make_folder(folder)
         if not known:
             _refuse_if_too_large(folder, sizes[VECTORS])
         with explaining_disk(folder):
             self._files = {name: (folder / name).open("r+b" if known else "w+b") for name in sizes}
-            if not known:
-                self._files[VECTORS].write(header.getvalue())
-                for name, size in sizes.items():
-                    self._files[name].truncate(size)
-        self.done: BoolArray = raw_array(folder / DONE, "?")  # mapped: it follows what is written
+            self._files[VECTORS].write(header.getvalue())  # again, too, where it is known: it may be what was damaged
+            self._files[VECTORS].flush()
+            for name, size in sizes.items():  # one that was sealed, and not put into place any more, loses its seal
+                self._files[name].truncate(size)
+        self.done = self._intact_rows(shape) if known else np.zeros(shape[0], dtype=np.bool_)
         self._pending: list[tuple[IntArray, Halves]] = []
         self._saved = time.monotonic()
 
@@ -178,6 +181,16 @@ class _RowFile:
         finally:
             for handle in self._files.values():
                 handle.close()
+
+    def _intact_rows(self, shape: tuple[int, int]) -> BoolArray:
+        """Which rows of an earlier session are there and fit their checksums; one that was damaged is computed again."""
+        kept: Halves = np.memmap(self._files[VECTORS], "<f2", "r", self._start, shape)
+        sums = raw_array(self.folder / SUMS, "<u8")
+        done = np.zeros(shape[0], dtype=np.bool_)
+        for start in range(0, shape[0], LOOKED_UP_AT_ONCE):
+            some = slice(start, start + LOOKED_UP_AT_ONCE)
+            done[some] = row_checksums(kept[some]) == sums[some]
+        return done
 
     def put(self, rows: IntArray, vectors: Halves) -> None:
         """Take the vectors of some rows; they go to disk every few seconds, or when they are many."""
@@ -197,7 +210,9 @@ class _RowFile:
                 vectors[place[: len(some)]], place = computed, place[len(some) :]
             with explaining_disk(self.folder):
                 _write_runs(self._files[VECTORS], self._start, rows, vectors.view(np.uint8))
-                _write_runs(self._files[DONE], 0, rows, np.ones((len(rows), 1), dtype=np.uint8))
+                sums = row_checksums(vectors).astype("<u8").view(np.uint8).reshape(-1, SUM_BYTES)
+                _write_runs(self._files[SUMS], 0, rows, sums)
+            self.done[rows] = True
         self._pending, self._saved = [], time.monotonic()
 
 

@@ -5,7 +5,6 @@ that a later run goes on only if it has not changed. What was at `NAME` before i
 """
 
 import http.client
-import json
 import logging
 import math
 import os
@@ -24,7 +23,16 @@ from isogloss.corpora.catalogue.web import NothingLeft, Patience, Tries, Trouble
 from isogloss.corpora.origin import Origin, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import cache_folder, content_hash, explaining_disk, file_hash, make_folder, refuse_folder, write_json
+from isogloss.storage import (
+    cache_folder,
+    content_hash,
+    explaining_disk,
+    file_hash,
+    make_folder,
+    read_json,
+    refuse_folder,
+    write_json,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +150,7 @@ class _Part:
     def remote(self) -> Remote:
         """What names the version of the remote file that the bytes belong to, as far as that is known."""
         try:
-            known = json.loads(self.notes.read_text(encoding="utf-8"))
+            known = read_json(self.notes)
         except (OSError, ValueError):
             known = None
         if not isinstance(known, dict) or known.get("url") != self.url:

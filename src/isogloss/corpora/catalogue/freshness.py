@@ -5,14 +5,13 @@ user's own gets no more than the file and its note of descent. A note counts onl
 """
 
 import http.client
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
 from isogloss.corpora.catalogue.web import NotChanged, Patience, Tries, Trouble, open_url
 from isogloss.corpora.origin import origin_of
-from isogloss.storage import cache_folder, content_hash, write_json
+from isogloss.storage import cache_folder, content_hash, read_json, write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def remember(target: Path, url: str, remote: Remote) -> None:
 def recall(target: Path, url: str) -> Remote | None:
     """What was noted of the file at `target`; None if that was another file, or came from elsewhere."""
     try:
-        told = json.loads(_note(target).read_text(encoding="utf-8"))
+        told = read_json(_note(target))
         if told["url"] != url or told["sha256"] != _sum(target):
             return None
         return Remote(told["etag"], told["modified"], told["size"])

@@ -7,7 +7,6 @@
 What was fetched before is taken without asking the service again; `refresh` asks whether there is something newer.
 """
 
-import json
 import re
 import urllib.parse
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from isogloss.corpora.catalogue.web import NotThere, Patience, mirrored
 from isogloss.corpora.origin import Origin, origin_of
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import cache_folder, content_hash, file_hash, replacing, write_json
+from isogloss.storage import cache_folder, content_hash, file_hash, read_json, replacing, write_json
 
 _VERSION = re.compile(r"\w[\w.-]*")  # it becomes the name of a folder
 
@@ -147,7 +146,7 @@ class _Wish:
     def kept(self) -> list[Path]:
         """Files of an earlier wish that was the same, if all of them are still there and whole."""
         try:
-            files = dict(json.loads(self.record.read_text(encoding="utf-8"))["files"])
+            files = dict(read_json(self.record)["files"])
         except (OSError, ValueError, KeyError, TypeError):
             return []
         return [Path(one) for one in files] if all(is_kept(Path(one), sha256=sha256) for one, sha256 in files.items()) else []

@@ -1,0 +1,245 @@
+"""One flipped bit in one kept file, again and again: nothing else may come out without a word.
+
+A *world* is a folder that some work left (stopped half-way, or finished) and what a user does with it next. A trial copies
+the folder, flips a random bit in a random file of it, goes on, and compares what comes out with what an undamaged folder
+gives: the same, refused with one sentence, or wrong. `faults.py` runs this and writes the result file.
+"""
+
+import json
+import logging
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from isogloss.corpora.prepare import prepare
+from isogloss.corpora.store import open_store
+from isogloss.encode.cache import VectorCache
+from isogloss.encode.encoder import load
+from isogloss.errors import IsoglossError
+from isogloss.evaluation.space import LanguageMeans, read_means
+from isogloss.mining.mine import MiningSettings, mine
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.dual import train_dual
+from isogloss.runs.finetune_settings import FinetuneSettings
+from isogloss.runs.finetuning import finetune
+from isogloss.runs.laser import LaserSettings, train_laser
+from isogloss.runs.pipeline import run
+from isogloss.storage import weights_hash
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the tiny models are made
+
+from additions import write_pairs
+from judged import write_judged
+from tiny import OFTEN, PAIRS, save_tiny_model, tiny_recipe
+
+SLOW, CHEAPER = ("run", "finetune", "train"), 4  # worlds whose trials take a second or more, and how many more others get
+UNREAD = (".lock", "settings.json", "metrics.jsonl", "README.md")  # locks, logs, text for people: no result depends on them
+TEXTS = [pair.source for pair in PAIRS] + [pair.target for pair in PAIRS]
+
+
+Work = Callable[..., object]  # of a folder and a listener
+
+
+@dataclass(frozen=True)
+class World:
+    """What there is before the damage, and what is done after it; `outcome` is compared by ==."""
+
+    name: str
+    make: "Work"
+    go_on: "Work"
+
+
+class Stopped(BaseException):
+    """Ends work in the middle, as a kill does."""
+
+
+def stopped(work: Work, stage: str, after: int) -> Work:
+    """The same work, which ends where `stage` has reported `after` times."""
+
+    def begin(folder: Path, listen: OnProgress = silent) -> object:
+        heard = 0
+
+        def count(step: Step) -> None:
+            nonlocal heard
+            heard += step.stage == stage
+            if heard == after:
+                raise Stopped
+
+        try:
+            work(folder, count)
+        except Stopped:
+            return None
+        raise AssertionError(f"{stage} was over before it could be stopped")
+
+    return begin
+
+
+class Worlds:
+    """The folders, over tiny real models in `place`: what leaves them, and what is done with them next."""
+
+    def __init__(self, place: Path) -> None:
+        self.place, self.models, self.tsv = place, place / "models", write_pairs(place / "pairs.tsv")
+        save_tiny_model(self.models / "teacher", width=16, layers=1, seed=1, normalise=True)
+        save_tiny_model(self.models / "student", width=24, layers=4, seed=2, normalise=False)
+        write_judged(place)
+        for language, texts in (("en", [one.source for one in PAIRS]), ("de", [one.target for one in PAIRS])):
+            (place / f"{language}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        self.teacher = load(str(self.models / "teacher"), device="cpu")
+
+    def all(self) -> list[World]:
+        """Each of them."""
+        return [
+            World("run, stopped while training", stopped(self.run, "distil", 7), self.run),
+            World("run, stopped at the teacher", stopped(self.run, "teacher", 2), self.run),
+            World("run, finished, run again", self.run, self.run),
+            World("finetune, stopped", stopped(self.finetune, "STS", 4), self.finetune),
+            World("train-laser, stopped", stopped(self.laser, "laser", 4), self.laser),
+            World("train-dual, stopped", stopped(self.dual, "round 2", 3), self.dual),
+            World("mine, again", self.mine, self.mine),
+            World("vector cache", self.fill_cache, self.read_cache),
+            World("store, read", self.prepare, lambda folder, listen=silent: list(open_store(folder / "store").bitext())),
+            World("store, prepared again", self.prepare, self.prepare),
+            World("model, loaded", self.bridge, lambda folder, listen=silent: self.vectors(folder)),
+            World("language means", self.write_means, self.read_means),
+        ]
+
+    def run(self, folder: Path, listen: OnProgress = silent) -> object:
+        """A whole run."""
+        result = run(tiny_recipe(self.models, self.tsv, folder, OFTEN), listen)
+        return weights_hash(result.model), result.reports
+
+    def finetune(self, folder: Path, listen: OnProgress = silent) -> object:
+        """NLI, then STS with labels of a cross-encoder."""
+        files = {name: (str(self.place / f"{name}.tsv"),) for name in ("nli", "sts")}
+        told: dict[str, Any] = {**files, "sts_dev": (str(self.place / "dev.tsv"),), "batch": 8, "checkpoint_seconds": 0.0}
+        told |= {"out": str(folder), "max_tokens": 32, "device": "cpu", "augment": True, "neighbours": 2, "sts_epochs": 1}
+        return weights_hash(finetune(FinetuneSettings(model=str(self.models / "student"), **told), listen).model)
+
+    def laser(self, folder: Path, listen: OnProgress = silent) -> object:
+        """An encoder that learns by translating, a few steps of it."""
+        small = {"vocabulary": 120, "embedding": 8, "hidden": 8, "layers": 1, "decoder": 16, "language": 4, "max_tokens": 40}
+        more: dict[str, Any] = {**small, "batch": 20, "steps": 8, "dev_pairs": 0, "checkpoint_seconds": 0.0}
+        train_laser([str(self.tsv)], folder, LaserSettings(targets=("en", "de"), **more), ("device='cpu'", "threads=1"), listen)
+        return weights_hash(folder / "model")
+
+    def dual(self, folder: Path, listen: OnProgress = silent) -> object:
+        """Translation ranking in two rounds, the second with mined negatives."""
+        small: dict[str, Any] = {"epochs": 1, "batch": 16, "max_tokens": 32, "device": "cpu", "dev_pairs": 0}
+        small |= {"hard_negatives": 2, "rounds": 2, "checkpoint_seconds": 0.0}
+        result = train_dual(str(self.tsv), str(self.models / "student"), folder, on_progress=listen, **small)
+        return weights_hash(result.model), result.reports
+
+    def mine(self, folder: Path, listen: OnProgress = silent) -> object:
+        """Mining with all that it keeps."""
+        settings = MiningSettings(threshold="0", device="cpu", folder=folder, min_language=0, cache=folder / "cache")
+        found = mine(self.place / "en.txt", self.place / "de.txt", self.teacher, settings, listen)
+        return found.pairs.to_pylist() if hasattr(found.pairs, "to_pylist") else repr(found.pairs)
+
+    def cache(self, folder: Path) -> VectorCache:
+        """The teacher's vectors."""
+        return VectorCache(folder, self.teacher.fingerprint, self.teacher.dimension)
+
+    def fill_cache(self, folder: Path, listen: OnProgress = silent) -> object:
+        """Four shards."""
+        for start in range(0, len(TEXTS), 40):
+            self.cache(folder).embed(TEXTS[start : start + 40], self.teacher.encode, listen)
+        return None
+
+    def read_cache(self, folder: Path, listen: OnProgress = silent) -> object:
+        """All of them again."""
+        return self.cache(folder).embed(TEXTS, self.teacher.encode, listen)[0].astype(np.float16).tobytes()
+
+    def prepare(self, folder: Path, listen: OnProgress = silent) -> object:
+        """A store, by the same command each time."""
+        return prepare(self.tsv, out=folder / "store").manifest, list(open_store(folder / "store").bitext())
+
+    def bridge(self, folder: Path, listen: OnProgress = silent) -> object:
+        """A model, without training."""
+        return run(tiny_recipe(self.models, self.tsv, folder, "training.epochs=0"), listen)
+
+    def vectors(self, folder: Path) -> object:
+        """Vectors of a finished run's model."""
+        return load(str(folder), device="cpu").encode(TEXTS[:8]).tobytes()
+
+    def write_means(self, folder: Path, listen: OnProgress = silent) -> object:
+        """Means of two languages."""
+        return LanguageMeans({name: np.full(16, len(name), dtype=np.float32) for name in ("de", "zh")}, "f").write(folder)
+
+    def read_means(self, folder: Path, listen: OnProgress = silent) -> object:
+        """The same again."""
+        return {name: mean.tobytes() for name, mean in read_means(folder).means.items()}
+
+
+def damage(folder: Path, chance: random.Random) -> str:
+    """Flip one bit of one file; the name of the file."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size and path.name not in UNREAD)
+    path = chance.choice(files)
+    data = bytearray(path.read_bytes())
+    place = chance.randrange(len(data))
+    data[place] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+    return str(path.relative_to(folder))
+
+
+def trial(world: World, whole: Path, expected: object, seed: int) -> tuple[str, str]:
+    """What came of one flip: "same", "refused", or what is wrong; and the file that was hit."""
+    with tempfile.TemporaryDirectory(prefix="isogloss-flip-") as temporary:
+        folder = Path(temporary) / "world"
+        shutil.copytree(whole, folder)
+        hit = damage(folder, random.Random(seed))
+        try:
+            outcome = world.go_on(folder)
+        except IsoglossError:
+            return "refused", hit
+        except Exception as error:  # noqa: BLE001 - this is what we look for
+            return f"traceback: {type(error).__name__}: {error}", hit
+    return ("same" if outcome == expected else "silently wrong"), hit
+
+
+def flips(trials: int, seed: int, show: Callable[[str], None]) -> dict[str, Any]:
+    """At least `trials` flips, spread over the worlds; the cheap ones get more."""
+    with tempfile.TemporaryDirectory(prefix="isogloss-flips-") as temporary:
+        place = Path(temporary)
+        every = Worlds(place).all()
+        parts = [1 if world.name.startswith(SLOW) else CHEAPER for world in every]
+        shares = [-(-trials * part // sum(parts)) for part in parts]
+        counts: dict[str, Counter[str]] = {}
+        bad: list[dict[str, str]] = []
+        for number, world in enumerate(every):
+            whole = place / "whole" / str(number)
+            whole.mkdir(parents=True)
+            world.make(whole)
+            undamaged = place / "undamaged" / str(number)
+            shutil.copytree(whole, undamaged)
+            expected = world.go_on(undamaged)
+            counts[world.name] = Counter()
+            for one in range(shares[number]):
+                outcome, hit = trial(world, whole, expected, seed + 1_000_003 * number + one)
+                counts[world.name][outcome if outcome in ("same", "refused") else "bad"] += 1
+                if outcome not in ("same", "refused"):
+                    bad.append({"world": world.name, "file": hit, "outcome": outcome, "trial": str(one)})
+                    show(f"{world.name}: {hit}: {outcome}")
+            show(f"{world.name}: {dict(counts[world.name])}")
+    total = sum(sum(one.values()) for one in counts.values())
+    return {
+        "trials": total,
+        "silent_or_traceback": len(bad),
+        "worlds": {name: dict(one) for name, one in counts.items()},
+        "bad": bad,
+    }
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    trials, seed = (int(word) for word in (sys.argv[1:] + ["1000", "16"][len(sys.argv) - 1 :]))
+    print(json.dumps(flips(trials, seed, lambda text: print(text, flush=True)), indent=1))
