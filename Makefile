@@ -2,13 +2,16 @@
 # make test         sets everything up, then lints, type-checks and tests
 VENV ?= .venv
 BIN := $(VENV)/bin
+SEEDS ?= 10
 export PYTHON
 
-.PHONY: help quickstart test check setup clean
+.PHONY: help quickstart test check explore test-gpu setup clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 	@echo "make check        only lint, types and import contracts (after make test has set things up)"
+	@echo "make explore      property tests with new random examples, SEEDS=10 times; not part of make test"
+	@echo "make test-gpu     the tests that need a CUDA device, with the python3 that is there (PYTHON=...)"
 	@echo "make clean        remove the environment and caches of tools, not your runs"
 
 setup:
@@ -25,6 +28,12 @@ check:
 
 test: setup check
 	@echo "==> pytest"; $(BIN)/python -m pytest
+
+explore: setup
+	@$(BIN)/python scripts/explore.py $(SEEDS)
+
+test-gpu:
+	@$(or $(PYTHON),python3) benchmarks/gpu_tests.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,14 +1,24 @@
-"""Tiny real models, made here: a BERT body with a Unigram vocabulary, a teacher, and pairs in two languages."""
+"""Tiny real models, made here: a BERT body with a Unigram vocabulary, a teacher, and pairs in two languages.
 
+Property tests draw the same examples each time, on every machine. `make explore` draws new ones, from seeds it prints;
+what it finds is pinned with @example. Tests marked `gpu` are skipped where there is no CUDA device.
+"""
+
+import ctypes
 import gc
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+try:
+    ctypes.CDLL("libcuda.so.1")
+except OSError:  # no driver: triton interprets our kernels in Python, if it is told before torch imports it
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -17,6 +27,19 @@ from isogloss.types import Bitext
 from tiny import PAIRS, save_tiny_model
 
 torch.set_num_threads(1)
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, database=None, print_blob=True)
+hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("ISOGLOSS_HYPOTHESIS", "steady"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests that need a CUDA device where there is none."""
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        marker = item.get_closest_marker("gpu")
+        if marker is not None and not marker.kwargs.get("interpreted"):
+            item.add_marker(pytest.mark.skip("needs a CUDA device: make test-gpu"))
 
 
 @pytest.fixture(autouse=True, scope="module")

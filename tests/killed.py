@@ -18,7 +18,7 @@ from isogloss import recipes
 from isogloss.config import ObjectiveSettings, Recipe, TrainingSettings
 from isogloss.corpora.prepare import prepare
 from isogloss.encode.encoder import load
-from isogloss.progress import Step
+from isogloss.progress import OnProgress, Step
 from isogloss.runs.pipeline import run
 from isogloss.students.student import Student
 from isogloss.training.distill import distill
@@ -54,8 +54,8 @@ def _do(environment: dict[str, str], task: Callable[..., object], *arguments: ob
     task(*arguments)
 
 
-def run_until(recipe: Path, stage: str, count: int) -> None:
-    """A run that kills itself where `stage` says something for the `count`-th time; without a stage it is finished."""
+def killed_at(stage: str, count: int) -> OnProgress:
+    """Kill this process when `stage` reports for the `count`-th time; without a stage, never."""
     seen = 0
 
     def die(step: Step) -> None:
@@ -64,11 +64,21 @@ def run_until(recipe: Path, stage: str, count: int) -> None:
         if stage and seen >= count:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run(recipes.load(recipe), die)
+    return die
 
 
-def train_for_real(models: Path, folder: Path) -> tuple[TrainingSummary, dict[str, torch.Tensor]]:
-    """A training with dropout, dev pairs and mined negatives: everything that a continued run could get wrong."""
+def run_until(recipe: Path, stage: str, count: int) -> None:
+    """A run that kills itself where `stage` says something for the `count`-th time; without a stage it is finished."""
+    run(recipes.load(recipe), killed_at(stage, count))
+
+
+def train_for_real(
+    models: Path, folder: Path, stage: str = "", count: int = 0
+) -> tuple[TrainingSummary, dict[str, torch.Tensor]]:
+    """A training with dropout, dev pairs and mined negatives: everything that a continued run could get wrong.
+
+    It kills itself where `stage` reports for the `count`-th time; without a stage it is finished.
+    """
     training = TrainingSettings(
         epochs=6,
         batch_pairs=8,
@@ -82,5 +92,6 @@ def train_for_real(models: Path, folder: Path) -> tuple[TrainingSummary, dict[st
     recipe = Recipe(training=training, objectives=ObjectiveSettings(ranking=0.2, hard_negatives=1))
     student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
     pairs = prepare(Bitext.of(PAIRS)).bitext
-    summary = distill(student, load(str(models / "teacher"), device="cpu"), pairs, recipe, folder)
+    teacher = load(str(models / "teacher"), device="cpu")
+    summary = distill(student, teacher, pairs, recipe, folder, on_progress=killed_at(stage, count))
     return summary, {name: one.clone() for name, one in student.model.state_dict().items()}

@@ -283,6 +283,21 @@ def test_languages_in_different_passes_meet() -> None:
         assert large & small and large & small <= joined
 
 
+def test_rare_corpora_come_at_moments_of_a_golden_sequence() -> None:
+    """Stratum s of S is due in epoch e at frac((s + e · S) · φ), φ = (√5 − 1) / 2: never all at once, nor always first."""
+    size, rare, epochs = 4000, 5, 6
+    rows = [(source, 0, 0) for source in range(size)] + [(size + code, code, 0) for code in range(1, rare + 1)]
+    draws = sampler(rows, BalanceSettings(scheme="proportional", temperature=1.0, group="pair"))
+    moments = []
+    for epoch in range(epochs):
+        place = {pair: where for where, pair in enumerate(draws.order(epoch).tolist())}
+        found = [place[size + code] / size for code in range(rare)]
+        numbers = np.arange(1, rare + 1) + epoch * (rare + 1)
+        assert found == pytest.approx((numbers * (5**0.5 - 1) / 2 % 1).tolist(), abs=3 * rare / size)
+        moments += found
+    assert np.diff(np.sort(moments)).min() > 0.3 / len(moments)
+
+
 @pytest.mark.parametrize(
     "balance", [BalanceSettings(scheme="languages", group="source"), BalanceSettings(cap_language=400, group="source")]
 )

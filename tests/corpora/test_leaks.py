@@ -26,6 +26,26 @@ def test_each_level() -> None:
     assert check([LONG], texts, "off") == [CLEAN] * 5
 
 
+def test_eight_words_in_a_row_are_needed_and_enough() -> None:
+    words = LONG.split()
+    around = "well {} indeed"
+    assert check([LONG], [around.format(" ".join(words[2:10])), around.format(" ".join(words[2:9]))]) == [NEAR, CLEAN]
+    assert check([" ".join(words[:8])], [" ".join(words[:8]) + " x", "x " + " ".join(words[:8])]) == [NEAR, NEAR]
+    assert check([" ".join(words[:7])], [" ".join(words[:7]) + " x"]) == [CLEAN]
+
+
+def test_words_of_two_sentences_are_not_in_a_row() -> None:
+    words = LONG.split()
+    parts = [" ".join(words[:6]), " ".join(words[6:])]
+    assert check([LONG], parts) == [CLEAN, CLEAN]
+    assert check(parts, [LONG]) == [CLEAN]
+    assert check([LONG, "x"], [*parts, f"x {LONG}", "x x x x x x x"]) == [CLEAN, CLEAN, NEAR, CLEAN]
+
+
+def test_one_letter_is_enough_to_be_normalised() -> None:
+    assert check(["A!"], ["a", "b", "!"]) == [NORMALISED, CLEAN, CLEAN]
+
+
 def test_unspaced_scripts_need_sixteen_characters_in_a_row() -> None:
     text = "我今天早上在公园里看见了一只很漂亮的小猫"
     assert check([text], ["昨天" + text[:16], "昨天" + text[:15], text]) == [NEAR, CLEAN, EXACT]

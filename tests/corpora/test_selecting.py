@@ -25,6 +25,20 @@ def test_a_held_out_copy_stays_before_a_training_copy() -> None:
     ]
 
 
+@pytest.mark.parametrize("slices", [1, 9])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("The cat.", "Eine Katze."), ("A cat.", "Die Katze."), ("Die Katze.", "Ein Tier."), ("An animal.", "The cat.")],
+)
+def test_a_training_pair_goes_if_either_side_is_a_side_of_a_test_pair(
+    source: str, target: str, slices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selecting, "ROWS_A_SLICE", -(-12 // slices))
+    others = [Pair(f"Number {n}.", f"Nummer {n}.", "de", "c", "train") for n in range(10)]
+    test, leaking = Pair("The cat.", "Die Katze.", "de", "c", "test"), Pair(source, target, "de", "c", "train")
+    assert prepared([leaking, test, *others], CleaningSettings(min_language=0), 0) == [test, *others]
+
+
 @pytest.mark.parametrize(("level", "kept"), [("keep", 5), ("exact", 4), ("normalised", 3), ("near", 2)])
 def test_levels_of_duplicates(level: str, kept: int) -> None:
     base = "a rather long sentence about a small cat that runs home every single evening before it rains"

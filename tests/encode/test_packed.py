@@ -46,11 +46,12 @@ def close(one: Tensor, other: Tensor, size: float) -> bool:
     return bool((one - other).abs().max() <= 1e-5 * max(1.0, size))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("family", FAMILIES)
 def test_packed_equals_padded_in_states_and_gradients(family: str) -> None:
     own = body(family)
 
-    @settings(max_examples=6, deadline=None, derandomize=True)
+    @settings(max_examples=6, deadline=None)
     @given(LENGTHS, st.booleans())
     def check(lengths: list[int], in_runs: bool) -> None:
         each = sentences(sorted(lengths) if in_runs else lengths)
@@ -110,6 +111,7 @@ def test_runs_cover_every_token_once(lengths: list[int]) -> None:
     assert covered == list(range(sum(lengths)))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("family", FAMILIES)
 def test_these_families_pack(family: str) -> None:
     own = body(family)
@@ -162,7 +164,7 @@ def test_a_place_without_a_sentence_pools_to_nothing_and_stops_no_gradient() -> 
     assert torch.isfinite(gradient).all()
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize("width", [6, 24, 64, 264])
 def test_on_a_card_heads_of_any_width_are_attended_to(width: int) -> None:
     """In half precision, forwards and backwards, also where the kernel wants a multiple of eight or knows no head so wide."""

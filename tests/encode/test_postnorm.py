@@ -11,6 +11,7 @@ from isogloss.encode.packed import Packed, packs_exactly, runs_of
 from isogloss.encode.postnorm import Product, copied, post_norm
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("family", FAMILIES)
 def test_states_are_the_bodys_own(family: str) -> None:
     own = body(family)
@@ -18,7 +19,7 @@ def test_states_are_the_bodys_own(family: str) -> None:
     assert way is not None
     assert packs_exactly(own, vocabulary(), 64, way)
 
-    @settings(max_examples=6, deadline=None, derandomize=True)
+    @settings(max_examples=6, deadline=None)
     @given(st.lists(st.integers(1, 30), min_size=1, max_size=7), st.booleans())
     def check(lengths: list[int], in_runs: bool) -> None:
         lengths = sorted(lengths) if in_runs else lengths

@@ -2,8 +2,6 @@
 
 import math
 import os
-import subprocess
-import sys
 from itertools import pairwise
 from typing import Any
 
@@ -14,30 +12,21 @@ from torch import Tensor
 from isogloss.encode.packed import Packed
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter takes log2(0) of rows that are not there
-INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = [
+    pytest.mark.gpu(interpreted=True),  # conftest tells triton to interpret where there is no GPU
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # the interpreter takes log2(0) of rows that are not there
+]
 
 
 @pytest.fixture(scope="module")
 def kernels() -> Any:  # noqa: ANN401 - a module
-    """The module with the kernels, where they can run in this process."""
+    """The module with the kernels."""
     pytest.importorskip("triton")
-    if DEVICE == "cpu" and not INTERPRETED:
-        pytest.skip("no GPU: they run in triton's interpreter, in a process of its own")
+    if DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("there is a CUDA driver, but no CUDA device")
     from isogloss.encode import short_attention
 
     return short_attention
-
-
-@pytest.mark.skipif(DEVICE == "cuda" or INTERPRETED, reason="this process runs the kernels")
-def test_in_the_interpreter() -> None:
-    """The tests of this file again, where triton was told to interpret before anything imported it."""
-    pytest.importorskip("triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", __file__]
-    child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert child.returncode == 0, child.stdout[-3000:]
-    assert "10 passed, 1 skipped" in child.stdout
 
 
 def by_definition(together: Tensor, starts: list[int], scale: float) -> Tensor:

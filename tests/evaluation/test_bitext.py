@@ -75,6 +75,19 @@ def test_mined_pairs_are_lasers(seed: int) -> None:
     assert int(mined.wanted.sum()) == len(hay.gold), "gold pairs of repeated sentences count as missed"
 
 
+def test_sentences_that_occur_twice_on_either_side_are_not_extracted() -> None:
+    """Every sentence has one translation beside it; the first row counts like the others."""
+    left, right = ["a", "twice", "b", "c", "twice", "d"], ["A", "X", "B", "again", "again", "D"]
+    where = {"a": 0, "A": 0, "twice": 1, "X": 1, "b": 2, "B": 2, "c": 3, "again": 3, "d": 4, "D": 4}
+    vectors = {text: np.eye(5, dtype=np.float32)[place] for text, place in where.items()}
+    ids = [f"zh-{n}" for n in range(6)], [f"en-{n}" for n in range(6)]
+    gold = [("zh-0", "en-0"), ("zh-1", "en-1"), ("zh-2", "en-5"), ("zh-3", "en-3"), ("zh-5", "en-5")]
+    mined = mine(Haystack("bucc", "zh-en", "test", ids, (left, right), gold), space(vectors), 2)
+    found = dict(zip(mined.left.tolist(), mined.right_answer.tolist(), strict=True))
+    assert found == {0: True, 2: False, 5: True} and len(mined.scores) == 3
+    assert mined.wanted.tolist() == [1, 1, 1, 1, 0, 1]
+
+
 def f1_by_loops(found: dict[tuple[str, str], float], gold: set[tuple[str, str]], threshold: float) -> float:
     taken = {pair for pair, value in found.items() if value >= threshold}
     return 2 * len(taken & gold) / (len(taken) + len(gold))

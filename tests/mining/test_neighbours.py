@@ -68,7 +68,7 @@ def test_precision_blocks_and_threads_change_nothing(precision: str) -> None:
         same(found[0], table, 4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a card")
+@pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float16", "float32"])
 def test_a_card_finds_the_same(precision: str) -> None:
     left, right = crowded(3000, 64, 1), crowded(2500, 64, 2).astype(np.float16)

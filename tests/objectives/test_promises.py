@@ -148,7 +148,7 @@ def test_following_is_one_graph_for_all_taus() -> None:
     assert all((xi == 0.625).all() for xi in teacher)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_a_captured_step_sees_new_values() -> None:
     """Loss, gradient and the teacher's step in one CUDA graph, replayed with another batch and another τ."""
     held = [tensor.cuda() for tensor in tensors_of(converted(a_batch(padding=0.0), torch.float32))]

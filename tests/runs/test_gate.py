@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.runs.gate import judge
+from isogloss.runs.gate import Verdict, judge
 from isogloss.types import LanguageScores, Report
 
 HELD = 40  # sentences a language, so a score is a number of fortieths
@@ -35,6 +35,22 @@ def test_refuses_exactly_what_lost_more_than_allowed(hits: dict[str, tuple[int, 
     assert lost == sorted(lost, reverse=True), "the worst is named first"
     for language, (had, has) in hits.items():
         assert verdict.losses[language] == pytest.approx(100 * (had - has) / HELD)
+
+
+def verdict(most: float, **lost: float) -> Verdict:
+    """Each language had everything, and lost some points."""
+    return Verdict("to_source", most, dict.fromkeys(lost, 1.0), {language: 1 - one / 100 for language, one in lost.items()})
+
+
+def test_the_limit_itself_passes_and_anything_above_it_does_not() -> None:
+    for most in (0.1, 0.3, 1.0, 2.7, 29.0):
+        assert verdict(most, de=most).over == [], "however it is rounded"
+        assert verdict(most, de=most + 1e-8).over == ["de"]
+        assert verdict(most, de=most - 1e-8, ru=-5).over == []
+
+
+def test_languages_that_lost_the_same_are_named_in_the_order_of_the_alphabet() -> None:
+    assert verdict(1.0, ru=5, sw=25, ko=5, de=5).over == ["sw", "de", "ko", "ru"]
 
 
 def test_only_old_languages_count_by_the_score_that_is_asked_for() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from transformers import (
     AlbertConfig,
@@ -74,6 +74,7 @@ def features() -> dict[str, torch.Tensor]:
 
 
 @given(st.integers(1, 40), st.integers(1, 40))
+@example(29, 35)
 def test_kept_layers_lie_evenly(keep: int, count: int) -> None:
     if keep > count:
         with pytest.raises(ModelError, match=f"{keep} layers cannot be kept of {count}"):
@@ -85,8 +86,8 @@ def test_kept_layers_lie_evenly(keep: int, count: int) -> None:
         assert (kept[0], kept[-1]) == (0, count - 1)
         gaps = [after - before for before, after in pairwise(kept)]
         assert max(gaps) - min(gaps) <= 1
-        even = (count - 1) / (keep - 1)
-        assert all(abs(number - place * even) <= 0.5 for place, number in enumerate(kept))
+        # |number − place · (count − 1) / (keep − 1)| ≤ 1/2, in whole numbers: halves are exact.
+        assert all(2 * abs(number * (keep - 1) - place * (count - 1)) <= keep - 1 for place, number in enumerate(kept))
 
 
 def test_half_of_twelve_is_what_distilbert_took() -> None:

@@ -35,7 +35,6 @@ from training.by_hand import (
 )
 
 STEPS = 14
-on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def engine_for(
@@ -218,7 +217,7 @@ def test_a_batch_that_reads_the_whole_vocabulary_is_refused(models: Path) -> Non
     engine.close()
 
 
-@on_cuda
+@pytest.mark.gpu
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recorded_steps_are_the_same_steps(models: Path, compiled: bool) -> None:
     steps = 24
@@ -236,7 +235,7 @@ def test_recorded_steps_are_the_same_steps(models: Path, compiled: bool) -> None
     assert np.abs(ours.encode(SENTENCES) - theirs.encode(SENTENCES)).max() < 2e-2
 
 
-@on_cuda
+@pytest.mark.gpu
 def test_recorded_in_half_precision_it_learns(models: Path) -> None:
     ours = a_student(models)
     ours.model.to("cuda")

@@ -126,7 +126,7 @@ HINDRANCES = {
 }
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) -> None:
     def engine(training: TrainingSettings, objectives: ObjectiveSettings) -> object:
         student = a_student(models)

@@ -129,5 +129,5 @@ def test_three_processes_are_one(tmp_path: Path) -> None:
         subprocess.Popen(command, env=told | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
         for rank in range(3)
     ]
-    said = [child.communicate(timeout=120)[1] for child in children]
+    said = [child.communicate()[1] for child in children]
     assert [child.returncode for child in children] == [41, 40, 41], said

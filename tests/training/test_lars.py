@@ -214,7 +214,7 @@ def test_it_goes_on_from_a_saved_state_as_if_nothing_had_happened() -> None:
     assert all(torch.equal(one, same) for one, same in zip(model.parameters(), other.parameters(), strict=True))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_recorded_step_follows_the_rate_and_equals_the_plain_one() -> None:
     torch.manual_seed(5)
     shapes = [(64, 32), (32,), (8, 8), (8, 8)]

@@ -5,10 +5,8 @@
 
 import dataclasses
 import math
-import random
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -310,6 +308,26 @@ def test_an_explosion_stops_it_and_the_checkpoint_is_from_before(tmp_path: Path)
     assert kept is not None and kept["step"] == calm + 5, "the last step whose loss was in order"
 
 
+def test_continued_it_still_knows_how_the_losses_were(tmp_path: Path) -> None:
+    """Stopped a step before the losses explode: what they were before is needed to see it."""
+    pairs = PairRows(*(np.arange(60) for _ in range(2)), *(np.zeros(60, dtype=np.int64) for _ in range(2)))
+    rates = dataclasses.replace(plan(), rates=[0.1] * 60)
+
+    def loop(stop: int) -> Loop:
+        engine = Dial(lambda step: 1.0 if step < 40 else 1000.0)
+
+        def end(_: Step) -> None:
+            if engine.step_at == stop:
+                raise KeyboardInterrupt
+
+        return Loop(engine, Schedule(pairs, BalanceSettings(), 3, 1, 1), rates, None, tmp_path, Crew(), end)
+
+    with pytest.raises(KeyboardInterrupt):
+        loop(39).run()
+    with pytest.raises(IsoglossError, match=r"exploded: 1e.03 at step 50.*; the checkpoint of step 40 is kept"):
+        loop(-1).run()
+
+
 @pytest.mark.parametrize("at", [5, STEPS])
 def test_broken_weights_are_never_written(tmp_path: Path, at: int) -> None:
     engine = Dial()
@@ -360,18 +378,13 @@ def test_an_error_while_preparing_is_heard() -> None:
 # ── kill -9, over real models ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_killed_at_any_moment_it_continues_to_the_same_weights_and_the_same_best(models: Path, tmp_path: Path) -> None:
-    moment = random.randrange(1, 30)
-    child = started(train_for_real, models, tmp_path / "cut")
-    while child.is_alive() and not any(
-        int(path.stem.split("-")[1]) >= moment for path in (tmp_path / "cut").glob("checkpoints-*/step-*.pt")
-    ):
-        time.sleep(0.005)
-    child.kill()
+def test_killed_on_the_way_it_continues_to_the_same_weights_and_the_same_best(models: Path, tmp_path: Path) -> None:
+    moment = 17
+    child = started(train_for_real, models, tmp_path / "cut", "distil", moment)
     assert ended(child) == -signal.SIGKILL, "it was not finished yet"
     whole, expected = train_for_real(models, tmp_path / "whole")
     continued, found = train_for_real(models, tmp_path / "cut")
-    assert moment <= whole.steps - continued.steps_now < whole.steps
+    assert whole.steps - continued.steps_now == moment - 2, "it reports at the start, before the first step and after each"
     assert all(torch.equal(one, found[name]) for name, one in expected.items())
     assert (continued.best_step, continued.dev, continued.loss) == (whole.best_step, whole.dev, whole.loss)
     folders = [next((tmp_path / name).glob("checkpoints-*")) for name in ("whole", "cut")]

@@ -198,7 +198,7 @@ class InOneProcess:
     """
 
     def __init__(self, size: int) -> None:
-        self.size, self.turn, self.barrier = size, threading.Lock(), threading.Barrier(size, timeout=60)
+        self.size, self.turn, self.barrier = size, threading.Lock(), threading.Barrier(size)
         self.told: dict[tuple[int, int], torch.Tensor] = {}
         self.here = threading.local()
 
@@ -206,7 +206,11 @@ class InOneProcess:
         """One thread's work."""
         self.here.rank, self.here.count = rank, 0
         with self.turn:
-            work(rank)
+            try:
+                work(rank)
+            except BaseException:
+                self.barrier.abort()  # nobody waits for it
+                raise
 
     def everybodys(self, mine: torch.Tensor) -> list[torch.Tensor]:
         self.here.count += 1

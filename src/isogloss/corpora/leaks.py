@@ -127,7 +127,7 @@ class Guard:
             hashes, owner = runs_of_words(side)
             result[owner[self._runs.has(hashes)]] = NEAR
         if len(self._normalised):
-            result[self._normalised.has(side.normalised_hashes) & (np.diff(side.kept_starts) > 0)] = NORMALISED
+            result[self._normalised.has(side.normalised_hashes)] = NORMALISED  # no text without a letter is among them
         result[self._exact.has(side.exact_hashes)] = EXACT
         return result
 

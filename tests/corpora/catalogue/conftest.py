@@ -28,4 +28,4 @@ def waits() -> list[float]:
 
 @pytest.fixture
 def patience(waits: list[float]) -> Patience:
-    return Patience(timeout=5, wait=waits.append)
+    return Patience(wait=waits.append)
