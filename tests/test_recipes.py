@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_refused_by_name(override: str, message: str, hint:
         ([*UNTAUGHT, "objectives.moving_teacher=1"], "but objectives.moving_teacher is measured", "moving_teacher = 0"),
         ([*UNTAUGHT, "bridge.enabled=true"], "but bridge.enabled = true leads", "bridge.enabled = false"),
         ([*UNTAUGHT, "student.kind=teacher-body"], 'but student.kind = "teacher-body" is made of one', '"encoder"'),
-        ([*UNTAUGHT, "training.select=both"], 'but training.select = "both" asks how near one is', '"retrieval"'),
+        ([*UNTAUGHT, "training.select=mse"], 'but training.select = "mse" asks how near one is', '"both"'),
         ([*UNTAUGHT, "teacher.prompt=query"], "but teacher.prompt is what one is told", 'teacher.prompt = ""'),
         ([*UNTAUGHT, "teacher.precision=float32"], 'teacher.precision = "float32" is what', 'teacher.precision = "auto"'),
     ],

@@ -294,9 +294,10 @@ class TrainingSettings:
     dev_share: float = setting(0.05, "largest share of a language's pairs kept out so", at_least=0.0, at_most=0.5)
     dev_checks: int = setting(10, "how often the dev pairs are measured, spread over the training", at_least=1)
     select: str = setting(
-        "retrieval",
-        "what makes a checkpoint the best: finding translations, distance to the teacher, or accuracy and cosine together",
-        one_of=("retrieval", "mse", "both"),
+        "both",
+        "what the best checkpoint is chosen by: translations found and the teacher's index searched (within noise, the distance"
+        " to the teacher), translations alone, or the distance alone",
+        one_of=("both", "retrieval", "mse"),
     )
     patience: int = setting(0, "stop after this many dev measurements without a gain; 0 goes on to the end", at_least=0)
     trackers: tuple[str, ...] = setting((), 'where metrics go beside metrics.jsonl: "tensorboard", "wandb"')

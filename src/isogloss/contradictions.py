@@ -41,8 +41,8 @@ def _asking_for_a_teacher(recipe: "Recipe") -> Iterator[tuple[str, str]]:
         yield "bridge.enabled = true leads to the space of one", "bridge.enabled = false"
     if recipe.student.kind == "teacher-body":
         yield 'student.kind = "teacher-body" is made of one', 'student.kind = "encoder"'
-    if recipe.training.select != "retrieval":
-        yield f'training.select = "{recipe.training.select}" asks how near one is', 'training.select = "retrieval"'
+    if recipe.training.select == "mse":
+        yield 'training.select = "mse" asks how near one is', 'training.select = "both"'
 
 
 def _listed(told: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isogloss.config import Recipe
+from isogloss.config import Recipe, as_dict
 from isogloss.progress import Step, silent
 from isogloss.runs.record import Metrics, Record, hardware, memory_gib, peak_memory_gib, versions
 
@@ -36,7 +36,7 @@ def test_progress_is_passed_on(tmp_path: Path) -> None:
 
 
 def test_record_goes_from_running_to_finished(tmp_path: Path) -> None:
-    record = Record(tmp_path, Recipe(name="x"))
+    record = Record(tmp_path, {"recipe": as_dict(Recipe(name="x"))})
     assert json.loads((tmp_path / "run.json").read_text())["status"] == "running"
     with record.timed("pairs"):
         pass
@@ -55,7 +55,7 @@ def test_facts_about_the_machine() -> None:
 
 
 def test_what_is_warned_of_in_a_stage_is_written_down_once_and_at_once(tmp_path: Path) -> None:
-    record = Record(tmp_path, Recipe())
+    record = Record(tmp_path, {})
     speaker = logging.getLogger("isogloss.training.distill")
     with record.timed("distil"):
         for _ in range(2):
@@ -67,3 +67,62 @@ def test_what_is_warned_of_in_a_stage_is_written_down_once_and_at_once(tmp_path:
         _ = 1 / 0
     speaker.warning("of another run")
     assert record.data["warnings"] == ["a checkpoint is of other settings"]
+
+
+class Clock:
+    """Time that goes on by a second each time it is asked for."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def written(folder: Path) -> dict[str, float]:
+    seconds: dict[str, float] = json.loads((folder / "run.json").read_text())["seconds"]
+    return seconds
+
+
+def test_stages_of_one_name_add_up_also_when_one_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isogloss.runs.record.time", Clock())
+    record = Record(tmp_path, {"recipe": {}})
+    for _ in range(2):
+        with record.timed("vectors"):
+            pass
+    assert written(tmp_path) == {"vectors": 2.0}, "on disk when the stage has ended"
+    for error in (ZeroDivisionError, KeyboardInterrupt):
+        with pytest.raises(error), record.timed("vectors"):
+            raise error
+    assert written(tmp_path) == {"vectors": 4.0}
+
+
+def test_an_interrupted_run_that_goes_on_adds_to_its_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isogloss.runs.record.time", Clock())
+    for settings, finished, expected in (
+        ({"seed": 1}, False, 1.0),
+        ({"seed": 1}, True, 2.0),  # goes on
+        ({"seed": 1}, False, 1.0),  # of a finished one: begins again
+        ({"seed": 2}, False, 1.0),  # of other settings
+    ):
+        record = Record(tmp_path, settings)
+        with record.timed("distil"):
+            pass
+        assert written(tmp_path) == {"distil": expected}
+        if finished:
+            record.finish()
+
+
+@pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"seconds": 3', "null"])
+def test_a_damaged_record_is_written_anew(tmp_path: Path, damaged: str) -> None:
+    (tmp_path / "run.json").write_text(damaged)
+    Record(tmp_path, {})
+    assert written(tmp_path) == {}
+
+
+def test_a_record_that_cannot_be_written_does_not_hide_what_went_wrong(tmp_path: Path) -> None:
+    record = Record(tmp_path / "run", {})
+    record.folder = tmp_path / "run" / "run.json" / "below a file"
+    with pytest.raises(ZeroDivisionError), record.timed("distil"):
+        _ = 1 / 0

@@ -200,13 +200,13 @@ def test_a_teacher_that_nothing_follows_is_said(recipe: Recipe, idle: bool) -> N
     ("recipe", "reason", "hint"),
     [
         (Recipe(training=TrainingSettings(select="mse")), "", ""),
-        (Recipe(training=TrainingSettings(select="both"), bridge=BridgeSettings(enabled=False)), "have 24 numbers", "bridge"),
+        (Recipe(training=TrainingSettings(select="mse"), bridge=BridgeSettings(enabled=False)), "have 24 numbers", "bridge"),
         (
             Recipe(training=TrainingSettings(select="mse"), objectives=MOVING),
             "no objective follows a teacher",
             "objectives.mse",
         ),
-        (Recipe(training=TrainingSettings(select="both"), objectives=RANKED), "no objective follows a teacher", "retrieval"),
+        (Recipe(training=TrainingSettings(select="mse"), objectives=RANKED), "no objective follows a teacher", "both"),
         (Recipe(training=TrainingSettings(), objectives=MOVING), "", ""),
         (Recipe(training=TrainingSettings(select="mse", dev_pairs=0), objectives=MOVING), "", ""),
     ],

@@ -14,7 +14,7 @@ from isogloss.encode.encoder import load
 from isogloss.students.student import Student
 from isogloss.training import dev
 from isogloss.training.batches import PairRows
-from isogloss.training.dev import DevScore, DevSet, UntaughtDevSet
+from isogloss.training.dev import DevScore, DevSet, Taught
 from isogloss.training.distill import distill
 from isogloss.types import Bitext, FloatArray, IntArray
 
@@ -25,20 +25,22 @@ def cosine(a: FloatArray, b: FloatArray) -> float:
     return float(a @ b / (math.sqrt(a @ a) * math.sqrt(b @ b)))
 
 
-def by_definition(pairs: PairRows, vectors: FloatArray, teacher: NDArray[np.float16]) -> tuple[float, float, float]:
-    """Means over languages of retrieval, mse and cosine, one sentence at a time."""
-    retrieval, mse, cosines = [], [], []
+def by_definition(pairs: PairRows, vectors: FloatArray, teacher: NDArray[np.float16]) -> tuple[float, float, float, float]:
+    """Means over languages of retrieval, searching the teacher's index, mse and cosine, one sentence at a time."""
+    retrieval, index, mse, cosines = [], [], [], []
     for language in sorted(set(pairs.language.tolist())):
         mine = [(s, t) for s, t, spoken in zip(pairs.source, pairs.target, pairs.language, strict=True) if spoken == language]
         sources, targets = sorted({s for s, _ in mine}), sorted({t for _, t in mine})
         there = [(s, max(targets, key=lambda t, s=s: cosine(vectors[s], vectors[t]))) in mine for s in sources]  # type: ignore[misc]
         back = [(max(sources, key=lambda s, t=t: cosine(vectors[s], vectors[t])), t) in mine for t in targets]  # type: ignore[misc]
         retrieval.append((np.mean(there) + np.mean(back)) / 2)
+        own = {s: teacher[s].astype(np.float32) for s in sources}
+        index.append(np.mean([(max(sources, key=lambda s, t=t: cosine(own[s], vectors[t])), t) in mine for t in targets]))  # type: ignore[misc]
         taught = [teacher[s].astype(np.float64) for s, _ in mine]
         both = [(vectors[s] - one, vectors[t] - one) for (s, t), one in zip(mine, taught, strict=True)]
         mse.append(np.mean([(a @ a + b @ b) / 2 for a, b in both]))
         cosines.append(np.mean([cosine(vectors[t], one.astype(np.float32)) for (_, t), one in zip(mine, taught, strict=True)]))
-    return float(np.mean(retrieval)), float(np.mean(mse)), float(np.mean(cosines))
+    return float(np.mean(retrieval)), float(np.mean(index)), float(np.mean(mse)), float(np.mean(cosines))
 
 
 @st.composite
@@ -62,7 +64,12 @@ def test_scores_are_what_the_words_say(pairs: PairRows, seed: int) -> None:
         return vectors[rows]
 
     score = DevSet(pairs, teacher).score(vectors_of)
-    assert (score.retrieval, score.mse, score.cosine) == pytest.approx(by_definition(pairs, vectors, teacher), abs=1e-4)
+    near = score.taught
+    assert near is not None
+    found = score.retrieval, near.teacher_index, near.mse, near.cosine
+    assert found == pytest.approx(by_definition(pairs, vectors, teacher), abs=1e-4)
+    for parts, whole in ((score.translated, score.retrieval), (near.indexed, near.teacher_index)):
+        assert len(parts) == len(set(pairs.source.tolist())) and parts.sum() == pytest.approx(whole)
     assert len(asked) == 1 and set(asked[0].tolist()) == {*pairs.source.tolist(), *pairs.target.tolist()}
     assert len(set(asked[0].tolist())) == len(asked[0]), "every sentence is encoded once"
 
@@ -79,9 +86,8 @@ def test_the_lead_is_what_the_words_say(pairs: PairRows, seed: int, block: int) 
         leads.append(np.mean([cosine(vectors[s], vectors[t]) - max(wrong[s], default=-1.0) for s, t in mine]))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(dev, "BLOCK", block)
-        score = UntaughtDevSet(pairs).score(lambda rows: vectors[rows])
+        score = DevSet(pairs, None).score(lambda rows: vectors[rows])
     assert score.lead == pytest.approx(np.mean(leads), abs=1e-5)
-    assert score.found == DevSet(pairs, None).score(lambda rows: vectors[rows])
 
 
 def test_a_student_that_translates_rightly_finds_everything() -> None:
@@ -89,8 +95,9 @@ def test_a_student_that_translates_rightly_finds_everything() -> None:
     directions = np.eye(3, dtype=np.float32)
     vectors = np.concatenate([directions, 2 * directions, directions[:1]])
     score = DevSet(pairs, directions.astype(np.float16)).score(lambda rows: vectors[rows])
-    assert score.retrieval == 1.0 and score.cosine == pytest.approx(1.0)
-    assert score.mse == pytest.approx((0.5 + 0.0) / 2), "lengths count for mse, and languages count alike"
+    assert score.taught is not None and score.taught.cosine == pytest.approx(1.0)
+    assert score.retrieval == score.taught.teacher_index == 1.0
+    assert score.taught.mse == pytest.approx((0.5 + 0.0) / 2), "lengths count for mse, and languages count alike"
 
 
 def test_languages_count_alike_however_many_pairs_they_have() -> None:
@@ -105,19 +112,21 @@ def test_languages_count_alike_however_many_pairs_they_have() -> None:
 def test_without_a_teacher_there_is_retrieval_alone() -> None:
     pairs = PairRows(*(np.array(one) for one in ([0, 1], [2, 3], [0, 0], [0, 0])))
     score = DevSet(pairs, None).score(lambda rows: np.eye(4, dtype=np.float32)[rows % 2])
-    assert score.mse is None and score.cosine is None and score.retrieval == 1.0
-    assert score.values() == {"dev_retrieval": 1.0} and score.note() == "dev 100.0 % found"
-    assert score.by("mse") == score.by("both") == 1.0
+    assert score.taught is None and score.retrieval == 1.0
+    assert score.values() == {"dev_retrieval": 1.0, "dev_lead": 1.0} and score.note() == "dev 100.0 % found, lead 1.000"
+    for select in ("mse", "both", "retrieval"):
+        assert score.merit(select).value == score.lead and score.merit(select).found.tolist() == [0.5, 0.5]
     assert len(DevSet(pairs, None)) == 2
 
 
 def test_what_a_checkpoint_is_chosen_by() -> None:
-    better, worse = DevScore(0.5, 0.2, 0.9), DevScore(0.6, 0.3, 0.7)
-    assert worse.by("retrieval") > better.by("retrieval")
-    assert better.by("mse") > worse.by("mse"), "a smaller distance is better"
-    assert better.by("both") == pytest.approx(0.7) and worse.by("both") == pytest.approx(0.65)
-    assert better.values() == {"dev_retrieval": 0.5, "dev_mse": 0.2, "dev_cosine": 0.9}
-    assert better.note() == "dev 50.0 % found, mse 0.2000"
+    score = DevScore(0.5, np.array([0.5, 0.0]), Taught(0.25, 0.2, 0.9, np.array([0.0, 0.25])))
+    assert score.merit("retrieval").found.tolist() == [0.5, 0.0], "translations alone"
+    assert score.merit("both").found.tolist() == [0.25, 0.125], "and the teacher's index, as much"
+    assert not len(score.merit("mse").found), "the distance alone"
+    assert {score.merit(select).value for select in ("retrieval", "both", "mse")} == {-0.2}, "a smaller distance is better"
+    assert score.values() == {"dev_retrieval": 0.5, "dev_teacher_index": 0.25, "dev_mse": 0.2, "dev_cosine": 0.9}
+    assert score.note() == "dev 50.0 % found, 25.0 % in the teacher's index, mse 0.2000"
 
 
 def test_a_teacher_in_another_space_is_not_measured_against(models: Path, bitext: Bitext) -> None:
@@ -130,4 +139,4 @@ def test_a_teacher_in_another_space_is_not_measured_against(models: Path, bitext
     summary = distill(
         student, teacher, bitext, Recipe(training=training, objectives=settings, bridge=BridgeSettings(enabled=False))
     )
-    assert set(summary.dev) == {"dev_retrieval"}
+    assert set(summary.dev) == {"dev_retrieval", "dev_lead"}

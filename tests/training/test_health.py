@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.training.health import Diagnosis, EarlyStopping, LossWatch, no_gain, setback
+from isogloss.training.health import Diagnosis, LossWatch, no_gain, setback
 
 Curve = list[float]
 
@@ -160,62 +160,6 @@ def test_it_goes_on_from_a_checkpoint_with_the_same_answers(curve: Curve, data: 
     after.load(json.loads(json.dumps(before.state(), allow_nan=False)))
     assert answers[cut:] == [after.check(step, {"mse": loss}, loss / 2) for step, loss in enumerate(curve[cut:], cut)]
     assert after.typical() == whole.typical() and after.state() == whole.state()
-
-
-# ── early stopping ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def followed(stopping: EarlyStopping, scores: Curve) -> list[tuple[bool, bool]]:
-    return [(stopping.better(score), stopping.should_stop) for score in scores]
-
-
-def test_it_stops_after_patience_scores_without_a_gain() -> None:
-    assert followed(EarlyStopping(2), [0.5, 0.6, 0.6, 0.7, 0.1, 0.7]) == [
-        (True, False),
-        (True, False),
-        (False, False),
-        (True, False),
-        (False, False),
-        (False, True),
-    ]
-
-
-def test_a_small_gain_is_kept_but_only_gains_that_add_up_buy_patience() -> None:
-    stopping = EarlyStopping(3, min_gain=0.1)
-    assert followed(stopping, [1.0, 1.06, 1.12]) == [(True, False)] * 3
-    assert stopping.waited == 0
-    assert followed(stopping, [1.13, 1.14, 1.15]) == [(True, False), (True, False), (True, True)]
-    assert stopping.best == 1.15
-
-
-@given(st.lists(st.floats(-1, 1), max_size=30), st.integers(1, 5))
-def test_the_best_is_the_highest_and_the_first_of_equals(scores: Curve, patience: int) -> None:
-    stopping = EarlyStopping(patience)
-    better = [place for place, score in enumerate(scores) if stopping.better(score)]
-    assert stopping.best == max(scores, default=None)
-    assert not scores or better[-1] == scores.index(max(scores))
-    assert stopping.should_stop == (bool(scores) and len(scores) - 1 - better[-1] >= patience)
-
-
-def test_a_score_that_is_no_number_is_never_better() -> None:
-    stopping = EarlyStopping(3)
-    assert followed(stopping, [math.nan, 0.2, math.nan, 0.1]) == [(False, False), (True, False), (False, False), (False, False)]
-    assert stopping.best == 0.2 and stopping.waited == 2
-    assert stopping.better(math.nan) is False and stopping.should_stop
-
-
-def test_no_patience_means_no_stopping() -> None:
-    assert not any(stop for _, stop in followed(EarlyStopping(0), [1.0] * 100))
-
-
-@given(st.lists(st.floats(-1, 1), max_size=20), st.integers(0, 20))
-def test_early_stopping_goes_on_from_a_checkpoint(scores: Curve, cut: int) -> None:
-    whole, before, after = (EarlyStopping(3, 0.05) for _ in range(3))
-    answers = followed(whole, scores)
-    followed(before, scores[:cut])
-    after.load(json.loads(json.dumps(before.state(), allow_nan=False)))
-    assert followed(after, scores[cut:]) == answers[cut:]
-    assert after.state() == whole.state()
 
 
 # ── worse than before ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -91,7 +91,8 @@ class Script(DevSet):
 
     def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
         self.asked.append(int(vectors_of(self.rows[:1])[0, 0]))
-        return DevScore(self.scores[self.asked[-1]], None, None)
+        score = self.scores[self.asked[-1]]
+        return DevScore(score, np.zeros(0), lead=score)  # nothing to count, so that the score alone decides
 
 
 def schedule() -> Schedule:
@@ -133,7 +134,7 @@ def test_the_best_weights_stay_not_the_last(tmp_path_factory: pytest.TempPathFac
     summary = run(engine, tmp_path_factory.mktemp("loop") if kept else None, dev)
     assert dev.asked == [0, *measured_at], "the untouched student is a candidate"
     best = max([0, *measured_at], key=lambda step: (scores[step], -step))
-    assert (summary.best_step, summary.dev) == (best, {"dev_retrieval": scores[best]})
+    assert (summary.best_step, summary.dev) == (best, {"dev_retrieval": scores[best], "dev_lead": scores[best]})
     assert float(engine.value) == pytest.approx(value_after(best))
     assert (summary.steps, summary.steps_now, summary.stopped_early) == (STEPS, STEPS, False)
 
@@ -225,7 +226,7 @@ def test_metrics_carry_everything(tmp_path: Path) -> None:
     steps: list[Step] = []
     run(Dial(), tmp_path, Script([step / STEPS for step in range(STEPS + 1)]), steps.append)
     lines = {int(step.values["step"]): step.values for step in steps if step.values}
-    assert lines.pop(0) == {"step": 0, "dev_retrieval": 0.0}, "the student before its first step"
+    assert lines.pop(0) == {"step": 0, "dev_retrieval": 0.0, "dev_lead": 0.0}, "the student before its first step"
     assert set(lines) == {*measured_at, 10}, "every ten steps, when dev pairs are measured, and at the end"
     for number, values in lines.items():
         assert values["loss"] == values["mse"] == pytest.approx(1 / number) and values["gradient_norm"] == 1.0

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from isogloss.training.dev import DevScore
+from isogloss.training.dev import DevScore, Taught
 from isogloss.types import FloatArray, IntArray
 from training.test_loop import STEPS, Dial, Script, plan, run
 
@@ -23,7 +24,8 @@ class Nearness(Script):
 
     def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
         found = super().score(vectors_of).retrieval
-        return DevScore(found, 1.0, 0.9 - 0.05 * self.asked[-1])
+        near = Taught(found, 1.0 - found, 0.9 - 0.05 * self.asked[-1], np.zeros(0))
+        return DevScore(found, np.zeros(0), near)
 
 
 def test_a_training_that_lost_the_teacher_is_said_and_said_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,6 +16,7 @@ from isogloss.students.student import Student
 from isogloss.training.dev import DevScore
 from isogloss.training.engine import Descent, Load
 from isogloss.training.schedules import rate_at
+from isogloss.training.selection import NOTHING_COUNTED, Merit
 from isogloss.training.siamese import NLITask, SentencePairs, STSTask
 from isogloss.training.task_schedule import TaskSchedule
 from isogloss.training.tasks import TaskEngine, TaskSettings, run_tasks
@@ -114,7 +115,7 @@ class Witness:
 
     def score(self) -> DevScore:
         self.tables.append(self.student.table.detach().clone())
-        return DevScore(float(len(self.tables)), None, None)
+        return DevScore(float(len(self.tables)), np.zeros(1), lead=float(len(self.tables)))
 
 
 def test_rows_of_the_table_that_wait_are_where_a_dense_optimiser_has_them_when_they_are_measured(models: Path) -> None:
@@ -246,8 +247,8 @@ class Told:
         self.now = self.scores[len(self.seen) - 1]
         return self
 
-    def by(self, select: str) -> float:
-        return self.now
+    def merit(self, select: str) -> Merit:
+        return Merit(NOTHING_COUNTED, self.now)
 
     def values(self) -> dict[str, float]:
         return {"dev": self.now}

@@ -13,6 +13,8 @@ from torch.nn.utils.rnn import pad_packed_sequence
 from isogloss.students.bilstm import EncoderSizes, bilstm_student
 from isogloss.students.joint_vocabulary import learn_vocabulary
 from isogloss.training.batches import PairRows
+from isogloss.training.dev import DevScore
+from isogloss.training.selection import Selection
 from isogloss.training.tasks import TaskSettings, run_tasks
 from isogloss.training.translation import (
     PIVOT,
@@ -154,7 +156,7 @@ def test_dev_pairs_are_found_and_written() -> None:
     assert len(dev) == count
     task.decoder.train()
     score = dev.score()
-    assert score == dev.score() and not score.learnt, "nothing is dropped in measuring"
+    assert score.values() == dev.score().values() and not score.learnt, "nothing is dropped in measuring"
     plain = Translation(task.student, task.decoder.eval(), task.tokens, task.examples, 1)
     with torch.no_grad():
         assert score.loss == pytest.approx(float(plain.loss(plain.prepare(np.arange(len(task))))), rel=1e-5)
@@ -168,11 +170,18 @@ def test_dev_pairs_are_found_and_written() -> None:
 
 
 def test_better_is_more_found_then_less_lost() -> None:
-    best, tied, worse = TranslationScore(0.5, 2.0), TranslationScore(0.5, 3.0), TranslationScore(0.4, 1.0)
-    assert best.by("retrieval") > tied.by("retrieval") > worse.by("retrieval")
-    assert worse.by("retrieval") > TranslationScore(0.9, 5.0, learnt=False).by("retrieval"), "an untrained one is never best"
-    assert worse.by("loss") > best.by("loss") > tied.by("loss")
-    assert best.values() == {"dev_retrieval": 0.5, "dev_loss": 2.0} and "50.0 % found" in best.note()
+    most, few = np.full(60, 1 / 60), np.repeat([0.0, 1 / 60], 30)
+    all_found, half = DevScore(1.0, most), DevScore(0.5, few)
+    best, tied, worse = TranslationScore(all_found, 2.0), TranslationScore(all_found, 3.0), TranslationScore(half, 1.0)
+    untrained = TranslationScore(all_found, 5.0, learnt=False)
+    selection, kept = Selection(), list[TranslationScore]()
+    for score in (untrained, worse, tied, best, worse, untrained):
+        preferred = selection.prefers(score.merit("retrieval"))
+        selection.take(score.merit("retrieval"), preferred)
+        kept += [score] if preferred else []
+    assert kept == [untrained, worse, tied, best], "an untrained one is never better, what is found goes before the loss"
+    assert worse.merit("loss").value > best.merit("loss").value > tied.merit("loss").value
+    assert worse.values() == {"dev_retrieval": pytest.approx(0.5), "dev_loss": 1.0} and "50.0 % found" in worse.note()
 
 
 def test_it_learns_to_translate() -> None:

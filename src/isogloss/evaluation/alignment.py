@@ -9,14 +9,31 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError
-from isogloss.evaluation.metrics import cosines, hits, mean_squared_error, nearest
+from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error, nearest
 from isogloss.progress import OnProgress, silent
-from isogloss.types import TEST, Bitext, FloatArray, LanguageScores, Report
+from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    """One score, query by query: 1 or 0 for right or wrong, or a cosine; and which source sentence each query belongs to."""
+
+    values: Doubles
+    sources: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What one model answered in one language; `items` are named as the scores that they are the mean of."""
+
+    scores: LanguageScores
+    items: dict[str, Items]
 
 
 class Questions:
@@ -46,11 +63,18 @@ class Questions:
 
     def ask(self, model: str, student: "Rows", teacher: "Rows | None") -> Report:
         """Score one model from its vectors, and the teacher's if they are in the same space."""
-        comparable = teacher is not None and teacher.vectors.shape[1] == student.vectors.shape[1]
-        scores = tuple(self._language(one, student, teacher if comparable else None) for one in self.languages)
-        return Report(model, scores, len(self.sources))
+        return self.report(model, self.answers(student, teacher))
 
-    def _language(self, language: str, student: "Rows", teacher: "Rows | None") -> LanguageScores:
+    def report(self, model: str, answers: "tuple[Answers, ...]") -> Report:
+        """The scores alone."""
+        return Report(model, tuple(one.scores for one in answers), len(self.sources))
+
+    def answers(self, student: "Rows", teacher: "Rows | None") -> "tuple[Answers, ...]":
+        """What `ask` counts, query by query, for comparing one model with another."""
+        comparable = teacher is not None and teacher.vectors.shape[1] == student.vectors.shape[1]
+        return tuple(self._language(one, student, teacher if comparable else None) for one in self.languages)
+
+    def _language(self, language: str, student: "Rows", teacher: "Rows | None") -> Answers:
         held = self.test.where(language=language)
         queries, targets = list(dict.fromkeys(held.column("target"))), self.targets[language]
         sources_of = self.sources_of[language]
@@ -62,22 +86,32 @@ class Questions:
             for source in sources_of[text]:
                 targets_of[source].add(row)
         right_targets = [targets_of[source] for source in source_queries]
+        source_of = dict(zip(held.column("target"), held.column("source"), strict=True))
+        asked_of = np.array([source_row[source_of[query]] for query in queries], dtype=np.int64)
         query_vectors, source_vectors = student.of(queries), student.of(self.sources)
-        back = nearest(student.of(source_queries), student.of(targets))
-        index = cosine = mse = None
+        to_source = hits(nearest(query_vectors, source_vectors), right_sources)
+        back = hits(nearest(student.of(source_queries), student.of(targets)), right_targets)
+        asked_by = np.array([source_row[text] for text in source_queries], dtype=np.int64)
+        items = {"to_source": Items(to_source.astype(float), asked_of), "from_source": Items(back.astype(float), asked_by)}
+        mse = None
         if teacher is not None:
-            index = float(hits(nearest(query_vectors, teacher.of(self.sources)), right_sources).mean())
+            indexed = hits(nearest(query_vectors, teacher.of(self.sources)), right_sources)
             translated, wanted = student.of(held.column("target")), teacher.of(held.column("source"))
-            cosine, mse = float(cosines(translated, wanted).mean()), mean_squared_error(translated, wanted)
-        return LanguageScores(
+            paired = np.array([source_row[text] for text in held.column("source")], dtype=np.int64)
+            items["teacher_index"] = Items(indexed.astype(float), asked_of)
+            items["cosine"] = Items(cosines(translated, wanted), paired)
+            mse = mean_squared_error(translated, wanted)
+        means = {name: float(one.values.mean()) for name, one in items.items()}
+        scores = LanguageScores(
             language=language,
             queries=len(queries),
-            teacher_index=index,
-            to_source=float(hits(nearest(query_vectors, source_vectors), right_sources).mean()),
-            from_source=float(hits(back, right_targets).mean()),
-            cosine=cosine,
+            teacher_index=means.get("teacher_index"),
+            to_source=means["to_source"],
+            from_source=means["from_source"],
+            cosine=means.get("cosine"),
             mse=mse,
         )
+        return Answers(scores, items)
 
 
 def _first_then(needed: list[str], others: list[str], limit: int) -> list[str]:

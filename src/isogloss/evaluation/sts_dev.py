@@ -10,6 +10,7 @@ import numpy as np
 
 from isogloss.evaluation.metrics import cosines, spearman
 from isogloss.students.student import Student
+from isogloss.training.selection import NOTHING_COUNTED, Merit
 from isogloss.training.siamese import SentencePairs
 from isogloss.types import FloatArray
 
@@ -20,9 +21,9 @@ class STSScore:
 
     spearman: float
 
-    def by(self, select: str) -> float:
+    def merit(self, select: str) -> Merit:
         """There is only one score to select by."""
-        return self.spearman
+        return Merit(NOTHING_COUNTED, self.spearman)
 
     def values(self) -> dict[str, float]:
         """For the metrics."""

@@ -1,5 +1,6 @@
 """The saved model: a sentence-transformers folder, written whole, with a card that says where it came from."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from isogloss.checksums import write_sums
 from isogloss.encode.models import quiet_transformers
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.leaks import TRAINING
+from isogloss.evaluation.regressions import IN_WORDS
 from isogloss.storage import replacing, write_json
 from isogloss.students.student import Student
 from isogloss.types import Report
@@ -65,6 +67,21 @@ def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...
     if report is not None:
         lines += ["", *_score_table(report, bool(teacher))]
     return "\n".join(lines) + "\n"
+
+
+def lost_table(regressions: Sequence[Mapping[str, Any]]) -> str:
+    """What the model does worse than an earlier stage of it (`evaluation.regressions`), to be put under its scores."""
+    if not regressions:
+        return ""
+    rows = ["| language | score | worse than | before | after | standard errors | |", "|---|---|---|---|---|---|---|"]
+    for one in regressions:
+        before, after = (
+            f"{one[name]:.2f}" if one["score"] == "cosine" else f"{100 * one[name]:.1f}" for name in ("before", "after")
+        )
+        noise = "beyond noise" if one["clear"] else "within noise"
+        facts = one["language"], IN_WORDS[one["score"]], one["stage"], before, after, f"{one['standard_errors']:.1f}", noise
+        rows.append(f"| {' | '.join(facts)} |")
+    return "\n".join(["", "On the same sentences these scores are lower than at an earlier stage:", "", *rows]) + "\n"
 
 
 def _score_table(report: Report, taught: bool) -> list[str]:

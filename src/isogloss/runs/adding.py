@@ -37,11 +37,11 @@ from isogloss.export.folder import model_card, refuse_other_things, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.descent import added_table, learnt_in_all
 from isogloss.runs.exam import Exam
-from isogloss.runs.finished import RECORD, Finished, open_finished, translations
+from isogloss.runs.finished import Finished, open_finished, translations
 from isogloss.runs.gate import Verdict, judge
 from isogloss.runs.gathering import Spoken, gather_source
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, cache_of, measured_pairs, pair_counts
-from isogloss.runs.record import Metrics, Record, peak_memory_gib
+from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
 from isogloss.runs.trackers import Trackers
 from isogloss.runs.vocabulary import grow_for
@@ -182,7 +182,7 @@ class _Addition:
             for folder in (self.out, self.work, self.candidate):
                 sweep(folder)
             shutil.rmtree(self.candidate / MODEL, ignore_errors=True)  # of an attempt before this one
-            self.record = Record(self.candidate, recipe)
+            self.record = Record(self.candidate, {"recipe": as_dict(recipe), "adding": as_dict(settings)})
             self.tell = Metrics(self.candidate / METRICS, on_progress)
             self.tell = Trackers(recipe, self.out, self.tell) if recipe.training.trackers else self.tell
 
@@ -290,7 +290,9 @@ class _Addition:
         recipe, device, teacher = self.recipe, choose_device(self.recipe.device), None
         if recipe.teacher.model:
             self.tell(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
-            teacher = load(recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device)
+            teacher = load(
+                recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device, recipe.teacher.precision
+            )
         if teacher is not None and self.finished.teacher not in ("", teacher.fingerprint):
             logger.warning("%s is not as it was when %s learnt from it", recipe.teacher.model, self.finished.folder)
         self.tell(Step("models", 1, 2, "models", f"loading {self.finished.folder}"))
@@ -308,9 +310,7 @@ class _Addition:
         everything = replace(self.recipe, languages=(*pairs.old.languages, *self.recipe.languages))
         hashes = {"pairs": pairs.store.hash, "teacher": teacher.fingerprint if teacher else "", "student": student_key}
         learnt = training_data(pairs.store.manifest)
-        self.record.note(
-            recipe=as_dict(everything), hashes=hashes, pairs=learnt, stores=pairs.stores, adding=as_dict(self.settings)
-        )
+        self.record.note(recipe=as_dict(everything), hashes=hashes, pairs=learnt, stores=pairs.stores)
 
     def _details(self, pairs: _Pairs, growth: Growth | None) -> dict[str, Any]:
         replayed = {} if pairs.replay is None else pairs.replay.counts

@@ -13,7 +13,6 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from isogloss.runs.dual_settings import TABLES, DualSettings, with_recipe
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, measured_pairs, pair_counts
-from isogloss.runs.record import hardware, versions
+from isogloss.runs.record import RECORD, Record
 from isogloss.storage import (
     WORK,
     alone_in,
@@ -46,8 +45,6 @@ from isogloss.storage import (
 from isogloss.students.student import Student
 from isogloss.training.masking import with_mask_token
 from isogloss.types import TEST, LanguageScores, PairSource, Report
-
-RECORD = "run.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +103,7 @@ def train_dual(
             refuse_folder(folder / name)
         if fresh:
             shutil.rmtree(folder / WORK, ignore_errors=True)
+            (folder / RECORD).unlink(missing_ok=True)
         sweep(folder)
         sweep(folder / WORK)
         return _Dual(chosen, recipe, folder, on_progress).run()
@@ -125,33 +123,54 @@ class _Dual:
     def run(self) -> DualResult:
         """All stages in order."""
         began = time.monotonic()
-        record = {"status": "running", "verb": "train-dual", "started": _now(), "settings": as_dict(self.settings)}
         tables = {name: as_dict(getattr(self.recipe, name)) for name in TABLES}
-        record |= {"recipe": tables, "versions": versions(), "hardware": hardware()}
-        write_json(self.folder / RECORD, record)
-        others = OtherText.read(self.settings)
-        source, store = gather_source(self.recipe, self.folder / PAIRS, self.on_progress)
+        record = Record(self.folder, {"verb": "train-dual", "settings": as_dict(self.settings), "recipe": tables})
+        with record.timed("pairs"):
+            others = OtherText.read(self.settings)
+            source, store = gather_source(self.recipe, self.folder / PAIRS, self.on_progress)
         counts = pair_counts(source)
         if counts["train"] < 2:  # said before a model is loaded
             found = amount(counts["train"], "pair")
             raise DataError(f"{found} to train on, but a translation is told from those of other pairs", hint="add pairs")
         questions = self._questions(source)
         asked = content_hash(source.hash, canonical_json(tables["evaluation"]))
-        student = self._student(source, others)
-        self._ask("untouched", student, questions, asked)
+        with record.timed("models"):
+            student = self._student(source, others)
+        with record.timed("measure"):
+            self._ask("untouched", student, questions, asked)
         self._prepare(student)
-        rounds = Rounds(self.settings, student, source, others, self.folder, self.on_progress)
+        self._train(record, student, source, others, questions, asked)
         self.details |= {"student": self.settings.student, "pairs": counts, "other": others.counts()}
-        self.details["dev_pairs"] = 0 if rounds.dev is None else len(rounds.dev)
-        for name in rounds.stages():
-            self._ask(name, student, questions, asked)
-        self.details["training"] = rounds.summaries
-        self._save(student, source, store, others)
+        with record.timed("save"):
+            self._save(student, source, store, others)
         result = DualResult(self.folder, tuple(self.reports), time.monotonic() - began, self.details)
         write_json(self.folder / RESULTS, result.as_dict())
-        hashes = {"pairs": source.hash, "other": others.hash, "weights": weights_hash(result.model)}
-        write_json(self.folder / RECORD, record | {"status": "finished", "finished": _now(), "hashes": hashes})
+        record.note(hashes={"pairs": source.hash, "other": others.hash, "weights": weights_hash(result.model)})
+        record.finish()
         return result
+
+    def _train(
+        self,
+        record: Record,
+        student: Student,
+        source: PairSource,
+        others: OtherText,
+        questions: alignment.Questions | None,
+        asked: str,
+    ) -> None:
+        """All rounds, each measured when it has ended."""
+        with record.timed("train"):
+            rounds = Rounds(self.settings, student, source, others, self.folder, self.on_progress)
+            stages = rounds.stages()
+        self.details["dev_pairs"] = 0 if rounds.dev is None else len(rounds.dev)
+        while True:
+            with record.timed("train"):
+                name = next(stages, None)
+            if name is None:
+                break
+            with record.timed("measure"):
+                self._ask(name, student, questions, asked)
+        self.details["training"] = rounds.summaries
 
     def _questions(self, source: PairSource) -> alignment.Questions | None:
         """What the student is asked after each stage; None where nothing is held out."""
@@ -242,7 +261,3 @@ def _kept_report(path: Path, name: str) -> Report | None:
         return Report(name, tuple(LanguageScores(**one) for one in kept["scores"]), int(kept["candidates"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

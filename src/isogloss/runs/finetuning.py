@@ -11,10 +11,8 @@ best on it. `augmenting` finds and labels more pairs; `finetune_settings` is wha
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.augmenting import label, union
 from isogloss.runs.finetune_settings import FinetuneSettings
 from isogloss.runs.judged_files import judged_files
-from isogloss.runs.record import Metrics, hardware, versions
+from isogloss.runs.record import RECORD, Metrics, Record
 from isogloss.storage import WORK, alone_in, content_hash, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.cross_encoder import CrossEncoder
@@ -39,7 +37,7 @@ from isogloss.training.tasks import Task, run_tasks
 
 logger = logging.getLogger(__name__)
 
-MODEL, RECORD, RESULTS = "model", "run.json", "results.json"
+MODEL, RESULTS = "model", "results.json"
 NLI, STS, CROSS = "NLI", "STS", "cross-encoder"
 SPEARMAN = "dev_spearman"
 
@@ -88,6 +86,7 @@ def finetune(settings: FinetuneSettings, on_progress: OnProgress = silent, fresh
             refuse_folder(folder / name)
         if fresh:
             shutil.rmtree(folder / WORK, ignore_errors=True)
+            (folder / RECORD).unlink(missing_ok=True)
         sweep(folder)
         sweep(folder / WORK)
         return _Finetuning(settings, folder, on_progress).walk()
@@ -108,27 +107,19 @@ class _Finetuning:
         self.settings, self.folder, self.work, self.tell = settings, folder, folder / WORK, on_progress
         self.began = time.monotonic()
         self.stages: list[Stage] = []
-        self.seconds: dict[str, float] = {}
-        self.record: dict[str, Any] = {
-            "status": "running",
-            "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "finetuning": as_dict(settings),
-            "versions": versions(),
-            "hardware": hardware(),
-        }
+        self.record = Record(folder, {"finetuning": as_dict(settings)})
 
     def walk(self) -> FinetuneResult:
         """Go all the way."""
         settings = self.settings
-        with self._timed("reading"):
+        with self.record.timed("reading"):
             names = {"nli": settings.nli, "sts": settings.sts, "sts_dev": settings.sts_dev}
             files = {name: judged_files(some, f"--{name.replace('_', '-')}") for name, some in names.items()}
             nli = read_nli(files["nli"]) if files["nli"] else None
             rated = read_sts(files["sts"]) if files["sts"] else None
             held = read_sts(files["sts_dev"]) if files["sts_dev"] else None
-        self.record["data"] = self._data(files, nli, rated, held)
-        write_json(self.folder / RECORD, self.record)
-        with self._timed("models"):
+            self.record.note(data=self._data(files, nli, rated, held))
+        with self.record.timed("models"):
             self.tell(Step("models", 0, 1, "models", f"loading {settings.model}"))
             self.student = Student.load(settings.model, settings.prompt, settings.max_tokens, settings.device)
             self.tell(Step("models", 1, 1, "models"))
@@ -169,19 +160,19 @@ class _Finetuning:
 
     def _train(self, name: str, task: Task, key: str, epochs: int) -> None:
         """One stage, from the weights as they are now."""
-        with self._timed(name):
+        with self.record.timed(name):
             settings = self.settings.training(epochs)
             key = content_hash(name, key, self.dev_hash)
             summary = run_tasks(self.student, [task], settings, self.dev, self.work, self._metrics(name), name, key)
+            if self.dev is not None and not summary.best_step:
+                logger.warning("%s: no step did better on the dev set than the model before it, which is kept as it was", name)
         before, after = summary.dev_before.get(SPEARMAN), summary.dev.get(SPEARMAN)
         self.stages.append(Stage(name, len(task), summary, before, after))
-        if self.dev is not None and not summary.best_step:
-            logger.warning("%s: no step did better on the dev set than the model before it, which is kept as it was", name)
 
     def _augmented(self, rated: Labelled) -> Labelled:
         """The rated pairs, and near ones that a cross-encoder rated."""
         settings, name = self.settings, self.settings.cross_encoder or self.settings.model
-        with self._timed(CROSS):
+        with self.record.timed(CROSS):
             scorer = CrossEncoder.open(name, 2 * settings.max_tokens, settings.device, settings.seed)
             summary = None
             if not scorer.trained:
@@ -190,17 +181,17 @@ class _Finetuning:
             correlation = self._agreement(scorer)
             if summary is not None:
                 self.stages.append(Stage(CROSS, 2 * len(rated), summary, after=correlation))
-        with self._timed("labelling"):
+        with self.record.timed("labelling"):
             encoder: Encoder = load(settings.search_by, device=settings.device) if settings.search_by else self.student
             silver = label(rated, encoder, scorer, settings.neighbours, self.work, settings.device, self.tell)
-        self.record["data"]["augmented"] = {
+        labelled = {
             "pairs": len(silver),
             "neighbours": settings.neighbours,
             "cross_encoder": name,
             "searched_by": settings.search_by or "the model after the stages before",
             "dev_spearman": correlation,
         }
-        write_json(self.folder / RECORD, self.record)
+        self.record.note(data={"augmented": labelled})
         return union(rated, silver)
 
     def _agreement(self, scorer: CrossEncoder) -> float | None:
@@ -222,28 +213,16 @@ class _Finetuning:
         """A file of losses for each stage: each counts its own steps."""
         return Metrics(self.folder / f"metrics-{name.lower()}.jsonl", self.tell)
 
-    @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        began = time.monotonic()
-        yield
-        self.seconds[stage] = round(time.monotonic() - began, 2)
-
     # ── the end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _save(self) -> FinetuneResult:
-        details = {"data": self.record["data"], "seed": self.settings.seed, "started_from": self.settings.model}
+        details = {"data": self.record.data["data"], "seed": self.settings.seed, "started_from": self.settings.model}
         result = FinetuneResult(self.folder, tuple(self.stages), time.monotonic() - self.began, details)
-        with self._timed("save"):
+        with self.record.timed("save"):
             save(self.student, result.model, card(self.settings, result))
         write_json(self.folder / RESULTS, result.as_dict())
-        self.record |= {
-            "status": "finished",
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": self.seconds,
-            "hashes": {"weights": weights_hash(result.model)},
-            "stages": result.as_dict()["stages"],
-        }
-        write_json(self.folder / RECORD, self.record)
+        self.record.note(hashes={"weights": weights_hash(result.model)}, stages=result.as_dict()["stages"])
+        self.record.finish()
         return result
 
 

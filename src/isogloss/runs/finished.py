@@ -15,9 +15,8 @@ from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.runs.gathering import Spoken
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS
+from isogloss.runs.record import RECORD
 from isogloss.storage import WORK, read_json
-
-RECORD = "run.json"
 
 
 @dataclass(frozen=True, slots=True)

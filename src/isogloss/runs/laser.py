@@ -33,7 +33,7 @@ from isogloss.recipes import refuse_out_of_range
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, measured_pairs, pair_counts
-from isogloss.runs.record import Metrics, Record, peak_memory_gib
+from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.storage import (
     WORK,
     alone_in,
@@ -180,10 +180,11 @@ def train_laser(
     folder = Path(out)
     with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
         refuse_other_things(folder / MODEL)
-        for name in (RESULTS, "run.json", "metrics.jsonl"):
+        for name in (RESULTS, RECORD, "metrics.jsonl"):
             refuse_folder(folder / name)
         if fresh:
             shutil.rmtree(folder / WORK, ignore_errors=True)
+            (folder / RECORD).unlink(missing_ok=True)
         return _run(recipe, settings, folder, on_progress)
 
 
@@ -193,8 +194,8 @@ def _run(recipe: Recipe, settings: LaserSettings, folder: Path, on_progress: OnP
         torch.set_num_threads(recipe.threads)
     for place in (folder, work):
         sweep(place)
-    record, tell = Record(folder, recipe), Metrics(folder / "metrics.jsonl", on_progress)
-    record.note(laser=as_dict(settings))
+    record = Record(folder, {"recipe": as_dict(recipe), "laser": as_dict(settings)})
+    tell = Metrics(folder / "metrics.jsonl", on_progress)
     with record.timed("pairs"):
         pairs, store = gather_source(recipe, folder / PAIRS, tell)
     pivot, second = _targets(pairs, settings)

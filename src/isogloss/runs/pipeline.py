@@ -21,30 +21,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from isogloss.config import EvaluationSettings, Recipe
+from isogloss.config import EvaluationSettings, Recipe, as_dict
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.encode.cache import default_folder
-from isogloss.evaluation.alignment import Questions, Rows
+from isogloss.evaluation.alignment import Answers, Questions, Rows
 from isogloss.evaluation.metrics import unit
-from isogloss.export.folder import model_card, refuse_other_things, save
+from isogloss.evaluation.regressions import in_words, regressions
+from isogloss.export.folder import lost_table, model_card, refuse_other_things, save
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.exam import taught_rows
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import open_models
-from isogloss.runs.record import Metrics, Record, peak_memory_gib
+from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.runs.trackers import Trackers
 from isogloss.storage import WORK, alone_in, refuse_folder, sweep, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.choosing import heeds
 from isogloss.training.crew import Crew
 from isogloss.training.distill import Distillation
-from isogloss.training.health import setback
+from isogloss.training.health import Diagnosis, better_next
 from isogloss.training.loop import TrainingSummary
 from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
 
 logger = logging.getLogger(__name__)
 
 MODEL, RESULTS, PAIRS = "model", "results.json", "pairs"
+CALLED = {"untouched": "the untouched student", "bridge": "the bridge alone"}
 Timed = Callable[[str], AbstractContextManager[None]]
 
 
@@ -96,10 +98,11 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -
         return _run(recipe, folder, silent)
     with alone_in(folder, "another run is using this folder", "wait for it, or set output.folder"):
         refuse_other_things(folder / MODEL)
-        for name in (RESULTS, "run.json", "metrics.jsonl"):
+        for name in (RESULTS, RECORD, "metrics.jsonl"):
             refuse_folder(folder / name)
         if fresh:
             shutil.rmtree(folder / WORK, ignore_errors=True)
+            (folder / RECORD).unlink(missing_ok=True)
         return _run(recipe, folder, on_progress)
 
 
@@ -111,7 +114,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     if crew.leads:
         sweep(folder)
         sweep(folder / WORK)
-    record = Record(folder, recipe) if crew.leads else None
+    record = Record(folder, {"recipe": as_dict(recipe)}) if crew.leads else None
     tell = _listeners(recipe, folder, on_progress) if crew.leads else silent
     timed = record.timed if record is not None else _untimed
     with timed("pairs"), crew.in_turn():
@@ -150,6 +153,7 @@ class Stages:
         self.texts = questions.texts()
         self.row_of = {text: row for row, text in enumerate(self.texts)}
         self.reports: list[Report] = []
+        self.answers: list[tuple[str, tuple[Answers, ...]]] = []
         self.summary: TrainingSummary | None = None
 
     def walk(self, details: dict[str, Any]) -> None:
@@ -175,30 +179,31 @@ class Stages:
             with self.timed("measure"):
                 trained = session.trained_vectors(self.texts)
                 self._ask("distilled" if teacher is not None else "trained", trained, teacher)
-                self.summary = self._judged(self.summary)
+        with self.timed("measure"):
+            self._say_what_was_lost(details)
+        if self.summary is not None:
             details["training"] = asdict(self.summary)
 
-    def _judged(self, summary: TrainingSummary) -> TrainingSummary:
-        """The summary with a word on what the held-out pairs lost by training, where dev pairs did not show it already."""
-        before, after = (report.average() for report in self.reports[-2:])
-        scores = [
-            {
-                "retrieval": (one.to_source + one.from_source) / 2,
-                "teacher_index": one.teacher_index,
-                "cosine": one.cosine,
-            }
-            for one in (before, after)
-        ]
-        held = self.session.teacher is None or bool(self.recipe.objectives.mse)
-        found = setback(scores[0], scores[1], after.queries, "held-out", held)
-        if summary.setback or found is None:
-            return summary
+    def _say_what_was_lost(self, details: dict[str, Any]) -> None:
+        """Compare the last stage with those before it on the held-out pairs, and say what is worse."""
+        *earlier, (_, last) = self.answers
+        found = [one for name, answers in reversed(earlier) for one in regressions(CALLED[name], answers, last)]
+        details["regressions"] = [one.as_dict() for one in found]
+        said = in_words(found)
+        if not said:
+            return
+        if self.summary is not None and any(one.clear for one in found):
+            held = self.session.teacher is None or bool(self.recipe.objectives.mse)
+            said = str(Diagnosis("worse", said, better_next(held)))
         if self.session.crew.leads:
-            logger.warning("%s", found)
-        return replace(summary, setback=str(found))
+            logger.warning("%s", said)
+        if self.summary is not None:
+            self.summary = replace(self.summary, setback="; ".join(one for one in (self.summary.setback, said) if one))
 
     def _ask(self, name: str, vectors: FloatArray, teacher: Rows | None) -> None:
-        self.reports.append(self.questions.ask(name, Rows(self.row_of, vectors), teacher))
+        answers = self.questions.answers(Rows(self.row_of, vectors), teacher)
+        self.answers.append((name, answers))
+        self.reports.append(self.questions.report(name, answers))
 
 
 def _listeners(recipe: Recipe, folder: Path, on_progress: OnProgress) -> OnProgress:
@@ -252,7 +257,8 @@ def _save(recipe: Recipe, result: RunResult, student: Student, pairs: PairSource
         learnt += f" and {counts['source_only']:,} sentences without translation"
     learnt += f" ({scan_in_words(scan_of(store.manifest))})"
     teacher = recipe.teacher.model if heeds(recipe) else ""
-    card = model_card(recipe.name, teacher, recipe.student.model, languages, learnt, result.reports[-1])
+    lost = lost_table(result.details["regressions"])
+    card = model_card(recipe.name, teacher, recipe.student.model, languages, learnt, result.reports[-1]) + lost
     student.model.to("cpu")
     save(student, result.model, card, training_data(store.manifest))
 

@@ -8,41 +8,47 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from isogloss.config import Recipe, as_dict
+from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step
-from isogloss.storage import append_line, write_json, write_text
+from isogloss.storage import append_line, canonical_json, content_hash, read_json, write_json, write_text
 
+RECORD = "run.json"
 PACKAGES = ("isogloss", "torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "pyarrow")
 
 
 class Record:
-    """Writes `run.json` as the run goes, so that an interrupted run is told from a finished one."""
+    """Writes `run.json` as the run goes, so that an interrupted run is told from a finished one.
 
-    def __init__(self, folder: Path, recipe: Recipe) -> None:
+    `settings` is what was asked for. Seconds of an interrupted run of the same settings in the same folder are added to.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
+        key = content_hash(canonical_json(settings))[:16]
         self.data: dict[str, Any] = {
             "status": "running",
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
-            "recipe": as_dict(recipe),
+            **settings,
+            "settings_hash": key,
             "versions": versions(),
             "hardware": hardware(),
             "hashes": {},
-            "seconds": {},
+            "seconds": _seconds_so_far(folder / RECORD, key),
             "warnings": [],
         }
         self.write()
 
     def write(self) -> None:
         """Put the record on disk as it is now."""
-        write_json(self.folder / "run.json", self.data)
+        write_json(self.folder / RECORD, self.data)
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
         """Add facts, and write."""
@@ -53,18 +59,39 @@ class Record:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Measure how long a stage takes, and write down what is warned of in it."""
+        """Add to the seconds of a stage, also if it fails, and write down what is warned of in it."""
         began, listener = time.monotonic(), _Listener(self)
         logging.getLogger("isogloss").addHandler(listener)
         try:
             yield
+        except BaseException:
+            self._took(stage, began)
+            with suppress(OSError, IsoglossError):  # what went wrong first is what is said
+                self.write()
+            raise
         finally:
             logging.getLogger("isogloss").removeHandler(listener)
-        self.data["seconds"][stage] = round(time.monotonic() - began, 2)
+        self._took(stage, began)
+        self.write()
+
+    def _took(self, stage: str, began: float) -> None:
+        seconds = self.data["seconds"]
+        seconds[stage] = round(seconds.get(stage, 0.0) + time.monotonic() - began, 2)
 
     def finish(self) -> None:
         """Say that everything is there."""
         self.note(status="finished", finished=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _seconds_so_far(path: Path, key: str) -> dict[str, float]:
+    """Of an interrupted run of the same settings; none if there is no such record, or it is damaged."""
+    try:
+        before = read_json(path)
+        if before["settings_hash"] == key and before["status"] != "finished":
+            return {str(stage): float(seconds) for stage, seconds in before["seconds"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return {}
 
 
 class _Listener(logging.Handler):

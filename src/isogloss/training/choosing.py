@@ -104,7 +104,7 @@ def _idle_teacher(recipe: Recipe) -> list[Diagnosis]:
 def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Diagnosis]:
     """A checkpoint that cannot be chosen by what is asked for."""
     settings = recipe.training
-    if settings.select == "retrieval" or not settings.dev_pairs:
+    if settings.select != "mse" or not settings.dev_pairs:
         return []
     if not FOLLOW_THE_TEACHER & set(objectives_of(recipe.objectives).active):
         reason, remedy = "no objective follows a teacher that stays where it is", "add objectives.mse"
@@ -113,9 +113,9 @@ def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Dia
         remedy = "set bridge.enabled = true"
     else:
         return []
-    asked = f'training.select = "{settings.select}" asks how near the teacher is, but {reason}'
+    asked = f'training.select = "mse" asks how near the teacher is, but {reason}'
     done = "the best checkpoint will be the one that finds most translations"
-    return [Diagnosis("unheeded", f"{asked}: {done}", f'{remedy}, or set training.select = "retrieval"')]
+    return [Diagnosis("unheeded", f"{asked}: {done}", f'{remedy}, or set training.select = "both"')]
 
 
 def choose_engine(

@@ -35,7 +35,7 @@ from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.choosing import FOLLOW_THE_TEACHER, choose_engine, follows, objectives_of, refuse_misfits, unheeded
 from isogloss.training.crew import Crew
 from isogloss.training.data import TrainingData
-from isogloss.training.dev import DevSet, MeasuredBy, UntaughtDevSet
+from isogloss.training.dev import DevSet, MeasuredBy
 from isogloss.training.engine import Descent, Material, SentenceEngine
 from isogloss.training.health import Diagnosis
 from isogloss.training.holdout import hold_out
@@ -233,8 +233,6 @@ class Distillation:
     def _dev_set(self, teacher: NDArray[np.float16] | None, engine: SentenceEngine) -> MeasuredBy | None:
         if self.dev is None:
             return None
-        if self.teacher is None:
-            return MeasuredBy(UntaughtDevSet(self.dev), engine.vectors)
         comparable = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
         return MeasuredBy(DevSet(self.dev, comparable), engine.vectors)
 

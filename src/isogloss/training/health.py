@@ -1,9 +1,9 @@
 """How training is doing, by the numbers it gives: whether it is broken, whether it is done, and whether it was any use.
 
 `LossWatch` looks at the losses of each step and says in a sentence what went wrong, with what a person needs to know to
-do something about it. `EarlyStopping` looks at dev scores. Neither raises or stops anything: the loop does, which also
-knows what to keep. Both can be put into a checkpoint, and go on from it as if nothing had happened. `setback` compares
-the end with the beginning.
+do something about it. It raises and stops nothing: the loop does, which also knows what to keep. It can be put into a
+checkpoint, and goes on from it as if nothing had happened. `setback` compares the end with the beginning; `selection` is
+what chooses between the steps.
 """
 
 import math
@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from isogloss.training.selection import STANDARD_ERRORS
+
 CALM_STEPS = 20  # losses that make a median worth comparing with
 RECENT_NORMS = 5
 NEGLIGIBLE = 1e-3  # a loss below this share of the highest level it ever had is as good as zero
 STEEP = 10.0  # a gradient norm this many times the ones before it is the trouble, not its witness
 CLEAR_COSINE, CLEAR_SHARE = 0.02, 0.01  # what a mean cosine, or a share of right answers, must lose to be called worse
-STANDARD_ERRORS = 2.0
 SCORES_IN_WORDS = {
     "retrieval": "translations found",
     "teacher_index": "found in the teacher's index",
@@ -84,7 +85,7 @@ class LossWatch:
         if broken:
             values = ", ".join(f"{name} became {losses[name]}" for name in broken)
             calm = [name for name in losses if name not in broken]
-            beside = f" while {_listed(calm)} stayed finite" if calm else ""
+            beside = f" while {listed(calm)} stayed finite" if calm else ""
             return self._not_finite(step, values + beside, gradient_norm)
         if gradient_norm is not None and not math.isfinite(gradient_norm):
             return self._not_finite(step, f"the gradient's norm became {gradient_norm}, though every loss was finite", None)
@@ -152,7 +153,7 @@ class LossWatch:
 
     def _circumstances(self, step: int, norm: float | None) -> str:
         norms = [*self._norms] if norm is None else [*self._norms, norm][-RECENT_NORMS:]
-        shown = _listed([f"{one:.3g}" for one in norms])
+        shown = listed([f"{one:.3g}" for one in norms])
         before = f"; the gradient's norm was {shown} over the last checks" if norms else ""
         return before + ("; the learning rate was still rising" if self._rising(step) else "")
 
@@ -165,44 +166,6 @@ class LossWatch:
         if self._rising(step):
             return "lower training.learning_rate, or let it rise over more steps: raise training.warmup"
         return "lower training.learning_rate, or training.clip_norm"
-
-
-class EarlyStopping:
-    """Says when dev scores have stopped rising. Higher is better.
-
-    Any gain makes a score the best, worth keeping the weights of. But patience is only given again for a gain of more than
-    `min_gain` over the score at which it was last given: many small gains add up, a crawl without an end does not count.
-    """
-
-    def __init__(self, patience: int, min_gain: float = 0.0) -> None:
-        self.patience, self.min_gain = patience, min_gain
-        self.best: float | None = None
-        self.waited = 0
-        self._mark: float | None = None
-
-    def better(self, score: float) -> bool:
-        """Take in a score; whether it is the best so far. One that is not a number never is."""
-        if _above(score, self._mark, self.min_gain):
-            self._mark, self.waited = score, 0
-        else:
-            self.waited += 1
-        if not _above(score, self.best):
-            return False
-        self.best = score
-        return True
-
-    @property
-    def should_stop(self) -> bool:
-        """Whether `patience` scores in a row brought too little; never if `patience` is 0."""
-        return 0 < self.patience <= self.waited
-
-    def state(self) -> dict[str, Any]:
-        """All that later answers depend on, as plain numbers."""
-        return {"best": self.best, "waited": self.waited, "mark": self._mark}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
-        self.best, self.waited, self._mark = state["best"], state["waited"], state["mark"]
 
 
 def setback(
@@ -224,13 +187,13 @@ def setback(
             lost.append(f"{words} {form.format(now, was)}")
     if not lost:
         return None
-    return Diagnosis("worse", f"training made the student worse on the {where} pairs: {_listed(lost)}", _better_next(held))
+    return Diagnosis("worse", f"training made the student worse on the {where} pairs: {listed(lost)}", better_next(held))
 
 
 def no_gain(held: bool) -> Diagnosis:
     """For a training none of whose steps was better than the start."""
     sentence = "no step of the training did better on the dev pairs than the student before it, which is kept as it was"
-    return Diagnosis("worse", sentence, _better_next(held))
+    return Diagnosis("worse", sentence, better_next(held))
 
 
 def _clearly(name: str, was: float, count: int) -> float:
@@ -239,17 +202,13 @@ def _clearly(name: str, was: float, count: int) -> float:
     return max(CLEAR_SHARE, STANDARD_ERRORS * math.sqrt(max(2 * was * (1 - was), 0.0) / max(count, 1)))
 
 
-def _better_next(held: bool) -> str:
+def better_next(held: bool) -> str:
+    """What to do about a training that lost something; `held` as in `setback`."""
     if held:
         return "lower training.learning_rate, or train for more steps: raise training.epochs"
     return "no objective holds it where the teacher is: add objectives.mse, or lower training.learning_rate"
 
 
-def _above(score: float, reference: float | None, by: float = 0.0) -> bool:
-    """Whether a score is above another one, or the first; a score that is not a number is neither."""
-    return not math.isnan(score) and (reference is None or score > reference + by)
-
-
-def _listed(words: list[str]) -> str:
+def listed(words: list[str]) -> str:
     """Words as a sentence has them: a, b and c."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -18,7 +18,8 @@ from isogloss.progress import OnProgress, Step
 from isogloss.training import checkpoints
 from isogloss.training.crew import Crew
 from isogloss.training.engine import Engine
-from isogloss.training.health import EarlyStopping, LossWatch, no_gain, setback
+from isogloss.training.health import LossWatch, no_gain, setback
+from isogloss.training.selection import Merit, Selection
 from isogloss.types import IntArray
 
 logger = logging.getLogger(__name__)
@@ -55,8 +56,8 @@ class Steps(Protocol):
 class Score(Protocol):
     """How good the student is on a dev set."""
 
-    def by(self, select: str) -> float:
-        """One number, higher is better."""
+    def merit(self, select: str) -> Merit:
+        """What it is compared with other scores by."""
         ...
 
     def values(self) -> dict[str, float]:
@@ -110,7 +111,7 @@ class Plan:
     warmup_steps: int
     checkpoint_seconds: float
     dev_checks: int = 10
-    select: str = "retrieval"
+    select: str = "both"
     patience: int = 0
     compares: bool = True
     taught: bool = True
@@ -133,7 +134,7 @@ class Loop:
         self.engine, self.schedule, self.plan, self.dev, self.folder = engine, schedule, plan, dev, folder
         self.crew, self.on_progress, self.stage = crew, on_progress, stage
         self.watch = LossWatch(plan.warmup_steps)
-        self.stopping = EarlyStopping(plan.patience or schedule.steps + 1)
+        self.selection = Selection(plan.patience)
         self.best_step, self.best_weights = 0, None  # type: int, dict[str, Any] | None
         self.dev_score: Score | None = None
         self.best_dev: dict[str, float] = {}
@@ -168,7 +169,7 @@ class Loop:
                 if due or last or step in self.dev_steps:
                     self._refuse_broken(step)
                 measured = self._measure(step) if self.dev is not None and step in self.dev_steps else {}
-                ended = bool(measured) and bool(self.plan.patience) and self.stopping.should_stop
+                ended = bool(measured) and self.selection.should_stop
                 if (due and not self.watch.suspicious) or ended or last:
                     self._save(step, ended)
                 shown = (
@@ -213,11 +214,14 @@ class Loop:
         return f"the checkpoint of step {self.kept_step} is kept" if self.kept_step else "there is no checkpoint of it yet"
 
     def _measure(self, step: int) -> dict[str, float]:
-        """Score the dev pairs, and keep the weights if they are the best so far."""
+        """Score the dev pairs, and keep the weights if they are preferred to those that are kept."""
         assert self.dev is not None
         self.engine.settle()  # a dev set may measure with the student itself
         self.dev_score = self.dev.score()
-        if self.stopping.better(self.crew.agree(self.dev_score.by(self.plan.select))):
+        merit = self.dev_score.merit(self.plan.select)
+        preferred = bool(self.crew.agree(float(self.selection.prefers(merit))))
+        self.selection.take(merit, preferred)
+        if preferred:
             self.best_step, self.best_dev = step, self.dev_score.values()
             weights = self.engine.weights()
             if self.folder is None:
@@ -279,7 +283,7 @@ class Loop:
         """Keep everything; only after the losses up to this step were read and found good."""
         if self.folder is None or not self.crew.leads:
             return
-        loop = {"watch": self.watch.state(), "stopping": self.stopping.state(), "best_step": self.best_step, "ended": ended}
+        loop = {"watch": self.watch.state(), "selection": self.selection.state(), "best_step": self.best_step, "ended": ended}
         loop |= {"last": self.last, "best_dev": self.best_dev, "dev_before": self.dev_before}
         checkpoints.save(self.folder, step, {"engine": self.engine.state(), "loop": loop, "step": step})
         self.saved_at, self.kept_step, self.kept_best = time.monotonic(), step, self.best_step
@@ -287,6 +291,9 @@ class Loop:
     def _resume(self) -> tuple[int, bool]:
         """The step to go on from, and whether training was ended there."""
         kept = checkpoints.latest(self.folder) if self.folder is not None else None
+        if kept is not None and "selection" not in kept["loop"]:
+            logger.warning("%s: the checkpoint is of an earlier version of isogloss, so training starts again", self.folder)
+            kept = None
         if kept is not None and self._lacks_best(kept):
             logger.warning("%s: the best weights are gone, so training starts again", self.folder)
             kept = None
@@ -296,9 +303,9 @@ class Loop:
         self.engine.load(kept["engine"])
         loop = kept["loop"]
         self.watch.load(loop["watch"])
-        self.stopping.load(loop["stopping"])
+        self.selection.load(loop["selection"])
         self.best_step, self.best_dev = int(loop["best_step"]), dict(loop["best_dev"])
-        self.dev_before = dict(loop.get("dev_before", {}))  # older checkpoints do not have it
+        self.dev_before = dict(loop["dev_before"])
         self.last, self.kept_step, self.kept_best = dict(loop["last"]), int(kept["step"]), self.best_step
         return self.kept_step, bool(loop["ended"]) or self.kept_step >= self.schedule.steps
 

@@ -18,7 +18,7 @@ from isogloss.objectives.answers import answers
 from isogloss.objectives.ranking import ranking
 from isogloss.students.student import Student
 from isogloss.training.batches import Batch, PairRows
-from isogloss.training.dev import UntaughtDevSet, Won
+from isogloss.training.dev import DevScore, DevSet
 from isogloss.training.engine import Load
 from isogloss.training.siamese import SentencePairs
 from isogloss.types import IntArray
@@ -149,16 +149,16 @@ class AnswerRanking:
 
 
 class TranslationDev:
-    """Dev pairs of a training by tasks: how many translations the student finds as it is now (see `dev.UntaughtDevSet`)."""
+    """Dev pairs of a training by tasks: how many translations the student finds as it is now (see `dev.DevSet`)."""
 
     def __init__(self, student: Student, tokens: TokenStore, pairs: PairRows) -> None:
-        self.student, self.tokens, self.pairs = student, tokens, UntaughtDevSet(pairs)
+        self.student, self.tokens, self.pairs = student, tokens, DevSet(pairs, None)
 
     def __len__(self) -> int:
         """Number of pairs."""
         return len(self.pairs)
 
-    def score(self) -> Won:
+    def score(self) -> DevScore:
         """Measure with the student itself: an engine of tasks has no one list of sentences."""
         return self.pairs.score(lambda rows: self.student.vectors_of(self.tokens, rows))
 

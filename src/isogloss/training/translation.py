@@ -40,8 +40,9 @@ from isogloss.objectives.translation import translation
 from isogloss.students.bilstm import start_at_random
 from isogloss.students.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.dev import TIE, DevSet
+from isogloss.training.dev import DevScore, DevSet
 from isogloss.training.engine import Load
+from isogloss.training.selection import NOTHING_COUNTED, Merit
 from isogloss.types import IntArray
 
 PIVOT, SECOND = 0, 1  # the target languages: that of the pairs' source side, and the other one
@@ -198,15 +199,21 @@ class TranslationScore:
     times more than after its first steps, and nobody wants that one.
     """
 
-    retrieval: float
+    found: DevScore
     loss: float
     learnt: bool = True
 
-    def by(self, select: str) -> float:
-        """One number, higher is better. Where as many are found, what is written at less cost is better."""
+    @property
+    def retrieval(self) -> float:
+        """Share of translations that are found."""
+        return self.found.retrieval
+
+    def merit(self, select: str) -> Merit:
+        """What is found; where that is within noise, what is written at less cost is better."""
         if select == "loss":
-            return -self.loss
-        return self.retrieval - TIE * self.loss if self.learnt else -math.inf
+            return Merit(NOTHING_COUNTED, -self.loss)
+        translated = self.found.translated
+        return Merit(translated, -self.loss) if self.learnt else Merit(np.zeros_like(translated), -math.inf)
 
     def values(self) -> dict[str, float]:
         """For the metrics."""
@@ -237,7 +244,7 @@ class TranslationDev:
         task = self.task
         found = self.retrieval.score(lambda rows: task.student.vectors_of(task.tokens, rows))
         loss = self._loss()
-        return TranslationScore(found.retrieval, loss, loss < self.untrained)
+        return TranslationScore(found, loss, loss < self.untrained)
 
     def _loss(self) -> float:
         """What a word of the dev examples costs on average."""

@@ -1,0 +1,106 @@
+"""What a model does worse than an earlier stage of it, language by language, and whether that is more than noise.
+
+Both stages answered the same questions, so differences are paired, query by query, and queries of one source sentence count
+as one observation (`training.selection` has the formula). An average over languages is clearly worse at two standard errors.
+Of many languages some lose as much by chance alone, so a single one must lose more: the level of two standard errors is
+divided by the number of languages (Bonferroni). What is within noise is noted as well, and called that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from isogloss.evaluation.alignment import Answers, Items
+from isogloss.evaluation.metrics import Doubles
+from isogloss.training.selection import STANDARD_ERRORS, standard_errors
+
+AVERAGE = "average"
+TOLERANCE = 1e-9  # sums of the same numbers in another order
+SMALLEST = {"cosine": 0.005}  # a cosine is shown with two digits; a share counts from one sentence on
+IN_WORDS = {
+    "teacher_index": "found in the teacher's index",
+    "to_source": "sources found by their translation",
+    "from_source": "translations found by their source",
+    "cosine": "cosine to the teacher",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """One score that is lower than at an earlier stage. `language` may be "average"; `clear`: by more than noise."""
+
+    stage: str
+    language: str
+    score: str
+    before: float
+    after: float
+    standard_errors: float
+    clear: bool
+
+    def __str__(self) -> str:
+        form = "{:.2f} (was {:.2f})" if self.score == "cosine" else "{:.1%} (was {:.1%})"
+        where = "on average" if self.language == AVERAGE else f"in {self.language}"
+        return f"{IN_WORDS[self.score]} {form.format(self.after, self.before)} {where}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written to results.json."""
+        return asdict(self) | {name: round(getattr(self, name), 4) for name in ("before", "after", "standard_errors")}
+
+
+def regressions(stage: str, before: Sequence[Answers], after: Sequence[Answers]) -> list[Regression]:
+    """All scores of `after` that are lower than those of `before`, the answers of an earlier stage, averages first."""
+    found: list[Regression] = []
+    limit, sources = _errors_for_one_of(len(after)), _sources(after)
+    for score in IN_WORDS:
+        if any(score not in one.items for one in (*before, *after)):
+            continue
+        lost = [_lost(old.items[score], new.items[score], sources) for old, new in zip(before, after, strict=True)]
+        means = [[float(one.items[score].values.mean()) for one in answers] for answers in (before, after)]
+        together = np.sum(lost, axis=0) / len(lost)
+        was, now = (float(np.mean(column)) for column in means)
+        found += _if_lower(stage, AVERAGE, score, was, now, standard_errors(together), STANDARD_ERRORS)
+        for place, one in enumerate(after):
+            of_language = means[0][place], means[1][place], standard_errors(lost[place])
+            found += _if_lower(stage, one.scores.language, score, *of_language, limit)
+    return sorted(found, key=lambda one: one.language != AVERAGE)
+
+
+def in_words(found: Sequence[Regression]) -> str:
+    """A sentence on what is clearly lower, and on averages that are lower within noise; empty where there is neither."""
+    clauses = []
+    for stage in dict.fromkeys(one.stage for one in found):
+        mine = [one for one in found if one.stage == stage]
+        clear = [str(one) for one in mine if one.clear]
+        noise = [str(one) for one in mine if not one.clear and one.language == AVERAGE]
+        parts = [", ".join(clear)] if clear else []
+        parts += [f"within noise, {', '.join(noise)}"] if noise else []
+        if parts:
+            clauses.append(f"than {stage}: {'; '.join(parts)}")
+    return f"the model is worse on the held-out pairs {'; and '.join(clauses)}" if clauses else ""
+
+
+def _if_lower(
+    stage: str, language: str, score: str, before: float, after: float, errors: float, limit: float
+) -> list[Regression]:
+    if before - after <= SMALLEST.get(score, TOLERANCE):
+        return []
+    return [Regression(stage, language, score, before, after, errors, errors > limit)]
+
+
+def _sources(answers: Sequence[Answers]) -> int:
+    """As many as there may be source sentences."""
+    return 1 + max(int(items.sources.max()) for one in answers for items in one.items.values())
+
+
+def _lost(before: Items, after: Items, sources: int) -> Doubles:
+    """What each source sentence adds to the loss of the mean."""
+    return np.bincount(before.sources, (before.values - after.values) / len(before.values), sources).astype(np.float64)
+
+
+def _errors_for_one_of(languages: int) -> float:
+    """Standard errors at which one of some languages is as unlikely to be worse by chance as a single one at two."""
+    normal = NormalDist()
+    return normal.inv_cdf(1 - normal.cdf(-STANDARD_ERRORS) / languages)

@@ -1,0 +1,106 @@
+"""Which weights of a training are kept: those that search finds most with, and, where that is within noise, the nearest ones.
+
+Dev pairs are few, and a good student finds nearly all of them. A step that finds one sentence more than the others was lucky,
+not better; the distance to the teacher, a mean over all pairs, tells such steps apart. So a step is only preferred for what
+it finds if the difference is more than noise. Differences are paired: both steps answer the same queries, and all queries of
+a source sentence, in whatever language, count as one observation, since they are easy or hard together. With u_s the
+difference that the queries of source s make to the mean over languages,
+
+    z = Σ_s u_s / √(Σ_s u_s²)
+
+which for equal weights is the root of McNemar's χ². A difference of more than two standard errors (z > 2) is clear.
+
+`Selection` sees one measurement after another and never goes back, since only the weights of one are kept.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Doubles = NDArray[np.float64]
+
+STANDARD_ERRORS = 2.0
+NOTHING_COUNTED: Doubles = np.zeros(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Merit:
+    """What weights are compared by: what was found, one number for each source sentence, and `value`, higher is better.
+
+    The numbers of `found` add up to the share that was found; it is empty where `value` alone decides.
+    """
+
+    found: Doubles
+    value: float
+
+
+def standard_errors(differences: Doubles) -> float:
+    """How many standard errors the sum of independent differences is away from 0; 0 where all of them are 0."""
+    spread = math.sqrt(float(np.square(differences).sum()))
+    return float(differences.sum()) / spread if spread else 0.0
+
+
+def clearly_below(merit: Merit, reference: Merit) -> bool:
+    """Whether less was found than with other weights, by more than noise."""
+    return standard_errors(reference.found - merit.found) > STANDARD_ERRORS
+
+
+class Selection:
+    """The measurement whose weights are kept, and how many there were since.
+
+    No measurement that finds clearly less than the one that found most is kept; of the others, the one of the highest value.
+    The first of equals stays: steps that change nothing are no gain.
+    """
+
+    def __init__(self, patience: int = 0) -> None:
+        self.patience, self.waited = patience, 0
+        self.kept: Merit | None = None
+        self._most: Merit | None = None  # found most; what all others are compared with, so that small losses do not add up
+
+    def prefers(self, merit: Merit) -> bool:
+        """Whether these weights are to be kept instead of those that are."""
+        if self.kept is None:
+            return True
+        if not math.isfinite(merit.value):
+            return False
+        most = self._most_with(merit)
+        if clearly_below(merit, most):
+            return False
+        return clearly_below(self.kept, most) or not merit.value <= self.kept.value  # a kept value may not be a number
+
+    def take(self, merit: Merit, preferred: bool) -> None:
+        """Go on from a measurement and the decision on it."""
+        if math.isfinite(merit.value):
+            self._most = self._most_with(merit)
+        if preferred:
+            self.kept, self.waited = merit, 0
+        else:
+            self.waited += 1
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether `patience` measurements in a row were not preferred; never if `patience` is 0."""
+        return 0 < self.patience <= self.waited
+
+    def _most_with(self, merit: Merit) -> Merit:
+        return merit if self._most is None or merit.found.sum() > self._most.found.sum() else self._most
+
+    def state(self) -> dict[str, Any]:
+        """All that later answers depend on, as tensors and numbers."""
+        return {"waited": self.waited, "kept": _plain(self.kept), "most": _plain(self._most)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.waited, self.kept, self._most = int(state["waited"]), _merit(state["kept"]), _merit(state["most"])
+
+
+def _plain(merit: Merit | None) -> dict[str, Any] | None:
+    return None if merit is None else {"found": torch.from_numpy(merit.found.copy()), "value": merit.value}
+
+
+def _merit(plain: dict[str, Any] | None) -> Merit | None:
+    return None if plain is None else Merit(plain["found"].numpy().astype(np.float64), float(plain["value"]))

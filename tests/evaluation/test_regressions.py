@@ -1,0 +1,108 @@
+"""What is worse than before, by definition: averages, languages, and what chance explains."""
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isogloss.evaluation.alignment import Answers, Items, Questions, Rows
+from isogloss.evaluation.regressions import in_words, regressions
+from isogloss.types import Bitext, LanguageScores, Pair
+
+
+def answers(by_language: dict[str, Sequence[float]], score: str = "to_source") -> tuple[Answers, ...]:
+    """Of one query for each source sentence; the other scores stay as they are."""
+    found = []
+    for language, right in by_language.items():
+        values, rows = np.array(right, dtype=float), np.arange(len(right))
+        items = {name: Items(np.ones(len(right)), rows) for name in ("to_source", "from_source")} | {score: Items(values, rows)}
+        found.append(Answers(LanguageScores(language, len(right), None, 0.0, 0.0, None), items))
+    return tuple(found)
+
+
+def right(wrong: int, count: int = 100) -> list[float]:
+    return [0.0] * wrong + [1.0] * (count - wrong)
+
+
+def test_a_language_must_lose_more_than_one_of_many_would_by_chance() -> None:
+    """Five lost and none gained are √5 standard errors: clear for a single language, not for one of twelve."""
+    names = ["de", *(f"l{number}" for number in range(11))]
+    for languages, clear in ((names[:1], True), (names, False)):
+        before = answers({name: right(0) for name in languages})
+        found = regressions("x", before, answers({name: right(5 if name == "de" else 0) for name in languages}))
+        (german,) = (one for one in found if one.language == "de")
+        assert german.standard_errors == pytest.approx(math.sqrt(5)) and german.clear is clear
+        assert (german.before, german.after) == (1.0, 0.95)
+
+
+def test_sentences_that_are_hard_in_every_language_count_once() -> None:
+    """The same three of a hundred sentences lost in each of four languages tell as little as three lost in one."""
+    before = answers({name: right(0) for name in "abcd"})
+    together = regressions("x", before, answers({name: right(3) for name in "abcd"}))
+    apart = regressions(
+        "x", before, answers({name: np.roll(right(3), 20 * place).tolist() for place, name in enumerate("abcd")})
+    )
+    assert together[0].language == apart[0].language == "average" and together[0].after == apart[0].after
+    assert together[0].standard_errors == pytest.approx(math.sqrt(3)) and not together[0].clear
+    assert apart[0].standard_errors == pytest.approx(math.sqrt(12)) and apart[0].clear
+
+
+outcomes = st.lists(st.integers(0, 1), min_size=12, max_size=12)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(outcomes, outcomes), min_size=1, max_size=4))
+def test_all_that_is_lower_is_there_and_nothing_else(by_language: list[tuple[list[int], list[int]]]) -> None:
+    names = [f"l{place}" for place in range(len(by_language))]
+    before, after = (answers(dict(zip(names, one, strict=True))) for one in zip(*by_language, strict=True))
+    found = {one.language: one for one in regressions("x", before, after)}
+    level = NormalDist().inv_cdf(1 - NormalDist().cdf(-2) / len(names))
+    for name, (old, new) in zip(names, by_language, strict=True):
+        lost, gained = sum(a > b for a, b in zip(old, new, strict=True)), sum(a < b for a, b in zip(old, new, strict=True))
+        assert (name in found) == (lost > gained)
+        if name in found:
+            assert found[name].clear == ((lost - gained) / math.sqrt(lost + gained) > level)
+    sums = [sum(map(sum, one)) for one in zip(*by_language, strict=True)]
+    assert ("average" in found) == (sums[1] < sums[0])
+
+
+def test_the_sentence_has_what_is_clear_and_averages_within_noise() -> None:
+    before = answers({"de": right(0), "ru": right(0)})
+    clear = regressions("the bridge alone", before, answers({"de": right(20), "ru": right(1)}))
+    assert in_words(clear) == (
+        "the model is worse on the held-out pairs than the bridge alone: sources found by their translation 89.5% (was 100.0%)"
+        " on average, sources found by their translation 80.0% (was 100.0%) in de"
+    )
+    noise = regressions("the bridge alone", before, answers({"de": right(1), "ru": right(0)}))
+    assert in_words(noise) == (
+        "the model is worse on the held-out pairs than the bridge alone: within noise, sources found by their translation 99.5%"
+        " (was 100.0%) on average"
+    )
+    assert [one.as_dict()["clear"] for one in noise] == [False, False] and in_words([]) == ""
+
+
+def test_a_cosine_counts_from_what_is_shown() -> None:
+    before = answers({"de": [0.5] * 9}, "cosine")
+    assert not regressions("x", before, answers({"de": [0.496] * 9}, "cosine"))
+    (average, german) = regressions("x", before, answers({"de": [0.49] * 9}, "cosine"))
+    assert str(german) == "cosine to the teacher 0.49 (was 0.50) in de" and german.clear and average.clear
+
+
+def test_answers_are_what_the_scores_count() -> None:
+    """A translation of two sentences, one of which is not held out, belongs to the one that is."""
+    pairs = [Pair(f"s{n}", f"t{n}", "de", "x", "test" if n < 4 else "train") for n in range(8)]
+    pairs += [Pair("s5", "t0", "de", "x", "train"), Pair("a", "t1", "de", "x", "train")]
+    questions = Questions(Bitext.of(pairs), max_candidates=4)
+    texts = questions.texts()
+    random = np.random.default_rng(3)
+    student, teacher = (Rows({text: row for row, text in enumerate(texts)}, random.normal(size=(len(texts), 3))) for _ in "ab")
+    (german,) = questions.answers(student, teacher)
+    assert set(german.items) == {"teacher_index", "to_source", "from_source", "cosine"}
+    for name, items in german.items.items():
+        assert getattr(german.scores, name) == pytest.approx(items.values.mean())
+        assert [questions.sources[row] for row in items.sources] == ["s0", "s1", "s2", "s3"]
+    assert questions.ask("x", student, teacher).scores == (german.scores,)

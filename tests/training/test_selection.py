@@ -1,0 +1,130 @@
+"""Which weights are kept: a lucky step is not a better one, and what is clearly lost is not paid with nearness."""
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isogloss.training.selection import NOTHING_COUNTED, Merit, Selection, clearly_below, standard_errors
+
+
+def merit(right: list[int], value: float) -> Merit:
+    """Of a dev set of equally weighted queries, one for each source sentence."""
+    return Merit(np.array(right) / len(right), value)
+
+
+def kept(merits: list[Merit], patience: int = 0) -> int:
+    """The place of the measurement whose weights are left at the end."""
+    selection, best = Selection(patience), -1
+    for place, one in enumerate(merits):
+        preferred = selection.prefers(one)
+        selection.take(one, preferred)
+        best = place if preferred else best
+    return best
+
+
+def outcomes(wrong: int, count: int = 200) -> list[int]:
+    return [0] * wrong + [1] * (count - wrong)
+
+
+answers = st.lists(st.integers(0, 1), min_size=24, max_size=24)
+merits = st.lists(st.tuples(answers, st.integers(-5, 5)).map(lambda one: merit(one[0], float(one[1]))), min_size=1, max_size=8)
+
+
+def test_with_saturated_retrieval_a_lucky_early_step_does_not_win() -> None:
+    """All of 200 dev sentences are found by the first step, one is missed by all later ones, which are ever nearer."""
+    lucky = [merit(outcomes(2), -1.1), merit(outcomes(0), -1.0), *(merit(outcomes(1), -1.0 + 0.05 * n) for n in range(1, 10))]
+    assert kept(lucky) == len(lucky) - 1
+
+
+def test_what_is_found_decides_where_the_difference_is_clear() -> None:
+    assert kept([merit(outcomes(60), -1.0), merit(outcomes(20), -1.5), merit(outcomes(60), -0.5)]) == 1
+    assert kept([merit(outcomes(0), -1.0), merit(outcomes(30), -0.5)]) == 0, "the start is a candidate"
+
+
+def test_small_losses_do_not_add_up() -> None:
+    """Each step is within noise of the one before it, and nearer to the teacher; the last is far from the first."""
+    falling = [merit(outcomes(2 * step), -1.0 + 0.01 * step) for step in range(12)]
+    assert not any(clearly_below(after, before) for before, after in pairwise(falling))
+    assert clearly_below(falling[-1], falling[0]) and not clearly_below(falling[kept(falling)], falling[0])
+
+
+def test_the_first_of_equals_stays_and_what_is_no_number_is_never_better() -> None:
+    same = merit(outcomes(3), 0.5)
+    assert kept([same, same, same]) == 0
+    assert kept([same, Merit(same.found, math.nan), Merit(same.found, -math.inf)]) == 0
+    assert kept([Merit(same.found, math.nan), same]) == 1
+    untrained = Merit(np.zeros(200), -math.inf)  # of `TranslationScore`: not learnt yet
+    assert kept([untrained, untrained, same, untrained]) == 2 and kept([untrained, untrained]) == 0
+
+
+def test_where_nothing_is_counted_the_value_decides_alone() -> None:
+    assert kept([Merit(NOTHING_COUNTED, value) for value in (0.3, 0.5, 0.4, 0.5)]) == 1
+
+
+@settings(deadline=None)
+@given(answers, answers)
+def test_standard_errors_are_mcnemars(before: list[int], after: list[int]) -> None:
+    lost = sum(old > new for old, new in zip(before, after, strict=True))
+    gained = sum(old < new for old, new in zip(before, after, strict=True))
+    z = (lost - gained) / math.sqrt(lost + gained) if lost + gained else 0.0
+    assert standard_errors(merit(before, 0).found - merit(after, 0).found) == pytest.approx(z)
+    assert clearly_below(merit(after, 0), merit(before, 0)) == (z > 2)
+
+
+@settings(deadline=None)
+@given(merits)
+def test_the_kept_one_is_never_clearly_below_the_one_that_found_most(several: list[Merit]) -> None:
+    most = max(several, key=lambda one: one.found.sum())
+    assert not clearly_below(several[kept(several)], most)
+
+
+@settings(deadline=None)
+@given(merits)
+def test_within_noise_the_highest_value_is_kept(several: list[Merit]) -> None:
+    """By definition, over all measurements at once, where no two of them differ clearly."""
+    if not any(clearly_below(one, other) for one in several for other in several):
+        assert kept(several) == max(range(len(several)), key=lambda place: (several[place].value, -place))
+
+
+@settings(deadline=None)
+@given(merits)
+def test_one_that_is_clearly_better_than_all_others_is_kept(several: list[Merit]) -> None:
+    for place, one in enumerate(several):
+        if len(several) > 1 and all(clearly_below(other, one) for other in several if other is not one):
+            assert kept(several) == place
+
+
+@settings(deadline=None)
+@given(merits, st.integers(0, 8), st.integers(1, 3))
+def test_it_goes_on_from_a_checkpoint(several: list[Merit], cut: int, patience: int) -> None:
+    def follow(selection: Selection, some: list[Merit]) -> list[tuple[bool, bool]]:
+        told = []
+        for one in some:
+            preferred = selection.prefers(one)
+            selection.take(one, preferred)
+            told.append((preferred, selection.should_stop))
+        return told
+
+    whole, before, after = (Selection(patience) for _ in range(3))
+    expected = follow(whole, several)
+    follow(before, several[:cut])
+    after.load(before.state())
+    assert follow(after, several[cut:]) == expected[cut:]
+    gains = [place for place, (preferred, _) in enumerate(expected) if preferred]
+    assert whole.should_stop == (len(several) - 1 - gains[-1] >= patience), "since the last gain"
+
+
+def test_its_state_is_what_a_checkpoint_may_hold(tmp_path: Path) -> None:
+    selection = Selection()
+    selection.take(merit(outcomes(3), 0.5), True)
+    torch.save(selection.state(), tmp_path / "state.pt")
+    again = Selection()
+    again.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert again.kept is not None and again.kept.value == 0.5 and again.kept.found.sum() == pytest.approx(197 / 200)
+    assert not Selection(0).should_stop and not again.should_stop
