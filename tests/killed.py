@@ -9,12 +9,15 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext, redirect_stderr
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
 
 from isogloss import recipes
+from isogloss.cli import screen
+from isogloss.cli.app import main
 from isogloss.config import ObjectiveSettings, Recipe, TrainingSettings
 from isogloss.corpora.prepare import prepare
 from isogloss.encode.encoder import load
@@ -65,6 +68,22 @@ def run_until(recipe: Path, stage: str, count: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     run(recipes.load(recipe), die)
+
+
+def signalled(arguments: list[str], stage: str, count: int, number: int, errors: Path) -> None:
+    """The command line, sent a signal where `stage` says something for the `count`-th time; standard error goes to a file."""
+    seen = 0
+
+    def ask_to_stop(step: Step) -> None:
+        nonlocal seen
+        seen += step.stage == stage
+        if seen == count:
+            os.kill(os.getpid(), number)
+
+    screen.progress = lambda: nullcontext(ask_to_stop)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background ignores it
+    with errors.open("w") as handle, redirect_stderr(handle):
+        main(arguments)
 
 
 def train_for_real(models: Path, folder: Path) -> tuple[TrainingSummary, dict[str, torch.Tensor]]:
