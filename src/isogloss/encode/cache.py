@@ -13,6 +13,7 @@ The index is only a faster way to the shards: it is mapped and searched, never l
 import hashlib
 import json
 import logging
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -108,7 +109,8 @@ class VectorCache:
         order = order[np.argsort(places[order])]
         shard_of = places[order] >> 32
         for own in np.split(order, np.flatnonzero(np.diff(shard_of)) + 1) if len(order) else []:
-            shard = load_array(self.folder / self._index.shards[int(places[own[0]] >> 32)])
+            number = int(places[own[0]] >> 32)
+            shard = load_array(self.folder / self._index.shards[number]) if number < len(self._index.shards) else None
             if shard is None or shard.dtype != self.record:
                 continue
             rows = places[own] & 0xFFFF_FFFF
@@ -235,18 +237,22 @@ class _Index:
         self._merged, self._new = len(self.shards), _Sorted.empty()
 
     def _open(self) -> tuple[list[str], _Sorted]:
-        """The shards that the index file knows and their keys; nothing where it is not there, or damaged."""
-        path = self.folder / INDEX
+        """The shards that the index file knows and their keys; nothing where it is not there, or damaged.
+
+        What is mapped is the file whose header was read: another process may put a new one in its place at any moment.
+        """
         try:
-            with path.open("rb") as handle:
+            with (self.folder / INDEX).open("rb") as handle:
                 rows, length = (int.from_bytes(handle.read(8), "little") for _ in range(2))
                 start = 16 + length
-                if not rows or path.stat().st_size != start + rows * (KEY_BYTES + 8):
+                if not rows or os.fstat(handle.fileno()).st_size != start + rows * (KEY_BYTES + 8):
                     return [], _Sorted.empty()
-                names: list[str] = json.loads(handle.read(length))
-            keys = np.memmap(path, KEY, "r", start, (rows,))
-            return names, _Sorted(keys, np.memmap(path, "<i8", "r", start + rows * KEY_BYTES, (rows,)))
-        except (OSError, ValueError):
+                names = json.loads(handle.read(length))
+                if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                    return [], _Sorted.empty()
+                keys = np.memmap(handle, KEY, "r", start, (rows,))
+                return names, _Sorted(keys, np.memmap(handle, "<i8", "r", start + rows * KEY_BYTES, (rows,)))
+        except (OSError, ValueError, RecursionError):
             return [], _Sorted.empty()
 
 
