@@ -8,22 +8,29 @@ import gc
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, redirect_stderr
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from isogloss import recipes
+from isogloss.cli import screen
+from isogloss.cli.app import main
 from isogloss.config import ObjectiveSettings, Recipe, TrainingSettings
 from isogloss.corpora.prepare import prepare
+from isogloss.encode import cache as cache_module
+from isogloss.encode.cache import VectorCache
 from isogloss.encode.encoder import load
 from isogloss.progress import OnProgress, Step
 from isogloss.runs.pipeline import run
 from isogloss.students.student import Student
 from isogloss.training.distill import distill
 from isogloss.training.loop import TrainingSummary
-from isogloss.types import Bitext
+from isogloss.types import Bitext, FloatArray
 from tiny import PAIRS
 
 LOADED = ["pytest", "sentence_transformers", "isogloss.runs.pipeline"]
@@ -70,6 +77,43 @@ def killed_at(stage: str, count: int) -> OnProgress:
 def run_until(recipe: Path, stage: str, count: int) -> None:
     """A run that kills itself where `stage` says something for the `count`-th time; without a stage it is finished."""
     run(recipes.load(recipe), killed_at(stage, count))
+
+
+def signalled(arguments: list[str], stage: str, count: int, number: int, errors: Path) -> None:
+    """The command line, sent a signal where `stage` says something for the `count`-th time; standard error goes to a file."""
+    seen = 0
+
+    def ask_to_stop(step: Step) -> None:
+        nonlocal seen
+        seen += step.stage == stage
+        if seen == count:
+            os.kill(os.getpid(), number)
+
+    screen.progress = lambda: nullcontext(ask_to_stop)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background ignores it
+    with errors.open("w") as handle, redirect_stderr(handle):
+        main(arguments)
+
+
+def text_vectors(texts: Sequence[str]) -> FloatArray:
+    """A real function of the texts that takes no time."""
+    return np.array([[len(text), sum(map(ord, text)) % 97, 1.0] for text in texts], dtype=np.float32)
+
+
+def share_cache(folder: Path, seed: int, rounds: int, die_at: int) -> None:
+    """Ask one vector cache for texts that others ask for too, and check what it gives; killed in the `die_at`-th round.
+
+    Indexes are merged all the time: a shard a round, and a merge for every second of them.
+    """
+    os.fsync = lambda descriptor: None  # as in conftest
+    cache_module.NEW_SHARDS, cache_module.NEW_ROWS, cache_module.MERGED_AT_ONCE = 2, 8, 3
+    random = np.random.default_rng(seed)
+    for number in range(rounds):
+        texts = [f"text {one}" for one in random.integers(0, 300, 6)]
+        if number == die_at:  # from outside, at whatever it is doing then
+            threading.Timer(float(random.uniform(0, 0.01)), os.kill, (os.getpid(), signal.SIGKILL)).start()
+        vectors, _ = VectorCache(folder, "model", 3).embed(texts, text_vectors)
+        assert np.array_equal(vectors, text_vectors(texts)), texts
 
 
 def train_for_real(

@@ -16,26 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import IsoglossError
+from isogloss.system_errors import SPACE, Cause, cause_of, explained, file_of, not_written
 
 CHECKSUM = "checksum"  # the key of a kept JSON file that holds its own
 TEMPORARY_MARK = ".partial-"
 ASIDE_MARK = f"{TEMPORARY_MARK}old-"
 LOCK = ".lock"
 WORK = "work"  # in the folder of a run: what it goes on from when it is stopped
-NOTHING_MADE_THERE = "nothing can be made there"
+_NOTHING_MADE = Cause(errno.ENOENT, "nothing can be made there", "name another folder")
+_FULL = Cause(errno.ENOSPC, "no space left", SPACE)
 NEARLY_NOTHING = 2**20  # bytes
-TORCH_UNFINISHED = ("inline_container", "iostream error")  # in what torch says of a file that it could not write to the end
-_NOT_WRITABLE = {
-    errno.ENOSPC,
-    getattr(errno, "EDQUOT", errno.ENOSPC),
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EEXIST,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.ENAMETOOLONG,
-}
 
 
 class ContentHash:
@@ -107,25 +97,32 @@ def explaining_disk(path: Path) -> Iterator[None]:
     """Turn the system's "no space left", "read-only" and the like into a sentence with the path and what to do."""
     try:
         yield
-    except OSError as error:
-        if error.errno in _NOT_WRITABLE:
-            raise _not_written(path, error.strerror or str(error)) from error
-        if not _cannot_be_made(error):
-            raise
-        raise _not_written(path, NOTHING_MADE_THERE) from error
-    except IsoglossError:
+    except (IsoglossError, MemoryError):
         raise
-    except Exception as error:  # torch and safetensors have errors of their own for a full disk
-        if not (_is_full(path) or _says_full(error)):
+    except Exception as error:
+        cause = _why_not_written(path, error)
+        if cause is None:
             raise
-        raise _not_written(path, "no space left") from error
+        elsewhere = None if _is_about(path, error) else explained(error)  # a file that was read meanwhile
+        raise elsewhere or not_written(path, cause) from error
 
 
-def _not_written(path: Path, why: str) -> IsoglossError:
-    return IsoglossError(
-        f"{path}: cannot be written ({why})",
-        hint="free some space or name another folder; what was there before is untouched",
-    )
+def _why_not_written(path: Path, error: Exception) -> Cause | None:
+    """What kept something from being written; None if it was something else."""
+    if isinstance(error, OSError) and _cannot_be_made(error):
+        return _NOTHING_MADE
+    cause = cause_of(error)
+    if cause is not None:
+        return None if cause.number == errno.ENOMEM else cause
+    if not isinstance(error, OSError) and _is_full(path):  # torch and safetensors have errors of their own for a full disk
+        return _FULL
+    return None
+
+
+def _is_about(path: Path, error: Exception) -> bool:
+    """Whether an error names nothing but what is written."""
+    name = file_of(error)
+    return not name or Path(name).absolute().is_relative_to(path.absolute().parent)
 
 
 def _in_the_way(path: Path) -> IsoglossError:
@@ -137,18 +134,13 @@ def _in_the_way(path: Path) -> IsoglossError:
 
 def _cannot_be_made(error: OSError) -> bool:
     """Whether what we were about to make was "not found": so says /proc, where nobody can make anything."""
-    name = Path(error.filename).name if isinstance(error.filename, str | os.PathLike) else ""
+    name = Path(file_of(error)).name
     return error.errno == errno.ENOENT and (name == LOCK or TEMPORARY_MARK in name)
 
 
 def _is_full(path: Path) -> bool:
     there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     return shutil.disk_usage(there).free < NEARLY_NOTHING
-
-
-def _says_full(error: Exception) -> bool:
-    """Whether torch could not write a file to its end: by the time we look, another process may have made space again."""
-    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in TORCH_UNFINISHED)
 
 
 def cache_folder() -> Path:
@@ -170,7 +162,7 @@ def alone_in(folder: Path, refusal: str, hint: str) -> Iterator[None]:
             lock.acquire(timeout=0)
     except Timeout as error:
         if not (folder / LOCK).exists():  # filelock goes on trying where no file can be made
-            raise _not_written(folder, NOTHING_MADE_THERE) from error
+            raise not_written(folder, _NOTHING_MADE) from error
         raise IsoglossError(f"{folder}: {refusal}", hint=hint) from error
     try:
         yield
@@ -185,8 +177,8 @@ def make_folder(path: Path) -> None:
     except OSError as error:  # for whatever reason: there is nothing that a run could do without its folder
         if error.errno in (errno.EEXIST, errno.ENOTDIR):
             raise _in_the_way(path) from error
-        why = NOTHING_MADE_THERE if error.errno == errno.ENOENT else error.strerror or str(error)
-        raise _not_written(path, why) from error
+        unknown = Cause(error.errno or 0, error.strerror or str(error), SPACE)
+        raise not_written(path, _NOTHING_MADE if error.errno == errno.ENOENT else cause_of(error) or unknown) from error
 
 
 def refuse_folder(path: Path) -> None:
@@ -281,8 +273,12 @@ def _move_into_place(temporary: Path, path: Path) -> None:
     if path.is_dir():  # a folder cannot be renamed over a full one: step it aside first
         aside = path.with_name(f".{path.name}{ASIDE_MARK}{uuid.uuid4().hex[:8]}")
         path.rename(aside)
-        temporary.rename(path)
-        shutil.rmtree(aside)
+        try:
+            temporary.rename(path)
+        except OSError:  # the old one goes back to its place
+            aside.rename(path)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)  # what stays of it is swept later
     else:
         temporary.replace(path)
 

@@ -1,6 +1,8 @@
 """The vector cache: what was computed once is not computed again, whatever was asked in between."""
 
+import json
 import os
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from isogloss.encode import cache as cache_module
 from isogloss.encode.cache import INDEX, KEY, VectorCache, text_key, text_keys
 from isogloss.errors import ModelError
 from isogloss.types import FloatArray
+from killed import ended, share_cache, started, text_vectors
 
 
 class Counting:
@@ -237,6 +240,47 @@ def test_where_no_index_can_be_written_vectors_are_found_all_the_same(
     (indexed.folder / INDEX).mkdir()
     assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
     assert len([record for record in caplog.records if "index" in record.getMessage()]) == 1
+
+
+def test_processes_that_share_a_cache_and_are_killed_never_crash_or_get_a_wrong_vector(tmp_path: Path) -> None:
+    """Three write, merge and read at once, and two of them are killed on their way, then once more."""
+    for turn in range(2):
+        dying = (-1, 40, 60)
+        processes = [started(share_cache, tmp_path, 10 * turn + number, 90, at) for number, at in enumerate(dying)]
+        codes = [ended(process) for process in processes]
+        assert codes[0] == 0 and set(codes[1:]) <= {0, -signal.SIGKILL}, codes
+    texts = [f"text {number}" for number in range(300)]
+    vectors, found = VectorCache(tmp_path, "model", 3).embed(texts, text_vectors)
+    assert np.array_equal(vectors, text_vectors(texts)) and found
+
+
+def test_the_index_that_is_mapped_is_the_one_whose_header_was_read(
+    indexed: VectorCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process puts a longer index in its place between the two."""
+    path = indexed.folder / INDEX
+    longer = indexed.folder / "longer"
+    rows = 100
+    names = json.dumps(["x.npy"]).encode().ljust(16)
+    longer.write_bytes(rows.to_bytes(8, "little") + len(names).to_bytes(8, "little") + names + bytes(24 * rows))
+    read = json.loads
+
+    def swapped(text: bytes) -> object:
+        os.replace(longer, path)
+        monkeypatch.setattr(json, "loads", read)
+        return read(text)
+
+    monkeypatch.setattr(json, "loads", swapped)
+    assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
+
+
+@pytest.mark.parametrize("names", ["{}", "[1, 2]", '"text"', "null", '["x.npy"]'])
+def test_an_index_with_strange_names_is_no_index(indexed: VectorCache, names: str) -> None:
+    path = indexed.folder / INDEX
+    data = path.read_bytes()
+    length = int.from_bytes(data[8:16], "little")
+    path.write_bytes(data[:16] + names.encode().ljust(length) + data[16 + length :])
+    assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
 
 
 def test_vectors_too_long_for_fp16_are_refused(tmp_path: Path) -> None:

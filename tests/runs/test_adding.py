@@ -166,7 +166,7 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     before = {name: told for name, told in snapshot(place / "kept").items() if not name.startswith(outside)}
     finished = snapshot(place / "run" / "model")
     with pytest.raises(Refused, match=r"de lost \d+\.\d points .* more than the 1 allowed: ru not added") as caught:
-        add(asked(place, "kept"), DESTRUCTIVE)
+        add(asked(place, "kept"), DESTRUCTIVE, replace=True)
     after = {name: told for name, told in snapshot(place / "kept").items() if not name.startswith(outside)}
     assert after == before and snapshot(place / "run" / "model") == finished
     candidate = place / "kept" / "work" / "candidate"
@@ -178,7 +178,7 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     with pytest.raises(ModelError, match="was refused by its gate"):
         open_finished(str(candidate))
     steps: list[Step] = []
-    taken = add(replace(asked(place, "kept"), gate=None), DESTRUCTIVE, steps.append)
+    taken = add(replace(asked(place, "kept"), gate=None), DESTRUCTIVE, steps.append, replace=True)
     assert "reused: training was finished" in {step.note for step in steps}, "it is not trained again"
     assert taken.folder == place / "kept" and not candidate.exists()
     assert record_of(place / "kept")["hashes"]["weights"] != record_of(added.folder)["hashes"]["weights"]
@@ -214,7 +214,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
         with pytest.raises(Stop):
             add(cut, how, stop)
         assert not (place / "cut" / "model").exists() and not (place / "cut" / "run.json").exists()
-    assert record_of(place / "cut" / "work" / "candidate")["status"] == "running"
+    assert record_of(place / "cut" / "work" / "candidate")["status"] == "failed"
     steps: list[Step] = []
     result = add(cut, how, steps.append)
     assert record_of(result.folder)["hashes"] == record_of(whole.folder)["hashes"]
@@ -360,9 +360,9 @@ def test_nothing_to_replay_or_to_train_on_is_said(place: Path, tmp_path: Path) -
 
 
 def test_a_run_without_a_teacher_gets_a_language_without_one(models: Path, place: Path) -> None:
-    german = german_recipe(models, place / "pairs.tsv", place / "alone", *UNTAUGHT, "training.epochs=2")
+    german = german_recipe(models, place / "pairs.tsv", place / "ranked", *UNTAUGHT, "training.epochs=2")
     run(german)
-    result = add(replace(asked(place, "alone-ru"), run=str(place / "alone"), gate=None))
+    result = add(replace(asked(place, "ranked-ru"), run=str(place / "ranked"), gate=None))
     assert [report.model for report in result.reports] == ["before", "grown", "after"]
     assert result.details["gate"]["measure"] == "to_source" and record_of(result.folder)["hashes"]["teacher"] == ""
     assert result.reports[-1].average().teacher_index is None and "taught" not in (result.model / "README.md").read_text()

@@ -162,7 +162,7 @@ def test_interrupted_anywhere_it_ends_with_the_same_weights(
 
     with pytest.raises(KeyboardInterrupt):
         trained(models, tsv, tmp_path / "cut", on_progress=stop, **given)
-    assert json.loads((tmp_path / "cut" / "run.json").read_text())["status"] == "running"
+    assert json.loads((tmp_path / "cut" / "run.json").read_text())["status"] == "stopped"
     assert not (tmp_path / "cut" / "model").exists()
     notes: list[str] = []
     resumed = trained(models, tsv, tmp_path / "cut", on_progress=lambda step: notes.append(step.note), **given)
@@ -186,8 +186,8 @@ def test_fresh_starts_again_and_other_settings_do_not_go_on(models: Path, tsv: P
     assert not any("reused" in step.note for step in notes if step.stage == "round 1")
     for kept in (tmp_path / "x" / "work").glob("measured-*.json"):
         kept.write_text("{")  # as a bad disk leaves it: what cannot be read is measured again
-    assert weights(trained(models, tsv, tmp_path / "x", epochs=1, margin=0.2)) != first
-    assert weights(trained(models, tsv, tmp_path / "x", epochs=1, seed=3)) != first
+    assert weights(trained(models, tsv, tmp_path / "x", epochs=1, margin=0.2, replace=True)) != first
+    assert weights(trained(models, tsv, tmp_path / "x", epochs=1, seed=3, replace=True)) != first
 
 
 def test_trimming_and_the_students_own_pooling(models: Path, tsv: Path, files: dict[str, str], tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_stopped_in_any_stage_it_goes_on_to_the_same_weights(
 
     with pytest.raises(Stop):
         finetune(settings, kill)
-    assert read_json(tmp_path / "run" / "run.json")["status"] == "running" and not (tmp_path / "run" / "model").exists()
+    assert read_json(tmp_path / "run" / "run.json")["status"] == "failed" and not (tmp_path / "run" / "model").exists()
     result = finetune(settings)
     now = {one.name: one.training.steps_now for one in result.stages}
     assert 0 < now[stage] < next(one for one in done.stages if one.name == stage).training.steps

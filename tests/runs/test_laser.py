@@ -135,7 +135,7 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(forty: Path, tmp_path
 @pytest.mark.parametrize("other", [{"smoothing": 0.1}, {"decoder": 20}, {"targets": ("en", "de")}])
 def test_another_training_is_not_continued(forty: Path, tmp_path: Path, other: dict[str, Any]) -> None:
     train_laser([str(forty)], tmp_path / "run", settings(steps=2), CPU)
-    again = train_laser([str(forty)], tmp_path / "run", settings(steps=2, **other), CPU)
+    again = train_laser([str(forty)], tmp_path / "run", settings(steps=2, **other), CPU, replace=True)
     assert again.training is not None and again.training.steps_now == 2
 
 

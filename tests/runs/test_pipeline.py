@@ -122,7 +122,7 @@ def test_errors_leave_a_finished_model_alone(models: Path, tsv: Path, tmp_path: 
     result = run(tiny_recipe(models, tsv, tmp_path / "run"))
     before = (result.model / "model.safetensors").read_bytes()
     with pytest.raises(DataError):
-        run(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path / "run"))
+        run(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path / "run"), replace=True)
     assert (result.model / "model.safetensors").read_bytes() == before
 
 
@@ -152,7 +152,7 @@ def test_what_is_in_the_way_is_said_before_the_work(models: Path, tsv: Path, tmp
 def test_a_run_takes_a_prepared_store_as_it_is(models: Path, tsv: Path, tmp_path: Path) -> None:
     done = run(tiny_recipe(models, tsv, tmp_path / "done"))
     before = (done.folder / "pairs" / "manifest.json").read_bytes()
-    again = run(tiny_recipe(models, done.folder / "pairs", tmp_path / "done", "languages=de"))
+    again = run(tiny_recipe(models, done.folder / "pairs", tmp_path / "done", "languages=de"), replace=True)
     assert [score.language for score in again.reports[-1].scores] == ["de"]
     assert (done.folder / "pairs" / "manifest.json").read_bytes() == before
     other = run(tiny_recipe(models, done.folder / "pairs", tmp_path / "other"))

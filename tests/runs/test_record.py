@@ -126,3 +126,25 @@ def test_a_record_that_cannot_be_written_does_not_hide_what_went_wrong(tmp_path:
     record.folder = tmp_path / "run" / "run.json" / "below a file"
     with pytest.raises(ZeroDivisionError), record.timed("distil"):
         _ = 1 / 0
+
+
+@pytest.mark.parametrize("strange", ["[1, 2]", '"text"', '{"step": "ten"}', '{"step": null}', "\x00\xff", "[" * 100_000, "NaN"])
+def test_a_strange_line_is_left_out_with_a_sentence(tmp_path: Path, strange: str, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "metrics.jsonl"
+    first = Metrics(path, silent)
+    for number in (10, 20):
+        first(Step("distil", values={"step": number}))
+    lines = path.read_text().splitlines()
+    path.write_bytes(f"{lines[0]}\n{strange}\n{lines[1]}\n".encode("latin-1"))
+    again = Metrics(path, silent)
+    assert caplog.messages == [f"{path}: 1 line that cannot be read left out"] and again.last_step == 20
+    again(Step("distil", values={"step": 20}))
+    assert logged(path) == [10, 20]
+    Metrics(path, silent)
+    assert len(caplog.messages) == 1, "it is said once"
+
+
+def test_a_line_that_a_kill_cut_off_is_left_out_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"stage": "distil", "step": 10}\n{"stage": "dis')
+    assert Metrics(path, silent).last_step == 10 and not caplog.messages and logged(path) == [10]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from isogloss.cli.options import FreshFlag, JsonFlag, OnErrorOption, PairFiles, SetOption
+from isogloss.cli.options import FreshFlag, JsonFlag, OnErrorOption, PairFiles, ReplaceFlag, SetOption
 
 if TYPE_CHECKING:
     from isogloss.runs.pipeline import RunResult
@@ -29,6 +29,7 @@ def add(
     on_error: OnErrorOption = None,
     set_: SetOption = None,
     fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Add a language to a finished student, unless an old one loses too much.
@@ -56,7 +57,7 @@ def add(
     overrides = [*([f"pairs.on_error={on_error}"] if on_error else []), *(set_ or [])]
     try:
         with progress() as bars:
-            result = adding.add(settings, overrides, bars, fresh)
+            result = adding.add(settings, overrides, bars, fresh, replace)
     except adding.Refused as refused:
         _show_refused(refused.result, json)
         raise

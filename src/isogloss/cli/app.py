@@ -3,14 +3,12 @@
 Verbs import what they need when they are called, so `isogloss --help` answers at once.
 """
 
-import errno
-import functools
 import io
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import typer
@@ -34,27 +32,25 @@ from isogloss.cli import (
     train_dual,
     train_laser,
 )
+from isogloss.cli.stopping import Stopped, stoppable
 from isogloss.errors import IsoglossError
+from isogloss.system_errors import explained
 
-INTERRUPTED = 130
-
-
-class Stopped(Exception):
-    """Ctrl-C, carried past typer, which would only say "Aborted"."""
-
-
-def stoppable(verb: Callable[..., None]) -> Callable[..., None]:
-    """Let Ctrl-C in a verb reach `main`."""
-
-    @functools.wraps(verb)
-    def guarded(*arguments: object, **options: object) -> None:
-        try:
-            verb(*arguments, **options)
-        except KeyboardInterrupt as error:
-            raise Stopped from error
-
-    return guarded
-
+# The same command goes on from what these have finished.
+CONTINUED = {
+    "quickstart",
+    "run",
+    "distill",
+    "add",
+    "finetune",
+    "prepare",
+    "corpora",
+    "mine",
+    "score",
+    "train-dual",
+    "train-laser",
+    "reproduce",
+}
 
 app = typer.Typer(
     name="isogloss",
@@ -121,31 +117,16 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         sys.exit(0)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
+    except Stopped as stop:
+        continues = " The same command continues from here." if CONTINUED & set(given) else ""
+        sys.stderr.write(f"\nisogloss: stopped.{continues}\n")
+        sys.exit(stop.exit_code)
+    except Exception as error:
+        refusal = explained(error)
+        if refusal is None:
             raise
-        _show("the output cannot be written (no space left)", "free some space", "--debug" in given)
+        _show(refusal.message, refusal.hint, "--debug" in given)
         sys.exit(2)
-    except Stopped:
-        continues = bool(
-            {
-                "quickstart",
-                "run",
-                "distill",
-                "add",
-                "finetune",
-                "prepare",
-                "corpora",
-                "mine",
-                "score",
-                "train-dual",
-                "train-laser",
-                "reproduce",
-            }
-            & set(given)
-        )
-        sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
-        sys.exit(INTERRUPTED)
 
 
 def _without_debug(given: list[str]) -> list[str]:

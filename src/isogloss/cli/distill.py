@@ -13,6 +13,7 @@ from isogloss.cli.options import (
     OnErrorOption,
     OutFolder,
     PairFiles,
+    ReplaceFlag,
     SetOption,
 )
 
@@ -27,6 +28,7 @@ def distill(
     out: OutFolder = Path("runs/distilled"),
     set_: SetOption = None,
     fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Teach a student from pairs, measure it on held-out rows, and save it.
@@ -49,5 +51,5 @@ def distill(
     }
     recipe = recipes.parse(data, set_ or [], "distill")
     with progress() as bars:
-        result = pipeline.run(recipe, bars, fresh)
+        result = pipeline.run(recipe, bars, fresh, replace)
     show_run(result, json)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from isogloss.cli.options import FreshFlag, JsonFlag, OutFolder
+from isogloss.cli.options import FreshFlag, JsonFlag, OutFolder, ReplaceFlag
 
 if TYPE_CHECKING:
     from isogloss.runs.finetuning import FinetuneResult
@@ -48,6 +48,7 @@ def finetune(
     precision: Annotated[str, Option(help="auto (bf16 on CUDA), bf16 or float32.")] = "auto",
     seed: Annotated[int, Option(help="The same seed gives the same weights.")] = 17,
     fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Make an encoder a sentence encoder: first NLI, then STS, as SBERT does.
@@ -82,7 +83,7 @@ def finetune(
         seed=seed,
     )
     with progress() as bars:
-        result = isogloss.finetune(settings, bars, fresh)
+        result = isogloss.finetune(settings, bars, fresh, replace)
     _show(result, json)
 
 

@@ -13,8 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -22,6 +21,7 @@ from typing import IO, Annotated
 import typer
 from typer import Argument, Option
 
+from isogloss.cli.stopping import signal_of, signals_interrupt
 from isogloss.errors import IsoglossError
 
 TRAINS = ("run", "distill", "quickstart", "add")
@@ -30,7 +30,6 @@ LEFT_BEHIND = 3  # the exit code of a process whose fellow is gone: training.cre
 AFTERMATH_SECONDS = 2.0  # from one failure to the ends of the others; who fails first is not always the first to be gone
 GRACE_SECONDS = 10.0  # to finish writing, after a process was asked to end
 LOOK_SECONDS = 0.05
-INTERRUPTED = 130
 
 
 def launch(
@@ -141,15 +140,15 @@ class Team:
 
     def work(self) -> int:
         """Start all, wait for all; if one fails, end the others. Returns the worst exit code of those that ended themselves."""
-        with tempfile.TemporaryDirectory(prefix="isogloss-") as folder, _signals_as_interrupt():
+        with tempfile.TemporaryDirectory(prefix="isogloss-") as folder, signals_interrupt():
             members: list[Member] = []
             try:
                 for place in self.places:
                     members.append(self._start(place, Path(folder)))
                 failed = self._wait(members)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
                 _end(members, signal.SIGINT)
-                return INTERRUPTED
+                return 128 + signal_of(error)
             finally:
                 _end(members, signal.SIGTERM)
                 for member in members:
@@ -204,19 +203,3 @@ def _end(members: Sequence[Member], how: signal.Signals) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-@contextmanager
-def _signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM, and a terminal that is closed, end the processes as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    names = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {name: signal.signal(name, interrupt) for name in names}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)

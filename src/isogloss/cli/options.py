@@ -10,7 +10,8 @@ SetOption = Annotated[
     Option("--set", metavar="KEY=VALUE", help="Override one value of the recipe, e.g. training.epochs=2; repeatable."),
 ]
 JsonFlag = Annotated[bool, Option("--json", help="Print the result as JSON on standard output.")]
-FreshFlag = Annotated[bool, Option("--fresh", help="Do not continue unfinished work in the output folder: start again.")]
+ReplaceFlag = Annotated[bool, Option("--replace", help="Replace a finished model of other settings.")]
+FreshFlag = Annotated[bool, Option("--fresh", help="Start again instead of continuing.")]
 PairFiles = Annotated[
     list[str], Argument(metavar="PAIRS...", help='Files, folders or globs of pairs, prepared stores, or "phrasebook".')
 ]

@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
-from isogloss.cli.options import FreshFlag, JsonFlag, OutFolder, SetOption
+from isogloss.cli.options import FreshFlag, JsonFlag, OutFolder, ReplaceFlag, SetOption
 
 
 def quickstart(
-    out: OutFolder = Path("runs/quickstart"), set_: SetOption = None, fresh: FreshFlag = False, json: JsonFlag = False
+    out: OutFolder = Path("runs/quickstart"),
+    set_: SetOption = None,
+    fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
+    json: JsonFlag = False,
 ) -> None:
     """Teach twelve languages to a real English model, here and now.
 
@@ -26,5 +30,5 @@ def quickstart(
         f" {', '.join(recipe.languages)}"
     )
     with progress() as bars:
-        result = run(recipe, bars, fresh)
+        result = run(recipe, bars, fresh, replace)
     show_run(result, json)

@@ -5,13 +5,14 @@ from typing import Annotated
 
 from typer import Argument
 
-from isogloss.cli.options import FreshFlag, JsonFlag, SetOption
+from isogloss.cli.options import FreshFlag, JsonFlag, ReplaceFlag, SetOption
 
 
 def run(
     recipe: Annotated[Path, Argument(metavar="RECIPE", help="A TOML file; isogloss init writes one.")],
     set_: SetOption = None,
     fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Do everything a recipe says: read, clean, distil, measure, save.
@@ -26,5 +27,5 @@ def run(
     from isogloss.runs import pipeline
 
     with progress() as bars:
-        result = pipeline.run(loaded, bars, fresh)
+        result = pipeline.run(loaded, bars, fresh, replace)
     show_run(result, json)

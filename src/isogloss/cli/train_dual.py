@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from isogloss.cli.options import FreshFlag, JsonFlag, LanguageOption, LanguagesOption, OnErrorOption, OutFolder, PairFiles
+from isogloss.cli.options import (
+    FreshFlag,
+    JsonFlag,
+    LanguageOption,
+    LanguagesOption,
+    OnErrorOption,
+    OutFolder,
+    PairFiles,
+    ReplaceFlag,
+)
 
 if TYPE_CHECKING:
     from isogloss.runs.dual import DualResult
@@ -44,6 +53,7 @@ def train_dual(
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.  [default: auto]")] = None,
     set_: Annotated[Files, Option("--set", metavar="KEY=VALUE", help="A setting, or one of [cleaning], [pairs], …")] = None,
     fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Train one encoder for both sides of translations, with other tasks beside them if there are files.
@@ -84,7 +94,7 @@ def train_dual(
     }
     settings = {name: value for name, value in given.items() if value is not None}
     with progress() as bars:
-        result = isogloss.train_dual(pairs, student, out, like, bars, fresh, set_ or (), **settings)
+        result = isogloss.train_dual(pairs, student, out, like, bars, fresh, set_ or (), replace, **settings)
     _show(result, json)
 
 

@@ -5,7 +5,16 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from isogloss.cli.options import FreshFlag, JsonFlag, LanguageOption, LanguagesOption, OnErrorOption, OutFolder, PairFiles
+from isogloss.cli.options import (
+    FreshFlag,
+    JsonFlag,
+    LanguageOption,
+    LanguagesOption,
+    OnErrorOption,
+    OutFolder,
+    PairFiles,
+    ReplaceFlag,
+)
 
 
 def train_laser(
@@ -43,6 +52,7 @@ def train_laser(
         Option("--set", metavar="KEY=VALUE", help="A value of [pairs], [cleaning], [leaks] or [evaluation]; repeatable."),
     ] = None,
     fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Train LASER: an encoder from whose vectors a decoder can write translations.
@@ -79,5 +89,5 @@ def train_laser(
     recipe += [f"languages=[{', '.join(repr(one) for one in as_languages(languages))}]"] if languages else []
     recipe += [f"pairs.language={language!r}"] if language else []
     with progress() as bars:
-        result = laser.train_laser(pairs, out, settings, [*recipe, *(set_ or [])], bars, fresh)
+        result = laser.train_laser(pairs, out, settings, [*recipe, *(set_ or [])], bars, fresh, replace)
     show_run(result, json)

@@ -14,6 +14,7 @@ searched, never loaded, and made again if it is not there.
 import hashlib
 import json
 import logging
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -110,14 +111,17 @@ class VectorCache:
         order = order[np.argsort(places[order])]
         shard_of = places[order] >> 32
         for own in np.split(order, np.flatnonzero(np.diff(shard_of)) + 1) if len(order) else []:
-            name = self._index.shards[int(places[own[0]] >> 32)]
-            shard = _rows_of(self.folder / name, self.record)
+            number = int(places[own[0]] >> 32)
+            if number >= len(self._index.shards):
+                continue
+            path = self.folder / self._index.shards[number]
+            shard = _rows_of(path, self.record)
             rows = places[own] & 0xFFFF_FFFF
             own, rows = own[rows < len(shard)], rows[rows < len(shard)]
             read = shard[rows]
             intact = read["checksum"] == _checksums(read)
             if not intact.all():
-                _drop_damaged(self.folder / name, shard)
+                _drop_damaged(path, shard)
             same = intact & (read["key"] == keys[own])  # an index that does not fit its shards costs time, never a wrong vector
             vectors[own[same]], known[own[same]] = read["vector"][same], True
         return known, vectors[known]
@@ -266,18 +270,22 @@ class _Index:
         self._merged, self._new = len(self.shards), _Sorted.empty()
 
     def _open(self) -> tuple[list[str], _Sorted]:
-        """The shards that the index file knows and their keys; nothing where it is not there, or damaged."""
-        path = self.folder / INDEX
+        """The shards that the index file knows and their keys; nothing where it is not there, or damaged.
+
+        What is mapped is the file whose header was read: another process may put a new one in its place at any moment.
+        """
         try:
-            with path.open("rb") as handle:
+            with (self.folder / INDEX).open("rb") as handle:
                 rows, length = (int.from_bytes(handle.read(8), "little") for _ in range(2))
                 start = 16 + length
-                if not rows or path.stat().st_size != start + rows * (KEY_BYTES + 8):
+                if not rows or os.fstat(handle.fileno()).st_size != start + rows * (KEY_BYTES + 8):
                     return [], _Sorted.empty()
-                names: list[str] = json.loads(handle.read(length))
-            keys = np.memmap(path, KEY, "r", start, (rows,))
-            return names, _Sorted(keys, np.memmap(path, "<i8", "r", start + rows * KEY_BYTES, (rows,)))
-        except (OSError, ValueError):
+                names = json.loads(handle.read(length))
+                if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                    return [], _Sorted.empty()
+                keys = np.memmap(handle, KEY, "r", start, (rows,))
+                return names, _Sorted(keys, np.memmap(handle, "<i8", "r", start + rows * KEY_BYTES, (rows,)))
+        except (OSError, ValueError, RecursionError):
             return [], _Sorted.empty()
 
 

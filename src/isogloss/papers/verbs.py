@@ -1,7 +1,7 @@
 """Each way of making a system, by the verb that does it: settings in its own form, and a call of its one function.
 
 `MAKERS` makes, `SETTINGS` only builds the settings, so that a recipe is checked by the same code that will run it. All
-verbs go on where they were interrupted, in the folder they are given.
+verbs go on where they were interrupted, in the folder they are given, which is theirs alone.
 """
 
 from collections.abc import Callable
@@ -112,7 +112,7 @@ def make_finetuned(making: "Making", inputs: Inputs, on_progress: OnProgress) ->
     """A sentence encoder from judged pairs."""
     from isogloss.runs.finetuning import finetune
 
-    result = finetune(finetune_settings(making, inputs, inputs.out.name), on_progress)
+    result = finetune(finetune_settings(making, inputs, inputs.out.name), on_progress, replace=True)
     told = result.details["data"]
     counts = {name: told[name]["pairs"] for name in ("nli", "sts", "augmented") if name in told}
     return {"pairs": sum(counts.values()), "counts": counts}
@@ -122,7 +122,7 @@ def make_distilled(making: "Making", inputs: Inputs, on_progress: OnProgress) ->
     """A student from a teacher and pairs; or, with a moving teacher, from itself."""
     from isogloss.runs.pipeline import run
 
-    result = run(run_recipe(making, inputs, inputs.out.name), on_progress)
+    result = run(run_recipe(making, inputs, inputs.out.name), on_progress, replace=True)
     seen = {} if result.training is None else {"steps": result.training.steps}
     return {"pairs": result.details["pairs"]["train"], **seen}
 
@@ -132,7 +132,7 @@ def make_laser(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dic
     from isogloss.runs.laser import train_laser
 
     settings = laser_settings(making, inputs, inputs.out.name)
-    result = train_laser([inputs.store], inputs.out, settings, [f"device={inputs.device!r}"], on_progress)
+    result = train_laser([inputs.store], inputs.out, settings, [f"device={inputs.device!r}"], on_progress, replace=True)
     seen = {} if result.training is None else {"steps": result.training.steps}
     return {"pairs": result.details["pairs"]["train"], **seen}
 
@@ -144,7 +144,7 @@ def make_dual(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dict
 
     given = as_dict(dual_settings(making, inputs, inputs.out.name))
     settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-    result = train_dual(**settings, on_progress=on_progress)
+    result = train_dual(**settings, on_progress=on_progress, replace=True)
     return {"pairs": result.details["pairs"]["train"], "counts": result.details["other"]}
 
 

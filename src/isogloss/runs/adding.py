@@ -33,19 +33,20 @@ from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.encode.models import choose_device, open_model
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import Questions
-from isogloss.export.folder import model_card, refuse_other_things, save
+from isogloss.export.folder import model_card, save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.descent import added_table, learnt_in_all
 from isogloss.runs.exam import Exam
 from isogloss.runs.finished import Finished, open_finished, translations
 from isogloss.runs.gate import Verdict, judge
 from isogloss.runs.gathering import Spoken, gather_source
-from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, cache_of, measured_pairs, pair_counts
+from isogloss.runs.pipeline import RunResult, cache_of, measured_pairs, pair_counts
 from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
+from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS, run_folder
 from isogloss.runs.trackers import Trackers
 from isogloss.runs.vocabulary import grow_for
-from isogloss.storage import WORK, alone_in, refuse_folder, sweep, weights_hash, write_json
+from isogloss.storage import WORK, sweep, weights_hash, write_json
 from isogloss.students.growing import Growth
 from isogloss.students.static import StaticStudent
 from isogloss.students.student import Student
@@ -55,7 +56,7 @@ from isogloss.types import PairSource
 
 logger = logging.getLogger(__name__)
 
-REPLAY, CANDIDATE, METRICS = "replay", "candidate", "metrics.jsonl"
+CANDIDATE = "candidate"
 KEPT_OF_PAIRS = ("source_language", "dictionaries", "licences", "held_out", "on_error")
 
 
@@ -68,12 +69,17 @@ class Refused(IsoglossError):
 
 
 def add(
-    settings: AddingSettings, overrides: Sequence[str] = (), on_progress: OnProgress = silent, fresh: bool = False
+    settings: AddingSettings,
+    overrides: Sequence[str] = (),
+    on_progress: OnProgress = silent,
+    fresh: bool = False,
+    replace: bool = False,
 ) -> RunResult:
     """Teach a finished student more languages, and keep the result if no old one loses more than it may.
 
     `overrides` are `key=value` changes to the recipe of the finished run; `fresh` forgets unfinished work in the new run's
-    folder first. Raises `Refused` if the gate does not let the result pass.
+    folder first. A finished model of other settings there is replaced only with `replace`. Raises `Refused` if the gate does
+    not let the result pass.
     """
     finished = open_finished(settings.run, settings.teacher, settings.original)
     recipe = recipe_of(finished, settings, overrides)
@@ -81,12 +87,9 @@ def add(
     _refuse_own_folders(folder, finished, settings)
     if not Crew.here().leads:
         return _Addition(settings, finished, recipe, silent).walk()
-    with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
-        refuse_other_things(folder / MODEL)
-        for name in (RESULTS, RECORD, METRICS):
-            refuse_folder(folder / name)
-        if fresh:
-            shutil.rmtree(folder / WORK, ignore_errors=True)
+    asked = {name: value for name, value in as_dict(recipe).items() if name != "languages"}  # the record has the old ones too
+    record = Path(WORK) / CANDIDATE / RECORD
+    with run_folder(folder, {"recipe": asked, "adding": as_dict(settings)}, fresh, replace, record=record):
         return _Addition(settings, finished, recipe, on_progress).walk()
 
 
@@ -179,8 +182,7 @@ class _Addition:
         self.tell = on_progress
         self.record: Record | None = None
         if self.crew.leads:
-            for folder in (self.out, self.work, self.candidate):
-                sweep(folder)
+            sweep(self.candidate)
             shutil.rmtree(self.candidate / MODEL, ignore_errors=True)  # of an attempt before this one
             self.record = Record(self.candidate, {"recipe": as_dict(recipe), "adding": as_dict(settings)})
             self.tell = Metrics(self.candidate / METRICS, on_progress)

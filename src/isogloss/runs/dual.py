@@ -9,7 +9,6 @@ account of Reimers & Gurevych (2020). `dual_rounds` has these stages, `dual_sett
 checkpoints and what was measured after it: the same command goes on, and once it has finished, only looks all that up.
 """
 
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,25 +22,16 @@ from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.encode.models import choose_device
 from isogloss.errors import DataError
 from isogloss.evaluation import alignment
-from isogloss.export.folder import refuse_other_things, save
+from isogloss.export.folder import save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_rounds import OtherText, Rounds, pooled_by
 from isogloss.runs.dual_settings import TABLES, DualSettings, with_recipe
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
-from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, measured_pairs, pair_counts
-from isogloss.runs.record import RECORD, Record
-from isogloss.storage import (
-    WORK,
-    alone_in,
-    canonical_json,
-    content_hash,
-    read_json,
-    refuse_folder,
-    sweep,
-    weights_hash,
-    write_json,
-)
+from isogloss.runs.pipeline import measured_pairs, pair_counts
+from isogloss.runs.record import Record
+from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS, run_folder
+from isogloss.storage import WORK, canonical_json, content_hash, read_json, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.masking import with_mask_token
 from isogloss.types import TEST, LanguageScores, PairSource, Report
@@ -87,25 +77,20 @@ def train_dual(
     on_progress: OnProgress = silent,
     fresh: bool = False,
     overrides: Sequence[str] = (),
+    replace: bool = False,
     **settings: Any,  # noqa: ANN401 - the fields of DualSettings
 ) -> DualResult:
     """Train a dual encoder on translations, `like` "labse", "muse", or as the other settings say (`DualSettings`).
 
     `overrides` are `key=value` for these settings by name, and for the recipe's [pairs], [cleaning], [leaks] and [evaluation].
-    Interrupted, the same call goes on where it was; `fresh` forgets unfinished work first.
+    Interrupted, the same call goes on where it was; `fresh` forgets unfinished work first. A finished model of
+    other settings is replaced only with `replace`.
     """
     files = (pairs,) if isinstance(pairs, str) else tuple(pairs)
     chosen, recipe = with_recipe(like, {**settings, "pairs": files, "student": student, "out": str(out)}, overrides)
     folder = Path(chosen.out)
-    with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
-        refuse_other_things(folder / MODEL)
-        for name in (RESULTS, RECORD):
-            refuse_folder(folder / name)
-        if fresh:
-            shutil.rmtree(folder / WORK, ignore_errors=True)
-            (folder / RECORD).unlink(missing_ok=True)
-        sweep(folder)
-        sweep(folder / WORK)
+    tables = {name: as_dict(getattr(recipe, name)) for name in TABLES}
+    with run_folder(folder, {"settings": as_dict(chosen), "recipe": tables}, fresh, replace):
         return _Dual(chosen, recipe, folder, on_progress).run()
 
 

@@ -9,7 +9,6 @@ best on it. `augmenting` finds and labels more pairs; `finetune_settings` is wha
 """
 
 import logging
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,13 +21,14 @@ from isogloss.encode.encoder import Encoder, load
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.metrics import spearman
 from isogloss.evaluation.sts_dev import STSDev
-from isogloss.export.folder import refuse_other_things, save
+from isogloss.export.folder import save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.augmenting import label, union
 from isogloss.runs.finetune_settings import FinetuneSettings
 from isogloss.runs.judged_files import judged_files
-from isogloss.runs.record import RECORD, Metrics, Record
-from isogloss.storage import WORK, alone_in, content_hash, refuse_folder, sweep, weights_hash, write_json
+from isogloss.runs.record import Metrics, Record
+from isogloss.runs.run_folder import MODEL, RESULTS, run_folder
+from isogloss.storage import WORK, content_hash, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.loop import TrainingSummary
@@ -37,7 +37,6 @@ from isogloss.training.tasks import Task, run_tasks
 
 logger = logging.getLogger(__name__)
 
-MODEL, RESULTS = "model", "results.json"
 NLI, STS, CROSS = "NLI", "STS", "cross-encoder"
 SPEARMAN = "dev_spearman"
 
@@ -73,22 +72,17 @@ class FinetuneResult:
         return {"model": str(self.model), "stages": stages, "seconds": round(self.seconds, 2), **self.details}
 
 
-def finetune(settings: FinetuneSettings, on_progress: OnProgress = silent, fresh: bool = False) -> FinetuneResult:
+def finetune(
+    settings: FinetuneSettings, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False
+) -> FinetuneResult:
     """Train an encoder on NLI, on STS, or on one after the other, and save it.
 
-    The same call goes on where an earlier one was interrupted; `fresh` forgets unfinished work in the folder first.
+    The same call goes on where an earlier one was interrupted; `fresh` forgets unfinished work in the folder first. A
+    finished model of other settings is replaced only with `replace`.
     """
     folder = Path(settings.out)
     _refuse_own_folder(folder, settings)
-    with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
-        refuse_other_things(folder / MODEL)
-        for name in (RECORD, RESULTS):
-            refuse_folder(folder / name)
-        if fresh:
-            shutil.rmtree(folder / WORK, ignore_errors=True)
-            (folder / RECORD).unlink(missing_ok=True)
-        sweep(folder)
-        sweep(folder / WORK)
+    with run_folder(folder, {"finetuning": as_dict(settings)}, fresh, replace):
         return _Finetuning(settings, folder, on_progress).walk()
 
 

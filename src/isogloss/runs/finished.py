@@ -14,8 +14,8 @@ from isogloss.corpora.store import Store, open_store, read_manifest
 from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.runs.gathering import Spoken
-from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS
 from isogloss.runs.record import RECORD
+from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS
 from isogloss.storage import WORK, read_json
 
 

@@ -9,7 +9,6 @@ vocabulary. Every stage keeps its result in the run's folder: the same command a
 """
 
 import logging
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -27,24 +26,15 @@ from isogloss.corpora.store import scan_in_words, scan_of, training_data
 from isogloss.encode.models import choose_device
 from isogloss.errors import DataError, RecipeError
 from isogloss.evaluation.alignment import Questions, Rows
-from isogloss.export.folder import refuse_other_things, save
+from isogloss.export.folder import save
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.recipes import refuse_out_of_range
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
-from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, RunResult, measured_pairs, pair_counts
-from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
-from isogloss.storage import (
-    WORK,
-    alone_in,
-    canonical_json,
-    content_hash,
-    make_folder,
-    refuse_folder,
-    sweep,
-    weights_hash,
-    write_json,
-)
+from isogloss.runs.pipeline import RunResult, measured_pairs, pair_counts
+from isogloss.runs.record import Metrics, Record, peak_memory_gib
+from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, RESULTS, run_folder
+from isogloss.storage import WORK, canonical_json, content_hash, make_folder, weights_hash, write_json
 from isogloss.students.bilstm import BiLstmStudent, EncoderSizes, bilstm_student
 from isogloss.students.joint_vocabulary import KINDS, learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.training.batches import PairRows
@@ -163,11 +153,13 @@ def train_laser(
     overrides: Sequence[str] = (),
     on_progress: OnProgress = silent,
     fresh: bool = False,
+    replace: bool = False,
 ) -> RunResult:
     """Train LASER on pairs, measure it on held-out ones, and save its encoder to `out`/model.
 
     `overrides` are `key=value` for the recipe's seed, device, threads, languages, [pairs], [cleaning], [leaks] and
-    [evaluation]. Interrupted, the same call continues; `fresh` forgets unfinished work first.
+    [evaluation]. Interrupted, the same call continues; `fresh` forgets unfinished work first. A finished model
+    of other settings is replaced only with `replace`.
     """
     data = {"name": Path(out).name or "laser", "pairs": {"files": list(pairs)}, "output": {"folder": str(out)}}
     recipe, settings = recipes.parse(data, overrides, "train-laser"), settings or LaserSettings()
@@ -178,13 +170,7 @@ def train_laser(
             )
     choose_device(recipe.device)  # before the text is read, not after
     folder = Path(out)
-    with alone_in(folder, "another run is using this folder", "wait for it, or name another --out"):
-        refuse_other_things(folder / MODEL)
-        for name in (RESULTS, RECORD, "metrics.jsonl"):
-            refuse_folder(folder / name)
-        if fresh:
-            shutil.rmtree(folder / WORK, ignore_errors=True)
-            (folder / RECORD).unlink(missing_ok=True)
+    with run_folder(folder, {"recipe": as_dict(recipe), "laser": as_dict(settings)}, fresh, replace):
         return _run(recipe, settings, folder, on_progress)
 
 
@@ -192,10 +178,8 @@ def _run(recipe: Recipe, settings: LaserSettings, folder: Path, on_progress: OnP
     began, work = time.monotonic(), folder / WORK
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    for place in (folder, work):
-        sweep(place)
     record = Record(folder, {"recipe": as_dict(recipe), "laser": as_dict(settings)})
-    tell = Metrics(folder / "metrics.jsonl", on_progress)
+    tell = Metrics(folder / METRICS, on_progress)
     with record.timed("pairs"):
         pairs, store = gather_source(recipe, folder / PAIRS, tell)
     pivot, second = _targets(pairs, settings)

@@ -8,7 +8,6 @@ needs none: then teacher vectors, the bridge, and what is measured beside a teac
 """
 
 import logging
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -27,14 +26,15 @@ from isogloss.encode.cache import default_folder
 from isogloss.evaluation.alignment import Answers, Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.evaluation.regressions import in_words, regressions
-from isogloss.export.folder import lost_table, model_card, refuse_other_things, save
+from isogloss.export.folder import lost_table, model_card, save
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.exam import taught_rows
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import open_models
-from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
+from isogloss.runs.record import Metrics, Record, peak_memory_gib
+from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, RESULTS, run_folder
 from isogloss.runs.trackers import Trackers
-from isogloss.storage import WORK, alone_in, refuse_folder, sweep, weights_hash, write_json
+from isogloss.storage import WORK, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.choosing import heeds
 from isogloss.training.crew import Crew
@@ -45,7 +45,6 @@ from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, 
 
 logger = logging.getLogger(__name__)
 
-MODEL, RESULTS, PAIRS = "model", "results.json", "pairs"
 CALLED = {"untouched": "the untouched student", "bridge": "the bridge alone"}
 Timed = Callable[[str], AbstractContextManager[None]]
 
@@ -88,21 +87,16 @@ def _scores(score: Any) -> dict[str, float | int | None]:  # noqa: ANN401 - a La
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
 
 
-def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False) -> RunResult:
+def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False) -> RunResult:
     """Do everything a recipe says. Interrupted, it continues; finished, it reuses what is there and says so.
 
-    `fresh` forgets unfinished work in the run's folder first (not its model or results).
+    `fresh` forgets unfinished work in the run's folder first (not its model or results). A finished model of other settings
+    is replaced only with `replace`.
     """
     folder = Path(recipe.output.folder)
     if not Crew.here().leads:
         return _run(recipe, folder, silent)
-    with alone_in(folder, "another run is using this folder", "wait for it, or set output.folder"):
-        refuse_other_things(folder / MODEL)
-        for name in (RESULTS, RECORD, "metrics.jsonl"):
-            refuse_folder(folder / name)
-        if fresh:
-            shutil.rmtree(folder / WORK, ignore_errors=True)
-            (folder / RECORD).unlink(missing_ok=True)
+    with run_folder(folder, {"recipe": as_dict(recipe)}, fresh, replace, "set output.folder"):
         return _run(recipe, folder, on_progress)
 
 
@@ -111,9 +105,6 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     crew = Crew.here()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    if crew.leads:
-        sweep(folder)
-        sweep(folder / WORK)
     record = Record(folder, {"recipe": as_dict(recipe)}) if crew.leads else None
     tell = _listeners(recipe, folder, on_progress) if crew.leads else silent
     timed = record.timed if record is not None else _untimed
@@ -208,7 +199,7 @@ class Stages:
 
 def _listeners(recipe: Recipe, folder: Path, on_progress: OnProgress) -> OnProgress:
     """Whoever wants to know how it goes: the screen, metrics.jsonl, and the trackers that the recipe names."""
-    metrics = Metrics(folder / "metrics.jsonl", on_progress)
+    metrics = Metrics(folder / METRICS, on_progress)
     return Trackers(recipe, folder, metrics) if recipe.training.trackers else metrics
 
 

@@ -16,9 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from isogloss.corpora.amounts import amount
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step
 from isogloss.storage import append_line, canonical_json, content_hash, read_json, write_json, write_text
+
+logger = logging.getLogger(__name__)
 
 RECORD = "run.json"
 PACKAGES = ("isogloss", "torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "pyarrow")
@@ -94,6 +97,19 @@ def _seconds_so_far(path: Path, key: str) -> dict[str, float]:
     return {}
 
 
+@contextmanager
+def ending_noted(path: Path) -> Iterator[None]:
+    """Note in a run's record how it ended if it did not finish: stopped by a signal, or failed."""
+    try:
+        yield
+    except BaseException as error:
+        with suppress(IsoglossError, OSError, ValueError):  # the disk may be full: the first error is the one to report
+            record = read_json(path)
+            if isinstance(record, dict) and record.get("status") == "running":
+                write_json(path, record | {"status": "failed" if isinstance(error, Exception) else "stopped"})
+        raise
+
+
 class _Listener(logging.Handler):
     """Puts every warning into a record, once and at once: the screen that showed it is gone when the question comes up."""
 
@@ -117,6 +133,7 @@ class Metrics:
 
     def __init__(self, path: Path, on_progress: OnProgress) -> None:
         self.path, self.on_progress = path, on_progress
+        self._drop_strange_lines()
         self.last_step = max((line.get("step", -1) for line in self._lines()), default=-1)
 
     def __call__(self, step: Step) -> None:
@@ -138,12 +155,30 @@ class Metrics:
         lines: list[dict[str, Any]] = []
         if not self.path.exists():
             return lines
-        for text in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                lines.append(json.loads(text))
-            except json.JSONDecodeError:  # a line that a killed process did not finish
-                continue
-        return lines
+        texts = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        found = [_values_of(text) for text in texts]
+        return [line for line in found if line is not None]
+
+    def _drop_strange_lines(self) -> None:
+        """Leave lines out that are none of ours: one that a killed process did not finish, or anything else, which is said."""
+        if not self.path.exists():
+            return
+        texts = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        strange = [place for place, text in enumerate(texts) if text and _values_of(text) is None]
+        if not strange:
+            return
+        if strange != [len(texts) - 1]:
+            logger.warning("%s: %s that cannot be read left out", self.path, amount(len(strange), "line"))
+        write_text(self.path, "".join(json.dumps(line) + "\n" for line in self._lines()))
+
+
+def _values_of(text: str) -> dict[str, Any] | None:
+    """A line of metrics; None if it is not one."""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return line if isinstance(line, dict) and type(line.get("step", -1)) is int else None
 
 
 def _rounded(value: float) -> float | int:

@@ -60,14 +60,17 @@ def _other_settings(path: Path, settings: Settings) -> tuple[str, str]:
     hint = "to go on from it, use what it was made with; to forget it, --fresh"
     try:
         before, now = _by_name(read_json(path)), _by_name(settings)
-    except (OSError, ValueError):  # of a version that left none, or damaged
+    except (OSError, ValueError, AttributeError):  # of a version that left none, or damaged
         return "is of other settings, pairs or models", hint
+    changed = changed_settings(before, now)
+    return (f"is of other settings ({changed})" if changed else "is of other pairs or models"), hint
+
+
+def changed_settings(before: Settings, now: Settings) -> str:
+    """Which settings are not as they were, the first few with their old values; empty if all are."""
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if not changed:
-        return "is of other pairs or models", hint
     named = ", ".join(f"{name} was {before.get(name)!r}" for name in changed[:FEW])
-    more = f" and {len(changed) - FEW} more" if len(changed) > FEW else ""
-    return f"is of other settings ({named}{more})", hint
+    return f"{named} and {len(changed) - FEW} more" if len(changed) > FEW else named
 
 
 def _by_name(settings: Settings) -> dict[str, Any]:

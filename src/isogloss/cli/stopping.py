@@ -1,0 +1,74 @@
+"""How a verb is stopped: Ctrl-C, SIGTERM and SIGHUP all end it the same way.
+
+They arrive as a KeyboardInterrupt, so that every block on the way out closes its files, writes down where it stopped and ends
+the processes it started. The exit code is the shell's: 128 and the number of the signal.
+"""
+
+import functools
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class Stopped(Exception):
+    """A signal, carried past typer, which would only say "Aborted"."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.exit_code = 128 + number
+
+
+class Signalled(KeyboardInterrupt):
+    """A signal that asked this process to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def signal_of(error: KeyboardInterrupt) -> int:
+    """The number of the signal; Ctrl-C may come without one."""
+    return int(getattr(error, "number", signal.SIGINT))
+
+
+def stoppable(verb: Callable[..., None]) -> Callable[..., None]:
+    """Let signals stop a verb, and `main` hear of it."""
+
+    @functools.wraps(verb)
+    def guarded(*arguments: object, **options: object) -> None:
+        try:
+            with signals_interrupt():
+                verb(*arguments, **options)
+        except KeyboardInterrupt as error:
+            raise Stopped(signal_of(error)) from error
+
+    return guarded
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Raise a KeyboardInterrupt for SIGTERM and SIGHUP while the block runs; signals that are ignored (nohup) stay ignored.
+
+    The first one counts: the others that a service manager sends must not disturb what is being closed. A second Ctrl-C still
+    ends the process at once.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only that one is given signals
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before: dict[int, Any] = {one: signal.getsignal(one) for one in numbers if signal.getsignal(one) is not signal.SIG_IGN}
+
+    def interrupt(number: int, _frame: object) -> None:
+        for other in before:
+            signal.signal(other, signal.SIG_DFL if other == signal.SIGINT else signal.SIG_IGN)
+        raise Signalled(number)
+
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

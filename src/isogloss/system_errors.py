@@ -1,0 +1,117 @@
+"""Errors of the system in one sentence: no space, no memory, no more open files, a disk or a network share that fails.
+
+Libraries raise them in many forms: an OSError with its number, one without (numpy, when a write comes up short), or an error
+of their own that only quotes the system's text (torch, safetensors, the loader of shared libraries). `cause_of` recognises
+them all. `storage.explaining_disk` uses it for what is being written, the command line for everything else.
+"""
+
+import errno
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from isogloss.errors import IsoglossError
+
+SPACE = "free some space or name another folder; what was there before is untouched"
+PLACE = "check the permissions or name another place; what was there before is untouched"
+DEVICE = "check the disk or the network share, then run the same command again; what was there before is untouched"
+FILES = "close other programs, or raise the limit: ulimit -n 4096; what was there before is untouched"
+MEMORY = "close other programs, or use a machine with more memory; what was finished is kept"
+_HINTS = {
+    errno.ENOSPC: SPACE,
+    getattr(errno, "EDQUOT", errno.ENOSPC): SPACE,
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or name another disk; what was there before is untouched",
+    errno.EROFS: PLACE,
+    errno.EACCES: PLACE,
+    errno.EPERM: PLACE,
+    errno.EEXIST: PLACE,
+    errno.ENOTDIR: PLACE,
+    errno.EISDIR: PLACE,
+    errno.ENAMETOOLONG: PLACE,
+    errno.ELOOP: PLACE,
+    errno.EBUSY: DEVICE,
+    errno.EIO: DEVICE,
+    errno.ENOLCK: DEVICE,
+    errno.ETIMEDOUT: DEVICE,
+    errno.ENXIO: DEVICE,
+    errno.ENODEV: DEVICE,
+    getattr(errno, "ESTALE", errno.EIO): DEVICE,
+    errno.EXDEV: "name a folder all of which is on one disk; what was there before is untouched",
+    errno.EMFILE: FILES,
+    errno.ENFILE: FILES,
+    errno.ENOMEM: MEMORY,
+    errno.EAGAIN: "close other programs, or raise the limit on processes (ulimit -u)",
+}
+_QUOTED = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # numpy
+_TORCH_UNFINISHED = ("inline_container", "iostream error")  # in what torch says of a file that it could not write to the end
+_NO_MEMORY = ("std::bad_alloc", "can't allocate memory", "out of memory")
+_NO_THREAD = "can't start new thread"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What the system refused: its number, its text, and what to do about it."""
+
+    number: int
+    why: str
+    hint: str
+
+
+def cause_of(error: BaseException) -> Cause | None:
+    """Recognise an error of the system in whatever a library made of it; None if it is not one."""
+    number = _number_of(error)
+    if number is None:
+        return None
+    text = os.strerror(number)
+    return Cause(number, text[:1].lower() + text[1:], _HINTS[number])
+
+
+def not_written(path: Path, cause: Cause) -> IsoglossError:
+    """Said where something was to be written to `path`."""
+    return IsoglossError(f"{path}: cannot be written ({cause.why})", hint=cause.hint)
+
+
+def explained(error: BaseException) -> IsoglossError | None:
+    """The sentence for an error that nobody explained where it happened; None if it is not one of the system's."""
+    cause, name = cause_of(error), file_of(error)
+    if cause is None and isinstance(error, FileNotFoundError) and name:
+        return IsoglossError(f"{name}: no such file or directory", hint="was it removed meanwhile? run the same command again")
+    if cause is None:
+        return None
+    if cause.number == errno.ENOMEM:
+        where = " on the GPU" if "CUDA" in str(error) else ""
+        return IsoglossError(f"there is not enough memory{where}", hint=MEMORY)
+    if cause.number == errno.ENOSPC and not name:
+        return IsoglossError(f"the output cannot be written ({cause.why})", hint="free some space")
+    return IsoglossError(f"{name or 'the system gave an error'}: {cause.why}", hint=cause.hint)
+
+
+def file_of(error: BaseException) -> str:
+    """The file that an error is about; empty where it does not say."""
+    name = getattr(error, "filename", None)
+    return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
+
+
+def _number_of(error: BaseException) -> int | None:
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno if error.errno in _HINTS else None
+    text = str(error)
+    if isinstance(error, OSError) and _SHORT_WRITE.search(text):
+        return errno.ENOSPC
+    return _number_in(text) if isinstance(error, Exception) else None
+
+
+def _number_in(text: str) -> int | None:
+    """The number of an error that is only quoted."""
+    for number in _QUOTED:
+        if os.strerror(number).lower() in text.lower():
+            return number
+    if any(mark in text for mark in _TORCH_UNFINISHED):
+        return errno.ENOSPC
+    if any(mark in text for mark in _NO_MEMORY):
+        return errno.ENOMEM
+    return errno.EAGAIN if _NO_THREAD in text else None
