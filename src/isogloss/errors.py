@@ -4,14 +4,19 @@ The library never prints and never exits: it raises one of these, and `cli/` tur
 exit code 2. Anything else that escapes is a bug of ours and keeps its traceback.
 """
 
+from isogloss.shown import masked, printable
+
 
 class IsoglossError(Exception):
-    """A problem the user can act on: `message` says what happened and where, `hint` what to do about it."""
+    """A problem the user can act on: `message` says what happened and where, `hint` what to do about it.
+
+    Both may quote file names, addresses and answers of servers: control characters are escaped, keys and passwords masked.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = masked(printable(message))
+        self.hint = masked(printable(hint))
+        super().__init__(self.message)
 
 
 class DataError(IsoglossError):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isogloss.errors import IsoglossError
+from isogloss.shapes import parse_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -215,8 +216,8 @@ def write_json(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON 
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Read JSON that `write_json` wrote."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """Read JSON from a file; whatever is wrong with the text is a ValueError."""
+    return parse_json(path.read_text(encoding="utf-8"))
 
 
 def load_array(path: Path) -> "NDArray[Any] | None":

@@ -9,12 +9,12 @@ import gzip
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from isogloss.corpora.catalogue.entries import Languages
+from isogloss.corpora.compression import ARCHIVE_FAULTS
 from isogloss.errors import DataError
 
 CHANGED = "the corpus is not laid out as it was: look at its page, and tell us"
@@ -28,7 +28,7 @@ def repack(layout: str, original: Path, out: Path, languages: Languages, min_sco
         if layout == "scored":
             return write_lines(out, (*languages, "score"), _scored(original, min_score))
         return write_lines(out, languages, _csv_in_zip(original, languages))
-    except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+    except ARCHIVE_FAULTS as error:
         raise DataError(f"{original}: damaged ({error})", hint="run the same command again: it is fetched anew") from error
 
 
