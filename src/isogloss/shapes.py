@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from isogloss.shown import printable
 
 LARGEST = 2**63 - 1
+DEEPEST, TOO_DEEP = 100, "nested too deeply"
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -75,11 +76,26 @@ _PLAIN: dict[Any, Any] = {str: TEXT, bool: FLAG, int: COUNT, float: NUMBER, type
 
 
 def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """What JSON text says; whatever is wrong with it is a ValueError, nesting that Python cannot follow too."""
+    """What JSON text says; whatever is wrong with it is a ValueError, and so is nesting of more than a hundred levels."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise ValueError(TOO_DEEP) from error
+    opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    if opened > DEEPEST:
+        _refuse_deep(value)
+    return value
+
+
+def _refuse_deep(value: object) -> None:
+    """Whoever goes through the value afterwards may call itself for each level."""
+    level = [value]
+    for _ in range(DEEPEST):
+        lists = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [inner for one in lists for inner in one]
+        if not level:
+            return
+    raise ValueError(TOO_DEEP)
 
 
 def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - whatever JSON can hold

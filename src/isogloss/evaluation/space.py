@@ -9,10 +9,10 @@ is known. `bias` measures how much it helps; `LanguageMeans` is what has to be e
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
+from isogloss.corpora.compression import ARCHIVE_FAULTS
 from isogloss.corpora.languages import without_region
 from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError, IsoglossError
@@ -73,10 +73,10 @@ def read_means(place: Path | str) -> LanguageMeans:
     """The means that `isogloss evaluate --mean-removal --means-out` wrote, by their folder or file."""
     path = Path(place) / MEANS_FILE if Path(place).is_dir() else Path(place)
     try:
-        with np.load(path) as kept:
+        with np.load(path, allow_pickle=False) as kept:
             means = {name: kept[name].astype(np.float32) for name in kept.files if name != OF_MODEL}
             return LanguageMeans(means, str(kept[OF_MODEL]) if OF_MODEL in kept.files else "")
-    except (OSError, ValueError, TypeError, BadZipFile) as error:
+    except (*ARCHIVE_FAULTS, OSError, TypeError, KeyError, AttributeError, MemoryError) as error:
         raise IsoglossError(
             f"{path}: no means of languages there", hint="isogloss evaluate MODEL --suite … --mean-removal --means-out FOLDER"
         ) from error

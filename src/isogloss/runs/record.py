@@ -18,6 +18,7 @@ from typing import Any
 
 from isogloss.config import Recipe, as_dict
 from isogloss.progress import OnProgress, Step
+from isogloss.shown import masked_values
 from isogloss.storage import append_line, write_json, write_text
 
 PACKAGES = ("isogloss", "torch", "transformers", "sentence-transformers", "tokenizers", "numpy", "pyarrow")
@@ -42,7 +43,7 @@ class Record:
 
     def write(self) -> None:
         """Put the record on disk as it is now."""
-        write_json(self.folder / "run.json", self.data)
+        write_json(self.folder / "run.json", masked_values(self.data))
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
         """Add facts, and write."""
