@@ -1,4 +1,4 @@
-"""JSON that others may have written or damaged: read without surprises, and checked for its shape before anything uses it.
+"""JSON and TOML that others may have written or damaged: read without surprises, checked for its shape before it is used.
 
     SHAPE = {"hash": TEXT, "parts": [{"file": FILE_NAME, "rows": COUNT}], "note?": TEXT, "languages": Each(TEXT, COUNT)}
     check(parse_json(text), SHAPE)         # Misfit: "parts[3].file is not the name of a file"
@@ -10,6 +10,7 @@ a list of any length. Every failure is a ValueError, so a caller that treats "no
 import json
 import math
 import re
+import tomllib
 import types
 import typing
 from collections.abc import Callable
@@ -46,6 +47,12 @@ class Either(NamedTuple):
 
     one: Any
     other: Any
+
+
+class Exactly(NamedTuple):
+    """An object with these keys and no others: what is handed on as arguments."""
+
+    shape: dict[str, Any]
 
 
 def _is_text(value: object) -> bool:
@@ -87,6 +94,14 @@ def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever
     return value
 
 
+def parse_toml(text: str) -> dict[str, Any]:
+    """What TOML text says; whatever is wrong with it is a ValueError."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+
+
 def _refuse_deep(value: object) -> None:
     """Whoever goes through the value afterwards may call itself for each level."""
     level = [value]
@@ -104,6 +119,10 @@ def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - wha
         _require(shape.fits(value), place, shape.name)
     elif isinstance(shape, Either):
         _either(value, shape, place)
+    elif isinstance(shape, Exactly):
+        known = {name.removesuffix("?") for name in shape.shape}
+        for key in check(value, shape.shape, place):
+            _require(key in known, f"{place}: the key {key[:40]!r}", "known")
     elif isinstance(shape, Each):
         for key, inner in _of_type(value, dict, place, "an object").items():
             _require(shape.key.fits(key), f"{place}: the key {str(key)[:40]!r}", shape.key.name)

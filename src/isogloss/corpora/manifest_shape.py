@@ -1,10 +1,26 @@
 """What a manifest of a store must look like before anything in it is believed: stores come from other people, too."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from isogloss.corpora.leaks import LEVELS
-from isogloss.shapes import COUNT, FILE_NAME, FLAG, NOTHING, NUMBER, OBJECT, SHA256, TEXT, Each, Either, Leaf, Misfit, check
+from isogloss.shapes import (
+    COUNT,
+    FILE_NAME,
+    FLAG,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    SHA256,
+    TEXT,
+    Each,
+    Either,
+    Exactly,
+    Leaf,
+    Misfit,
+    check,
+)
 from isogloss.types import TEST, TRAIN
 
 CODE = Leaf("a language", lambda value: FILE_NAME.fits(value) and not value.startswith("."))  # it is part of file names
@@ -21,8 +37,8 @@ EXAMPLE = {
 }
 SCANNED_SET = {"name": TEXT, "texts": COUNT, "hash": TEXT, "level?": LEVEL, "before?": FLAG}
 LEAK_SCAN = {"level": LEVEL, "sets": [SCANNED_SET], "removed": COUNTS}
-CORPORA = Each(TEXT, {**SPLITS, "licence?": TEXT, "version?": TEXT, "dictionary?": FLAG})
-LINE = {"corpus": TEXT, "language": CODE, **SPLITS, "dropped": COUNTS}
+CORPORA = Each(TEXT, {**SPLITS, "licence": TEXT, "version": TEXT, "dictionary": FLAG})
+LINE = Exactly({"corpus": TEXT, "language": CODE, **SPLITS, "dropped": COUNTS})
 MANIFEST: dict[str, Any] = {
     "hash": TEXT,
     "source_language": CODE,
@@ -51,12 +67,15 @@ TRAINING = {
 def check_manifest(manifest: dict[str, Any], folder: Path, parts: str) -> None:
     """Raise a Misfit where the manifest is not one, does not add up, or names what is not in the store's own folder."""
     check(manifest, MANIFEST)
-    rules = {drop["rule"] for drop in manifest["dropped"] if drop["count"]}
+    dropped: Counter[str] = Counter()
     for number, line in enumerate(manifest["waterfall"]):
-        if line["rows_in"] != sum(line["dropped"].values()) + line[TRAIN] + line[TEST] or not rules >= set(line["dropped"]):
+        if line["rows_in"] != sum(line["dropped"].values()) + line[TRAIN] + line[TEST]:
             raise Misfit(f"waterfall[{number}] does not add up")
-        if line["corpus"] not in manifest["corpora"]:
-            raise Misfit(f"waterfall[{number}] is of no corpus that is listed")
+        dropped.update(line["dropped"])
+    if {drop["rule"]: drop["count"] for drop in manifest["dropped"] if drop["count"]} != {**+dropped}:
+        raise Misfit("dropped and waterfall differ")
+    if {line["corpus"] for line in manifest["waterfall"]} != set(manifest["corpora"]):
+        raise Misfit("corpora and waterfall name different ones")
     if not manifest["rows_out"] or manifest["rows_out"] != sum(part["rows"] for part in manifest["parts"]):
         raise Misfit("the rows of its parts are not as many as it says")
     place = (folder / parts).resolve()

@@ -23,7 +23,7 @@ from isogloss.corpora.leaks import Guard
 from isogloss.corpora.manifest_shape import CODE
 from isogloss.corpora.scoring import Scoring, add_similarity, score_block
 from isogloss.corpora.workers import Workers
-from isogloss.shapes import COUNT, Each, check, fields_shape
+from isogloss.shapes import COUNT, Each, Exactly, check, fields_shape
 from isogloss.storage import content_hash, read_json, replacing, write_json
 
 ROWS_A_GROUP = 16_384
@@ -130,8 +130,8 @@ class Scorer:
     def _known(self, index: Path, one: ScoredFeed, needs: Sequence[str]) -> "_Index":
         """What an earlier preparation wrote down, if it has all scores that are needed, and its parts are all there."""
         try:
-            known = _Index(**check(read_json(index), fields_shape(_Index) | {"rows?": Each(CODE, COUNT)}))
-        except (OSError, ValueError, TypeError):  # not there, no JSON, not ours, or of a version with other fields
+            known = _Index(**check(read_json(index), Exactly(fields_shape(_Index) | {"rows?": Each(CODE, COUNT)})))
+        except (OSError, ValueError):  # not there, no JSON, not ours, or of a version with other fields
             return _Index()
         parts = {self.folder / f"{one.part(language)}.parquet": rows for language, rows in known.rows.items() if rows}
         whole = set(needs) <= set(known.scored) and all(rows_of(path) == rows for path, rows in parts.items())

@@ -106,7 +106,7 @@ def open_url(url: str, timeout: float, headers: Mapping[str, str] | None = None,
         return send(url, timeout, headers, token)
     except urllib.error.HTTPError as error:
         with error:
-            raise _refusal(url, error) from error
+            raise _refusal(url, error, headers or {}) from error
     except urllib.error.URLError as error:
         raise _unreached(url, error.reason) from error
     except (OSError, http.client.HTTPException) as error:
@@ -154,13 +154,13 @@ def mirrored(url: str) -> str:
     return f"{mirror}/{url.partition('://')[2]}" if mirror else url
 
 
-def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
+def _refusal(url: str, error: urllib.error.HTTPError, asked: Mapping[str, str]) -> Exception:
     said = f"the server answers {error.code} {error.reason or ''}".rstrip()
     if error.code in PASSING:
         return Trouble(said, f"answer {error.code}", _asked_wait(error.headers.get("Retry-After")))
-    if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+    if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and "Range" in asked:
         return NothingLeft(whole_number((error.headers.get("Content-Range") or "").rpartition("/")[2]))
-    if error.code == http.client.NOT_MODIFIED:
+    if error.code == http.client.NOT_MODIFIED and {"If-None-Match", "If-Modified-Since"} & set(asked):
         return NotChanged(url)
     if error.code in (http.client.NOT_FOUND, http.client.GONE):
         return NotThere(f"{url}: {said}", hint="it was moved or never was there: isogloss corpora list says where to look")
