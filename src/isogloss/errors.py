@@ -4,14 +4,21 @@ The library never prints and never exits: it raises one of these, and `cli/` tur
 exit code 2. Anything else that escapes is a bug of ours and keeps its traceback.
 """
 
+from isogloss.shown import masked, printable
+
+LONGEST = 2000  # characters of a message
+
 
 class IsoglossError(Exception):
-    """A problem the user can act on: `message` says what happened and where, `hint` what to do about it."""
+    """A problem the user can act on: `message` says what happened and where, `hint` what to do about it.
+
+    Both may quote file names, addresses and answers of servers: control characters are escaped, keys and passwords masked,
+    and nothing is longer than a person reads.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message, self.hint = (masked(printable(text[:LONGEST]))[:LONGEST] for text in (message, hint))
+        super().__init__(self.message)
 
 
 class DataError(IsoglossError):

@@ -14,6 +14,7 @@ from typing import Any
 
 from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
+from isogloss.shapes import LARGEST, parse_toml
 
 
 def load(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Recipe:
@@ -21,8 +22,8 @@ def load(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) 
     if not path.is_file():
         raise RecipeError(f"{path}: no such recipe", hint="isogloss init writes one")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        data = parse_toml(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
         raise RecipeError(f"{path}: not valid TOML: {error}", hint="values such as text need quotes") from error
     if folder is not None:
         data.setdefault("output", {})["folder"] = str(folder)
@@ -57,11 +58,11 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
     """Read an override's value as TOML; plain words may go without quotes, `a,b` makes a list."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text.split(",") if "," in text else text
-    except RecursionError as error:
-        raise RecipeError(f"--set …={text[:40]}…: nested too deeply", hint="for example --set training.epochs=3") from error
+    except ValueError as error:
+        raise RecipeError(f"--set …={text[:40]}…: {error}", hint="for example --set training.epochs=3") from error
 
 
 def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, where: str) -> Any:  # noqa: ANN401
@@ -97,6 +98,8 @@ def _checked(value: Any, hint: Any, name: str, where: str) -> Any:  # noqa: ANN4
     if origin is tuple:
         items = value if isinstance(value, list) else [value]
         return tuple(_checked(item, inner[0], name, where) for item in items)
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise RecipeError(f"{where}: {name} is a number too large", hint="no setting needs more than 18 digits")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, hint) and isinstance(value, bool) == (hint is bool):

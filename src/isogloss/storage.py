@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import IsoglossError
+from isogloss.shapes import parse_json
 from isogloss.system_errors import SPACE, Cause, cause_of, explained, file_of, not_written
 
 CHECKSUM = "checksum"  # the key of a kept JSON file that holds its own
@@ -215,11 +216,11 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Read JSON; where it has the checksum that `write_json` wrote, content that does not fit it is a ValueError.
+    """Read JSON; whatever is wrong with the text is a ValueError, and so is content that does not fit its checksum.
 
     A file that somebody edits on purpose is taken again once its "checksum" line is removed.
     """
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = parse_json(path.read_text(encoding="utf-8"))
     if isinstance(value, dict) and CHECKSUM in value:
         checksum = value.pop(CHECKSUM)
         if checksum != _json_checksum(value):

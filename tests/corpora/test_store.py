@@ -35,7 +35,7 @@ def test_broken_stores_are_explained(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="another version of isogloss"):
         open_store(out)
     (out / "manifest.json").write_text('{"isogloss_store": 1, "hash": "x"}')
-    with pytest.raises(DataError, match="its manifest has no source_language, rows_in"):
+    with pytest.raises(DataError, match="is not that of a store: it has no source_language"):
         open_store(out)
 
 

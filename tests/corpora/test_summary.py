@@ -170,7 +170,8 @@ def test_as_data_everything_is_there(summary: Summary) -> None:
 
 def test_a_damaged_store_is_told(tmp_path: Path) -> None:
     opened = stored(tmp_path / "store", pairs(), KEEP_ALL)
-    write_json(tmp_path / "store" / "manifest.json", opened.manifest | {"rows_out": 3})
+    parts = [part | {"rows": 0 if place else 3} for place, part in enumerate(opened.manifest["parts"])]
+    write_json(tmp_path / "store" / "manifest.json", opened.manifest | {"rows_out": 3, "parts": parts})
     with pytest.raises(DataError, match=r"its parts have \d+ pairs, manifest.json says 3") as caught:
         summarise(open_store(tmp_path / "store"))
     assert "isogloss prepare" in caught.value.hint

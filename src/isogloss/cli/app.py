@@ -34,6 +34,7 @@ from isogloss.cli import (
 )
 from isogloss.cli.stopping import Stopped, stoppable
 from isogloss.errors import IsoglossError
+from isogloss.shown import masked, printable
 from isogloss.system_errors import explained
 
 # The same command goes on from what these have finished.
@@ -92,7 +93,7 @@ def options(
     show_version: bool = typer.Option(False, "--version", help="Show the version."),
 ) -> None:
     """Set what holds for every verb."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.WARNING, handlers=[_warnings()])
     for noisy in ("sentence_transformers", "transformers", "huggingface_hub"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     if show_version:
@@ -100,6 +101,18 @@ def options(
 
         sys.stdout.write(f"isogloss {__version__}\n")
         raise typer.Exit
+
+
+def _warnings() -> logging.Handler:
+    """Log lines on the screen; they quote file names and addresses, as everything else does."""
+
+    class Cleaned(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return masked(printable(super().format(record), layout=True))
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Cleaned("%(message)s"))
+    return handler
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -19,10 +19,10 @@ def doctor(
     """
     from dataclasses import asdict
 
-    from rich.markup import escape
+    from rich.text import Text
 
     from isogloss import recipes
-    from isogloss.cli.screen import output, show_json
+    from isogloss.cli.screen import clean, output, show_json
     from isogloss.runs.doctor import examine_machine, examine_recipe
 
     findings = examine_machine()
@@ -31,10 +31,10 @@ def doctor(
     if json:
         show_json([asdict(finding) for finding in findings])
     else:
-        marks = {"good": "[green]✓[/]", "note": "[yellow]![/]", "bad": "[red]✗[/]"}
+        marks = {"good": ("✓", "green"), "note": ("!", "yellow"), "bad": ("✗", "red")}
         for finding in findings:
-            output.print(f"{marks[finding.verdict]} {finding.about:<24} {escape(finding.text)}", highlight=False)
+            output.print(Text.assemble(marks[finding.verdict], clean(f" {finding.about:<24} {finding.text}")))
             if finding.advice:
-                output.print(f"  {'':<24} → {escape(finding.advice)}", highlight=False)
+                output.print(f"  {'':<24} → {finding.advice}")
     if any(finding.verdict == "bad" for finding in findings):
         raise Exit(2)

@@ -85,7 +85,7 @@ def _end(results: "list[Reproduction]", alone: bool, out: Path, json: bool) -> N
     if not alone and results:
         place = _write_page(results, out)
         if not json:
-            output.print(f"All of them on one page: {place}", highlight=False, markup=False)
+            output.print(f"All of them on one page: {place}")
 
 
 def _tables(asked: str, rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -149,39 +149,38 @@ def _list(as_json: bool) -> None:
         )
         return
     for name, table in tables.items():
-        output.print(f"{name:<12} {table.title} ({table.paper}; {len(table.rows)} rows)", highlight=False, markup=False)
+        output.print(f"{name:<12} {table.title} ({table.paper}; {len(table.rows)} rows)")
     output.print()
     for name, one in systems.items():
         told = f"{name:<40} {one.title:<42} paper: {one.paper.how:<10} lab: {one.lab.how}"
-        output.print(told, highlight=False, markup=False, soft_wrap=True)
+        output.print(told, soft_wrap=True)
 
 
 def _show(result: "Reproduction", out: Path) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     from isogloss.cli.screen import output
     from isogloss.papers.rendering import OURS, heading, lines
 
-    shown = Table(title=escape(f"{result.table}: {result.title}"), title_justify="left", header_style="bold", box=None)
+    shown = Table(title=f"{result.table}: {result.title}", title_justify="left", header_style="bold", box=None)
     for place, name in enumerate(("", "", *result.columns)):
-        shown.add_column(escape(name), justify="left" if place < 2 else "right", no_wrap=place > 1)
+        shown.add_column(name, justify="left" if place < 2 else "right", no_wrap=place > 1)
     for line in lines(result):
-        cells = [escape(cell.replace(" (", "\n").replace(" to ", "–").rstrip(")")) for cell in line.cells]
+        cells = [cell.replace(" (", "\n").replace(" to ", "–").rstrip(")") for cell in line.cells]
         if not line.why:
-            shown.add_row(escape(line.label), line.whose, *cells, style="bold" if line.whose == OURS else "")
-    output.print(heading(result), highlight=False, markup=False, style="dim")
+            shown.add_row(line.label, line.whose, *cells, style="bold" if line.whose == OURS else "")
+    output.print(heading(result), style="dim")
     output.print(shown)
     for text in _told(result):
-        output.print(text, highlight=False, markup=False)
-    output.print(f"\nThe table: {out / (result.table + '.md')}", highlight=False, markup=False)
+        output.print(text)
+    output.print(f"\nThe table: {out / (result.table + '.md')}")
 
 
 def _show_in_markdown(result: "Reproduction") -> None:
     from isogloss.cli.screen import output
     from isogloss.papers.rendering import markdown
 
-    output.print(markdown(result), highlight=False, markup=False, soft_wrap=True)
+    output.print(markdown(result), soft_wrap=True)
 
 
 def _told(result: "Reproduction") -> list[str]:

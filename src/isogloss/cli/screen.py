@@ -1,4 +1,8 @@
-"""What the command line shows: bars while work goes on, tables when it is done. The only place that knows rich."""
+"""What the command line shows: bars while work goes on, tables when it is done.
+
+Names of files and corpora, sentences and answers of servers are shown as text and nothing else: on these consoles no string is
+markup (what is to be bold is a `Text`), control characters are escaped, keys in addresses are masked.
+"""
 
 import json
 import sys
@@ -8,11 +12,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from isogloss.progress import OnProgress, Step
+from isogloss.shown import json_printable, masked, masked_values, printable
 from isogloss.types import LanguageScores, Report
 
 PLAIN_LINE_SECONDS = 15.0
@@ -35,8 +40,25 @@ TITLES = {
     "model": "embedding",
 }
 
-errors = Console(stderr=True, soft_wrap=True)
-output = Console(soft_wrap=True)
+
+class PlainConsole(Console):
+    """A console on which every string, in a table too, is only text."""
+
+    def __init__(self, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - as rich has them
+        """Text from a string: the one way that rich takes for all it is given."""
+        return super().render_str(clean(text), **options)
+
+
+def clean(text: str) -> str:
+    """Text as a terminal may have it."""
+    return masked(printable(text, layout=True))
+
+
+errors = PlainConsole(stderr=True)
+output = PlainConsole()
 
 
 class Bars:
@@ -50,10 +72,10 @@ class Bars:
         self.closed: set[str] = set()
         self.live = errors.is_terminal
         self.progress = Progress(
-            TextColumn("{task.description:<20}"),
+            TextColumn("{task.description:<20}", markup=False),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:>16}"),
+            TextColumn("{task.fields[rate]:>16}", markup=False),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}", style="dim", markup=False),
             console=errors,
@@ -75,9 +97,9 @@ class Bars:
 
     def _bar(self, step: Step, rate: str) -> None:
         if step.stage not in self.tasks:
-            title = TITLES.get(step.stage, step.stage)
+            title = clean(TITLES.get(step.stage, step.stage))
             self.tasks[step.stage] = self.progress.add_task(title, total=step.total, rate="", note="")
-        self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, rate=rate, note=step.note)
+        self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, rate=rate, note=clean(step.note))
 
     def _line(self, step: Step, rate: str, elapsed: float, now: float) -> None:
         due = now - self.said.get(step.stage, self.started[step.stage]) > PLAIN_LINE_SECONDS
@@ -90,7 +112,7 @@ class Bars:
         if counted and not step.finished:
             took += f", {elapsed * (step.total - step.done) / counted:.0f} s left"
         parts = [f"{step.done:,} of {step.total:,} {step.unit}", rate, took, step.note]
-        errors.print(f"{title:<20} " + ", ".join(part for part in parts if part), highlight=False, markup=False)
+        errors.print(f"{title:<20} " + ", ".join(part for part in parts if part))
         if step.finished:
             self.closed.add(step.stage)
 
@@ -108,12 +130,13 @@ def progress() -> Iterator[OnProgress]:
 
 def say(text: str) -> None:
     """A line for the person at the screen (standard error, so that pipes get only results)."""
-    errors.print(text, highlight=False, markup=False)
+    errors.print(text)
 
 
 def show_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
     """A result for a machine, on standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    text = json.dumps(masked_values(value), ensure_ascii=False, indent=2, allow_nan=False)
+    sys.stdout.write(json_printable(text) + "\n")
 
 
 def percent(value: float | None) -> str:
@@ -149,7 +172,7 @@ def what_was_asked(report: Report) -> str:
 
 def score_table(reports: Sequence[Report], title: str = "") -> Table:
     """One row a language, one column a measure; a cell has one number a model, in the order the first line names them."""
-    names = escape(", ".join(report.model for report in reports))
+    names = ", ".join(report.model for report in reports)
     caption = f"{title}\nin each column: {names}" if len(reports) > 1 else f"{title}\n{names}"
     table = Table(title=caption, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, 1, 0, 0))
     everything = [score for report in reports for score in report.scores]
@@ -166,7 +189,7 @@ def score_table(reports: Sequence[Report], title: str = "") -> Table:
 
 
 def _cells(scores: Sequence[LanguageScores], shown: Sequence[Measure]) -> list[str]:
-    cells = [escape(scores[0].language)]
+    cells = [scores[0].language]
     for attribute, _, form in shown:
         width = CELL + (attribute == "cosine")
         cells.append("".join(f"{form(getattr(score, attribute)):>{width}}" for score in scores))

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from isogloss.cli.screen import output
 from isogloss.evaluation.compare import Comparison
@@ -18,23 +18,23 @@ def show(comparison: Comparison) -> None:
     for grid in grids(comparison, partial(with_interval, form="\n{}–{}"), max(3, (output.width - label) // CELL)):
         output.print(_table(grid))
         for note in grid.notes:
-            output.print(note, highlight=False, markup=False, style="dim")
+            output.print(note, style="dim")
         output.print()
 
 
 def _table(grid: Grid) -> Table:
-    table = Table(title=escape(grid.title), title_justify="left", header_style="bold", box=None, padding=(0, 1, 0, 0))
-    table.add_column(escape(grid.corner), no_wrap=True)
+    table = Table(title=grid.title, title_justify="left", header_style="bold", box=None, padding=(0, 1, 0, 0))
+    table.add_column(grid.corner, no_wrap=True)
     for name in grid.header:
-        table.add_column(escape(name), justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True)
     for line in grid.lines:
-        cells = [_marked(escape(cell), best) for cell, best in zip(line.cells, line.best, strict=True)]
-        table.add_row(escape(line.label), *cells)
+        cells = [_marked(cell, best) for cell, best in zip(line.cells, line.best, strict=True)]
+        table.add_row(line.label, *cells)
     return table
 
 
-def _marked(cell: str, best: bool) -> str:
+def _marked(cell: str, best: bool) -> Text:
     """The score, in bold if it is the best, and its interval in a lighter tone."""
     number, _, span = cell.partition("\n")
-    number = f"[bold]{number}[/bold]" if best else number
-    return f"{number}\n[dim]{span}[/dim]" if span else number
+    shown = Text(number, style="bold" if best else "", justify="right")
+    return shown.append(f"\n{span}", style="dim" if not best else "not bold dim") if span else shown

@@ -5,8 +5,10 @@ line the damage is. Everything is read forward in small pieces, so the size of a
 """
 
 import bz2
+import gzip
 import io
 import lzma
+import struct
 import sys
 import tarfile
 import zipfile
@@ -31,7 +33,22 @@ SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 _SHORT_TAR = {".tgz": ".tar.gz", ".txz": ".tar.xz", ".tbz2": ".tar.bz2", ".tzst": ".tar.zst"}
 _STRICT: dict[str, Callable[[], "_Decompressor"]] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
 _PIECE = 2**16  # of decompressed bytes; small, so that the line before the damage is known well
-_DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, pa.ArrowException)
+# what the standard library raises where a packed file is damaged, encrypted (RuntimeError) or not to be believed
+ARCHIVE_FAULTS = (
+    EOFError,
+    IndexError,
+    NotImplementedError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    struct.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_DAMAGE = (*ARCHIVE_FAULTS, OSError, pa.ArrowException)
 
 
 class _Readable(Protocol):
@@ -225,7 +242,7 @@ def _explaining_archive(path: Path) -> Iterator[None]:
         yield
     except (FileNotFoundError, PermissionError) as error:
         raise DataError(f"{path}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
-    except (*_DAMAGE, UnicodeDecodeError, NotImplementedError) as error:
+    except _DAMAGE as error:
         raise DataError(f"{path}: the archive is damaged ({_reason(error)})", hint="download it again") from error
 
 

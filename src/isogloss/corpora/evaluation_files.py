@@ -7,7 +7,6 @@ unknown encoding) has no cells: better an empty set, which can be seen, than noi
 import codecs
 import csv
 import io
-import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
@@ -20,6 +19,7 @@ from isogloss.corpora.compression import is_archive, looks_packed, members, open
 from isogloss.corpora.formats import mo, po, tmx
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
+from isogloss.shapes import parse_json
 
 logger = logging.getLogger(__name__)
 
@@ -112,8 +112,8 @@ def _delimited_rows(text: str, commas: bool) -> list[Row]:
 def _json_rows(text: str) -> list[Row]:
     """One document, or one a line; a few lines that are not JSON are let pass, but not half of them."""
     try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
+        whole = parse_json(text)
+    except ValueError:
         lines = [line for line in text.split("\n") if line.strip()]
         records = [record for line in lines for record in _parsed(line)]
         if len(records) < 0.5 * len(lines):
@@ -125,8 +125,8 @@ def _json_rows(text: str) -> list[Row]:
 
 def _parsed(line: str) -> list[object]:
     try:
-        return [json.loads(line)]
-    except (ValueError, RecursionError):
+        return [parse_json(line)]
+    except ValueError:
         return []
 
 

@@ -114,6 +114,7 @@ def from_store(store: Store) -> list[Feed]:
     feeds = []
     for corpus, known in store.manifest["corpora"].items():
         files = [part["file"] for part in store.manifest["parts"] if part["corpus"] == corpus]
+        there = [path for path in (store.folder / PAIRS / file for file in files) if path.is_file()]  # or reading will say so
         feeds.append(
             Feed(
                 name=f"{store.folder.name}/{corpus}",
@@ -124,7 +125,7 @@ def from_store(store: Store) -> list[Feed]:
                 dictionary=bool(known.get("dictionary")),
                 licence=str(known.get("licence", "")),
                 version=str(known.get("version", "")),
-                text_bytes=float(sum((store.folder / PAIRS / file).stat().st_size for file in files)) * _UNPACKED[".parquet"],
+                text_bytes=float(sum(path.stat().st_size for path in there)) * _UNPACKED[".parquet"],
                 scanned=scanned,
             )
         )

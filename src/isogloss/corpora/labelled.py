@@ -10,7 +10,6 @@ not fit stops the reading. `readers` reads translations.
 """
 
 import csv
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 from isogloss.corpora.compression import open_stream, unpacked_name
 from isogloss.corpora.lines import line_blocks
 from isogloss.errors import DataError
+from isogloss.shapes import parse_json
 from isogloss.storage import ContentHash
 from isogloss.types import FloatArray, IntArray
 
@@ -240,8 +240,8 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Cells]]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            found = parse_json(line)
+        except ValueError as error:
             raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="one object a line") from error
         if not isinstance(found, dict):
             raise DataError(f"{path} line {number}: not a JSON object", hint='write {"sentence1": …, "sentence2": …, …}')

@@ -17,8 +17,9 @@ from isogloss.corpora.dropped import examples, write_dropped
 from isogloss.corpora.leaks import Guard, scanned_before
 from isogloss.corpora.scored import ScoredFeed, passed_over
 from isogloss.corpora.selecting import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
-from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS, read_manifest
+from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS, open_store
 from isogloss.corpora.thresholds import Threshold, as_rows
+from isogloss.errors import DataError
 from isogloss.storage import content_hash, file_checksum, file_hash, make_folder, replacing
 from isogloss.types import SCHEMA, TEST, TRAIN
 
@@ -27,8 +28,10 @@ def write_parts(selection: Selection, out: Path, threads: int = 1) -> list[str]:
     """Write the rows that stay of every part, and beside them those that go; whole parts that are there stay as they are."""
     make_folder(out / PAIRS)
     make_folder(out / DROPPED)
-    manifest = read_manifest(out) or {}
-    known = {part["file"]: (part["sha256"], part.get("dropped_sha256")) for part in manifest.get("parts", ())}
+    try:
+        known = {part["file"]: (part["sha256"], part.get("dropped_sha256", "")) for part in open_store(out).manifest["parts"]}
+    except DataError:  # there is none yet, or a damaged one, which is written again
+        known = {}
     with ThreadPoolExecutor(max(1, threads)) as pool:  # packing and writing happen outside of Python's lock
         return list(pool.map(lambda part: _write_part(part, selection.reasons, out, known), selection.parts))
 

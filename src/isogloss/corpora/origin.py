@@ -6,6 +6,7 @@ What was downloaded keeps its licence and version; the manifest of everything ma
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from isogloss.shapes import check, fields_shape
 from isogloss.storage import read_json, write_json
 
 SUFFIX = ".origin.json"
@@ -31,10 +32,8 @@ def origin_of(path: Path) -> Origin | None:
     """What is known of `path`, if anything was written down."""
     note = path.with_name(path.name + SUFFIX)
     try:
-        found = read_json(note)
+        found = check(read_json(note), fields_shape(Origin))
     except (OSError, ValueError):
-        return None
-    if not isinstance(found, dict) or not isinstance(found.get("corpus"), str):
         return None
     known = {one.name for one in fields(Origin)}
     return Origin(**{key: value for key, value in found.items() if key in known})

@@ -7,7 +7,6 @@ A header, or the keys of an object, may name other columns too; without a header
 may have several answers, each in a row of its own. `labelled` reads pairs that people judged, `readers` translations.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from isogloss.corpora.compression import open_stream
 from isogloss.corpora.filenames import format_of
 from isogloss.corpora.lines import line_blocks
 from isogloss.errors import DataError
+from isogloss.shapes import parse_json
 from isogloss.storage import content_hash
 
 COLUMNS = ("question", "answer")
@@ -83,8 +83,8 @@ def _tab_rows(path: Path) -> Iterator[tuple[int, Row]]:
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
     for number, line in _lines(path):
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            found = parse_json(line)
+        except ValueError as error:
             raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="one object a line") from error
         texts = [found.get(name) if isinstance(found, dict) else None for name in COLUMNS]
         question, answer = texts

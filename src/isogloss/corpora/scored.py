@@ -21,8 +21,10 @@ from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.feeds import Feed, only
 from isogloss.corpora.leaks import Guard
+from isogloss.corpora.manifest_shape import CODE
 from isogloss.corpora.scoring import Scoring, add_similarity, score_block
 from isogloss.corpora.workers import Workers
+from isogloss.shapes import COUNT, Each, Exactly, check, fields_shape
 from isogloss.storage import content_hash, file_checksum, file_hash, read_json, replacing, write_json
 
 logger = logging.getLogger(__name__)
@@ -134,12 +136,12 @@ class Scorer:
     def _known(self, index: Path, one: ScoredFeed, needs: Sequence[str]) -> "_Index":
         """What an earlier preparation wrote down, if it has all scores that are needed, and its parts are all there."""
         try:
-            known = _Index(**read_json(index))
-            found = {language: file_checksum(self._path(one, language)) for language, rows in known.rows.items() if rows}
-        except (OSError, ValueError, TypeError, AttributeError):  # not there, no JSON, or not ours
+            known = _Index(**check(read_json(index), Exactly(fields_shape(_Index) | {"rows?": Each(CODE, COUNT)})))
+        except (OSError, ValueError):  # not there, no JSON, not ours, or of a version with other fields
             return _Index()
         if not set(needs) <= set(known.scored):
             return _Index()
+        found = {language: file_checksum(self._path(one, language)) for language, rows in known.rows.items() if rows}
         if found != known.checksums:
             logger.warning("%s: kept scores are damaged; %s is scored again", self.folder, one.feed.corpus)
             return _Index()

@@ -22,23 +22,13 @@ import pyarrow.parquet as pq
 from isogloss.corpora.amounts import amount
 from isogloss.corpora.blocks import Blocks, blocks_of
 from isogloss.corpora.faults import unread_in_words
+from isogloss.corpora.manifest_shape import check_manifest
 from isogloss.errors import DataError
+from isogloss.shapes import Misfit
 from isogloss.storage import file_hash, read_json
 from isogloss.types import ROWS_A_BLOCK, SCHEMA, Bitext
 
 MANIFEST, MARK, FORMAT = "manifest.json", "isogloss_store", 1
-REQUIRED = (
-    "hash",
-    "source_language",
-    "rows_in",
-    "rows_out",
-    "dropped",
-    "languages",
-    "corpora",
-    "waterfall",
-    "leak_scan",
-    "parts",
-)
 PAIRS, DROPPED, SCORED = "pairs", "dropped", "scored"
 
 
@@ -77,6 +67,7 @@ class Store:
             try:
                 # All by this thread: what Arrow's own threads free, they keep, more of it with every group that is read.
                 with pq.ParquetFile(path, pre_buffer=False) as file:
+                    _refuse_other_columns(file, path)
                     for group in range(file.num_row_groups):
                         yield file.read_row_group(group, columns=list(columns), use_threads=False)
             except (OSError, pa.ArrowException) as error:
@@ -121,6 +112,12 @@ def _refuse_damaged(path: Path, checksum: str) -> None:
 @cache
 def _checksum(path: Path, inode: int, size: int, modified: int) -> str:
     return file_hash(path)
+
+
+def _refuse_other_columns(file: pq.ParquetFile, path: Path) -> None:
+    """Arrow leaves columns out that are not there, without a word."""
+    if not file.schema_arrow.equals(SCHEMA):
+        raise DataError(f"{path}: not a part of a store", hint="run the same isogloss prepare again")
 
 
 def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -185,8 +182,13 @@ def open_store(folder: Path | str) -> Store:
         raise DataError(f"{path}: not a prepared store", hint="make one with isogloss prepare FILES --out FOLDER")
     if manifest[MARK] != FORMAT:
         raise DataError(
-            f"{path}: written by another version of isogloss (format {manifest[MARK]})", hint="run isogloss prepare again"
+            f"{path}: written by another version of isogloss (format {str(manifest[MARK])[:40]})",
+            hint="run isogloss prepare again",
         )
-    if missing := [key for key in REQUIRED if key not in manifest]:
-        raise DataError(f"{path}: its manifest has no {', '.join(missing)}", hint="run the same isogloss prepare again")
+    try:
+        check_manifest(manifest, path, PAIRS)
+    except Misfit as error:
+        raise DataError(
+            f"{path}: its {MANIFEST} is not that of a store: {error}", hint="run the same isogloss prepare again"
+        ) from error
     return Store(path, manifest)

@@ -4,7 +4,6 @@ A vector is a line: a JSON list, or numbers separated by tabs, spaces or commas.
 The program is started once for each call, gets all lines, and has to end by itself when its input does.
 """
 
-import json
 import re
 import shlex
 import subprocess
@@ -17,6 +16,7 @@ import numpy as np
 from isogloss.encode.distinct import each_once
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, silent
+from isogloss.shapes import parse_json
 from isogloss.storage import content_hash, file_hash
 from isogloss.types import FloatArray
 
@@ -76,9 +76,9 @@ def _matrix(rows: Sequence[str], command: str) -> FloatArray:
     vectors = []
     for number, row in enumerate(rows, 1):
         try:
-            values = json.loads(row) if row.lstrip().startswith("[") else [float(one) for one in SEPARATORS.split(row.strip())]
+            values = parse_json(row) if row.lstrip().startswith("[") else [float(one) for one in SEPARATORS.split(row.strip())]
             vectors.append(np.asarray(values, dtype=np.float32))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             raise ModelError(
                 f"{command}: line {number} of its output is not a vector: {row[:60]!r}",
                 hint="a vector is a JSON list, or numbers separated by tabs or spaces",

@@ -17,12 +17,15 @@ from tokenizers import Tokenizer
 from isogloss.encode.distinct import each_once
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, silent
+from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Either, Leaf, check
 from isogloss.storage import content_hash, file_hash, read_json
 from isogloss.types import FloatArray
 
 AT_ONCE = 32
 GRAPHS = ("model.onnx", "onnx/model.onnx")
 SENTENCE = "sentence_embedding"
+INNER_FOLDER = Leaf("a folder inside the model's", lambda path: path == "" or FILE_NAME.fits(path))
+TOKENIZER = {"pad_token?": Either(TEXT, Either({"content": TEXT}, NOTHING))}
 LONGEST = 512  # tokens, where the folder does not say
 SMALLEST = 1e-12
 
@@ -39,7 +42,11 @@ class OnnxEncoder:
             runtime: Any = import_module("onnxruntime")
         except ImportError as error:
             raise ModelError("onnxruntime is not installed here", hint="pip install onnxruntime") from error
-        self._session = runtime.InferenceSession(str(self.graph), providers=runtime.get_available_providers())
+        try:
+            self._session = runtime.InferenceSession(str(self.graph), providers=runtime.get_available_providers())
+        except Exception as error:  # the runtime has one for each thing that can be wrong with a graph
+            reason = str(error).strip().split("\n")[0][:160]
+            raise ModelError(f"{self.graph}: cannot be run ({reason})", hint="export the model again") from error
         self._inputs = {one.name for one in self._session.get_inputs()}
         outputs = [one.name for one in self._session.get_outputs()]
         self._output = SENTENCE if SENTENCE in outputs else outputs[0]
@@ -96,10 +103,10 @@ def _after_the_body(folder: Path) -> tuple[str, bool]:
     if not (folder / "modules.json").is_file():
         return "mean", False
     mode, normalise = "mean", False
-    for module in read_json(folder / "modules.json"):
-        kind = str(module["type"]).rsplit(".", 1)[-1]
+    for module in _told(folder / "modules.json", [{"type": TEXT, "path": INNER_FOLDER}]):
+        kind = module["type"].rsplit(".", 1)[-1]
         if kind == "Pooling":
-            mode = _mode(read_json(folder / module["path"] / "config.json"), folder)
+            mode = _mode(_told(folder / module["path"] / "config.json", OBJECT), folder)
         elif kind == "Normalize":
             normalise = True
         elif kind not in ("Transformer",):
@@ -107,6 +114,14 @@ def _after_the_body(folder: Path) -> tuple[str, bool]:
                 f"{folder}: a {kind} module comes after the graph", hint=f"export it with the graph, as an output {SENTENCE}"
             )
     return mode, normalise
+
+
+def _told(path: Path, shape: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """What a file of the folder says; one that is not there says nothing."""
+    try:
+        return check(read_json(path), shape) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: cannot be used ({error})", hint="export the model again") from error
 
 
 def _mode(config: dict[str, Any], folder: Path) -> str:
@@ -127,16 +142,14 @@ def _mode(config: dict[str, Any], folder: Path) -> str:
 
 def _tokenizer(folder: Path) -> Tokenizer:
     """The tokenizer, cutting at the model's own limit and padding each batch to its longest."""
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    limit = LONGEST
-    for name, key in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
-        if (folder / name).is_file():
-            told = read_json(folder / name).get(key)
-            if isinstance(told, int) and told < 10**6:
-                limit = told
-                break
-    settings = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
-    pad = settings.get("pad_token", "[PAD]")
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # the library has no class of its own for it
+        raise ModelError(f"{folder / 'tokenizer.json'}: cannot be used ({error})", hint="export the model again") from error
+    settings = _told(folder / "tokenizer_config.json", TOKENIZER)
+    lengths = _told(folder / "sentence_bert_config.json", OBJECT).get("max_seq_length"), settings.get("model_max_length")
+    limit = next((one for one in lengths if isinstance(one, int) and 0 < one < 10**6), LONGEST)
+    pad = settings.get("pad_token") or "[PAD]"
     pad = pad["content"] if isinstance(pad, dict) else pad
     tokenizer.enable_truncation(limit)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)

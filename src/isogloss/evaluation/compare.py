@@ -14,6 +14,7 @@ from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_drawn, interval
 from isogloss.evaluation.leaks import Scan, leak_state
 from isogloss.evaluation.measured import Measured
+from isogloss.shown import masked
 
 AVERAGE = "Avg."
 
@@ -100,6 +101,7 @@ class Comparison:
 def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples: int = RESAMPLES, seed: int = 0) -> Comparison:
     """Set outcomes of the same suite side by side; differences are to `baseline`, or to the first model."""
     models = tuple(one.model for one in outcomes)
+    baseline = None if baseline is None else masked(baseline)  # as the models' own names are
     if baseline is not None and baseline not in models:
         raise IsoglossError(f"{baseline}: the baseline is not among the models", hint=f"name one of {', '.join(models)}")
     base = models.index(baseline) if baseline is not None else 0

@@ -23,9 +23,11 @@ from isogloss.corpora.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks import Guard
 from isogloss.corpora.text.normalise import FORMS
 from isogloss.errors import DataError
+from isogloss.shapes import COUNT, OBJECT, TEXT, check
 from isogloss.storage import read_json
 
 TRAINING = "isogloss_training.json"  # beside a saved model, or in the folder `model` of a run
+SHAPE = {"leak_scan": {"sets": [{"name": TEXT, "texts": COUNT, "hash?": TEXT}]}, "corpora?": OBJECT}
 SCANNED, BY_NAME, PARTLY = "scanned", "scanned, by name", "partly scanned"
 NOT_SCANNED, OTHER_TEXT, UNKNOWN = "not scanned", "not scanned (other text of that name was)", "not known"
 
@@ -67,8 +69,8 @@ def scan_of(model: Path | str) -> Scan | None:
     """What a saved model, or a finished run, says of its training; None where nothing is known of it."""
     for place in (Path(model), Path(model) / "model"):
         try:
-            return _scan(read_json(place / TRAINING))
-        except (OSError, ValueError, KeyError, TypeError):
+            return _scan(check(read_json(place / TRAINING), SHAPE))
+        except (OSError, ValueError):
             continue
     return None
 

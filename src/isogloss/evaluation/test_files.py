@@ -65,7 +65,10 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], ...]:
     first = 1 if layout.header else 0
     if not layout.columns:
         return (lines[first:],)
-    rows: Sequence[Sequence[str]] = list(csv.reader(lines)) if layout.comma else [line.split("\t") for line in lines]
+    try:
+        rows: Sequence[Sequence[str]] = list(csv.reader(lines)) if layout.comma else [line.split("\t") for line in lines]
+    except csv.Error as error:
+        raise DataError(f"{path}: not CSV ({error})", hint="is it the original file?") from error
     for number, row in enumerate(rows[first:], first + 1):
         if len(row) <= max(layout.columns):
             raise DataError(

@@ -133,6 +133,8 @@ class Data:
         """One language and split of a classification set, such as `xnli` `de` `test`."""
         found = self._read(_known(name), f"{language} {split}", language, language, split)
         whole = [row for row in zip(*found.columns, strict=True) if not any(cell in UNTRANSLATED for cell in row)]
+        if not whole:
+            raise DataError(f"{found.origin}: no rows with text in it", hint="is it the original file?")
         *texts, labels = (list(column) for column in zip(*whole, strict=True))
         return Labelled(name, language, split, tuple(texts), labels, (found.origin,))
 

@@ -9,6 +9,7 @@ from isogloss.encode.models import quiet_transformers
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.evaluation.regressions import IN_WORDS
+from isogloss.shown import masked
 from isogloss.storage import replacing, write_json
 from isogloss.students.student import Student
 from isogloss.types import Report
@@ -38,6 +39,7 @@ def refuse_other_things(path: Path) -> None:
 
 def model_card(title: str, teacher: str, student: str, languages: tuple[str, ...], learnt: str, report: Report | None) -> str:
     """A short model card: what it is, how to use it, and what was measured. `teacher` is empty where there was none."""
+    student, teacher = masked(student), masked(teacher)
     taught = [
         f"`{student}` taught by `{teacher}` with isogloss from {learnt}, for {', '.join(languages)}.",
         f"Its vectors live in the space of `{teacher}`: indexes built with the teacher can be searched with it.",

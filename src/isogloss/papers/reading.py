@@ -1,7 +1,6 @@
 """TOML of this folder into frozen values: what is not known is refused by name, what is of another type too."""
 
 import difflib
-import tomllib
 import types
 import typing
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import RecipeError
+from isogloss.shapes import parse_toml
 
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -17,10 +17,10 @@ _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as plain data."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return parse_toml(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read ({error.strerror})", hint="isogloss reproduce --list") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise RecipeError(f"{path}: not valid TOML: {error}", hint="values such as text need quotes") from error
 
 

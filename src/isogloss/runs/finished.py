@@ -4,19 +4,30 @@ A run knows all of that (`run.json`, `results.json`, its store); a saved model a
 told. `adding` starts from here; nothing here writes.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isogloss.corpora.languages import canonical
+from isogloss.corpora.manifest_shape import TRAINING as KNOWN_TRAINING
 from isogloss.corpora.store import Store, open_store, read_manifest
 from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.runs.gathering import Spoken
 from isogloss.runs.record import RECORD
 from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS
+from isogloss.shapes import OBJECT, TEXT, Each, Misfit, check
 from isogloss.storage import WORK, read_json
+
+logger = logging.getLogger(__name__)
+
+FINISHED_RUN = {
+    "recipe": {"languages": [TEXT]},
+    "hashes": {"pairs": TEXT, "teacher": TEXT},
+    "stores?": [{"folder": TEXT, "hash": TEXT, "languages": [TEXT]}],
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +54,15 @@ class Finished:
     def training(self) -> dict[str, Any] | None:
         """What the model says about the text it learnt from; None where it says nothing."""
         try:
-            known = read_json(self.model / TRAINING)
-        except (OSError, ValueError):
+            known = check(read_json(self.model / TRAINING), {"added?": [OBJECT]})
+            return dict(check(known, KNOWN_TRAINING) if "leak_scan" in known else known)
+        except FileNotFoundError:
             return None
-        return known if isinstance(known, dict) else None
+        except (OSError, ValueError) as error:
+            logger.warning(
+                "%s cannot be read (%s): nothing is known of what the model learnt from", self.model / TRAINING, error
+            )
+            return None
 
     def old_pairs(self) -> list[Spoken]:
         """The pairs it learnt from, store by store."""
@@ -106,17 +122,19 @@ def _run(folder: Path) -> Finished:
     if record.get("status") != "finished" or not (folder / MODEL / "modules.json").is_file():
         raise ModelError(f"{folder}: the run has not finished", hint="run it again to finish it")
     try:
-        recipe, hashes = record["recipe"], record["hashes"]
-        wanted = tuple(map(canonical, recipe["languages"]))
-        stores = record.get("stores") or [{"folder": results["store"], "hash": hashes["pairs"], "languages": wanted}]
-        known = tuple(LearntFrom(one["folder"], one["hash"], tuple(one["languages"])) for one in stores)
-        measured = [stage["languages"] for stage in results["stages"].values()]
-        return Finished(folder, folder / MODEL, recipe, known, wanted or tuple(measured[-1]), hashes["teacher"])
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        check(record, FINISHED_RUN)
+        check(results, {"store": TEXT, "stages": Each(TEXT, {"languages": OBJECT})})
+    except Misfit as error:
         raise ModelError(
-            f"{folder}: its record is not that of a finished run ({type(error).__name__}: {error})",
+            f"{folder}: its record is not that of a finished run ({error})",
             hint="name its model folder instead, with --teacher and --replay-from",
         ) from error
+    recipe, hashes = record["recipe"], record["hashes"]
+    wanted = tuple(map(canonical, recipe["languages"]))
+    stores = record.get("stores") or [{"folder": results["store"], "hash": hashes["pairs"], "languages": wanted}]
+    known = tuple(LearntFrom(one["folder"], one["hash"], tuple(one["languages"])) for one in stores)
+    measured = [tuple(stage["languages"]) for stage in results["stages"].values()]
+    return Finished(folder, folder / MODEL, recipe, known, wanted or (measured or [()])[-1], hashes["teacher"])
 
 
 def _read(path: Path) -> Mapping[str, Any]:

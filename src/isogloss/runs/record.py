@@ -19,6 +19,7 @@ from typing import Any
 from isogloss.corpora.amounts import amount
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step
+from isogloss.shown import masked_values
 from isogloss.storage import append_line, canonical_json, content_hash, read_json, write_json, write_text
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class Record:
 
     def write(self) -> None:
         """Put the record on disk as it is now."""
-        write_json(self.folder / RECORD, self.data)
+        write_json(self.folder / RECORD, masked_values(self.data))
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
         """Add facts, and write."""

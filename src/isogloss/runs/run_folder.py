@@ -15,6 +15,7 @@ from typing import Any
 from isogloss.errors import IsoglossError
 from isogloss.export.folder import refuse_other_things
 from isogloss.runs.record import RECORD, ending_noted
+from isogloss.shown import masked_values
 from isogloss.storage import LOCK, TEMPORARY_MARK, WORK, alone_in, explaining_disk, read_json, refuse_folder, sweep
 from isogloss.training.checkpoints import changed_settings
 
@@ -88,7 +89,9 @@ def _differences(folder: Path, settings: Mapping[str, Any]) -> str:
         return "without a record of its settings"
     if not isinstance(known, dict) or not all(isinstance(known.get(name), dict) for name in settings):
         return "of another verb"
-    before, now = (_by_name(tables[name] for name in settings) for tables in (known, json.loads(json.dumps(settings))))
+    before, now = (
+        _by_name(tables[name] for name in settings) for tables in (known, json.loads(json.dumps(masked_values(settings))))
+    )
     both = before.keys() & now.keys()  # a version of isogloss may know settings that another does not
     changed = changed_settings(*({name: one[name] for name in sorted(both)} for one in (before, now)))
     return f"of other settings ({changed})" if changed else ""

@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 
 from corpora.catalogue.service import Fault, Service
 from isogloss.corpora.catalogue.download import fetch, is_kept
-from isogloss.corpora.catalogue.web import NotThere, Patience, user_agent
+from isogloss.corpora.catalogue.web import NotThere, Patience
 from isogloss.corpora.origin import Origin, origin_of
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
 from isogloss.storage import file_hash
+from isogloss.web import user_agent
 
 TEXT = bytes(range(256)) * 4000  # about a megabyte
 ORIGIN = Origin(corpus="Some", version="v1", licence="CC0")

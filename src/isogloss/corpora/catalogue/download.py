@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,6 +22,8 @@ from isogloss.corpora.catalogue.web import NothingLeft, Patience, Tries, Trouble
 from isogloss.corpora.origin import Origin, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.shapes import TEXT, check
+from isogloss.shown import masked
 from isogloss.storage import (
     cache_folder,
     content_hash,
@@ -33,9 +34,11 @@ from isogloss.storage import (
     refuse_folder,
     write_json,
 )
+from isogloss.web import whole_number
 
 logger = logging.getLogger(__name__)
 
+NOTE = {"url": TEXT, "etag": TEXT, "modified": TEXT}
 PIECE = 2**20
 MANY_BYTES = 10 * 10**6  # from here on a bar counts MB, below it kB
 _PACKED = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
@@ -75,7 +78,7 @@ def fetch(
         remote = part.remote()
         forget(target)
         if origin is not None:  # before the rename: a note without its file is harmless, the other way round is not
-            replace(origin, url=url, sha256=sha256 or file_hash(part.path)).write_beside(target)
+            replace(origin, url=masked(url), sha256=sha256 or file_hash(part.path)).write_beside(target)
         part.becomes(target)
         remember(target, url, remote)
     return target
@@ -94,7 +97,7 @@ def is_kept(target: Path, size: int | None = None, sha256: str | None = None) ->
 def _is_here(target: Path, url: str, size: int | None, sha256: str | None) -> bool:
     """Whether the file of this very address is kept; another version may lie under the same name in a folder of the user's."""
     known = origin_of(target)
-    return known is not None and (known.url == url or known.sha256 == sha256) and is_kept(target, size, sha256)
+    return known is not None and (known.url == masked(url) or known.sha256 == sha256) and is_kept(target, size, sha256)
 
 
 def _is_current(target: Path, url: str, token: str, patience: Patience) -> bool:
@@ -150,17 +153,17 @@ class _Part:
     def remote(self) -> Remote:
         """What names the version of the remote file that the bytes belong to, as far as that is known."""
         try:
-            known = read_json(self.notes)
+            known = check(read_json(self.notes), NOTE)
         except (OSError, ValueError):
-            known = None
-        if not isinstance(known, dict) or known.get("url") != self.url:
+            known = {"url": None}
+        if known["url"] != masked(self.url):
             return Remote(size=self.length)
-        return Remote(str(known.get("etag", "")), str(known.get("modified", "")), self.length)
+        return Remote(known["etag"], known["modified"], self.length)
 
     def begin(self, remote: Remote) -> None:
         """Start from nothing, with a version that can be asked for again (or cannot: then it is never continued)."""
         self.discard()
-        write_json(self.notes, {"url": self.url, "etag": remote.etag, "modified": remote.modified})
+        write_json(self.notes, {"url": masked(self.url), "etag": remote.etag, "modified": remote.modified})
 
     def discard(self) -> None:
         """Forget what is here."""
@@ -242,9 +245,9 @@ def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
     if response.status == http.client.PARTIAL_CONTENT:
         span, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
         begins = span.partition("-")[0]
-        return int(begins) if begins.isdigit() else -1, int(total) if total.isdigit() else None
-    told = response.headers.get("Content-Length", "")
-    return 0, int(told) if told.isdigit() else None
+        start = whole_number(begins)
+        return -1 if start is None else start, whole_number(total)
+    return 0, whole_number(response.headers.get("Content-Length"))
 
 
 def _pour(response: http.client.HTTPResponse, part: _Part, done: int, total: int | None, meter: _Meter) -> None:
@@ -297,10 +300,12 @@ def _check_packed(path: Path, kind: str) -> None:
 
 
 def _check_zip(path: Path) -> None:
+    from isogloss.corpora.compression import ARCHIVE_FAULTS
+
     try:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+    except (*ARCHIVE_FAULTS, OSError) as error:
         raise _Damaged(f"not a whole zip archive ({error})") from error
     if broken is not None:
         raise _Damaged(f"{broken} in the zip archive is damaged")

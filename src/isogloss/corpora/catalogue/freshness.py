@@ -11,7 +11,12 @@ from typing import Self
 
 from isogloss.corpora.catalogue.web import NotChanged, Patience, Tries, Trouble, open_url
 from isogloss.corpora.origin import origin_of
+from isogloss.shapes import COUNT, NOTHING, TEXT, Either, check
+from isogloss.shown import masked
 from isogloss.storage import cache_folder, content_hash, read_json, write_json
+from isogloss.web import whole_number
+
+NOTE = {"url": TEXT, "sha256": TEXT, "etag": TEXT, "modified": TEXT, "size": Either(COUNT, NOTHING)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +30,10 @@ class Remote:
     @classmethod
     def of(cls, response: http.client.HTTPResponse) -> Self:
         """As an answer's headers have it."""
-        length = response.headers.get("Content-Length", "")
         return cls(
             etag=response.headers.get("ETag", ""),
             modified=response.headers.get("Last-Modified", ""),
-            size=int(length) if length.isdigit() else None,
+            size=whole_number(response.headers.get("Content-Length")),
         )
 
     @property
@@ -62,18 +66,18 @@ def is_unchanged(url: str, known: Remote, patience: Patience, token: str = "") -
 
 def remember(target: Path, url: str, remote: Remote) -> None:
     """Note what the server said of the file that is now at `target`, or that it was made of."""
-    write_json(_note(target), {"url": url, "sha256": _sum(target), **asdict(remote)})
+    write_json(_note(target), {"url": masked(url), "sha256": _sum(target), **asdict(remote)})
 
 
 def recall(target: Path, url: str) -> Remote | None:
     """What was noted of the file at `target`; None if that was another file, or came from elsewhere."""
     try:
-        told = read_json(_note(target))
-        if told["url"] != url or told["sha256"] != _sum(target):
-            return None
-        return Remote(told["etag"], told["modified"], told["size"])
-    except (OSError, ValueError, KeyError, TypeError):
+        told = check(read_json(_note(target)), NOTE)
+    except (OSError, ValueError):
         return None
+    if told["url"] != masked(url) or told["sha256"] != _sum(target):
+        return None
+    return Remote(told["etag"], told["modified"], told["size"])
 
 
 def forget(target: Path) -> None:

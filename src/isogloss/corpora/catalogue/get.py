@@ -8,7 +8,6 @@ What was fetched before is taken without asking the service again; `refresh` ask
 """
 
 import re
-import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +20,10 @@ from isogloss.corpora.catalogue.web import NotThere, Patience, mirrored
 from isogloss.corpora.origin import Origin, origin_of
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.shapes import SHA256, TEXT, Each, check
+from isogloss.shown import masked
 from isogloss.storage import cache_folder, content_hash, file_hash, read_json, replacing, write_json
+from isogloss.web import parse_url
 
 _VERSION = re.compile(r"\w[\w.-]*")  # it becomes the name of a folder
 
@@ -146,8 +148,8 @@ class _Wish:
     def kept(self) -> list[Path]:
         """Files of an earlier wish that was the same, if all of them are still there and whole."""
         try:
-            files = dict(read_json(self.record)["files"])
-        except (OSError, ValueError, KeyError, TypeError):
+            files = check(read_json(self.record), {"files": Each(TEXT, SHA256)})["files"]
+        except (OSError, ValueError):
             return []
         return [Path(one) for one in files] if all(is_kept(Path(one), sha256=sha256) for one, sha256 in files.items()) else []
 
@@ -250,7 +252,7 @@ def _repacked(wish: _Wish, url: str, target: Path) -> Path:
     wish.bring_original(url, original)
     remote = recall(original, url)
     layout, columns = wish.entry.layout, _in_order(wish)
-    origin = replace(wish.origin(wish.label), url=url)
+    origin = replace(wish.origin(wish.label), url=masked(url))
     _made(wish, target, origin, [original], lambda out: repack.repack(layout, original, out, columns, wish.min_score))
     if remote is not None:
         remember(target, url, remote)
@@ -315,7 +317,7 @@ def _remove(files: list[Path]) -> None:
 
 
 def _last(url: str) -> str:
-    return Path(urllib.parse.urlsplit(url).path).name
+    return Path(parse_url(url).path).name
 
 
 _WAYS: dict[str, Callable[[_Wish], list[Path]]] = {

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from isogloss.corpora.catalogue.entries import Languages, spellings
 from isogloss.corpora.catalogue.web import NotThere, Patience, ask
 from isogloss.errors import DataError
+from isogloss.shapes import COUNT, NOTHING, SHA256, TEXT, Either, Misfit, check
+from isogloss.web import checked_key
 
 ENDPOINT = "https://huggingface.co"
+ANSWER = {
+    "sha": TEXT,
+    "siblings": [{"rfilename": TEXT, "size?": Either(COUNT, NOTHING), "lfs?": Either({"sha256": SHA256}, NOTHING)}],
+}
 _TRAIN = re.compile(r"(?P<pair>[^/]+)/train(?:-(?P<shard>\d+-of-\d+))?\.parquet")
 
 
@@ -60,7 +66,7 @@ def token() -> str:
     """The key of whoever is logged in to the hub, empty if nobody is: public data needs none."""
     from huggingface_hub import get_token
 
-    return get_token() or ""
+    return checked_key(get_token() or "", "HF_TOKEN")
 
 
 def _files(repo: str, revision: str, patience: Patience) -> list[HubFile]:
@@ -69,20 +75,22 @@ def _files(repo: str, revision: str, patience: Patience) -> list[HubFile]:
     endpoint = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
     asked = f"{endpoint}/api/datasets/{repo}/revision/{urllib.parse.quote(revision, safe='')}?blobs=true"
     try:
-        told = ask(asked, patience, token())
-        commit, siblings = str(told["sha"]), told["siblings"]
+        told = check(ask(asked, patience, token()), ANSWER)
         files = []
-        for one in siblings:
+        for one in told["siblings"]:
             if match := _TRAIN.fullmatch(one["rfilename"]):
-                url = hf_hub_url(repo, one["rfilename"], repo_type="dataset", revision=commit, endpoint=endpoint)
+                url = hf_hub_url(repo, one["rfilename"], repo_type="dataset", revision=told["sha"], endpoint=endpoint)
                 large = one.get("lfs") or {}
                 shard = match["shard"] or ""
                 shard = "" if shard.endswith("-of-00001") else shard
-                files.append(HubFile(one["rfilename"], url, match["pair"], shard, commit, one.get("size"), large.get("sha256")))
+                size, sha256 = one.get("size"), large.get("sha256")
+                files.append(HubFile(one["rfilename"], url, match["pair"], shard, told["sha"], size, sha256))
     except NotThere as error:
         raise DataError(f"the hub has no data set {repo} at {revision}", hint="check its name on the hub") from error
-    except (TypeError, KeyError) as error:
-        raise DataError(f"{asked}: the answer is not what the hub says", hint="is HF_ENDPOINT the right address?") from error
+    except Misfit as error:
+        raise DataError(
+            f"{asked}: the answer is not what the hub says ({error})", hint="is HF_ENDPOINT the right address?"
+        ) from error
     return files
 
 

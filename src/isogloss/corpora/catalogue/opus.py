@@ -17,9 +17,12 @@ from typing import Any
 from isogloss.corpora.catalogue.entries import Languages, spellings
 from isogloss.corpora.catalogue.web import Patience, ask
 from isogloss.errors import DataError
+from isogloss.shapes import TEXT, check
+from isogloss.web import parse_url, whole_number
 
 API = "https://opus.nlpl.eu/opusapi/"
 NEWEST = "latest"
+ANSWER = {"corpora": [dict.fromkeys(("corpus", "version", "source", "target", "preprocessing", "url"), TEXT)]}
 KINDS = ("moses", "tmx", "tsv")  # the first that has the pair is taken; Moses text is the smallest and the quickest to read
 
 
@@ -44,7 +47,7 @@ class OpusFile:
     @property
     def suffix(self) -> str:
         """The end of its name, by which readers know what it is: `.zip`, `.tmx.gz`."""
-        told = re.search(r"(\.tmx|\.tsv|\.txt)?(\.gz|\.zip|\.xz|\.zst)$", urllib.parse.urlsplit(self.url).path)
+        told = re.search(r"(\.tmx|\.tsv|\.txt)?(\.gz|\.zip|\.xz|\.zst)$", parse_url(self.url).path)
         return ".zip" if told and told[2] == ".zip" else told[0] if told else f".{self.kind}"
 
 
@@ -57,9 +60,11 @@ def search(
     url = f"{address}?{urllib.parse.urlencode({key: value for key, value in asked.items() if value})}"
     told = ask(url, patience)
     try:
-        files = [_file(one) for one in told["corpora"]]
-    except (TypeError, KeyError, ValueError) as error:
-        raise DataError(f"{url}: the answer is not what OPUS says", hint="is ISOGLOSS_OPUS_API the right address?") from error
+        files = [_file(one) for one in check(told, ANSWER)["corpora"]]
+    except ValueError as error:
+        raise DataError(
+            f"{url}: the answer is not what OPUS says ({error})", hint="is ISOGLOSS_OPUS_API the right address?"
+        ) from error
     return [file for file in files if file.target]  # without a target it is text in one language
 
 
@@ -88,24 +93,19 @@ def newest(files: Iterable[OpusFile]) -> list[OpusFile]:
 
 def _file(told: dict[str, Any]) -> OpusFile:
     return OpusFile(
-        corpus=str(told["corpus"]),
-        version=str(told["version"]),
-        source=str(told["source"]),
-        target=str(told["target"]),
-        kind=str(told["preprocessing"]),
-        url=str(told["url"]),
-        pairs=_count(told.get("alignment_pairs")),
-        kibibytes=_count(told.get("size")),
+        corpus=told["corpus"],
+        version=told["version"],
+        source=told["source"],
+        target=told["target"],
+        kind=told["preprocessing"],
+        url=told["url"],
+        pairs=whole_number(told.get("alignment_pairs")) or 0,  # OPUS leaves a number empty where it does not apply
+        kibibytes=whole_number(told.get("size")) or 0,
     )
 
 
-def _count(told: object) -> int:
-    """OPUS leaves a number empty where it does not apply."""
-    return int(told) if isinstance(told, int | str) and str(told).isdigit() else 0
-
-
 def _age(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version))
+    return tuple(int(number) for number in re.findall(r"[0-9]{1,18}", version))
 
 
 def _missing(corpus: str, languages: Languages, version: str, seen: Sequence[OpusFile]) -> DataError:

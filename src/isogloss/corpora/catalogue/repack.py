@@ -9,26 +9,32 @@ import gzip
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from isogloss.corpora.catalogue.entries import Languages
+from isogloss.corpora.compression import ARCHIVE_FAULTS
 from isogloss.errors import DataError
 
 CHANGED = "the corpus is not laid out as it was: look at its page, and tell us"
 NOT_UTF8 = "it is damaged where it lies, or no longer UTF-8: look at its page, and tell us"
+Cells = tuple[str, ...]
 _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def repack(layout: str, original: Path, out: Path, languages: Languages, min_score: float | None) -> int:
     """Write `original` to `out` (gzip, the same bytes every time); how many pairs that makes."""
+    if layout == "scored":
+        return write_lines(out, (*languages, "score"), _whole(original, _scored(original, min_score)))
+    return write_lines(out, languages, _whole(original, _csv_in_zip(original, languages)))
+
+
+def _whole(original: Path, lines: Iterator[Cells]) -> Iterator[Cells]:
+    """The lines of a file, if it can be read to its end."""
     try:
-        if layout == "scored":
-            return write_lines(out, (*languages, "score"), _scored(original, min_score))
-        return write_lines(out, languages, _csv_in_zip(original, languages))
-    except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+        yield from lines
+    except (*ARCHIVE_FAULTS, OSError) as error:
         raise DataError(f"{original}: damaged ({error})", hint="run the same command again: it is fetched anew") from error
 
 
@@ -47,7 +53,7 @@ def write_lines(out: Path, header: Sequence[str], lines: Iterable[Sequence[str]]
     return count
 
 
-def _scored(original: Path, min_score: float | None) -> Iterator[tuple[str, str, str]]:
+def _scored(original: Path, min_score: float | None) -> Iterator[Cells]:
     with gzip.open(original, "rb") as handle:
         for number, line in enumerate(handle, start=1):
             try:
@@ -65,7 +71,7 @@ def _scored(original: Path, min_score: float | None) -> Iterator[tuple[str, str,
                 yield _one_line(first), _one_line(second), score
 
 
-def _csv_in_zip(original: Path, languages: Languages) -> Iterator[tuple[str, str]]:
+def _csv_in_zip(original: Path, languages: Languages) -> Iterator[Cells]:
     with zipfile.ZipFile(original) as archive:
         members = sorted(one for one in archive.namelist() if one.endswith(".csv") and "__MACOSX" not in one)
         if not members:

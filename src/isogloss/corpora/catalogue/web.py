@@ -1,25 +1,23 @@
 """Asking a server, politely and patiently: what is worth another try is told apart from what is not.
 
-Standard library only (urllib): it honours the proxies of the environment, and nothing here needs more than GET with ranges.
+`isogloss.web` makes the requests, by the standard library (urllib): it honours the proxies of the environment, and nothing
+here needs more than GET with ranges.
 """
 
 import email.utils
 import http.client
-import importlib.metadata
-import json
 import os
 import random
 import ssl
 import time
 import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from isogloss.errors import DataError
+from isogloss.shapes import parse_json
+from isogloss.web import parse_url, send, whole_number
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}  # statuses that another try may change
 LARGEST_ANSWER = 64 * 2**20  # of a service's JSON; a corpus is never held in memory
@@ -99,35 +97,20 @@ class Tries:
         return longest * random.uniform(0.5, 1.0)
 
 
-@cache
-def user_agent() -> str:
-    """Who is asking: servers like to know, and some refuse a library's default name."""
-    try:
-        return f"isogloss/{importlib.metadata.version('isogloss')}"
-    except importlib.metadata.PackageNotFoundError:  # a source tree that was never installed
-        return "isogloss"
-
-
 def open_url(url: str, timeout: float, headers: Mapping[str, str] | None = None, token: str = "") -> http.client.HTTPResponse:
     """The answer of a server, redirects followed; to be closed by the caller.
 
     `token` goes to the address itself only: a redirect leads to storage that is signed already and wants no second key.
     """
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise DataError(f"{url}: not a web address", hint="addresses begin with https://")
-    request = urllib.request.Request(url, headers={"User-Agent": user_agent(), **(headers or {})})
-    if token:
-        request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
-        response: http.client.HTTPResponse = urllib.request.build_opener().open(request, timeout=timeout)
+        return send(url, timeout, headers, token)
     except urllib.error.HTTPError as error:
         with error:
-            raise _refusal(url, error) from error
+            raise _refusal(url, error, headers or {}) from error
     except urllib.error.URLError as error:
         raise _unreached(url, error.reason) from error
     except (OSError, http.client.HTTPException) as error:
         raise Trouble(_plainly(error)) from error
-    return response
 
 
 def read_some(response: http.client.HTTPResponse, amount: int) -> bytes:
@@ -155,11 +138,10 @@ def _json(url: str, response: http.client.HTTPResponse) -> Any:  # noqa: ANN401 
         text += piece
         if len(text) > LARGEST_ANSWER:
             raise DataError(f"{url}: the answer is too long to be one", hint="check the address of the service")
-    told = response.headers.get("Content-Length", "")
-    if told.isdigit() and len(text) < int(told):
+    if len(text) < (whole_number(response.headers.get("Content-Length")) or 0):
         raise Trouble("the connection was cut")
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError as error:
         raise DataError(
             f"{url}: the answer is not JSON", hint="is it the address of the service, and does the network need a login?"
@@ -172,14 +154,13 @@ def mirrored(url: str) -> str:
     return f"{mirror}/{url.partition('://')[2]}" if mirror else url
 
 
-def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
+def _refusal(url: str, error: urllib.error.HTTPError, asked: Mapping[str, str]) -> Exception:
     said = f"the server answers {error.code} {error.reason or ''}".rstrip()
     if error.code in PASSING:
         return Trouble(said, f"answer {error.code}", _asked_wait(error.headers.get("Retry-After")))
-    if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
-        total = (error.headers.get("Content-Range") or "").rpartition("/")[2]
-        return NothingLeft(int(total) if total.isdigit() else None)
-    if error.code == http.client.NOT_MODIFIED:
+    if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and "Range" in asked:
+        return NothingLeft(whole_number((error.headers.get("Content-Range") or "").rpartition("/")[2]))
+    if error.code == http.client.NOT_MODIFIED and {"If-None-Match", "If-Modified-Since"} & set(asked):
         return NotChanged(url)
     if error.code in (http.client.NOT_FOUND, http.client.GONE):
         return NotThere(f"{url}: {said}", hint="it was moved or never was there: isogloss corpora list says where to look")
@@ -192,11 +173,11 @@ def _asked_wait(told: str | None) -> float | None:
     """Seconds of a Retry-After header, which is a number or a date."""
     if told is None:
         return None
-    if told.strip().isdigit():
-        return float(told)
+    if (seconds := whole_number(told)) is not None:
+        return float(seconds)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError, TypeError, IndexError):  # of dates that are none, and of those beyond any calendar
         return None
 
 
@@ -206,8 +187,7 @@ def _unreached(url: str, reason: str | BaseException) -> Exception:
             f"{url}: its certificate cannot be trusted ({reason.verify_message})",
             hint="a proxy that opens encrypted traffic? name its certificate in SSL_CERT_FILE",
         )
-    host = urllib.parse.urlsplit(url).hostname
-    return Trouble(f"{host} cannot be reached ({_plainly(reason)})", "not reached", reached=False)
+    return Trouble(f"{parse_url(url).hostname} cannot be reached ({_plainly(reason)})", "not reached", reached=False)
 
 
 def _plainly(reason: str | BaseException) -> str:

@@ -12,11 +12,11 @@ parentheses, strings in quotes, \' and \\ inside them.
 
 import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from isogloss.corpora.catalogue.entries import Languages
+from isogloss.corpora.compression import ARCHIVE_FAULTS
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
 
@@ -51,9 +51,9 @@ def titles(
     linked: dict[int, bytes] = {}
     for number, language, title in rows(langlinks, "langlinks", f"{stage}: links", on_progress):
         if text(language) == guest:
-            linked[int(number)] = text(title)
+            linked[_page(number, langlinks)] = text(title)
     for number, namespace, title in rows(page, "page", f"{stage}: pages", on_progress):
-        there = linked.get(int(number)) if namespace == ARTICLES else None
+        there = linked.get(_page(number, page)) if namespace == ARTICLES else None
         if there is None:
             continue
         ours, theirs = _readable(text(title)), _readable(there)
@@ -95,6 +95,14 @@ def text(value: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: _MEANING.get(found[1], found[1]) if found[1] else b"'", inner)
 
 
+def _page(number: bytes, path: Path) -> int:
+    if not (number.isdigit() and len(number) < 19):
+        raise DataError(
+            f"{path}: {number[:40].decode(errors='replace')} is not the number of a page", hint="remove the file and try again"
+        )
+    return int(number)
+
+
 def _host(languages: Languages) -> str:
     """Whose dumps are read: not English's, if it is one of the two."""
     return languages[0] if languages[1] == ENGLISH else languages[1]
@@ -121,6 +129,6 @@ def _lines(path: Path, stage: str, on_progress: OnProgress) -> Iterator[bytes]:
             for line in handle:
                 yield line
                 on_progress(Step(stage, min(raw.tell() // 10**6, total - 1), total, "MB"))
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except ARCHIVE_FAULTS as error:
             raise DataError(f"{path}: the dump is damaged ({error})", hint="remove it and try again") from error
     on_progress(Step(stage, total, total, "MB"))

@@ -18,6 +18,7 @@ from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.lines import line_blocks
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
+from isogloss.shapes import parse_json
 
 NESTED = "translation"
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
@@ -51,9 +52,7 @@ class _Objects:
 
     def __call__(self, line: str, number: int) -> RecordOrFault:
         try:
-            found = json.loads(line)
-        except RecursionError:
-            return self._fault(number, "not JSON that can be read (nested too deeply)", SKIPPING)
+            found = parse_json(line)
         except ValueError as error:
             what = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
             return self._fault(number, f"not JSON ({what})", f"each line must be one object; or {SKIPPING}")

@@ -1,0 +1,182 @@
+"""JSON and TOML that others may have written or damaged: read without surprises, checked for its shape before it is used.
+
+    SHAPE = {"hash": TEXT, "parts": [{"file": FILE_NAME, "rows": COUNT}], "note?": TEXT, "languages": Each(TEXT, COUNT)}
+    check(parse_json(text), SHAPE)         # Misfit: "parts[3].file is not the name of a file"
+
+A dict is an object with these keys (those that end in "?" may be missing, others may be there as well), a list of one shape is
+a list of any length. Every failure is a ValueError, so a caller that treats "no JSON" as "not there" needs no second way.
+"""
+
+import json
+import math
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any, NamedTuple
+
+from isogloss.shown import printable
+
+LARGEST = 2**63 - 1
+DEEPEST, TOO_DEEP = 100, "nested too deeply"
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
+class Misfit(ValueError):
+    """A value that has not the shape it should have."""
+
+
+class Leaf(NamedTuple):
+    """A value that is not taken apart: what it is called, and what makes it one."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+
+class Each(NamedTuple):
+    """An object used as a map: what its keys are, and the shape of its values."""
+
+    key: Leaf
+    value: Any
+
+
+class Either(NamedTuple):
+    """A value of one of two shapes."""
+
+    one: Any
+    other: Any
+
+
+class Exactly(NamedTuple):
+    """An object with these keys and no others: what is handed on as arguments."""
+
+    shape: dict[str, Any]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and not _HALF_PAIR.search(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) <= LARGEST
+
+
+def _is_file_name(value: object) -> bool:
+    """Whether it names something in a folder, and cannot lead out of it, on any system."""
+    if not isinstance(value, str) or not _is_text(value) or printable(value) != value:
+        return False
+    return 0 < len(value.encode()) < 256 and value not in (".", "..") and not set(value) & set("/\\:")
+
+
+TEXT = Leaf("text", _is_text)
+FLAG = Leaf("true or false", lambda value: isinstance(value, bool))
+NUMBER = Leaf("a number", _is_number)
+COUNT = Leaf("a count", lambda value: isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST)
+FILE_NAME = Leaf("the name of a file", _is_file_name)
+SHA256 = Leaf("a SHA-256 checksum", lambda value: isinstance(value, str) and re.fullmatch(r"[0-9a-f]{64}", value) is not None)
+NOTHING = Leaf("null", lambda value: value is None)
+ANYTHING = Leaf("anything", lambda value: True)
+OBJECT = Each(TEXT, ANYTHING)
+_PLAIN: dict[Any, Any] = {str: TEXT, bool: FLAG, int: COUNT, float: NUMBER, type(None): NOTHING, Any: ANYTHING}
+
+
+def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """What JSON text says; whatever is wrong with it is a ValueError, and so is nesting of more than a hundred levels."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    if opened > DEEPEST:
+        _refuse_deep(value)
+    return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What TOML text says; whatever is wrong with it is a ValueError."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+
+
+def _refuse_deep(value: object) -> None:
+    """Whoever goes through the value afterwards may call itself for each level."""
+    level = [value]
+    for _ in range(DEEPEST):
+        lists = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [inner for one in lists for inner in one]
+        if not level:
+            return
+    raise ValueError(TOO_DEEP)
+
+
+def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """The value itself, if it has the shape."""
+    if isinstance(shape, Leaf):
+        _require(shape.fits(value), place, shape.name)
+    elif isinstance(shape, Either):
+        _either(value, shape, place)
+    elif isinstance(shape, Exactly):
+        known = {name.removesuffix("?") for name in shape.shape}
+        for key in check(value, shape.shape, place):
+            _require(key in known, f"{place}: the key {key[:40]!r}", "known")
+    elif isinstance(shape, Each):
+        for key, inner in _of_type(value, dict, place, "an object").items():
+            _require(shape.key.fits(key), f"{place}: the key {str(key)[:40]!r}", shape.key.name)
+            check(inner, shape.value, f"{place}.{key[:40]}" if place else key[:40])
+    elif isinstance(shape, list):
+        for number, inner in enumerate(_of_type(value, list, place, "a list")):
+            check(inner, shape[0], f"{place}[{number}]")
+    else:
+        _keys(_of_type(value, dict, place, "an object"), shape, place)
+    return value
+
+
+def fields_shape(kind: type[Any]) -> dict[str, Any]:
+    """The shape of a dataclass written as JSON; a field with a default may be missing."""
+    hints = typing.get_type_hints(kind)
+    optional = {one.name for one in fields(kind) if (one.default, one.default_factory) != (MISSING, MISSING)}
+    return {f"{name}?" if name in optional else name: _of_hint(hints[name]) for name in (one.name for one in fields(kind))}
+
+
+def _of_hint(hint: Any) -> Any:  # noqa: ANN401 - any annotation
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is dict:
+        return Each(_of_hint(inner[0]), _of_hint(inner[1]))
+    if origin in (list, tuple):
+        return [_of_hint(inner[0])]
+    if origin in (types.UnionType, typing.Union):
+        return Either(_of_hint(inner[0]), _of_hint(inner[1]))
+    return _PLAIN[hint]
+
+
+def _keys(value: dict[str, Any], shape: dict[str, Any], place: str) -> None:
+    for name, inner in shape.items():
+        key = name.removesuffix("?")
+        if key in value:
+            check(value[key], inner, f"{place}.{key}" if place else key)
+        elif key == name:
+            raise Misfit(f"{place or 'it'} has no {key}")
+
+
+def _either(value: Any, shape: Either, place: str) -> None:  # noqa: ANN401 - whatever JSON can hold
+    try:
+        check(value, shape.one, place)
+    except Misfit as misfit:
+        try:
+            check(value, shape.other, place)
+        except Misfit:
+            raise misfit from None
+
+
+def _of_type(value: Any, kind: type[Any], place: str, name: str) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    _require(isinstance(value, kind), place, name)
+    return value
+
+
+def _require(fits: bool, place: str, name: str) -> None:
+    if not fits:
+        raise Misfit(f"{place or 'it'} is not {name}")

@@ -1,0 +1,50 @@
+"""Text that is safe to show and to write down: without control characters, and without keys or passwords.
+
+A file name can hold terminal escapes, an address can hold a password. Every error and everything that the command line prints
+goes through `printable`; every address that is shown or kept goes through `masked`.
+"""
+
+import re
+from typing import Any
+
+MASK = "***"
+# C0 and C1 controls, DEL, line and paragraph separators, bidirectional overrides and isolates, halves of surrogate pairs
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LAYOUT = "\n\t"
+_USER = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
+_KEY = re.compile(
+    r"([?&;#][\w.%-]*(?:key|token|secret|passw|pwd|signature|credential|auth|\bsig|\bpass)[\w.%-]*=)[^&;#\s\"'<>]+",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"(\bBearer\s+)[^\s\"'<>]+")
+
+
+def printable(text: str, layout: bool = False) -> str:
+    """Control characters as escapes, ESC as "x1b" after a backslash; with `layout`, line breaks and tabs stay as they are."""
+    return _CONTROLS.sub(lambda found: found[0] if layout and found[0] in _LAYOUT else _escaped(found[0]), text)
+
+
+def json_printable(text: str) -> str:
+    """JSON text with the same meaning and no control characters but its own line breaks."""
+    return _CONTROLS.sub(lambda found: found[0] if found[0] in _LAYOUT else f"\\u{ord(found[0]):04x}", text)
+
+
+def masked(text: str) -> str:
+    """The text with *** for passwords and keys in addresses: `https://***@host`, `?api_key=***`."""
+    text = _USER.sub(f"{MASK}@", text) if "://" in text else text
+    text = _KEY.sub(rf"\g<1>{MASK}", text) if "=" in text else text
+    return _BEARER.sub(rf"\g<1>{MASK}", text) if "Bearer" in text else text
+
+
+def masked_values(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    """Plain data with every text in it masked."""
+    if isinstance(value, str):
+        return masked(value)
+    if isinstance(value, dict):
+        return {key: masked_values(inner) for key, inner in value.items()}
+    return [masked_values(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,153 @@
+"""Fuzzing of JSON and other small files that come with stores, runs, models and downloads."""
+
+import io
+import json
+from contextlib import redirect_stdout
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from unittest import mock
+
+import numpy as np
+
+from corpora.stores import HOW, feeds, write
+from fuzz_cases import changed_bytes, changed_json
+from isogloss import recipes
+from isogloss.cli.screen import output
+from isogloss.cli.waterfall import show_waterfall
+from isogloss.corpora.catalogue import freshness
+from isogloss.corpora.catalogue.download import _Part
+from isogloss.corpora.feeds import from_store
+from isogloss.corpora.origin import Origin, origin_of
+from isogloss.corpora.prepare import prepare_store
+from isogloss.corpora.scored import Scorer
+from isogloss.corpora.store import open_store, scan_of, training_data, unread
+from isogloss.corpora.summary import summarise
+from isogloss.encode.onnx_model import _after_the_body, _tokenizer
+from isogloss.evaluation import leaks
+from isogloss.evaluation.space import LanguageMeans, read_means
+from isogloss.report.corpora_page import corpora_page
+from isogloss.runs.descent import learnt_in_all
+from isogloss.runs.finished import open_finished
+from isogloss.shown import printable
+from parallel import put
+
+
+class Notes:
+    """A store, a finished run, a model's folder and the notes beside downloads: each in its own JSON."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        store = prepare_store(
+            feeds(write(folder / "a.en-de.tsv", 8), write(folder / "b.en-fr.tsv", 6, 3)), folder / "store", HOW
+        )
+        self.manifest = json.loads((folder / "store" / "manifest.json").read_text())
+        self.summary = summarise(store)
+        self.indexes = {path: json.loads(path.read_text()) for path in (folder / "store" / "scored").glob("*.json")}
+        self.model = folder / "run" / "model"
+        self.model.mkdir(parents=True)
+        self.training = training_data(self.manifest) | {"added": [{"languages": ["ko"]}]}
+        scores = {"languages": {"de": {"to_source": 0.5}}, "average": {"to_source": 0.5}}
+        self.run = {
+            "run.json": {
+                "status": "finished",
+                "recipe": {"languages": ["de"], "teacher": {"model": "t"}},
+                "hashes": {"pairs": "p", "teacher": "t"},
+                "stores": [{"folder": "pairs", "hash": "p", "languages": ["de"]}],
+            },
+            "results.json": {"store": "pairs", "stages": {"untouched": scores, "trained": scores}},
+        }
+        self.modules = {
+            "modules.json": [
+                {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+                {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+            ],
+            "1_Pooling/config.json": {
+                "word_embedding_dimension": 8,
+                "pooling_mode_mean_tokens": True,
+                "pooling_mode_cls_token": False,
+            },
+            "tokenizer_config.json": {"pad_token": {"content": "[PAD]"}, "model_max_length": 128},
+            "sentence_bert_config.json": {"max_seq_length": 64, "do_lower_case": False},
+            "tokenizer.json": json.loads(_small_tokenizer()),
+        }
+        for name, value in (self.run | {f"model/{name}": value for name, value in self.modules.items()}).items():
+            put(folder / "run" / name, json.dumps(value))
+        self.means = io.BytesIO()
+        np.savez(self.means, fingerprint=np.array("f"), de=np.ones(4, np.float32), fr=np.zeros(4, np.float32))
+        self.origin = asdict(Origin(corpus="X", version="v1", licence="CC0", url="https://x/y", sha256="0" * 64))
+        self.part = _Part(folder / "x.zip", "https://x/y")
+        self.remote = {"url": "https://x/y", "etag": '"e"', "modified": "m", "sha256": "", "size": 3}
+
+    def manifests(self, random: Random) -> None:
+        path = self.folder / "store" / "manifest.json"
+        path.write_bytes(changed_json(random, self.manifest))
+        store = open_store(path.parent)
+        scan_of(store.manifest), unread(store.manifest), from_store(store), store.languages, len(store)
+        if random.random() < 0.5:
+            corpora_page(store, self.summary)
+            learnt_in_all(self.training, training_data(store.manifest))
+        else:
+            with redirect_stdout(io.StringIO()) as shown, mock.patch.object(output, "_file", None):
+                show_waterfall(store, {})
+            assert printable(shown.getvalue(), layout=True) == shown.getvalue()
+
+    def scored_indexes(self, random: Random) -> None:
+        path, value = random.choice(list(self.indexes.items()))
+        path.write_bytes(changed_json(random, value))
+        scorer = Scorer(path.parent, mock.Mock(), mock.Mock())
+        one = mock.Mock(part=lambda language: f"x.{language}", key=path.stem)
+        scorer._known(path, one, value["scored"])
+
+    def finished_runs(self, random: Random) -> None:
+        name, value = random.choice(list(self.run.items()))
+        path = put(self.folder / "run" / name, changed_json(random, value))
+        try:
+            found = open_finished(str(path.parent))
+            assert all(isinstance(one, str) for one in found.languages) and isinstance(found.recipe, dict)
+            recipes.parse({"languages": list(found.languages)})
+        finally:
+            put(path, json.dumps(value))
+
+    def training_notes(self, random: Random) -> None:
+        put(self.model / leaks.TRAINING, changed_json(random, self.training))
+        found = leaks.scan_of(self.model)
+        assert found is None or all(isinstance(name, str) for name in (*found.names, *found.corpora))
+        before = open_finished(str(self.folder / "run")).training
+        learnt_in_all(before, self.training)
+        assert isinstance((before or {}).get("added", []), list)
+
+    def model_folders(self, random: Random) -> None:
+        name, value = random.choice(list(self.modules.items()))
+        path = put(self.model / name, changed_json(random, value))
+        try:
+            _after_the_body(self.model)
+            _tokenizer(self.model)
+        finally:
+            put(path, json.dumps(value))
+
+    def downloads(self, random: Random) -> None:
+        target = self.folder / "x.zip"
+        kind = random.randrange(3)
+        if kind == 0:
+            put(target.with_name("x.zip.origin.json"), changed_json(random, self.origin))
+            found = origin_of(target)
+            assert found is None or all(isinstance(value, str | bool) for value in asdict(found).values())
+        elif kind == 1:
+            put(self.part.notes, changed_json(random, self.remote))
+            assert isinstance(self.part.remote().validator, str)
+        else:
+            put(freshness._note(target), changed_json(random, self.remote))
+            known = freshness.recall(target, "https://x/y")
+            assert known is None or isinstance(known.validator, str)
+
+    def mean_files(self, random: Random) -> None:
+        means = read_means(put(self.folder / "means.npz", changed_bytes(random, self.means.getvalue())))
+        assert isinstance(means, LanguageMeans)
+
+
+def _small_tokenizer() -> str:
+    from tokenizers import Tokenizer, models
+
+    return str(Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1, "a": 2}, unk_token="[UNK]")).to_str())
