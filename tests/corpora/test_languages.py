@@ -1,7 +1,7 @@
 """Codes of languages: one form for each, and names of files that tell a pair and names that do not."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isogloss.corpora import languages
@@ -45,6 +45,8 @@ def test_canonical(code: str, short: str) -> None:
 
 
 @given(st.text(max_size=12))
+@example(".AA")
+@example(" _-@de. DE ")
 def test_any_text_has_a_stable_form(text: str) -> None:
     assert canonical(canonical(text)) == canonical(text)
     assert without_region(without_region(text)) == without_region(text)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from isogloss.config import ObjectiveSettings
 from isogloss.objectives.answers import answers
 from objectives.drawn import cosine, sum_of
 
@@ -52,6 +53,14 @@ def test_one_direction_alone() -> None:
     number = torch.arange(2)
     lost = [math.log(1 + math.exp(-1)), math.log(1 + math.exp(1))]
     assert answers(question, answer, number, number, temperature=1.0).item() == pytest.approx(sum(lost) / 2)
+
+
+def test_the_temperature_is_that_of_ranking_unless_given() -> None:
+    question = torch.randn(4, 5, generator=torch.Generator().manual_seed(1))
+    number = torch.arange(4)
+    usual = ObjectiveSettings().ranking_temperature
+    given_ = answers(question, question.flip(0), number, number, temperature=usual)
+    assert torch.equal(answers(question, question.flip(0), number, number), given_)
 
 
 def test_padding_says_nothing_about_what_answers_what() -> None:

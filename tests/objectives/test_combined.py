@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from isogloss.config import ObjectiveSettings
 from isogloss.objectives import combined
 from isogloss.objectives.combined import Objectives, Views
 from isogloss.objectives.moving_teacher import moving_teacher
@@ -54,6 +55,13 @@ def test_each_alone(name: str) -> None:
     values = Objectives(**weights, **SETTINGS)(a_batch())
     assert set(values) == {name, "loss"}
     assert torch.equal(values["loss"], 2 * expected(a_batch())[name])
+
+
+def test_defaults_are_those_of_a_recipe() -> None:
+    ours, theirs = Objectives(), ObjectiveSettings()
+    shared = {one.name for one in dataclasses.fields(ours)} & {one.name for one in dataclasses.fields(theirs)}
+    assert shared >= {*combined.NAMES, "normalised", "soft_temperature", "ranking_temperature", "margin", "dimensions"}
+    assert {name: getattr(ours, name) for name in shared} == {name: getattr(theirs, name) for name in shared}
 
 
 def test_the_default_is_the_papers_loss() -> None:

@@ -25,6 +25,7 @@ def test_prefixes_are_averaged_by_their_weights() -> None:
     arguments = (views.source, views.target, views.taught(), views.weight)
     assert torch.allclose(matryoshka(mse, (D, 2))(*arguments), (at(D) + at(2)) / 2)
     assert torch.allclose(matryoshka(mse, (2, 3, D), (1, 0, 3))(*arguments), (at(2) + 3 * at(D)) / 4)
+    assert torch.allclose(matryoshka(mse, (1, D))(*arguments), (at(1) + at(D)) / 2)
 
 
 def test_arguments_by_name_are_cut_too() -> None:

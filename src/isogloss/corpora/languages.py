@@ -62,7 +62,7 @@ _SHAPE = re.compile(r"[a-z]{2,3}([-_]([A-Za-z]{2,4}|\d{3})){0,2}")
 @lru_cache(maxsize=4096)
 def canonical(code: str) -> str:
     """The short form of a code: `deu` → `de`, `pt_br` → `pt-BR`, `zho_Hant` → `zh-Hant`, `eng_Latn` → `en`."""
-    primary, *rest = re.split(r"[-_@.]", code.strip())
+    primary, *rest = re.split(r"[-_@.]", re.sub(r"^[\s\-_@.]+", "", code.rstrip()))  # what comes first is the language
     primary = primary.strip().lower()
     primary = _ALIASES.get(primary, primary)
     script = region = ""
