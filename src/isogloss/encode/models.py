@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isogloss.encode import e5_q4
+from isogloss.encode.spelling import refuse_speechless
 from isogloss.errors import ModelError
 from isogloss.storage import WORK
 
@@ -116,10 +117,12 @@ def _load(name: str, hint: str, only_here: bool = False) -> "SentenceTransformer
 
     try:
         with quiet_transformers():
-            return SentenceTransformer(name, device="cpu", local_files_only=only_here).eval()
+            model = SentenceTransformer(name, device="cpu", local_files_only=only_here).eval()
     except Exception as error:
         first_line = str(error).strip().split("\n")[0][:200]
         raise ModelError(f"{name}: the model cannot be loaded ({type(error).__name__}: {first_line})", hint=hint) from error
+    refuse_speechless(getattr(model, "tokenizer", None), name)
+    return model
 
 
 def _minilm_folder() -> Path:

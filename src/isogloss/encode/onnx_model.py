@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from isogloss.encode.distinct import each_once
+from isogloss.encode.spelling import refuse_speechless
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, silent
 from isogloss.storage import content_hash, file_hash, read_json
@@ -138,6 +139,7 @@ def _tokenizer(folder: Path) -> Tokenizer:
     settings = read_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
     pad = settings.get("pad_token", "[PAD]")
     pad = pad["content"] if isinstance(pad, dict) else pad
+    refuse_speechless(tokenizer, f"onnx:{folder}")
     tokenizer.enable_truncation(limit)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)
     return tokenizer

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isogloss.encode.models import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers
+from isogloss.encode.spelling import refuse_speechless
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import ModelError
 from isogloss.objectives.sts import HIGHEST
@@ -196,10 +197,12 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
             )
         try:
             model = AutoModelForSequenceClassification.from_pretrained(name, local_files_only=only_here)
-            return model, AutoTokenizer.from_pretrained(name, local_files_only=only_here)
+            tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=only_here)
         except Exception as error:
             told = str(error).strip().split("\n")[0][:200]
             raise ModelError(f"{name}: the cross-encoder cannot be loaded ({told})", hint="is the folder complete?") from error
+    refuse_speechless(tokenizer, name)
+    return model, tokenizer
 
 
 def _places(model: "PreTrainedModel") -> int | None:
