@@ -20,6 +20,7 @@ from isogloss.storage import WORK
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+    from torch import nn
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +124,17 @@ def _load(name: str, hint: str, only_here: bool = False) -> "SentenceTransformer
         raise ModelError(f"{name}: the model cannot be loaded ({type(error).__name__}: {first_line})", hint=hint) from error
     refuse_speechless(getattr(model, "tokenizer", None), name)
     return model
+
+
+def token_places(body: "nn.Module") -> int | None:
+    """Tokens that a transformer has places for; None where it has no table of them. RoBERTa's begins behind its padding."""
+    from torch import nn
+
+    for name, table in body.named_modules():
+        if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
+            return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+    places: int | None = getattr(getattr(body, "config", None), "max_position_embeddings", None)
+    return places
 
 
 def _minilm_folder() -> Path:
