@@ -1,6 +1,7 @@
 """The command line as a person meets it: help, verbs, errors in one sentence, exit codes."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -245,5 +246,42 @@ def test_a_training_that_made_it_worse_is_said_under_the_table(isogloss: Call, m
     wild += ["objectives.mse=0.001", "objectives.ranking=1", "training.epochs=6"]
     answer = isogloss("run", "r.toml", *(part for one in wild for part in ("--set", one)))
     assert answer.code == 0
-    table, _, after = answer.out.partition("\n! training made the student worse on the held-out pairs: ")
+    table, _, after = answer.out.partition("\n! the model is worse on the held-out pairs than the bridge alone: ")
     assert "average" in table and "; lower training.learning_rate" in after.splitlines()[0]
+
+
+@pytest.fixture
+def speechless(models: Path, tmp_path: Path) -> Path:
+    """The tiny student's folder without the files of its tokenizer."""
+    folder = tmp_path / "speechless"
+    shutil.copytree(models / "student", folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        (folder / name).unlink(missing_ok=True)
+    return folder
+
+
+def test_a_model_without_a_tokenizer_is_refused_by_every_verb(
+    isogloss: Call, models: Path, tsv: Path, tmp_path: Path, speechless: Path
+) -> None:
+    (tmp_path / "r.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run")), encoding="utf-8")
+    (tmp_path / "x.txt").write_text("the cat\nthe dog\n")
+    (tmp_path / "nli.tsv").write_text("the cat\ta cat\tentailment\nthe dog\ta cat\tcontradiction\n")
+    teacher = models / "teacher"
+    for verb in (
+        ("run", "r.toml", "--set", f"student.model={speechless}"),
+        ("run", "r.toml", "--set", f"teacher.model={speechless}"),
+        ("run", "r.toml", "--set", f"cleaning.similarity_model={speechless}"),
+        ("embed", "x.txt", "--model", speechless),
+        ("evaluate", speechless, "--pairs", tsv, "--teacher", teacher),
+        ("evaluate", teacher, "--pairs", tsv, "--teacher", speechless),
+        ("mine", "x.txt", "x.txt", "--keep-identical", "--model", speechless),
+        ("score", tsv, "--model", speechless),
+        ("prepare", tsv, "--set", f"cleaning.similarity_model={speechless}", "--out", "store"),
+        ("distill", tsv, "--teacher", teacher, "--student", speechless),
+        ("finetune", speechless, "--nli", "nli.tsv"),
+        ("train-dual", tsv, "--student", speechless),
+    ):
+        answer = isogloss(*verb)
+        assert answer.code == 2, verb
+        assert f"isogloss: {speechless}: its tokenizer is missing or empty" in answer.err.replace("\n", " "), (verb, answer.err)
+        assert "hint: is the folder complete?" in answer.err

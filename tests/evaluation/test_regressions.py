@@ -98,8 +98,8 @@ def test_answers_are_what_the_scores_count() -> None:
     pairs += [Pair("s5", "t0", "de", "x", "train"), Pair("a", "t1", "de", "x", "train")]
     questions = Questions(Bitext.of(pairs), max_candidates=4)
     texts = questions.texts()
-    random = np.random.default_rng(3)
-    student, teacher = (Rows({text: row for row, text in enumerate(texts)}, random.normal(size=(len(texts), 3))) for _ in "ab")
+    random, row_of = np.random.default_rng(3), {text: row for row, text in enumerate(texts)}
+    student, teacher = (Rows(row_of, random.normal(size=(len(texts), 3)).astype(np.float32)) for _ in "ab")
     (german,) = questions.answers(student, teacher)
     assert set(german.items) == {"teacher_index", "to_source", "from_source", "cosine"}
     for name, items in german.items.items():

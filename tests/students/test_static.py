@@ -53,7 +53,8 @@ def test_plain_sentence_transformers_gives_the_same_vectors(kind: object, prompt
     save(student, tmp_path / "model")
     loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     assert np.allclose(loaded.encode(TEXTS + HARD), student.encode(TEXTS + HARD), atol=1e-6)
-    again = StaticStudent.load(str(tmp_path / "model"), max_tokens=64)
+    assert StaticStudent.load(str(tmp_path / "model"), max_tokens=64).tokeniser.max_tokens == 64, "a table has no places"
+    again = StaticStudent.load(str(tmp_path / "model"))
     assert again.prompt == prompt and again.tokeniser.max_tokens == 20
     assert np.allclose(again.encode(TEXTS + HARD), student.encode(TEXTS + HARD), atol=1e-6)
     tokens = again.tokenise(TEXTS + HARD)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from isogloss.encode.encoder import load
 from isogloss.errors import ModelError
 from isogloss.export.folder import save
 from isogloss.progress import Step
@@ -38,6 +39,41 @@ def test_saved_folder_loads_in_plain_sentence_transformers(models: Path, tmp_pat
     again = Student.load(str(tmp_path / "model"))
     assert np.allclose(again.encode(TEXTS), student.encode(TEXTS), atol=1e-5)
     assert again.prompt == "a child "
+
+
+@pytest.mark.parametrize("prompt", ["a child ", ""])
+def test_the_prompt_is_that_of_queries_and_documents_and_is_put_there_once(models: Path, tmp_path: Path, prompt: str) -> None:
+    """Whatever prompts the model came with: it was trained with this one, and whoever reads it again puts no other there."""
+    model = SentenceTransformer(str(models / "student"), prompts={"query": "the dog ", "document": "my friend "}, device="cpu")
+    model.save(str(tmp_path / "came"), create_model_card=False)
+    student = Student.load(str(tmp_path / "came"), prompt=prompt, device="cpu")
+    expected = SentenceTransformer(str(models / "student"), device="cpu").encode([prompt + text for text in TEXTS])
+    save(student, tmp_path / "model")
+    plain = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    readers = [plain.encode, plain.encode_query, plain.encode_document, load(str(tmp_path / "model"), device="cpu").encode]
+    readers += [Student.load(str(tmp_path / "model"), device="cpu").encode, student.encode]
+    readers += [Student.load(str(tmp_path / "model"), prompt, device="cpu").encode]  # asked for again, it is no second one
+    readers += [load(str(tmp_path / "model"), prompt, device="cpu").encode]
+    for encode in readers:
+        assert np.allclose(encode(TEXTS), expected, atol=1e-5)
+
+
+def test_more_tokens_than_the_model_was_stored_with(models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    save(Student.load(str(models / "student"), max_tokens=10), tmp_path / "short")
+    assert Student.load(str(tmp_path / "short")).model.max_seq_length == 10, "nobody asked for more"
+    longer = Student.load(str(tmp_path / "short"), max_tokens=48, device="cpu")
+    save(longer, tmp_path / "longer")
+    text = " ".join(TEXTS[:12])
+    plain = SentenceTransformer(str(tmp_path / "longer"), device="cpu")
+    assert plain.max_seq_length == plain.tokenizer.model_max_length == 48
+    assert int(longer.tokenise([text]).lengths[0]) == plain.preprocess([text])["input_ids"].shape[1] == 48
+    assert np.allclose(plain.encode([text]), longer.encode([text]), atol=1e-5)
+    assert not caplog.messages
+    most = Student.load(str(tmp_path / "short"), max_tokens=65, device="cpu")
+    assert most.model.max_seq_length == 64 and np.isfinite(most.encode([3 * text])).all()
+    assert caplog.messages == [
+        f"{tmp_path / 'short'}: max_tokens = 65, but the model has places for 64 tokens: longer text is cut there"
+    ]
 
 
 def test_saving_over_a_model_replaces_it_whole(models: Path, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from isogloss.encode.cache import VectorCache
 from isogloss.encode.models import choose_device, open_model
-from isogloss.encode.tokens import described
+from isogloss.encode.spelling import MOSTLY, unknown_share
+from isogloss.encode.tokens import Tokeniser, described
 from isogloss.errors import DataError, ModelError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import ContentHash
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 PROGRESS_EVERY = 64
 WORTH_PREPARING = 256  # sentences
 SAMPLE = 32  # sentences that are computed both ways before the faster one is trusted
+LONGEST = 512  # tokens of a text that are looked at, where the model does not cut
 PRECISIONS = ("auto", "float32", "float16")
 NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
@@ -72,6 +74,7 @@ class SentenceEncoder:
             raise ModelError(f"precision = {precision!r} is not known", hint=f"choose one of {', '.join(PRECISIONS)}")
         self.model, self.name, self.prompt, self.batch_size, self.precision = model, name, prompt, batch_size, precision
         self._asked, self._fast, self._settled = 0, cast("FastEncoder | None", None), False
+        self._said_unknown = False
 
     @property
     def dimension(self) -> int:
@@ -93,10 +96,24 @@ class SentenceEncoder:
             computed += count
             on_progress(Step(stage, computed, len(distinct), "sentences"))
 
+        self._say_unknown(distinct)
         fast = self._taken_apart(distinct)
         vectors = fast.encode(distinct, done) if fast is not None else self._as_it_is(distinct, done)
         refuse_broken(vectors, distinct, self.name)
         return vectors if len(distinct) == len(texts) else vectors[[places[text] for text in texts]]
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """The share of tokens in some of `texts` that are the unknown token; 0 where the tokenizer has none."""
+        tokenizer = self.model.tokenizer
+        if not texts or getattr(tokenizer, "unk_token_id", None) is None:
+            return 0.0
+        return unknown_share(Tokeniser(tokenizer, int(self.model.max_seq_length or LONGEST))(_spread(texts))[0], tokenizer)
+
+    def _say_unknown(self, texts: Sequence[str]) -> None:
+        if not self._said_unknown and (share := self.unknown_share(texts)) > MOSTLY:
+            self._said_unknown = True
+            told = "%s: %.0f %% of the tokens in a text are unknown to its tokenizer, so its vectors say little about the text"
+            logger.warning(told, self.name, 100 * share)
 
     def _as_it_is(self, texts: Sequence[str], done: Callable[[int], None]) -> FloatArray:
         """By the model's own `encode`, the longest first."""

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from isogloss.checksums import SUMS, check_sums
 from isogloss.encode import e5_q4
+from isogloss.encode.spelling import refuse_speechless
 from isogloss.errors import ModelError
 from isogloss.storage import WORK
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+    from torch import nn
 
 logger = logging.getLogger(__name__)
 
@@ -124,10 +126,23 @@ def _load(name: str, hint: str, only_here: bool = False) -> "SentenceTransformer
 
     try:
         with quiet_transformers():
-            return SentenceTransformer(name, device="cpu", local_files_only=only_here).eval()
+            model = SentenceTransformer(name, device="cpu", local_files_only=only_here).eval()
     except Exception as error:
         first_line = str(error).strip().split("\n")[0][:200]
         raise ModelError(f"{name}: the model cannot be loaded ({type(error).__name__}: {first_line})", hint=hint) from error
+    refuse_speechless(getattr(model, "tokenizer", None), name)
+    return model
+
+
+def token_places(body: "nn.Module") -> int | None:
+    """Tokens that a transformer has places for; None where it has no table of them. RoBERTa's begins behind its padding."""
+    from torch import nn
+
+    for name, table in body.named_modules():
+        if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
+            return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+    places: int | None = getattr(getattr(body, "config", None), "max_position_embeddings", None)
+    return places
 
 
 def _minilm_folder() -> Path:

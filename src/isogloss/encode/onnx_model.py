@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from isogloss.encode.distinct import each_once
+from isogloss.encode.spelling import refuse_speechless
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, silent
 from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Either, Leaf, check
@@ -151,6 +152,7 @@ def _tokenizer(folder: Path) -> Tokenizer:
     limit = next((one for one in lengths if isinstance(one, int) and 0 < one < 10**6), LONGEST)
     pad = settings.get("pad_token") or "[PAD]"
     pad = pad["content"] if isinstance(pad, dict) else pad
+    refuse_speechless(tokenizer, f"onnx:{folder}")
     tokenizer.enable_truncation(limit)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)
     return tokenizer

@@ -9,6 +9,7 @@ from isogloss.encode.models import quiet_transformers
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.evaluation.regressions import IN_WORDS
+from isogloss.export.readable import make_readable, share_modes
 from isogloss.shown import masked
 from isogloss.storage import replacing, write_json
 from isogloss.students.student import Student
@@ -21,12 +22,16 @@ def save(student: Student, path: Path | str, card: str = "", training: dict[str,
     """Write the student to `path` so that `SentenceTransformer(path)` loads it; an older model there is replaced whole."""
     path = Path(path)
     refuse_other_things(path)
+    # It was trained with one prompt: encode_query() and encode_document() put that before a text, as encode() does.
+    student.model.prompts |= {"query": student.prompt, "document": student.prompt}
     with replacing(path) as temporary, quiet_transformers():
         student.model.save(str(temporary), create_model_card=False)
+        make_readable(temporary, student.model.max_seq_length)
         (temporary / CARD).write_text(card or f"# {student.name}\n", encoding="utf-8")
         if training is not None:
             write_json(temporary / TRAINING, training)
         write_sums(temporary, but=(CARD,))
+        share_modes(temporary, temporary / CARD)
 
 
 def refuse_other_things(path: Path) -> None:

@@ -49,7 +49,7 @@ from isogloss.runs.vocabulary import grow_for
 from isogloss.storage import WORK, sweep, weights_hash, write_json
 from isogloss.students.growing import Growth
 from isogloss.students.static import StaticStudent
-from isogloss.students.student import Student
+from isogloss.students.student import MAX_TOKENS, Student
 from isogloss.training.crew import Crew
 from isogloss.training.distill import Distillation
 from isogloss.types import PairSource
@@ -300,7 +300,9 @@ class _Addition:
         self.tell(Step("models", 1, 2, "models", f"loading {self.finished.folder}"))
         model = open_model(str(self.finished.model))
         kind = StaticStudent if type(model[0]).__name__ == "StaticEmbedding" else Student
-        student = kind(model.to(device), str(self.finished.folder), "", recipe.student.max_tokens)
+        told = "max_tokens" in self.finished.recipe.get("student", {}) or recipe.student.max_tokens != MAX_TOKENS
+        limit = recipe.student.max_tokens if told else None  # of a saved model without a record, what it was stored with
+        student = kind(model.to(device), str(self.finished.folder), "", limit)
         self.tell(Step("models", 2, 2, "models"))
         return teacher, student
 

@@ -12,6 +12,7 @@ from isogloss.checksums import load_array, save_array
 from isogloss.corpora.labelled import Labelled, read_nli
 from isogloss.corpora.questions import Questions, read_questions
 from isogloss.corpora.readers import read_lines
+from isogloss.encode.spelling import refuse_unknown_text
 from isogloss.encode.tokens import TokenStore
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_settings import DualSettings
@@ -79,6 +80,7 @@ class Rounds:
         self.folder, self.on_progress = folder, on_progress
         self.work = folder / WORK
         self.data = TrainingData.build(source, student.tokeniser, self.work, on_progress)
+        refuse_unknown_text(self.data.tokens, student.tokenizer, student.name)
         self.pairs, self.dev_rows = self._without_dev()
         self.dev = TranslationDev(student, self.data.tokens, self.dev_rows) if len(self.dev_rows) else None
         self.summaries: dict[str, Any] = {}

@@ -29,7 +29,7 @@ from isogloss.students.coverage import Texts
 from isogloss.students.frozen import Activations, SplitBody
 from isogloss.students.growing import Growth, grown_table
 from isogloss.students.pieces import read_pieces
-from isogloss.students.student import Student
+from isogloss.students.student import MAX_TOKENS, Student
 from isogloss.students.vocabulary import NewPiece, state_of, unigram_scores, with_rows
 from isogloss.types import FloatArray, IntArray
 
@@ -61,7 +61,7 @@ class StaticTokeniser(Tokeniser):
 class StaticStudent(Student):
     """A token table on its way into the teacher's space. Start with `static_student(...)` or `StaticStudent.load(name)`."""
 
-    def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int = 128) -> None:
+    def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
         super().__init__(model, name, prompt, max_tokens)
         self._wrapped: PreTrainedTokenizerFast | None = None
 
@@ -72,11 +72,12 @@ class StaticStudent(Student):
                 hint='set student.kind = "encoder", or make a table from it: static_student(...)',
             )
 
-    def _cut_at(self, max_tokens: int) -> None:
+    def _cut_at(self, max_tokens: int | None) -> None:
         """StaticEmbedding has no length limit of its own, but its tokenizer keeps one, and is saved with it."""
         backend: Tokenizer = self.model[0].tokenizer
-        known = backend.truncation["max_length"] if backend.truncation else max_tokens
-        backend.enable_truncation(min(max_tokens, known))
+        if max_tokens is None:
+            max_tokens = min(MAX_TOKENS, backend.truncation["max_length"] if backend.truncation else MAX_TOKENS)
+        backend.enable_truncation(max_tokens)
 
     @property
     def body(self) -> "PreTrainedModel":

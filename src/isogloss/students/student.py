@@ -4,6 +4,7 @@ It takes token ids, without padding wherever its body allows (`encode.packed`); 
 plain `SentenceTransformer(path)`.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from isogloss.encode.encoder import embedding_dimension, fingerprint, refuse_broken
 from isogloss.encode.fast import Done, FastEncoder, fast_encoder
-from isogloss.encode.models import choose_device, open_model
+from isogloss.encode.models import choose_device, open_model, token_places
 from isogloss.encode.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.encode.tokens import Tokeniser, TokenStore, by_length
 from isogloss.errors import ModelError
@@ -32,16 +33,19 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+logger = logging.getLogger(__name__)
+
 PADDED_AT_ONCE, PACKED_AT_ONCE, AT_ONCE_ACCELERATED = 640, 8192, 16_384  # tokens
 WORTH_TAKING_APART, SAMPLE = 512, 24  # sentences
 PROMPT_NAME = "isogloss"
+MAX_TOKENS = 128
 POOLINGS = ("mean", "cls", "max")  # what can be pooled without padding
 
 
 class Student:
     """A multilingual encoder on its way into the teacher's space. Start with `Student.load(name)`."""
 
-    def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int = 128) -> None:
+    def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
         self.model, self.name = model.float(), name  # some hub models come in half precision; training is in single
         self.trimming: Trimming | None = None
         self._refuse_other_kinds()
@@ -57,11 +61,23 @@ class Student:
                 hint="students are encoders such as XLM-R, mBERT or multilingual-e5; for a token table use StaticStudent",
             )
 
-    def _cut_at(self, max_tokens: int) -> None:
-        self.model.max_seq_length = min(max_tokens, int(self.model.max_seq_length or max_tokens))
+    def _cut_at(self, max_tokens: int | None) -> None:
+        """Cut text at `max_tokens`, whatever limit the model was stored with, as far as its body has places for them.
+
+        None keeps the limit that it was stored with, or the paper's, if that is lower.
+        """
+        if max_tokens is None:
+            max_tokens = min(MAX_TOKENS, int(self.model.max_seq_length or MAX_TOKENS))
+        body = getattr(self.model[0], "auto_model", None)
+        places = None if body is None else token_places(body)
+        if places is not None and max_tokens > places:
+            told = "%s: max_tokens = %d, but the model has places for %d tokens: longer text is cut there"
+            logger.warning(told, self.name, max_tokens, places)
+            max_tokens = places
+        self.model.max_seq_length = max_tokens
 
     @classmethod
-    def load(cls, name: str, prompt: str = "", max_tokens: int = 128, device: str = "auto") -> Self:
+    def load(cls, name: str, prompt: str = "", max_tokens: int | None = None, device: str = "auto") -> Self:
         """Load a hub model, a local folder, a finished run or a carried model as a student."""
         return cls(open_model(name).to(choose_device(device)), name, prompt, max_tokens)
 

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isogloss.encode.models import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers
+from isogloss.encode.models import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers, token_places
+from isogloss.encode.spelling import refuse_speechless
 from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import ModelError
 from isogloss.objectives.sts import HIGHEST
@@ -43,7 +44,7 @@ class CrossEncoder:
     ) -> None:
         """`max_tokens` is for both sentences together; the longer one is cut first."""
         self.model, self.tokenizer, self.name = model, tokenizer, name
-        limits = [max_tokens, _places(model), tokenizer.model_max_length]
+        limits = [max_tokens, token_places(model), tokenizer.model_max_length]
         self.max_tokens = min(int(limit) for limit in limits if limit and limit < UNLIMITED)
         self.trained = False
 
@@ -196,18 +197,12 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
             )
         try:
             model = AutoModelForSequenceClassification.from_pretrained(name, local_files_only=only_here)
-            return model, AutoTokenizer.from_pretrained(name, local_files_only=only_here)
+            tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=only_here)
         except Exception as error:
             told = str(error).strip().split("\n")[0][:200]
             raise ModelError(f"{name}: the cross-encoder cannot be loaded ({told})", hint="is the folder complete?") from error
-
-
-def _places(model: "PreTrainedModel") -> int | None:
-    """Tokens that the body has places for. RoBERTa's family begins behind the place of its padding."""
-    for name, table in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
-            return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
-    return getattr(model.config, "max_position_embeddings", None)
+    refuse_speechless(tokenizer, name)
+    return model, tokenizer
 
 
 def _with_head(body: "PreTrainedModel", name: str, seed: int) -> "PreTrainedModel":

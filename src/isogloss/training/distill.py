@@ -22,6 +22,7 @@ from isogloss.config import Recipe, TrainingSettings, as_dict
 from isogloss.corpora.dealing import SHARD
 from isogloss.encode.cache import Halves, VectorCache
 from isogloss.encode.encoder import Encoder
+from isogloss.encode.spelling import refuse_unknown_text
 from isogloss.errors import ModelError
 from isogloss.memory import give_back
 from isogloss.objectives.combined import Objectives
@@ -80,6 +81,7 @@ class Distillation:
         self._say(*unheeded(student.dimension, wanted, self.recipe))
         with self.crew.in_turn():  # the first makes what the others find
             self.data = TrainingData.build(pairs, student.tokeniser, self.folder, on_progress)
+            refuse_unknown_text(self.data.tokens, student.tokenizer, student.name)
             self._teacher_rows: Halves | None = None
             if teacher is not None and follows(self.recipe):
                 kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None

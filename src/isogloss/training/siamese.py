@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isogloss.encode.spelling import refuse_unknown_text
 from isogloss.encode.tokens import Ids, TokenStore
 from isogloss.objectives.nli import Classifier, nli
 from isogloss.objectives.sts import sts
@@ -32,7 +33,9 @@ class SentencePairs:
         """Tokenise both sides as the student does it."""
         places = {text: place for place, text in enumerate(dict.fromkeys([*left, *right]))}
         rows = [np.array([places[text] for text in side], dtype=np.int64) for side in (left, right)]
-        return cls(student.tokenise(list(places)), *rows)
+        tokens = student.tokenise(list(places))
+        refuse_unknown_text(tokens, student.tokenizer, student.name)
+        return cls(tokens, *rows)
 
     def __len__(self) -> int:
         """Number of pairs."""

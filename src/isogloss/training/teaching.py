@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from isogloss.checksums import load_array, row_checksums, seal
 from isogloss.encode.cache import Halves, VectorCache, longest_first, text_keys
-from isogloss.encode.encoder import Encoder, refuse_broken
+from isogloss.encode.encoder import Encoder, SentenceEncoder, refuse_broken
+from isogloss.encode.spelling import refuse_unknown
 from isogloss.encode.tokens import raw_array
 from isogloss.errors import IsoglossError
 from isogloss.memory import give_back
@@ -97,7 +98,7 @@ def _compute(
     rows: "_RowFile",
     on_progress: OnProgress,
 ) -> None:
-    """Read the text of what is missing, window by window, and have the teacher embed it."""
+    """Read the text of what is missing, window by window, and have the teacher embed it, if it can read it."""
     reused = int(rows.done.sum())
     done, total = 0, data.sources - reused
     if not total:
@@ -113,6 +114,8 @@ def _compute(
 
     with cache.keeping() if cache is not None else nullcontext() as keep:
         for window, texts in _windows(data.source_texts(pairs), rows.done):
+            if not done and isinstance(encoder, SentenceEncoder):
+                refuse_unknown(encoder.unknown_share(texts), encoder.name)
             addresses = data.source_addresses[window]
             if not np.array_equal(text_keys(texts), addresses):
                 raise changed_meanwhile()

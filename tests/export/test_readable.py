@@ -1,0 +1,93 @@
+"""A saved folder is read by plain sentence-transformers without a warning, and has what servers and older versions read."""
+
+import json
+import os
+import stat
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from isogloss.export.folder import save
+from isogloss.students.bilstm import EncoderSizes, bilstm_student
+from isogloss.students.bridge import Bridge
+from isogloss.students.joint_vocabulary import learn_vocabulary
+from isogloss.students.static import static_student
+from isogloss.students.student import Student
+from tiny import TEXTS, unigram
+
+FLAGS = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+
+
+def bridged(models: Path) -> Student:
+    student = Student.load(str(models / "student"), max_tokens=20, device="cpu")
+    random = np.random.default_rng(1)
+    weight = random.normal(size=(7, student.dimension)).astype(np.float32)
+    student.add_bridge(Bridge(weight, random.normal(size=7).astype(np.float32), 0.1, {}), normalise=True)
+    return student
+
+
+def saved_again(student: Student, folder: Path) -> SentenceTransformer:
+    """What the plain library reads, with every warning an error; its vectors are the student's."""
+    save(student, folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SentenceTransformer(str(folder), device="cpu")
+    vectors = model.encode(TEXTS[:20])
+    assert np.allclose(vectors, student.encode(TEXTS[:20]), atol=1e-6)
+    return model
+
+
+def test_what_servers_read(models: Path, tmp_path: Path) -> None:
+    model = saved_again(bridged(models), tmp_path / "model")
+    modules = json.loads((tmp_path / "model" / "modules.json").read_text())
+    kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
+    assert [one["type"] for one in modules] == [f"sentence_transformers.models.{kind}" for kind in kinds]
+    pooling = json.loads((tmp_path / "model" / "1_Pooling" / "config.json").read_text())
+    assert pooling == {
+        "word_embedding_dimension": 24,
+        **{f"pooling_mode_{flag}": flag == "mean_tokens" for flag in FLAGS},
+        "pooling_mode": "mean",
+        "include_prompt": True,
+    }
+    dense = json.loads((tmp_path / "model" / "2_Dense" / "config.json").read_text())
+    assert set(dense) == {"in_features", "out_features", "bias", "activation_function"}
+    body = json.loads((tmp_path / "model" / "sentence_bert_config.json").read_text())
+    assert body == {"max_seq_length": 20, "do_lower_case": False} and model.max_seq_length == 20
+
+
+@pytest.mark.parametrize("mode", ["cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens", ("mean", "max")])
+def test_every_way_of_pooling_is_read_as_it_was(models: Path, tmp_path: Path, mode: str | tuple[str, ...]) -> None:
+    student = Student.load(str(models / "student"), device="cpu")
+    student.model[1] = Pooling(24, mode, include_prompt=False)
+    model = saved_again(student, tmp_path / "model")
+    assert model[1].pooling_mode == mode and not model[1].include_prompt
+    flags = json.loads((tmp_path / "model" / "1_Pooling" / "config.json").read_text())
+    named = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "weightedmean": "weightedmean_tokens"}
+    on = {named.get(one, one) for one in ((mode,) if isinstance(mode, str) else mode)}
+    assert {flag for flag in FLAGS if flags[f"pooling_mode_{flag}"]} == on
+
+
+def test_students_without_a_body_are_read_as_they_were(tmp_path: Path) -> None:
+    static = static_student(unigram(), 6, name="static", max_tokens=16)
+    laser = bilstm_student(learn_vocabulary(lambda: [TEXTS], 120, "bpe"), EncoderSizes(embedding=8, hidden=4, layers=1))
+    for name, student, kinds in (("s", static, ["StaticEmbedding"]), ("l", laser, ["WordEmbeddings", "LSTM", "Pooling"])):
+        saved_again(student, tmp_path / name)
+        modules = json.loads((tmp_path / name / "modules.json").read_text())
+        assert [one["type"] for one in modules] == [f"sentence_transformers.models.{kind}" for kind in kinds]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o002])
+def test_all_files_have_the_permissions_of_new_files(models: Path, tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        save(bridged(models), tmp_path / "model", training={})
+    finally:
+        os.umask(before)
+    files = [path for path in (tmp_path / "model").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o666 & ~mask}
+    assert sum(path.suffix == ".safetensors" for path in files) == 2
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "model", tmp_path / "model/2_Dense")} == {0o777 & ~mask}
