@@ -44,6 +44,7 @@ CONTINUED = {
     "add",
     "finetune",
     "prepare",
+    "embed",
     "corpora",
     "mine",
     "score",

@@ -6,6 +6,7 @@ says how alike the two are. Random pairs would nearly all be unlike; near ones a
 """
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, write_text
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.types import FloatArray
+
+logger = logging.getLogger(__name__)
 
 LABELLING = "labelling"
 
@@ -56,8 +59,8 @@ def label(
     """
     key = content_hash(rated.hash, encoder.fingerprint, weights_key(scorer.model), str(k), str(scorer.max_tokens))[:16]
     kept = None if folder is None else folder / f"silver-{key}.jsonl"
-    if kept is not None and kept.is_file():
-        silver = _read(kept)
+    silver = None if kept is None or not kept.is_file() else _read(kept)
+    if silver is not None:
         on_progress(Step(LABELLING, len(silver), len(silver), "pairs", "reused"))
         return silver
     pairs = near_pairs(rated, encoder.encode(rated.sentences(), on_progress, "sentences to compare"), k, device, on_progress)
@@ -76,7 +79,12 @@ def union(rated: Labelled, silver: Labelled) -> Labelled:
     return Labelled([*rated.first, *silver.first], [*rated.second, *silver.second], gold, rated.left_out)
 
 
-def _read(kept: Path) -> Labelled:
-    rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").split("\n") if line]
-    scores = np.array([row["score"] for row in rows], dtype=np.float32)
-    return Labelled([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], scores)
+def _read(kept: Path) -> Labelled | None:
+    """What was labelled before; None if it cannot be read."""
+    try:
+        rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").split("\n") if line]
+        scores = np.array([float(row["score"]) for row in rows], dtype=np.float32)
+        return Labelled([str(row["sentence1"]) for row in rows], [str(row["sentence2"]) for row in rows], scores)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        logger.warning("%s is damaged; the pairs are labelled again", kept)
+        return None

@@ -71,9 +71,14 @@ def open_vocabulary(path: Path) -> "PreTrainedTokenizerFast | None":
     try:
         text = path.read_text(encoding="utf-8")
         known = [token["content"] for token in json.loads(text)["added_tokens"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return _wrapped(Tokenizer.from_str(text)) if known == [PAD, END, UNKNOWN] else None
+    if known != [PAD, END, UNKNOWN]:
+        return None
+    try:
+        return _wrapped(Tokenizer.from_str(text))
+    except Exception:  # noqa: BLE001 - the library has no name of its own for what it cannot read
+        return None
 
 
 def _prepared(backend: "Tokenizer") -> "Tokenizer":

@@ -104,7 +104,7 @@ class TrainingData:
         """What a finished build left; None where it is not whole."""
         known = _read(place / DATA)
         tokens = TokenStore.open(place / TOKENS, mapped)
-        if not known or tokens is None or len(tokens) != known["sentences"]:
+        if not isinstance(known.get("key"), str) or tokens is None or len(tokens) != known["sentences"]:
             return None
         columns = [raw_array(_column(place, name), "<i8", mapped) for name in COLUMNS]
         keys = raw_array(place / ROWS / "keys", KEY.str, mapped)
@@ -146,7 +146,7 @@ def _column(place: Path, name: str) -> Path:
 def _numbered(pairs: PairSource, folder: Path, on_progress: OnProgress) -> dict[str, Any]:
     """Counts and names of the pairs, whose rows and codes are in `folder` then. Interrupted, it begins again."""
     known = _read(folder / "rows.json")
-    if known:
+    if known and _is_whole(folder, known):
         return known
     with replacing(folder) as temporary:
         temporary.mkdir()
@@ -164,6 +164,15 @@ def _numbered(pairs: PairSource, folder: Path, on_progress: OnProgress) -> dict[
         known |= {"corpora": names["corpus"], "languages": names["language"]}
         write_json(temporary / "rows.json", known)
     return known
+
+
+def _is_whole(folder: Path, known: dict[str, Any]) -> bool:
+    """Whether the files of rows are as long as they should be, and the largest row is the last sentence."""
+    sizes = {f"{name}.i64": 8 * known["pairs"] for name in COLUMNS} | {"keys": KEY.itemsize * known["sources"]}
+    if any(not (folder / name).is_file() or (folder / name).stat().st_size != size for name, size in sizes.items()):
+        return False
+    largest = max(int(raw_array(folder / f"{side}.i64", "<i8").max(initial=-1)) for side in COLUMNS[:2])
+    return largest + 1 == known["sentences"]
 
 
 def _read_pairs(pairs: PairSource, folder: Path, codes: "dict[str, _Codes]", on_progress: OnProgress) -> int:
@@ -217,11 +226,14 @@ class _Codes:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Counts and names as they were written; empty where they are not there, or not what they should be."""
     try:
         known = read_json(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    counted = {"pairs": int, "sources": int, "sentences": int, "corpora": list, "languages": list}
+    whole = isinstance(known, dict) and all(type(known.get(name)) is kind for name, kind in counted.items())
+    return known if whole else {}
 
 
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
