@@ -228,7 +228,7 @@ def load_array(path: Path) -> "NDArray[Any] | None":
 
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, EOFError):  # not OSError: a file that cannot be opened now may be whole
         logger.warning("%s is damaged; it is computed again", path)
