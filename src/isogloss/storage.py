@@ -188,6 +188,17 @@ def refuse_folder(path: Path) -> None:
         raise IsoglossError(f"{path}: is a folder, and a file was to be written there", hint="name a file inside it")
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Say before the work, not after it, that a file cannot be written to its place."""
+    make_folder(path.parent)
+    trial = path.with_name(f".{path.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}")
+    with explaining_disk(path):
+        try:
+            trial.touch(exist_ok=False)
+        finally:
+            _remove(trial)
+
+
 def refuse_overwriting(path: Path, inputs: Iterable[str | Path]) -> None:
     """An output never replaces the file it is made from."""
     if path.exists():

@@ -62,6 +62,14 @@ def test_means_must_fit(embed: Call, models: Path, tmp_path: Path) -> None:
         assert code == 2 and message in err and "hint: " in err, err
 
 
+def test_the_place_of_the_output_is_tried_before_anything_is_loaded(embed: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, _, err = embed("--model", "no-such-model", "--out", "file/v.npy")
+    assert code == 2 and "cannot be written" in err and "no-such-model" not in err
+    code, _, err = embed("--model", "no-such-model", "--out", "new/folder/v.npy")
+    assert code == 2 and "no-such-model" in err and not list((tmp_path / "new" / "folder").iterdir())
+
+
 def test_public_names_are_there_and_cost_nothing_before_they_are_used() -> None:
     for name in ("open_encoder", "open_suite", "open_data", "measure", "compare", "mine", "read_means", "LanguageMeans"):
         assert name in ig.__all__ and callable(getattr(ig, name))

@@ -9,11 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentence_transformers import SentenceTransformer
+from transformers import PreTrainedTokenizerFast
 
 from isogloss.encode.encoder import load
 from isogloss.encode.models import open_model
 from isogloss.errors import ModelError
 from isogloss.export.folder import save
+from isogloss.progress import Step
 from isogloss.students.bridge import Bridge
 from isogloss.students.frozen import SplitBody
 from isogloss.students.static import StaticStudent, static_student, token_vectors
@@ -214,3 +216,33 @@ def test_kinds_are_not_mixed_up(models: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="have 24 dimensions, so no 25 can be made") as caught:
         static_student(unigram(), 25, open_model(str(models / "student")))
     assert "student.dimension to at most 24, or to 0" in caught.value.hint
+
+
+def test_the_vectors_of_tokens_are_kept_for_other_students(models: Path, tmp_path: Path) -> None:
+    notes: list[Step] = []
+
+    def made(dimension: int = 10, tokenizer: PreTrainedTokenizerFast | None = None, model: str = "student") -> torch.Tensor:
+        notes.clear()
+        encoder = open_model(str(models / model))
+        asked = {"on_progress": notes.append, "cache": tmp_path}
+        return static_student(tokenizer or unigram(), dimension, encoder, **asked).table.detach()
+
+    plain = static_student(unigram(), 10, open_model(str(models / "student"))).table.detach()
+    assert torch.equal(made(), plain) and not any(step.note for step in notes)
+    (kept,) = tmp_path.rglob("*.npy")
+    assert torch.equal(made(), plain) and [step.note for step in notes] == ["reused from the cache"]
+    assert torch.equal(made(6), static_student(unigram(), 6, open_model(str(models / "student"))).table.detach())
+    assert [step.note for step in notes] == ["reused from the cache"], "whatever their dimension"
+    kept.write_bytes(kept.read_bytes()[:-3])
+    assert torch.equal(made(), plain) and not any(step.note for step in notes), "damaged, they are computed again"
+    made(model="teacher")
+    made(tokenizer=unigram(extra=("zzy",)))
+    assert not any(step.note for step in notes) and len(list(tmp_path.rglob("*.npy"))) == 3
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
+    models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    static_student(unigram(), 10, open_model(str(models / "student")), cache=tmp_path / "file")
+    assert "the token table is not kept" in caplog.text

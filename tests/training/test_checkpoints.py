@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from isogloss.checksums import seal
-from isogloss.errors import IsoglossError
 from isogloss.training import checkpoints
 
 
@@ -88,8 +87,7 @@ def test_nothing_in_a_checkpoint_is_run(tmp_path: Path) -> None:
 
     torch.save({"step": 1, "engine": Trap()}, tmp_path / "step-00000001.pt")
     seal(tmp_path / "step-00000001.pt")
-    with pytest.raises(IsoglossError, match="cannot be read"):
-        checkpoints.latest(tmp_path)
+    assert checkpoints.latest(tmp_path) is None
     assert not (tmp_path / "sprung").exists()
 
 

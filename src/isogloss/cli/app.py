@@ -45,6 +45,7 @@ CONTINUED = {
     "add",
     "finetune",
     "prepare",
+    "embed",
     "corpora",
     "mine",
     "score",

@@ -29,30 +29,27 @@ def embed(
 
     isogloss embed fragen.txt --model runs/quickstart --means means --language de
     """
-    import numpy as np
-
     import isogloss
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
+    from isogloss.encode.embedding_file import embed_file
     from isogloss.errors import IsoglossError
-    from isogloss.storage import refuse_folder, refuse_overwriting, replacing
+    from isogloss.storage import refuse_folder, refuse_overwriting, refuse_unwritable
 
     if (means is None) != (not language):
         raise IsoglossError("--means and --language go together", hint="the mean of that language is taken off every vector")
     refuse_folder(out)
     refuse_overwriting(out, [text])
+    refuse_unwritable(out)
     known = None if means is None else isogloss.read_means(means)
     lines = read_lines(text)
     encoder = isogloss.open_encoder(model, prompt=prompt)
     if known is not None:
         known.refuse_other(encoder)
+    finish = None if known is None else lambda vectors: known.removed(vectors, language)
     with progress() as bars:
-        vectors = isogloss.embed(encoder, lines, on_progress=bars)
-    if known is not None:
-        vectors = known.removed(vectors, language)
-    with replacing(out) as temporary, temporary.open("wb") as handle:
-        np.save(handle, vectors)
+        rows, dimension = embed_file(encoder, lines, out, finish, bars)
     if json:
-        show_json({"path": str(out), "rows": len(vectors), "dimension": int(vectors.shape[1])})
+        show_json({"path": str(out), "rows": rows, "dimension": dimension})
     else:
-        say(f"{out}: {len(vectors):,} vectors of {vectors.shape[1]} dimensions")
+        say(f"{out}: {rows:,} vectors of {dimension} dimensions")

@@ -28,6 +28,8 @@ SEPARATORS = re.compile(r"[\s,]+")
 class CommandEncoder:
     """A program as a model."""
 
+    at_once = AT_ONCE
+
     def __init__(self, command: str) -> None:
         self.command, self.name = command, f"cmd:{command}"
         try:

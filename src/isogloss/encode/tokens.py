@@ -249,11 +249,11 @@ class TokenWriter:
 def _state(folder: Path) -> dict[str, Any]:
     try:
         state = read_json(folder / STATE)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return (
-        state if isinstance(state, dict) and {"key", "pad_id", "rows", "tokens", "checksums", "finished"} <= set(state) else {}
-    )
+    counted = {"key": str, "pad_id": int, "rows": int, "tokens": int, "checksums": dict, "finished": bool}
+    whole = isinstance(state, dict) and all(type(state.get(name)) is kind for name, kind in counted.items())
+    return state if whole else {}
 
 
 def _cut(path: Path, size: int) -> BinaryIO:

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from isogloss.storage import read_json, write_json
+from isogloss.storage import json_text, read_json
 
 OLD_PACKAGE = "sentence_transformers.models"
 OLD_CLASSES = {"Transformer", "Pooling", "Dense", "Normalize", "StaticEmbedding", "WordEmbeddings", "LSTM"}
@@ -40,13 +40,18 @@ def make_readable(folder: Path, max_tokens: int | None) -> None:
         if str(module["type"]).startswith("sentence_transformers.") and kind in OLD_CLASSES:
             module["type"] = f"{OLD_PACKAGE}.{kind}"
         if kind == "Pooling":
-            write_json(place / "config.json", _pooling(read_json(place / "config.json")))
+            _write(place / "config.json", _pooling(read_json(place / "config.json")))
         elif kind == "Dense":
             config = read_json(place / "config.json")
-            write_json(place / "config.json", {key: value for key, value in config.items() if SENTENCE.get(key) != value})
+            _write(place / "config.json", {key: value for key, value in config.items() if SENTENCE.get(key) != value})
         elif kind == "Transformer" and max_tokens and read_json(place / BODY) == PLAIN_BODY:
-            write_json(place / BODY, {"max_seq_length": max_tokens, "do_lower_case": False})
-    write_json(folder / "modules.json", modules)
+            _write(place / BODY, {"max_seq_length": max_tokens, "do_lower_case": False})
+    _write(folder / "modules.json", modules)
+
+
+def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+    """Plain JSON, without a checksum of ours: these files are other programs' own."""
+    path.write_text(json_text(value), encoding="utf-8")
 
 
 def _pooling(config: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,8 @@
 Vectors go through the cache of `encode`: what any earlier work computed is copied, and what is interrupted is not lost.
 """
 
+import errno
+import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +43,7 @@ def embedded(
     make_folder(folder)
     with sealing(path) as temporary:
         file = np.lib.format.open_memmap(temporary, "w+", np.float16, shape)
+        _take_space(temporary)
         _fill(
             file,
             sentences,
@@ -53,6 +56,17 @@ def embedded(
         del file
     made: Halves = np.load(path, mmap_mode="r")
     return made
+
+
+def _take_space(path: Path) -> None:
+    """Have the disk give all of a file's space now: later, writing to its mapping would end the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as handle:
+            try:
+                os.posix_fallocate(handle.fileno(), 0, path.stat().st_size)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not every file system can
+                    raise
 
 
 def _fill(

@@ -40,7 +40,8 @@ from isogloss.runs.exam import Exam
 from isogloss.runs.finished import Finished, open_finished, translations
 from isogloss.runs.gate import Verdict, judge
 from isogloss.runs.gathering import Spoken, gather_source
-from isogloss.runs.pipeline import RunResult, cache_of, measured_pairs, pair_counts
+from isogloss.runs.opening import cache_of
+from isogloss.runs.pipeline import RunResult, measured_pairs, pair_counts
 from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS, run_folder

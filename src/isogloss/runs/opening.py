@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 
 from isogloss.config import Recipe
+from isogloss.encode.cache import default_folder
 from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.encode.models import choose_device, open_model
 from isogloss.errors import RecipeError
@@ -92,9 +94,15 @@ def _static(recipe: Recipe, device: str, pairs: PairSource | None, on_progress: 
         max_tokens=settings.max_tokens,
         seed=recipe.seed,
         on_progress=on_progress,
+        cache=cache_of(recipe),
     )
     student.trimming = encoder.trimming
     return student
+
+
+def cache_of(recipe: Recipe) -> Path:
+    """Where the teacher's vectors and token tables are kept for all runs."""
+    return Path(recipe.output.cache) if recipe.output.cache else default_folder()
 
 
 def text_blocks(pairs: PairSource) -> Iterator[tuple[str, Sequence[str]]]:

@@ -22,7 +22,6 @@ import torch
 
 from isogloss.config import EvaluationSettings, Recipe, as_dict
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
-from isogloss.encode.cache import default_folder
 from isogloss.evaluation.alignment import Answers, Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.evaluation.regressions import in_words, regressions
@@ -30,7 +29,7 @@ from isogloss.export.folder import lost_table, model_card, save
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.exam import taught_rows
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.opening import open_models
+from isogloss.runs.opening import cache_of, open_models
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, RESULTS, run_folder
 from isogloss.runs.trackers import Trackers
@@ -206,11 +205,6 @@ def _listeners(recipe: Recipe, folder: Path, on_progress: OnProgress) -> OnProgr
 @contextmanager
 def _untimed(_stage: str) -> Iterator[None]:
     yield
-
-
-def cache_of(recipe: Recipe) -> Path:
-    """Where the teacher's vectors are kept."""
-    return Path(recipe.output.cache) if recipe.output.cache else default_folder()
 
 
 def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:

@@ -5,6 +5,7 @@ settings as before go on from what is there; a finished model of other settings 
 """
 
 import json
+import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,13 @@ from isogloss.shown import masked_values
 from isogloss.storage import LOCK, TEMPORARY_MARK, WORK, alone_in, explaining_disk, read_json, refuse_folder, sweep
 from isogloss.training.checkpoints import changed_settings
 
+logger = logging.getLogger(__name__)
+
 MODEL, RESULTS, PAIRS, METRICS, REPLAY = "model", "results.json", "pairs", "metrics.jsonl", "replay"
+KINDS = {  # of what is kept in `work`
+    "file": ("*.npy", "*.npz", "*.pt", "*.json", "*.jsonl", "*.parquet", "*.i32", "*.i64", "keys", "done"),
+    "folder": ("data-*", "checkpoints-*", "activations-*", "*.unfinished", "rows", "tokens", "candidate"),
+}
 OWN = (LOCK, WORK, MODEL, RESULTS, PAIRS, REPLAY, RECORD, "metrics*.jsonl", "trackers", f".*{TEMPORARY_MARK}*")
 # Settings that change no weight: where things lie, what is computed where, how it is watched and measured.
 PLACES = ("name", "out", "output.*", "device", "threads", "teacher.batch_size", "training.engine")
@@ -55,6 +62,7 @@ def run_folder(
             (folder / record).unlink(missing_ok=True)
         for place in (folder, folder / WORK):
             sweep(place)
+        remove_misplaced(folder / WORK)
         yield
 
 
@@ -68,6 +76,23 @@ def refuse_foreign(folder: Path) -> None:
             f"{folder}: has other things in it ({', '.join(others[:3])}{', …' if len(others) > 3 else ''})",
             hint="name a new folder, or that of a run; nothing was changed",
         )
+
+
+def remove_misplaced(work: Path) -> None:
+    """Remove folders that stand where a file should be in the work of a run, and files in the place of folders.
+
+    All there is ours and can be made again. Files that are damaged are found where they are read.
+    """
+    for place in (work, *(path for path in work.glob("*") if path.is_dir()), *(path for path in work.glob("data-*/*"))):
+        for path in place.glob("*") if place.is_dir() else ():
+            wanted = next((kind for kind, names in KINDS.items() if any(fnmatch(path.name, name) for name in names)), None)
+            if wanted == "file" and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif wanted == "folder" and not path.is_dir():
+                path.unlink(missing_ok=True)
+            else:
+                continue
+            logger.warning("%s: a %s was in its place and is removed", path, "folder" if wanted == "file" else "file")
 
 
 def _refuse_other_settings(folder: Path, settings: Mapping[str, Any], hint: str) -> None:

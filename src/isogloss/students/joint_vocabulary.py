@@ -73,7 +73,12 @@ def open_vocabulary(path: Path) -> "PreTrainedTokenizerFast | None":
         known = [token["content"] for token in found["added_tokens"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return _wrapped(Tokenizer.from_str(json.dumps(found))) if known == [PAD, END, UNKNOWN] else None
+    if known != [PAD, END, UNKNOWN]:
+        return None
+    try:
+        return _wrapped(Tokenizer.from_str(json.dumps(found)))
+    except Exception:  # noqa: BLE001 - the library has no name of its own for what it cannot read
+        return None
 
 
 def _prepared(backend: "Tokenizer") -> "Tokenizer":

@@ -11,7 +11,9 @@ Training sees what the saved model sees: no special tokens, text cut by the toke
 it. `student` is the same for encoders; `teacher_body` makes an encoder out of the teacher.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isogloss.encode.encoder import embedding_dimension
-from isogloss.encode.tokens import Ids, Tokeniser, TokenStore
-from isogloss.errors import ModelError
+from isogloss.checksums import load_array, save_array
+from isogloss.encode.encoder import embedding_dimension, fingerprint
+from isogloss.encode.tokens import Ids, Tokeniser, TokenStore, described
+from isogloss.errors import IsoglossError, ModelError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.students.bridge import Bridge
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+logger = logging.getLogger(__name__)
+
+TOKEN_TABLES = "token-tables"  # in the cache folder
 TEXTS_AT_ONCE = 10_000
 TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 256, 4096
 SIF = 1e-4  # model2vec's a: a token of this probability counts half
@@ -207,10 +213,12 @@ def static_student(
     max_tokens: int = 128,
     seed: int = 17,
     on_progress: OnProgress = silent,
+    cache: Path | None = None,
 ) -> StaticStudent:
     """A token table over the tokenizer's pieces, `dimension` wide: from the encoder's vectors, or at random without one.
 
-    `sif` = 0 leaves all tokens the same weight. The tokenizer may be the encoder's own, a trimmed one, or any other.
+    `sif` = 0 leaves all tokens the same weight. The tokenizer may be the encoder's own, a trimmed one, or any other. With
+    `cache`, the encoder's vectors of the tokens, which take minutes, are kept there for other students.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -221,12 +229,36 @@ def static_student(
     if encoder is None:
         table[spoken] = np.random.default_rng(seed).normal(size=(len(spoken), dimension)) / np.sqrt(dimension)
     else:
-        table[spoken] = _principal(token_vectors(encoder, tokenizer, spoken, on_progress), dimension)
+        table[spoken] = _principal(_kept_vectors(encoder, tokenizer, spoken, on_progress, cache), dimension)
         table[spoken] *= _rarity(tokenizer, spoken, sif)[:, None] if sif else 1.0
     backend: Tokenizer = with_rows(tokenizer, np.arange(rows)).backend_tokenizer  # a copy: the caller's stays as it is
     backend.no_truncation()
     model = SentenceTransformer(modules=[StaticEmbedding(backend, embedding_weights=table)], device="cpu")
     return StaticStudent(model, name, prompt, max_tokens)
+
+
+def _kept_vectors(
+    encoder: "SentenceTransformer",
+    tokenizer: "PreTrainedTokenizerFast",
+    rows: IntArray,
+    on_progress: OnProgress,
+    cache: Path | None,
+) -> FloatArray:
+    """The vectors of `token_vectors`, from the cache if they were computed before."""
+    if cache is None:
+        return token_vectors(encoder, tokenizer, rows, on_progress)
+    named = fingerprint(encoder), described(tokenizer), encoder.device.type, rows.tobytes()
+    path = cache / TOKEN_TABLES / f"{content_hash(*named)}.npy"
+    kept = load_array(path)
+    if kept is not None and kept.shape == (len(rows), embedding_dimension(encoder)):
+        on_progress(Step("token table", len(rows), len(rows), "tokens", "reused from the cache"))
+        return np.asarray(kept)
+    vectors = token_vectors(encoder, tokenizer, rows, on_progress)
+    try:
+        save_array(path, vectors)
+    except IsoglossError as error:  # they are there all the same
+        logger.warning("the token table is not kept: %s", error.message)
+    return vectors
 
 
 def token_vectors(

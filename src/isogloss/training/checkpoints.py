@@ -7,6 +7,7 @@ A training has a folder of its own, named after all that its weights depend on a
 kind can take up. Its settings lie beside its checkpoints, so that another training can say why it does not go on from them.
 """
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 import torch
 
 from isogloss.checksums import is_usable, sealing
-from isogloss.errors import IsoglossError
 from isogloss.storage import make_folder, read_json, sweep, write_json
+from isogloss.system_errors import cause_of
 from isogloss.training.health import Diagnosis
+
+logger = logging.getLogger(__name__)
 
 PATTERN, BEST, SETTINGS, FOLDER = "step-*.pt", "best-*.pt", "settings.json", "checkpoints-"
 FEW = 3  # settings that are named one by one
@@ -91,9 +94,10 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> None:
 
 
 def latest(folder: Path) -> dict[str, Any] | None:
-    """The newest state, or None if there is none yet."""
+    """The newest state, or None if there is none yet, or none that can be read."""
     sweep(folder)
-    return next((_read(path) for path in sorted(folder.glob(PATTERN), reverse=True) if is_usable(path)), None)
+    states = (_read(path) for path in sorted(folder.glob(PATTERN), reverse=True))
+    return next((state for state in states if state is not None), None)
 
 
 def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | None = None) -> None:
@@ -108,19 +112,27 @@ def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | Non
 def best(folder: Path, step: int) -> dict[str, Any] | None:
     """The weights of a step, if they were the best and are still there."""
     path = _best_of(folder, step)
-    return _read(path) if is_usable(path) else None
+    return _read(path)
 
 
 def _best_of(folder: Path, step: int) -> Path:
     return folder / f"best-{step:08d}.pt"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any] | None:
+    """A checkpoint; None if it is not there, or damaged. It is removed then: training starts again."""
+    if not is_usable(path):
+        return None
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise IsoglossError(
-            f"{path}: the checkpoint cannot be read ({type(error).__name__})",
-            hint="remove the file; training starts again from the bridge",
-        ) from error
-    return state
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, MemoryError) as error:
+        if cause_of(error) is not None:  # a file that cannot be opened now may be whole
+            raise
+        state = None
+    except Exception:  # noqa: BLE001 - torch has many names for a damaged file
+        state = None
+    if isinstance(state, dict):
+        return state
+    logger.warning("%s: the checkpoint cannot be read and is removed: training starts again", path)
+    path.unlink(missing_ok=True)
+    return None

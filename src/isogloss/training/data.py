@@ -229,11 +229,14 @@ class _Codes:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Counts and names as they were written; empty where they are not there, or not what they should be."""
     try:
         known = read_json(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return known if isinstance(known, dict) else {}
+    counted = {"pairs": int, "sources": int, "sentences": int, "corpora": list, "languages": list}
+    whole = isinstance(known, dict) and all(type(known.get(name)) is kind for name, kind in counted.items())
+    return known if whole else {}
 
 
 # ── tokens ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
