@@ -324,6 +324,14 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
     (finished / "run.json").write_text(json.dumps(record | {"status": "running"}))
     with pytest.raises(ModelError, match="the run has not finished"):
         add(settings)
+    (finished / "results.json").rename(finished / "kept")  # they are written at the end
+    with pytest.raises(ModelError, match="the run has not finished") as caught:
+        add(settings)
+    assert "the same command" in caught.value.hint
+    (finished / "run.json").write_text(json.dumps(record))
+    with pytest.raises(ModelError, match=r"finished, but its results.json or its model is gone"):
+        add(settings)
+    (finished / "kept").rename(finished / "results.json")
     (finished / "run.json").write_text(json.dumps(record | {"hashes": {}}))
     with pytest.raises(ModelError, match="its record is not that of a finished run"):
         add(settings)

@@ -93,12 +93,13 @@ def _show(result: "RunResult", as_json: bool) -> None:
 
 def _told(result: "RunResult") -> list[str]:
     """What was added, and what it cost."""
+    from isogloss.amounts import amount
     from isogloss.runs.gate import IN_WORDS
     from isogloss.runs.vocabulary import growth_in_words
 
     details, gate = result.details, result.details["gate"]
     replayed = sum(details["pairs"]["replayed"].values())
-    lines = [f"\nAdded {', '.join(details['added'])} to {details['added_to']}, with {replayed:,} old pairs seen again."]
+    lines = [f"\nAdded {', '.join(details['added'])} to {details['added_to']}, with {amount(replayed, 'old pair')} seen again."]
     if growth := details["student"].get("growth"):
         lines.append(f"Its {growth_in_words(growth)}.")
     if gate["lost"]:

@@ -37,6 +37,20 @@ from isogloss.cli import (
 from isogloss.errors import IsoglossError
 
 INTERRUPTED = 130
+CONTINUES = (  # verbs that go on where they were stopped, if the same command is given again
+    "quickstart",
+    "run",
+    "distill",
+    "add",
+    "finetune",
+    "prepare",
+    "corpora get",
+    "mine",
+    "score",
+    "train-dual",
+    "train-laser",
+    "reproduce",
+)
 
 
 class Stopped(Exception):
@@ -127,25 +141,16 @@ def main(arguments: list[str] | None = None) -> None:
         _show("the output cannot be written (no space left)", "free some space", "--debug" in given)
         sys.exit(2)
     except Stopped:
-        continues = bool(
-            {
-                "quickstart",
-                "run",
-                "distill",
-                "add",
-                "finetune",
-                "prepare",
-                "corpora",
-                "mine",
-                "score",
-                "train-dual",
-                "train-laser",
-                "reproduce",
-            }
-            & set(given)
-        )
-        sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues else "\n"))
+        sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues(given) else "\n"))
         sys.exit(INTERRUPTED)
+
+
+def continues(given: list[str]) -> bool:
+    """Whether the same command goes on where it was stopped."""
+    words = [word for word in given if not word.startswith("-")]
+    if words[:1] == ["launch"]:  # its own options have values, too
+        return any(word in CONTINUES for word in words)
+    return bool({" ".join(words[:1]), " ".join(words[:2])} & set(CONTINUES))
 
 
 def _without_debug(given: list[str]) -> list[str]:

@@ -227,9 +227,9 @@ def _licences(fetched: list[dict[str, Any]]) -> list[str]:
     lines = []
     for (name, pair), files in rows.items():
         size = sum(one["bytes"] for one in files)
-        amount = f"{size / 10**6:,.1f} MB" if size >= 10**5 else f"{size / 1000:,.1f} kB"
+        volume = f"{size / 10**6:,.1f} MB" if size >= 10**5 else f"{size / 1000:,.1f} kB"
         version, licence = files[0].get("version", "")[:12], files[0].get("licence", "unknown")
-        lines.append(f"{name} {pair}: {version}, {amount}, licence: {licence}")
+        lines.append(f"{name} {pair}: {version}, {volume}, licence: {licence}")
     return lines
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from isogloss.amounts import amount
 from isogloss.cli.options import JsonFlag
-from isogloss.corpora.amounts import amount
 from isogloss.report.page import named
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _overlap(summary: "Summary") -> list[str]:
 
     overlap = summary.overlap
     about = "about " if overlap.one_in > 1 else ""
-    lines = [f"{about}{overlap.sentences:,} different source sentences"]
+    lines = [f"{about}{amount(overlap.sentences, 'different source sentence')}"]
     if overlap.one_in > 1:
         lines[0] += f" (estimated from one in {overlap.one_in})"
     shown = [(count, number) for count, number in enumerate(overlap.ways, start=1) if number]

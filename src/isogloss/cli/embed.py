@@ -32,6 +32,7 @@ def embed(
     import numpy as np
 
     import isogloss
+    from isogloss.amounts import amount
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
     from isogloss.errors import IsoglossError
@@ -55,4 +56,4 @@ def embed(
     if json:
         show_json({"path": str(out), "rows": len(vectors), "dimension": int(vectors.shape[1])})
     else:
-        say(f"{out}: {len(vectors):,} vectors of {vectors.shape[1]} dimensions")
+        say(f"{out}: {amount(len(vectors), 'vector')} of {amount(vectors.shape[1], 'dimension')}")

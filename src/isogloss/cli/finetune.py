@@ -115,19 +115,20 @@ def _score(value: float | None) -> str:
 
 
 def _told(result: "FinetuneResult") -> list[str]:
+    from isogloss.amounts import amount, duration
+
     data = result.details["data"]
     lines = []
     if "augmented" in data:
         lines.append(
-            f"\n{data['augmented']['pairs']:,} near pairs were labelled by a cross-encoder"
-            f" from {data['augmented']['cross_encoder']}."
+            f"\nA cross-encoder from {data['augmented']['cross_encoder']} labelled"
+            f" {amount(data['augmented']['pairs'], 'near pair')}."
         )
     without = sum(one.get("without_judgement", 0) for one in data.values())
     if without:
-        lines.append(f"{without:,} rows had no judgement and were left out.")
+        lines.append(f"{amount(without, 'row')} had no judgement and {'was' if without == 1 else 'were'} left out.")
     if shared := data.get("sts_dev", {}).get("shared_with_training"):
-        lines.append(f"! {shared:,} of the {data['sts_dev']['pairs']:,} dev rows share a sentence with training.")
-    minutes, seconds = divmod(round(result.seconds), 60)
-    lines.append(f"\nDone in {minutes} min {seconds} s. Model: {result.model}")
+        lines.append(f"! {shared:,} of {amount(data['sts_dev']['pairs'], 'dev row')} share a sentence with training.")
+    lines.append(f"\nDone in {duration(result.seconds)}. Model: {result.model}")
     lines.append(f"Next: isogloss evaluate {result.folder} --suite stsb --data FOLDER   (or --data hub)")
     return lines

@@ -22,6 +22,7 @@ from typing import IO, Annotated
 import typer
 from typer import Argument, Option
 
+from isogloss.amounts import amount
 from isogloss.errors import IsoglossError
 
 TRAINS = ("run", "distill", "quickstart", "add")
@@ -52,7 +53,7 @@ def launch(
     """
     _refuse_other_verbs(command)
     if node_rank >= nodes:
-        there = f"there are {nodes} machines" if nodes > 1 else "there is 1 machine"
+        there = f"there {'is' if nodes == 1 else 'are'} {amount(nodes, 'machine')}"
         raise IsoglossError(
             f"--node-rank {node_rank}, but {there}", hint="say how many with --nodes; --node-rank counts them from 0"
         )

@@ -91,12 +91,13 @@ def mine(
 
 def _show_search(account: "SearchAccount") -> None:
     """How neighbours were looked for, and what that may have missed."""
+    from isogloss.amounts import amount
     from isogloss.cli.screen import output, percent
 
     told = [f"search: {account.kind} ({account.why})"]
     if account.recall is not None:
         told.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
-        told.append(f"recall {percent(account.recall)} % of neighbours, measured on {account.sampled:,} sentences")
+        told.append(f"recall {percent(account.recall)} % of neighbours, measured on {amount(account.sampled, 'sentence')}")
     if account.falls_short and account.recall_wanted is not None:
         told.append(f"less than the {percent(account.recall_wanted)} % asked for: allow more --memory, or --search exact")
     output.print("; ".join(told) + "\n", highlight=False, markup=False)

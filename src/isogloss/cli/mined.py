@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from isogloss.amounts import amount
 from isogloss.cli.screen import output, percent, show_json
-from isogloss.corpora.amounts import amount
 from isogloss.errors import IsoglossError
 from isogloss.mining.mine import Mined
 from isogloss.mining.scoring import Scored

@@ -1,9 +1,10 @@
 """Options that several verbs share, so that they read the same everywhere."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 SetOption = Annotated[
     list[str] | None,
@@ -29,6 +30,23 @@ OnErrorOption = Annotated[
     ),
 ]
 OutFolder = Annotated[Path, Option("--out", help="Folder for the result.")]
+
+
+def given_options(context: Context, names: Sequence[str]) -> list[str]:
+    """Which of these parameters stand on the command line, as they are written there."""
+    options = {one.name: max(one.opts, key=len) for one in context.command.params}
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return [options[name] for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+
+
+def one_of(otherwise: str, flags: Mapping[str, bool]) -> str:
+    """The one form of output that is asked for, without its dashes; several exclude each other."""
+    from isogloss.errors import IsoglossError
+
+    asked = [name for name, given in flags.items() if given]
+    if len(asked) > 1:
+        raise IsoglossError(f"{' and '.join(asked)} exclude each other", hint="choose one of them")
+    return asked[0].removeprefix("--") if asked else otherwise
 
 
 def as_languages(text: str) -> tuple[str, ...]:

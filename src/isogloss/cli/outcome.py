@@ -1,5 +1,6 @@
 """How a finished run is shown: the table, where the model is, how to use it, what to do next."""
 
+from isogloss.amounts import duration
 from isogloss.cli.screen import output, score_table, show_json, what_was_asked
 from isogloss.corpora.store import scan_in_words
 from isogloss.runs.pipeline import RunResult
@@ -16,10 +17,9 @@ def show_run(result: RunResult, as_json: bool) -> None:
     output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
     if result.training is not None and result.training.setback:
         output.print(f"\n! {result.training.setback}", highlight=False, markup=False)
-    minutes, seconds = divmod(round(result.seconds), 60)
     memory = result.details.get("peak_memory_gib")
     held_memory = f", at most {memory} GiB of memory" if memory else ""
-    output.print(f"\nDone in {minutes} min {seconds} s{held_memory}. Model: {result.model}", highlight=False, markup=False)
+    output.print(f"\nDone in {duration(result.seconds)}{held_memory}. Model: {result.model}", highlight=False, markup=False)
     output.print(f"The training text was {scan_in_words(result.details['leak_scan'])}.", highlight=False, markup=False)
     say_next(result)
 

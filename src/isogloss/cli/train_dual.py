@@ -98,6 +98,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _show(result: "DualResult", as_json: bool) -> None:
+    from isogloss.amounts import duration
     from isogloss.cli.screen import output, score_table, show_json, what_was_asked
 
     if as_json:
@@ -106,9 +107,8 @@ def _show(result: "DualResult", as_json: bool) -> None:
     if result.reports:
         output.print()
         output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
-    minutes, seconds = divmod(round(result.seconds), 60)
     output.print(
-        f"\nDone in {minutes} min {seconds} s. Model: {result.model}\n\n"
+        f"\nDone in {duration(result.seconds)}. Model: {result.model}\n\n"
         f'    isogloss evaluate {result.folder} --pairs {result.folder}/pairs --teacher ""\n'
         f"    isogloss mine SRC TGT --model {result.folder}",
         highlight=False,

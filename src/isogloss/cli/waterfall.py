@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
+from isogloss.amounts import amount
 from isogloss.cli.screen import output
 from isogloss.corpora.account import Line, grouped
-from isogloss.corpora.amounts import amount
 from isogloss.corpora.dropped import Example
 from isogloss.corpora.store import Store, unread
 

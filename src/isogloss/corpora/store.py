@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora.amounts import amount
+from isogloss.amounts import amount
 from isogloss.corpora.blocks import Blocks, blocks_of
 from isogloss.corpora.faults import unread_in_words
 from isogloss.errors import DataError

@@ -15,6 +15,7 @@ from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, S
 from isogloss.evaluation.leaks import Scan, leak_state
 from isogloss.evaluation.measured import Measured
 
+MEAN_REMOVED = " − means"  # after the name of a model, where each language's mean was taken off its vectors
 AVERAGE = "Avg."
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from isogloss.amounts import duration
 from isogloss.errors import DataError
 
 PASSING = {408, 425, 429, 500, 502, 503, 504}  # statuses that another try may change
@@ -85,9 +86,8 @@ class Tries:
         self.failures += 1
         patience = self.patience
         if trouble.after is not None and trouble.after > patience.longest_asked:
-            minutes = trouble.after / 60
             raise DataError(
-                f"{self.url}: {trouble}, and asks to come back in {minutes:.0f} minutes",
+                f"{self.url}: {trouble}, and asks to come back in {duration(trouble.after)}",
                 hint="run the same command later: it continues where it stopped",
             ) from trouble
         if self.failures >= (patience.attempts if trouble.reached else patience.attempts_to_connect):
