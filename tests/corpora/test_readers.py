@@ -115,7 +115,7 @@ def test_missing_unknown_and_damaged_files(tmp_path: Path) -> None:
         read(write(tmp_path / "pairs.tsv", "a\tb\n"))
     cut = tmp_path / "en-de.tsv.gz"
     cut.write_bytes(gzip.compress(b"Good.\tGut.\n" * 5000)[:60])
-    with pytest.raises(DataError, match="the compressed file is damaged"):
+    with pytest.raises(DataError, match="the compressed file is cut short after line "):
         read(cut)
     broken = bytearray(gzip.compress(b"Good.\tGut.\n" * 5000))
     broken[30:40] = b"\xff" * 10

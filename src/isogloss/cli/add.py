@@ -38,6 +38,7 @@ def add(
     from isogloss.cli.options import as_languages
     from isogloss.cli.screen import progress
     from isogloss.config import AddingSettings
+    from isogloss.recipes import FromOption
     from isogloss.runs import adding
 
     new = as_languages(languages)
@@ -53,7 +54,7 @@ def add(
         teacher=teacher,
         original=original,
     )
-    overrides = [*([f"pairs.on_error={on_error}"] if on_error else []), *(set_ or [])]
+    overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
     try:
         with progress() as bars:
             result = adding.add(settings, overrides, bars, fresh)

@@ -52,6 +52,7 @@ def train_laser(
     from isogloss.cli.options import as_languages
     from isogloss.cli.outcome import show_run
     from isogloss.cli.screen import progress
+    from isogloss.recipes import FromOption
     from isogloss.runs import laser
 
     asked: dict[str, Any] = {
@@ -74,10 +75,10 @@ def train_laser(
     }
     given = {name: value for name, value in asked.items() if value is not None}
     settings = laser.LaserSettings.at(scale, targets=as_languages(targets), **given)
-    # Quoted: the language "nan" is no number.
-    recipe = [f"seed={seed}", f"device={device!r}", f"pairs.on_error={on_error or 'fail'!r}"]
+    recipe = [f"seed={seed}", FromOption("--device", "device", device)]
+    recipe += [FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []
     recipe += [f"languages=[{', '.join(repr(one) for one in as_languages(languages))}]"] if languages else []
-    recipe += [f"pairs.language={language!r}"] if language else []
+    recipe += [FromOption("--language", "pairs.language", language)] if language else []
     with progress() as bars:
         result = laser.train_laser(pairs, out, settings, [*recipe, *(set_ or [])], bars, fresh)
     show_run(result, json)
