@@ -119,7 +119,7 @@ def _overlap(summary: "Summary") -> list[str]:
     shown = [(count, number) for count, number in enumerate(overlap.ways, start=1) if number]
     rest = sum(number for _, number in shown[WAYS_SHOWN:])
     ways = [f"{number:,} in {count}" for count, number in shown[:WAYS_SHOWN]] + ([f"{rest:,} in more"] if rest else [])
-    lines += textwrap.wrap(f"languages a sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
+    lines += textwrap.wrap(f"languages per sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
     largest = overlap.largest(OVERLAPS)
     for one, two, share in largest:
         lines.append(f"{100 * share:>6.1f} % of {named(one)} is also in {named(two)}")
