@@ -15,23 +15,23 @@ def add(
     run: Annotated[str, Argument(metavar="RUN", help="A finished run, or the folder of a saved model.")],
     languages: Annotated[str, Argument(metavar="LANGUAGE", help="What to add; several with commas: sw,yo.")],
     pairs: PairFiles,
-    out: Annotated[Path | None, Option("--out", help="Folder for the result.  [default: runs/with-LANGUAGE]")] = None,
+    out: Annotated[Path | None, Option("--out", help="Folder for the result.  [default: runs/with-…]")] = None,
     replay: Annotated[float, Option(min=0.0, help="Old pairs to train on again, for each new one.")] = 1.0,
     replay_from: Annotated[
         list[str] | None, Option("--replay-from", metavar="PAIRS", help="Old pairs, if RUN's are gone; repeatable.")
     ] = None,
-    gate: Annotated[str, Option(metavar="POINTS|off", help="What an old language may lose, in percentage points.")] = "1.0",
+    gate: Annotated[str, Option(metavar="POINTS|off", help="Percentage points that an old language may lose.")] = "1.0",
     gate_on: Annotated[
-        str, Option("--gate-on", metavar="SCORE", help="By teacher_index, to_source or from_source.")
+        str, Option("--gate-on", metavar="SCORE", help="The score the gate looks at: teacher_index, to_source or from_source.")
     ] = "teacher_index",
-    teacher: Annotated[str, Option(help="Of a saved model without a run: who taught it.")] = "",
-    original: Annotated[str, Option(help="Of a saved model without a run: what its vocabulary was trimmed from.")] = "",
+    teacher: Annotated[str, Option(help="Only for a saved model without a run: its teacher.")] = "",
+    original: Annotated[str, Option(help="Only for a saved model without a run: the model whose vocabulary was trimmed.")] = "",
     on_error: OnErrorOption = None,
     set_: SetOption = None,
     fresh: FreshFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Add a language to a finished student, unless an old one loses too much.
+    """Add a language to a finished student without losing others.
 
     isogloss add runs/mine sw en-sw.tsv --out runs/with-sw
     """

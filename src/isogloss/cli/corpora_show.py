@@ -25,10 +25,12 @@ def show(
     html: Annotated[
         Path | None, Option("--html", metavar="FILE", help=f"Where the page goes.  [default: STORE/{PAGE}]")
     ] = None,
-    samples: Annotated[int, Option("--samples", min=0, metavar="N", help="Random pairs a language.")] = 3,
+    samples: Annotated[int, Option("--samples", min=0, metavar="N", help="Random pairs per language.")] = 3,
     json: JsonFlag = False,
 ) -> None:
-    """Show what a prepared store holds: counts, token lengths, overlap, samples; and write a page with pictures of it.
+    """Show what a prepared store holds, and write a page about it.
+
+    Counts, token lengths, overlap and samples; the page has pictures of them.
 
     isogloss corpora show pairs
     """

@@ -9,11 +9,13 @@ from isogloss.cli.options import JsonFlag, SetOption
 
 
 def doctor(
-    recipe: Annotated[Path | None, Argument(metavar="[RECIPE]", help="Also check this recipe's models and pairs.")] = None,
+    recipe: Annotated[Path | None, Argument(metavar="RECIPE", help="Also check this recipe's models and pairs.")] = None,
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Look at versions, devices, memory and disk, and at a recipe's models and text, before an hour is spent.
+    """Check this machine and a recipe before an hour is spent.
+
+    Looks at versions, devices, memory and disk, and at a recipe's models and text.
 
     isogloss doctor recipes/quickstart.toml
     """

@@ -16,21 +16,29 @@ def evaluate(
     context: Context,
     models: Annotated[
         list[str],
-        Argument(metavar="MODEL...", help="Hub names, folders, runs, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…"),
+        Argument(metavar="MODEL", help="Hub names, folders, runs, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…"),
     ],
     suite: Annotated[
-        str, Option("--suite", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …; commas join.")
+        str, Option("--suite", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …; several with commas.")
     ] = "",
     data: Annotated[
-        str, Option("--data", metavar="FOLDER|hub", help="Where they are.  [default: $ISOGLOSS_DATA, or hub]")
+        str, Option("--data", metavar="FOLDER|hub", help="Where the test sets are.  [default: $ISOGLOSS_DATA, or hub]")
     ] = "",
-    baseline: Annotated[str | None, Option("--baseline", metavar="MODEL", help="What others are compared with.")] = None,
-    mean_removal: Annotated[bool, Option("--mean-removal", help="Measure again without each language's mean.")] = False,
-    means_out: Annotated[Path | None, Option("--means-out", help="Folder for those means; with one model.")] = None,
-    cache: Annotated[str | None, Option("--cache", help="Folder for vectors; '' keeps none.  [default: the usual one]")] = None,
-    resamples: Annotated[int, Option(min=0, help="Draws of the bootstrap; 0: no intervals.")] = 10_000,
-    pairs: Annotated[list[str] | None, Option("--pairs", help='Files of pairs; repeatable. Default: "phrasebook".')] = None,
-    teacher: Annotated[str, Option(help="Whose index is searched; empty leaves that measure out.")] = "all-MiniLM-L6-v2",
+    baseline: Annotated[
+        str | None, Option("--baseline", metavar="MODEL", help="What the others are compared with.  [default: the first]")
+    ] = None,
+    mean_removal: Annotated[
+        bool, Option("--mean-removal", help="Also measure with each language's mean vector subtracted.")
+    ] = False,
+    means_out: Annotated[Path | None, Option("--means-out", help="Folder for those means; for one model.")] = None,
+    cache: Annotated[
+        str | None, Option("--cache", help="Folder that keeps vectors; '' keeps none.  [default: $ISOGLOSS_CACHE]")
+    ] = None,
+    resamples: Annotated[int, Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
+    pairs: Annotated[
+        list[str] | None, Option("--pairs", metavar="FILE", help="Held-out pairs; repeatable.  [default: phrasebook]")
+    ] = None,
+    teacher: Annotated[str, Option(help="Whose index is searched; '' leaves that measure out.")] = "all-MiniLM-L6-v2",
     languages: LanguagesOption = "",
     language: LanguageOption = None,
     source_language: Annotated[str, Option(help="The language the teacher knows.")] = "en",
@@ -41,11 +49,13 @@ def evaluate(
     markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
     latex: Annotated[bool, Option("--latex", help="Print the tables in LaTeX, as the papers set them.")] = False,
 ) -> None:
-    """Measure models side by side: on test sets with --suite, else on held-out pairs.
+    """Measure models side by side, on test sets or held-out pairs.
 
-    isogloss evaluate runs/quickstart muse --suite sts2017,tatoeba-14 --data eval
+    With --suite on test sets, otherwise on held-out pairs beside their teacher.
 
-    isogloss evaluate runs/quickstart multilingual-e5-small --teacher all-MiniLM-L6-v2
+    isogloss evaluate runs/mine muse --suite sts2017,tatoeba-14 --data eval
+
+    isogloss evaluate runs/mine multilingual-e5-small --pairs runs/mine/pairs
     """
     from isogloss.cli.options import as_languages, given_options, one_of
     from isogloss.errors import IsoglossError

@@ -8,25 +8,25 @@ from typer import Argument, Context, Option
 
 SetOption = Annotated[
     list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Override one value of the recipe, e.g. training.epochs=2; repeatable."),
+    Option("--set", metavar="KEY=VALUE", help="Override one value of the recipe, such as training.epochs=2; repeatable."),
 ]
 JsonFlag = Annotated[bool, Option("--json", help="Print the result as JSON on standard output.")]
-FreshFlag = Annotated[bool, Option("--fresh", help="Do not continue unfinished work in the output folder: start again.")]
+FreshFlag = Annotated[bool, Option("--fresh", help="Start again: forget unfinished work in the output folder.")]
 PairFiles = Annotated[
-    list[str], Argument(metavar="PAIRS...", help='Files, folders or globs of pairs, prepared stores, or "phrasebook".')
+    list[str], Argument(metavar="PAIRS", help='Files, folders or globs of pairs, prepared stores, or "phrasebook".')
 ]
 LanguagesOption = Annotated[
     str, Option("--languages", metavar="de,fr,…", help="Keep only these target languages; all of them if not given.")
 ]
 LanguageOption = Annotated[
-    str | None, Option("--language", metavar="XX", help="Target language of two-column files whose name does not tell.")
+    str | None, Option("--language", metavar="XX", help="Target language of two-column files whose name does not say it.")
 ]
 OnErrorOption = Annotated[
     str | None,
     Option(
         "--on-error",
         metavar="fail|skip|stop-after N",
-        help="A line that does not fit stops the reading, is left out and counted, or is borne with N times.  [default: fail]",
+        help="What to do with malformed lines: fail, skip (counted), or stop after N of them.  [default: fail]",
     ),
 ]
 OutFolder = Annotated[Path, Option("--out", help="Folder for the result.")]

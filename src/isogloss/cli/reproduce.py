@@ -20,34 +20,37 @@ MOST_LABEL, WHOSE = 30, 7  # for the name of a row, and for "paper" or "ours" wi
 
 def reproduce(
     table: Annotated[
-        str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4, some with commas, or all.")
+        str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4, several with commas, or all.")
     ] = "",
     scale: Annotated[
         str, Option(metavar="paper|lab", help="The papers' models, corpora and steps; or what is small and at hand.")
     ] = "lab",
     data: Annotated[
-        Path, Option("--data", metavar="FOLDER", help="Where training text and, in its folder eval, test sets are.")
+        Path, Option("--data", metavar="FOLDER", help="Folder with test sets in eval and training text in train.")
     ] = Path("."),
     out: Annotated[Path, Option("--out", help="Folder for systems, pairs, scores and the table.")] = Path("reproduced"),
     rows: Annotated[str, Option("--rows", metavar="SYSTEM,…", help="Only these systems.")] = "",
     models: Annotated[
-        Path | None, Option("--models", metavar="FOLDER", help="A folder whose subfolders stand for models of their name.")
+        Path | None,
+        Option("--models", metavar="FOLDER", help="Folder of models: a subfolder is used for the model of its name."),
     ] = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     set_: Annotated[
         list[str] | None,
-        Option("--set", metavar="VERB.KEY=VALUE", help="Override a setting, e.g. distil.training.epochs=2; repeatable."),
+        Option("--set", metavar="VERB.KEY=VALUE", help="Override a setting, such as distil.training.epochs=2; repeatable."),
     ] = None,
-    resamples: Annotated[int, Option(min=0, help="Draws of the bootstrap; 0: no intervals.")] = 10_000,
+    resamples: Annotated[int, Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
     list_: Annotated[bool, Option("--list", help="Show tables and systems, or only those of TABLE; make nothing.")] = False,
     json: JsonFlag = False,
     markdown: Annotated[bool, Option("--markdown", help="Print the table in Markdown.")] = False,
 ) -> None:
-    """Reproduce tables of the papers: make their systems, measure them, and print them beside the papers' figures.
+    """Reproduce a table of the papers, theirs beside ours.
 
-    isogloss reproduce rg-table-2 --data ../shared/data --out reproduced
+    Makes its systems, measures them, and prints them beside the paper's figures.
 
-    isogloss reproduce all --data ../shared/data --out reproduced
+    isogloss reproduce rg-table-2 --data data --out reproduced
+
+    isogloss reproduce all --data data --out reproduced
 
     isogloss reproduce --list
     """

@@ -14,7 +14,7 @@ def run(
     fresh: FreshFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Do everything a recipe says: read, clean, distil, measure, save.
+    """Run a recipe: read, clean, distil, measure, save.
 
     isogloss run recipes/quickstart.toml --set training.epochs=1
     """
