@@ -86,3 +86,28 @@ def test_what_is_left_is_said_in_minutes_and_one_is_singular(monkeypatch: pytest
 def test_one_held_out_sentence_is_singular() -> None:
     one = Report("x", (LanguageScores("de", 1, 0.5, 0.5, 0.5, 0.5),), 40)
     assert screen.what_was_asked(one).startswith("1 held-out sentence per language, ")
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_bars_on_a_terminal_keep_names_and_numbers(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    monkeypatch.setattr(screen, "errors", console)
+    times = iter((0.0, 0.0, 20.0, 25.0))
+    bars = screen.Bars(lambda: next(times))
+    note = "loss 0.8677, dev 100.0 % found, mse 0.9723; best was before the first step, and a word more"
+    for step in (
+        Step("teacher, held out", 0, 4_000, "sentences"),
+        Step("untouched student", 4_000, 4_000, "sentences", "reused from the cache"),
+        Step("teacher, held out", 100, 4_000, "sentences", note),
+        Step("distil", 7, 9, "pairs", note),
+    ):
+        bars(step)
+    console.print(bars.progress.get_renderable())
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert [line[:20].strip() for line in lines] == ["teacher, held out", "untouched student", "distilling"]
+    if width >= 80:
+        assert "100/4,000  5 sentences/s  13 min left" in lines[0] and "4,000/4,000  reused from the cache" in lines[1]
+    if width == 200:
+        assert lines[0].endswith("a word more")

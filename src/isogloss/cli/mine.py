@@ -32,7 +32,7 @@ def mine(
     margin: MarginOption = "ratio",
     k: KOption = 4,
     strategy: Annotated[
-        str, Option(help="Candidates that become pairs: max, one-to-one, intersection, forward, backward.")
+        str, Option(help="Which candidates become pairs: max, forward, backward, intersection or one-to-one.")
     ] = "max",
     threshold: Annotated[
         str,

@@ -10,14 +10,17 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column, Table
+from rich.text import Text
 
 from isogloss.amounts import amount, duration
 from isogloss.progress import OnProgress, Step
 from isogloss.types import LanguageScores, Report
 
 PLAIN_LINE_SECONDS = 15.0
+TITLE = 20  # columns of a stage's name
+WIDE, WIDE_BAR, NARROW_BAR = 110, 30, 10  # columns of the screen, and of a bar on it
 SHORT = 0.5  # seconds, after which a rate says something
 TITLES = {
     "pairs": "reading pairs",
@@ -86,13 +89,11 @@ class Bars:
         self.said: dict[str, float] = {}
         self.closed: set[str] = set()
         self.live = errors.is_terminal
+        self.bar = WIDE_BAR if errors.width >= WIDE else NARROW_BAR
         self.progress = Progress(
-            TextColumn("{task.description:<20}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:>16}"),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column(width=TITLE, no_wrap=True)),
+            BarColumn(self.bar, table_column=Column(width=self.bar)),
+            TextColumn("{task.fields[state]}", markup=False, table_column=Column(no_wrap=True)),
             console=errors,
         )
 
@@ -113,15 +114,12 @@ class Bars:
     def _bar(self, step: Step, clock: Clock, now: float) -> None:
         if step.stage not in self.tasks:
             title = TITLES.get(step.stage, step.stage)
-            self.tasks[step.stage] = self.progress.add_task(title, total=step.total, rate="", left="", note="")
-        self.progress.update(
-            self.tasks[step.stage],
-            completed=step.done,
-            total=step.total,
-            rate=clock.rate(now),
-            left=clock.left(now),
-            note=step.note,
-        )
+            self.tasks[step.stage] = self.progress.add_task(title, total=step.total, state="")
+        counted = f"{step.done:,}/{step.total:,}"
+        rate = "" if step.finished and step.note else clock.rate(now)
+        state = Text("  ".join(part for part in (counted, rate, clock.left(now), step.note) if part))
+        state.truncate(max(1, errors.width - TITLE - self.bar - 2), overflow="ellipsis")  # or rich would cut other columns
+        self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, state=state.plain)
 
     def _line(self, step: Step, clock: Clock, now: float) -> None:
         due = now - self.said[step.stage] > PLAIN_LINE_SECONDS
@@ -146,6 +144,11 @@ def progress() -> Iterator[OnProgress]:
             yield bars
     else:
         yield bars
+
+
+def tell(text: str) -> None:
+    """A sentence of a result: words are not cut on a terminal, and lines stay whole in a file."""
+    output.print(text, highlight=False, markup=False, soft_wrap=not output.is_terminal)
 
 
 def say(text: str) -> None:

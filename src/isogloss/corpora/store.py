@@ -136,6 +136,15 @@ def scan_in_words(scan: dict[str, Any]) -> str:
     return f"scanned for {named}" + (f": {amount(scan['removed'], 'pair')} of evaluation sets left out" if scan["sets"] else "")
 
 
+def leaks_in_words(scan: dict[str, Any]) -> str:
+    """What was found, as a sentence of its own."""
+    shown, more = scan["sets"][:3], len(scan["sets"]) - 3
+    checked = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
+    if scan["removed"]:
+        return f"{amount(scan['removed'], 'pair')} of the checked test sets left out of training ({checked})."
+    return f"No training pair appears in the checked test sets ({checked})."
+
+
 def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """One chunk where it fits: columns of more than 2 GiB of text stay in several."""
     if column.nbytes < 2**30:
