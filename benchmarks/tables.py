@@ -7,6 +7,8 @@ from typing import Any
 
 from mining_tables import f1_table, speed_table
 
+from isogloss.amounts import duration
+
 RESULTS = Path(__file__).with_name("results")
 README = Path(__file__).parent.parent / "README.md"
 MINING = README.parent / "docs" / "mining.md"
@@ -30,11 +32,10 @@ def quickstart_table(results: dict[str, Any]) -> str:
         name = f"**{language}**" if language == "average" else language
         lines.append(f"| {name} | {' | '.join(cells)} |")
     hardware, counts = results["hardware"], results["pairs"]
-    minutes, seconds = divmod(round(results["seconds"]), 60)
     lines += [
         "",
         "Untouched student → after the closed-form bridge → after distillation; accuracy at 1 (%) of 100 held-out sentences"
-        f" a language among {results['candidates']}. {minutes} min {seconds} s and {results['peak_memory_gib']} GiB on"
+        f" a language among {results['candidates']}. {duration(results['seconds'])} and {results['peak_memory_gib']} GiB on"
         f" {hardware['cores']} cores ({hardware['processor']}), from cold caches, with"
         f" {counts['train'] - counts['source_only']:,} pairs and {counts['source_only']:,} English sentences to learn from"
         " ([script](benchmarks/quickstart.py), [result](benchmarks/results/quickstart.json))."

@@ -58,7 +58,7 @@ def test_overrides() -> None:
         ("epochs=3", "unknown key epochs", "did you mean training.epochs?"),
         ("trainin.epochs=3", "unknown key trainin", "did you mean training?"),
         ("training.zzzz=3", "unknown key training.zzzz", "keys here are: epochs, batch_pairs"),
-        ("training.epochs=many", "training.epochs must be a whole number, not 'many'", "training.epochs = 3"),
+        ("training.epochs=many", "training.epochs must be a whole number, not 'many'", "--set training.epochs=3"),
         ("training.epochs=1.5", "training.epochs must be a whole number, not 1.5", ""),
         ("training.dropout=1", "training.dropout must be true or false, not 1", ""),
         ("training.epochs=true", "training.epochs must be a whole number, not True", ""),
@@ -79,6 +79,29 @@ def test_what_does_not_fit_is_refused_by_name(override: str, message: str, hint:
         recipes.parse({"name": "x"}, [override])
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("override", "blamed"),
+    [
+        ("training.epochs=many", "--set training.epochs=many: "),
+        ("training.epochs = -3", "--set training.epochs = -3: "),
+        ("training={epochs='x'}", "--set training={epochs='x'}: "),
+        ("trainin.epochs=3", "--set trainin.epochs=3: unknown key trainin"),
+        ("training.epoch=3", "--set training.epoch=3: unknown key training.epoch"),
+        ("training.warmup=0.2", "my.toml: training.batch_pairs must be a whole number"),
+        ("seed=3", "my.toml: training.batch_pairs must be a whole number"),
+        (recipes.FromOption("--device", "device", "abacus"), "--device abacus: device = 'abacus' is not known"),
+    ],
+)
+def test_the_one_who_wrote_it_is_blamed(override: str, blamed: str) -> None:
+    """The order of keys is that of the file, and its own mistake comes last."""
+    data = {"training": {"epochs": 1, "batch_pairs": "some"}}
+    if "batch_pairs" not in blamed:
+        del data["training"]["batch_pairs"]
+    with pytest.raises(RecipeError) as caught:
+        recipes.parse(data, [override], "my.toml")
+    assert caught.value.message.startswith(blamed)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,60 @@ def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "
     merged: dict[str, Any] = copy.deepcopy(dict(data))
     for override in overrides:
         apply_override(merged, override)
-    recipe: Recipe = _build(Recipe, merged, "", where)
+    recipe: Recipe = _build(Recipe, merged, "", _Written(where, _keys(data), overrides))
     return recipe
+
+
+class FromOption(str):
+    """An override, `key=value`, that the user wrote as an option of its own: messages name that one, not --set."""
+
+    option: str
+
+    def __new__(cls, option: str, key: str, value: str) -> "FromOption":
+        """`FromOption("--device", "device", "cpu")`."""
+        made = super().__new__(cls, f"{key}={value!r}")  # quoted: the language "nan" is no number
+        made.option = f"{option} {value}"
+        return made
+
+
+def _keys(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Every key of tables as TOML has them, with the tables that it is in."""
+    for key, value in data.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _keys(value, f"{prefix}{key}.")
+
+
+class _Written:
+    """Where a value was written: in the recipe, or in one of the overrides."""
+
+    def __init__(self, recipe: str, keys: Iterable[str], overrides: Sequence[str]) -> None:
+        self.recipe, self.keys = recipe, set(keys)
+        self.overrides = {one.partition("=")[0].strip(): one for one in overrides}
+
+    def override(self, name: str) -> str | None:
+        """The override that set `name`, or a table that it is in; or that made it, where the recipe has nothing there."""
+        tables = name.split(".")
+        for end in range(len(tables), 0, -1):
+            if (found := self.overrides.get(".".join(tables[:end]))) is not None:
+                return found
+        if name in self.keys:
+            return None
+        return next((one for key, one in self.overrides.items() if key.startswith(f"{name}.")), None)
+
+    def where(self, name: str) -> str:
+        """What a message about `name` begins with."""
+        override = self.override(name)
+        if override is None:
+            return self.recipe
+        return override.option if isinstance(override, FromOption) else f"--set {override}"
+
+    def example(self, name: str, value: str) -> str:
+        """How it could have been written in the same place."""
+        override = self.override(name)
+        if override is None or isinstance(override, FromOption):
+            return f"for example: {name} = {value}"
+        return f"for example: --set {name}={value}"
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
@@ -65,21 +117,22 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
         raise RecipeError(f"--set …={text[:40]}…: {error}", hint="for example --set training.epochs=3") from error
 
 
-def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, where: str) -> Any:  # noqa: ANN401
+def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, written: _Written) -> Any:  # noqa: ANN401
     known = {one.name: one for one in fields(kind)}
     hints = typing.get_type_hints(kind)
     values = {}
     for key, value in data.items():
         name = f"{prefix}{key}"
         if key not in known:
-            raise RecipeError(f"{where}: unknown key {name}", hint=_nearest(key, prefix, list(known)))
+            raise RecipeError(f"{written.where(name)}: unknown key {name}", hint=_nearest(key, prefix, list(known)))
         if is_dataclass(hints[key]):
             if not isinstance(value, Mapping):
-                raise RecipeError(f"{where}: {name} must be a table, not {value!r}", hint=f"write [{name}]")
-            values[key] = _build(typing.cast("type[Any]", hints[key]), value, f"{name}.", where)
+                hint = f"write [{name}] and its keys below, or set one of them: --set {name}.KEY=VALUE"
+                raise RecipeError(f"{written.where(name)}: {name} must be a table, not {value!r}", hint=hint)
+            values[key] = _build(typing.cast("type[Any]", hints[key]), value, f"{name}.", written)
         else:
-            values[key] = _checked(value, hints[key], name, where)
-            _in_range(values[key], known[key].metadata, f"{where}: {name}")
+            values[key] = _checked(value, hints[key], name, written)
+            _in_range(values[key], known[key].metadata, f"{written.where(name)}: {name}")
     return kind(**values)
 
 
@@ -92,20 +145,22 @@ def _nearest(key: str, prefix: str, siblings: list[str]) -> str:
     return f"did you mean {names[elsewhere[0]]}?" if elsewhere else f"keys here are: {', '.join(siblings)}"
 
 
-def _checked(value: Any, hint: Any, name: str, where: str) -> Any:  # noqa: ANN401
+def _checked(value: Any, hint: Any, name: str, written: _Written) -> Any:  # noqa: ANN401
     """Return `value` as the hinted type, or say what was expected. Whole numbers may stand for floats, nothing else."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         items = value if isinstance(value, list) else [value]
-        return tuple(_checked(item, inner[0], name, where) for item in items)
+        return tuple(_checked(item, inner[0], name, written) for item in items)
     if isinstance(value, int) and abs(value) > LARGEST:
-        raise RecipeError(f"{where}: {name} is a number too large", hint="no setting needs more than 18 digits")
+        raise RecipeError(f"{written.where(name)}: {name} is a number too large", hint="no setting needs more than 18 digits")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
         return value
     expected = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[hint]
-    raise RecipeError(f"{where}: {name} must be {expected}, not {value!r}", hint=f"for example: {name} = {_example(hint)}")
+    raise RecipeError(
+        f"{written.where(name)}: {name} must be {expected}, not {value!r}", hint=written.example(name, _example(hint))
+    )
 
 
 def _example(hint: type) -> str:

@@ -98,7 +98,7 @@ def test_the_whole_road_on_ones_own_files(isogloss: Call, models: Path, tsv: Pat
     assert made.code == 0 and "isogloss run recipe.toml" in made.err
     assert isogloss("init").code == 2
     healthy = isogloss("doctor", "recipe.toml", "--set", "student.max_tokens=32")
-    assert healthy.code == 0 and "✓ ru" in healthy.out
+    assert healthy.code == 0 and "! ru" in healthy.out and "32 to train on, 8 held out; " in healthy.out
     done = isogloss("run", "recipe.toml", "--set", "training.epochs=1", "--set", "student.max_tokens=32", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["stages"]["distilled"]["average"]["queries"] == 16

@@ -56,7 +56,7 @@ def test_what_is_told_fits_the_screen(isogloss: Run, tmp_path: Path) -> None:
     assert german.count("█") == 20 and german.split()[1] == str(manifest["languages"]["de"]["train"])
     (japanese,) = [line for line in lines if line.startswith("ja ") and "█" in line]
     assert japanese.count("█") == 4, "ten pairs beside fifty"
-    assert "40 different source sentences" in out and "languages a sentence: 30 in 1, 10 in 2" in out
+    assert "40 different source sentences" in out and "languages per sentence: 30 in 1, 10 in 2" in out
     assert " 100.0 % of again is also in walks" in out and "  25.0 % of walks is also in again" in out
     assert out.count(" ↔ ") == 6 and "川に沿って" in out
     assert lines[-1] == "With pictures: store/summary.html"

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +15,10 @@ import isogloss as ig
 from isogloss.cli.app import main
 from isogloss.corpora.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks import Guard
+from isogloss.encode.encoder import SentenceEncoder
 from isogloss.evaluation.space import read_means
+from isogloss.progress import OnProgress, silent
+from isogloss.types import FloatArray
 from made_up_sets import write_sets
 
 
@@ -118,6 +122,55 @@ def test_a_program_is_a_model_too(evaluate: Call, tmp_path: Path) -> None:
     assert "accuracy, both directions" in out
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("--baseline", "other"), "--baseline other: not among the models"),
+        (("--baseline", "{teacher} − means"), "not among the models"),
+        (("./gone",), "./gone: no such folder"),
+        (("--json", "--latex"), "--json and --latex exclude each other"),
+        (("--markdown", "--latex"), "--markdown and --latex exclude each other"),
+        (("--cache", "{file}/cache"), "the cache of vectors cannot be used: {file}/cache/vectors: cannot be written"),
+        (("--suite", "stsb,sts2018"), "sts2018: no such suite"),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_model_is_opened(
+    evaluate: Call, models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], message: str
+) -> None:
+    def never(*_arguments: object) -> None:
+        raise AssertionError("a model was opened")
+
+    monkeypatch.setattr("isogloss.evaluation.suites.open_encoder", never)
+    (tmp_path / "file").write_text("")
+    names = {"teacher": models / "teacher", "file": tmp_path / "file"}
+    given = [one.format(**names) for one in asked]
+    code, out, err = evaluate(models / "teacher", "--suite", "stsb", *given)
+    assert code == 2 and not out and message.format(**names) in err
+
+
+def test_a_pair_of_languages_in_either_order(evaluate: Call, models: Path) -> None:
+    told = [json.loads(evaluate(models / "teacher", "--suite", f"sts2017:{one}", "--json")[1]) for one in ("en-ar", "ar-en")]
+    assert told[0]["tables"] == told[1]["tables"]
+    code, _, err = evaluate(models / "teacher", "--suite", "sts2017:en-xx")
+    assert code == 2 and "sts2017 has no part en-xx" in err
+
+
+def test_the_teacher_embeds_once_for_all_models(
+    evaluate: Call, models: Path, tsv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages: list[str] = []
+    own = SentenceEncoder.encode
+
+    def counted(self: SentenceEncoder, texts: Sequence[str], tell: OnProgress = silent, stage: str = "encode") -> FloatArray:
+        stages.append(stage)
+        return own(self, texts, tell, stage)
+
+    monkeypatch.setattr(SentenceEncoder, "encode", counted)
+    code, out, err = evaluate(models / "teacher", models / "student", "--teacher", models / "teacher", "--pairs", tsv)
+    assert code == 0, err
+    assert stages == ["teacher", "model", "model"] and "average" in out
+
+
 def test_missing_data_and_wrong_names(evaluate: Call, models: Path) -> None:
     code, _, err = evaluate(models / "teacher", "--suite", "tatoeba-14")
     assert (
@@ -128,10 +181,10 @@ def test_missing_data_and_wrong_names(evaluate: Call, models: Path) -> None:
     code, _, err = evaluate(models / "teacher", "--suite", "sts2018")
     assert code == 2 and "sts2018: no such suite" in err
     code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--pairs", "x.tsv")
-    assert code == 2 and "measure different things" in err
+    assert code == 2 and "--pairs says nothing about suites" in err
     code, _, err = evaluate(models / "teacher", "--latex")
-    assert code == 2 and "are for suites" in err
-    code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--baseline", "other")
-    assert code == 2 and "the baseline is not among the models" in err
+    assert code == 2 and "--latex is for suites" in err
+    code, _, err = evaluate(models / "teacher", "--resamples", 5)
+    assert code == 2 and "--resamples is for suites" in err
     code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--data", "nowhere")
     assert code == 2 and "nowhere: no such folder of test sets" in err

@@ -52,7 +52,7 @@ def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.Capt
     more = ("--augment", "--neighbours", 1, "--cross-encoder", models / "teacher", "--search-by", models / "teacher")
     code, out, err = call(capsys, "finetune", models / "student", "--sts", "sts.tsv", *more, *QUICK, "--out", "tuned")
     assert code == 0, err
-    assert "cross-encoder" in out and "near pairs were labelled by" in out and "loss" in out
+    assert "cross-encoder" in out and " labelled " in out and " near pair" in out and "loss" in out
     data = json.loads(Path("tuned/run.json").read_text())["data"]
     assert data["augmented"]["cross_encoder"] == str(models / "teacher") == data["augmented"]["searched_by"]
 

@@ -1,14 +1,20 @@
 """`isogloss reproduce` as a person meets it: the list, a table on the screen, JSON, files, and bad input with exit code 2."""
 
+import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from isogloss.cli.app import main
+from isogloss.cli.reproduce import _parts
+from isogloss.cli.screen import output
 from isogloss.papers.published import published, table_names
-from isogloss.papers.recipe import system_names
+from isogloss.papers.recipe import CONTROLS, system_names
+from isogloss.papers.reproduce import Reproduction, Row
+from isogloss.papers.scores import Figure
 from papers_world import TOY, evaluation, write_models
 
 
@@ -40,6 +46,53 @@ def test_the_list_names_tables_and_systems(capsys: pytest.CaptureFixture[str]) -
     code, out, _ = call(capsys, "reproduce", "--list", "--json")
     told = json.loads(out)
     assert list(told["tables"]) == table_names() and told["systems"]["laser"]["lab"] == "laser"
+
+
+def test_the_list_of_a_table_has_its_systems_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "reproduce", "rg-table-8", "--list")
+    wanted = {*published("rg-table-8").systems, *CONTROLS}
+    assert code == 0 and "rg-table-8" in out and "rg-table-1" not in out
+    assert {name for name in system_names() if any(line.startswith(f"{name} ") for line in out.splitlines())} == wanted
+    code, out, _ = call(capsys, "reproduce", "rg-table-8", "--list", "--json")
+    assert list(json.loads(out)["tables"]) == ["rg-table-8"] and set(json.loads(out)["systems"]) == wanted
+    code, _, err = call(capsys, "reproduce", "rg-table-9", "--list")
+    assert code == 2 and "rg-table-9: no such table" in err
+
+
+def test_no_name_is_lost_on_a_narrow_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(output, "_width", 80)
+    _, out, _ = call(capsys, "reproduce", "--list")
+    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+    starts = {line.split(" ")[0] for line in out.splitlines()}
+    assert {*table_names(), *system_names()} <= starts
+
+
+def test_a_wide_table_is_shown_in_parts_that_all_name_their_rows() -> None:
+    known = published("rg-table-2")
+    figures = tuple(Figure(80.0, 79.0, 81.0, 250) for _ in known.columns)
+    rows = tuple(
+        Row(label=one.label, system=one.system, kind="paper", published=one.figures, ours=figures) for one in known.rows[:4]
+    )
+    whole = Reproduction(
+        table=known.name,
+        title=known.title,
+        paper=known.paper,
+        measure=known.measure,
+        scale="lab",
+        columns=tuple(one.name for one in known.columns),
+        digits=tuple(known.digits_of(one) for one in known.columns),
+        rows=rows,
+        claims=(),
+    )
+    console = Console(file=io.StringIO(), width=80, soft_wrap=True)
+    parts = list(_parts(whole, 80))
+    for part in parts:
+        console.print(part)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert len(parts) > 1 and "…" not in text and all(len(line.rstrip()) <= 80 for line in text.splitlines())
+    assert all(text.count(row.label.split(" ")[0]) >= len(parts) for row in rows)
+    assert text.count("79.0–81.0") == len(rows) * len(known.columns)
 
 
 def test_a_table_on_the_screen_and_in_files(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,5 +161,5 @@ def test_a_table_without_its_test_sets_does_not_stop_the_others(
     shutil.copytree(place / "data" / "eval", tmp_path / "data" / "eval", ignore=shutil.ignore_patterns("kor_nlu"))
     fixed = ("--data", tmp_path / "data", "--models", place / "models", "--out", tmp_path / "out", "--resamples", 0)
     code, out, err = call(capsys, "reproduce", "rg-table-7,rg-table-8", "--rows", "control-undistilled", *fixed)
-    assert code == 2 and "1 of 2 tables were not made: rg-table-7: " in err and "korsts" in err
+    assert code == 2 and "1 of 2 tables could not be made: rg-table-7: " in err and "korsts" in err
     assert "rg-table-8: " in out and "rg-table-8" in (tmp_path / "out" / "tables.md").read_text(encoding="utf-8")

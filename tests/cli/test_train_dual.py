@@ -50,7 +50,7 @@ def test_trained_then_evaluated_and_mined_with(shell: Shell, models: Path, tsv: 
     given = ("train-dual", tsv, "--like", "labse", "--student", models / "student", "--out", "runs/x", *small)
     code, out, err = shell(*given)
     assert code == 0, err
-    assert "8 held-out sentences a language, searched among 20 (" in out
+    assert "8 held-out sentences per language, searched among 20 (" in out
     assert "untouched, round 1" in out and "isogloss mine SRC TGT --model runs/x" in out and "round 1" in err
     code, out, _ = shell(*given, "--json")
     told = json.loads(out)

@@ -81,7 +81,7 @@ def test_sets_that_were_scanned_now_and_before(prepare: Prepare) -> None:
     [
         (b"a cat\teine Katze\nalone\n", "standard input line 2: 1 column, expected 2 or more"),
         (b"a cat\teine \xff\n", "standard input line 1: not UTF-8"),
-        (gzip.compress(PAIRS.encode() * 50)[:-9], "standard input: the compressed file is damaged after line"),
+        (gzip.compress(PAIRS.encode() * 50)[:-9], "standard input: the compressed file is cut short after line"),
         (b"", "standard input: no pairs"),
     ],
 )

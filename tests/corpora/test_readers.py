@@ -63,7 +63,7 @@ def test_a_header_is_never_taken_for_data(tmp_path: Path) -> None:
 
 
 def test_what_is_told_may_not_contradict_the_name(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="the name says de, but it was told fr"):
+    with pytest.raises(DataError, match=r"the file name says de, but --language .* says fr"):
         read(write(tmp_path / "en-de.tsv", "One.\tEins.\n"), language="fr")
 
 
@@ -115,7 +115,7 @@ def test_missing_unknown_and_damaged_files(tmp_path: Path) -> None:
         read(write(tmp_path / "pairs.tsv", "a\tb\n"))
     cut = tmp_path / "en-de.tsv.gz"
     cut.write_bytes(gzip.compress(b"Good.\tGut.\n" * 5000)[:60])
-    with pytest.raises(DataError, match="the compressed file is damaged"):
+    with pytest.raises(DataError, match="the compressed file is cut short after line "):
         read(cut)
     broken = bytearray(gzip.compress(b"Good.\tGut.\n" * 5000))
     broken[30:40] = b"\xff" * 10

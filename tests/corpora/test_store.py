@@ -10,7 +10,7 @@ from corpora.stores import HOW, feeds, write
 from isogloss.config import LeakSettings
 from isogloss.corpora.feeds import from_bitext, from_store
 from isogloss.corpora.prepare import Preparation, prepare_store
-from isogloss.corpora.store import open_store, scan_in_words, scan_of
+from isogloss.corpora.store import leaks_in_words, open_store, scan_in_words, scan_of
 from isogloss.errors import DataError
 from isogloss.types import Bitext
 from tiny import PAIRS
@@ -72,3 +72,6 @@ def test_what_was_scanned_is_said_in_few_words() -> None:
     assert scan == {"level": "near", "sets": ["a", "c", "d", "e"], "removed": 1}
     assert scan_in_words(scan) == "scanned for a, c, d, 1 more set, its held-out rows: 1 pair of evaluation sets left out"
     assert scan_in_words(scan | {"sets": []}) == "scanned for its held-out rows"
+    assert leaks_in_words(scan) == "1 pair of the checked test sets left out of training (a, c, d, 1 more set, held-out rows)."
+    none = leaks_in_words({"sets": ["a"], "removed": 0})
+    assert none == "No training pair appears in the checked test sets (a, held-out rows)."

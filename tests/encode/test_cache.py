@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from isogloss.encode import cache as cache_module
-from isogloss.encode.cache import INDEX, KEY, VectorCache, text_key, text_keys
-from isogloss.errors import ModelError
+from isogloss.encode.cache import INDEX, KEY, VectorCache, refuse_unwritable, refuse_useless, text_key, text_keys
+from isogloss.errors import IsoglossError, ModelError
 from isogloss.types import FloatArray
 from killed import ended, share_cache, started, text_vectors
 
@@ -286,3 +286,29 @@ def test_an_index_with_strange_names_is_no_index(indexed: VectorCache, names: st
 def test_vectors_too_long_for_fp16_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="fp16"):
         VectorCache(tmp_path, "m", 2).embed(["a"], lambda texts: np.full((1, 2), 1e6, dtype=np.float32))
+
+
+def test_a_cache_that_cannot_be_written_is_named_before_anything_is_computed(tmp_path: Path) -> None:
+    def never(texts: Sequence[str]) -> FloatArray:
+        raise AssertionError(f"{texts} were computed")
+
+    (tmp_path / "file").write_text("")
+    for check in (refuse_unwritable, refuse_useless, lambda folder: VectorCache(folder, "model", 2).embed(["one"], never)):
+        with pytest.raises(IsoglossError, match=r"the cache of vectors cannot be used: .*/file/vectors: cannot be") as caught:
+            check(tmp_path / "file")
+        assert "ISOGLOSS_CACHE" in caught.value.hint and "output.cache" in caught.value.hint
+
+
+def test_a_cache_that_has_everything_need_not_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Counting()
+    VectorCache(tmp_path, "model", 3).embed(["one", "two"], known)
+
+    def read_only(_folder: Path) -> None:
+        raise IsoglossError("nothing can be written here")
+
+    monkeypatch.setattr(cache_module, "refuse_unwritable", read_only)
+    refuse_useless(tmp_path)
+    assert VectorCache(tmp_path, "model", 3).embed(["two", "one"], known)[1] == 2 and known.asked == ["one", "two"]
+    with pytest.raises(IsoglossError, match="nothing can be written here"):
+        VectorCache(tmp_path, "model", 3).embed(["three"], known)
+    assert known.asked == ["one", "two"]

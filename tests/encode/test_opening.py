@@ -50,9 +50,9 @@ def test_each_once() -> None:
     found = each_once(["a", "ccc", "a", "bb"], compute, 2, "m", steps.append, "s")
     assert found[:, 0].tolist() == [1, 3, 1, 2] and asked == [["ccc", "bb"], ["a"]]
     assert [(step.done, step.total) for step in steps] == [(2, 3), (3, 3)]
-    with pytest.raises(ModelError, match="gave 1 vectors for 2 sentences"):
+    with pytest.raises(ModelError, match="gave 1 vector for 2 sentences"):
         each_once(["a", "b"], lambda texts: np.ones((1, 2), dtype=np.float32), 8, "m")
-    with pytest.raises(ModelError, match="of 3 and of 1 numbers"):
+    with pytest.raises(ModelError, match="of dimension 3 and 1"):
         each_once(["aaa", "b"], lambda texts: np.ones((1, len(texts[0])), dtype=np.float32), 1, "m")
     with pytest.raises(ModelError, match="not finite, the first for 'b'"):
         each_once(["b"], lambda texts: np.full((1, 2), np.nan, dtype=np.float32), 1, "m")

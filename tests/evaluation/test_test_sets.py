@@ -83,7 +83,7 @@ def test_a_file_that_does_not_fit(tmp_path: Path, text: bytes, message: str) -> 
 def test_files_that_do_not_belong_together(tmp_path: Path, data: Data) -> None:
     folder = tmp_path / "eval"
     (folder / "tatoeba_laser_v1/tatoeba.deu-eng.deu.gz").write_bytes(gzip.compress(b"one line\n"))
-    with pytest.raises(DataError, match=r"has 1 lines, .* has 40"):
+    with pytest.raises(DataError, match=r"has 1 line, .* has 40"):
         data.translations("tatoeba", "deu")
     (folder / "bucc2018_zh-en/zh-en.dev.gold.gz").write_bytes(gzip.compress(b"zh-000\ten-999\n"))
     with pytest.raises(DataError, match="en-999 is not among the sentences"):

@@ -1,5 +1,6 @@
 """The page of a store: every number that it promises is on it, and data cannot break out of it."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -109,6 +110,15 @@ def test_the_waterfall_adds_up_and_has_its_examples(page: Element, store: Store)
     assert [texts[1][0], texts[1][2]] == ["identical sides", "−1"]
     assert f"same on both sides {BAD}" in "".join(section(page, "waterfall").itertext())
     assert "Took nothing out: empty side" in "".join(section(page, "waterfall").itertext())
+
+
+def test_rows_of_the_waterfall_have_the_colour_of_the_page(page: Element) -> None:
+    """The colour of a step is that of its bar: on the row, it would hide the text."""
+    style = "".join(page.findtext("head/style") or "")
+    coloured = re.findall(r"([^{}]+)\{[^{}]*background: var\(--(?!paper|stripe)", style)
+    assert coloured and all(one.strip().startswith(".key i.") for one in coloured), coloured
+    rows = {name for row in page.iter("div") for name in (row.get("class") or "").split() if "step" in (row.get("class") or "")}
+    assert {"step", "total", "dropped"} <= rows
 
 
 def test_overlap_and_ways(page: Element, summary: Summary) -> None:

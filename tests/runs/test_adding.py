@@ -325,6 +325,14 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
     write_json(finished / "run.json", record | {"status": "running"})
     with pytest.raises(ModelError, match="the run has not finished"):
         add(settings)
+    (finished / "results.json").rename(finished / "kept")  # they are written at the end
+    with pytest.raises(ModelError, match="the run has not finished") as caught:
+        add(settings)
+    assert "the same command" in caught.value.hint
+    write_json(finished / "run.json", record)
+    with pytest.raises(ModelError, match=r"finished, but its results.json or its model is gone"):
+        add(settings)
+    (finished / "kept").rename(finished / "results.json")
     write_json(finished / "run.json", record | {"hashes": {}})
     with pytest.raises(ModelError, match="its record is not that of a finished run"):
         add(settings)
@@ -338,9 +346,9 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
     write_json(manifest, json.loads(manifest.read_text()) | {"hash": "another"})
     shutil.move(place / "run" / "pairs", tmp_path / "aside")
     try:
-        with pytest.raises(DataError, match="are gone or have changed") as caught:
+        with pytest.raises(DataError, match="are gone or have changed") as gone:
             add(settings)
-        assert "--replay-from" in caught.value.hint
+        assert "--replay-from" in gone.value.hint
         write_pairs(tmp_path / "ru.tsv", ("ru",))
         with pytest.raises(DataError, match="no pairs for de"):
             add(replace(settings, replay_from=(str(tmp_path / "ru.tsv"),)))

@@ -6,6 +6,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from isogloss.encode.encoder import load
+from isogloss.runs import doctor
 from isogloss.runs.doctor import Finding, examine_machine, examine_recipe, most_steps
 from isogloss.students.student import Student
 from isogloss.training.distill import Distillation
@@ -21,18 +22,43 @@ def test_a_healthy_machine_and_recipe(models: Path, tsv: Path, tmp_path: Path) -
     machine = by_name(examine_machine())
     assert machine["versions"].verdict == "good" and "torch" in machine["versions"].text
     found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path)))
-    assert found["pairs"].text == "64 to train on, 16 held out, 2 languages"
+    assert found["pairs"].text == "64 pairs to train on, 16 held out, 2 languages"
     assert "16-d, unit-norm, mean pooling" in found["teacher"].text
     assert "24-d, mean pooling" in found["student"].text
-    assert set(found) == {"disk of the run", "pairs", "teacher", "student", "de", "en", "ru"}
-    assert all(finding.verdict == "good" for finding in found.values())
+    assert set(found) == {"disk of the run", "cache", "pairs", "teacher", "student", "de", "en", "ru"}
+    assert all(finding.verdict == "good" for name, finding in found.items() if name not in ("de", "ru"))
     assert "0.00 % unknown" in found["ru"].text
+
+
+def test_every_language_has_its_counts_and_starved_ones_a_word(
+    monkeypatch: pytest.MonkeyPatch, models: Path, bitext: Bitext, tmp_path: Path
+) -> None:
+    counts = {"de": (9, 4), "fr": (4, 1), "it": (7, 1), "nl": (2, 0), "ru": (0, 3)}
+    known = iter([f"{pair.source}\t{pair.target}" for pair in bitext.where(language="de")])
+    lines = [
+        f"{next(known)}\t{language}\t{split}"
+        for language, sizes in counts.items()
+        for split, size in zip(("train", "test"), sizes, strict=True)
+        for _ in range(size)
+    ]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(["source\ttarget\tlanguage\tsplit", *lines]) + "\n", encoding="utf-8")
+    monkeypatch.setattr(doctor, "FEW_TRAINING_PAIRS", 5)
+    monkeypatch.setattr(doctor, "FEW_HELD_OUT", 2)
+    lenient = ("cleaning.min_language=0", "cleaning.min_script=0", "leaks.level=off")
+    found = by_name(examine_recipe(tiny_recipe(models, path, tmp_path, *lenient)))
+    for language, (train, test) in counts.items():
+        assert found[language].text.startswith(f"{train} to train on, {test} held out"), found[language]
+    verdicts = {language: found[language].verdict for language in counts}
+    assert verdicts == {"de": "good", "fr": "note", "it": "note", "nl": "note", "ru": "bad"}
+    assert "few pairs to learn from" in found["fr"].advice and "rough" in found["it"].advice
+    assert "not measured" in found["nl"].advice and "nothing to learn it from" in found["ru"].advice
 
 
 def test_a_recipe_without_a_teacher(models: Path, tsv: Path, tmp_path: Path) -> None:
     found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, *UNTAUGHT)))
     assert found["teacher"].text == "none, and nothing in the recipe follows one"
-    assert all(finding.verdict == "good" for finding in found.values())
+    assert all(finding.verdict != "bad" for finding in found.values())
 
 
 def test_a_full_disk_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,7 +148,7 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
     ("recipe", "complaint"),
     [
         (Recipe(bridge=BridgeSettings(enabled=False)), "24-d vectors, the teacher 16-d"),
-        (Recipe(objectives=ObjectiveSettings(dimensions=(99,))), "the first 99 numbers of vectors that have 16"),
+        (Recipe(objectives=ObjectiveSettings(dimensions=(99,))), "the first 99 dimensions of vectors that have 16"),
         (
             Recipe(
                 bridge=BridgeSettings(enabled=False),
@@ -171,7 +171,7 @@ def test_without_a_teacher_what_follows_one_is_refused(models: Path) -> None:
     with pytest.raises(RecipeError, match=r"no teacher, but objectives\.mse follows one and bridge\.enabled = true leads"):
         refuse_misfits(student, None, Recipe())
     refuse_misfits(student, None, Recipe(bridge=alone, objectives=RANKED))
-    with pytest.raises(RecipeError, match="numbers of vectors that have 16"):
+    with pytest.raises(RecipeError, match="dimensions of vectors that have 16"):
         refuse_misfits(student, None, Recipe(bridge=alone, objectives=dataclasses.replace(RANKED, dimensions=(99,))))
 
 
@@ -200,7 +200,7 @@ def test_a_teacher_that_nothing_follows_is_said(recipe: Recipe, idle: bool) -> N
     ("recipe", "reason", "hint"),
     [
         (Recipe(training=TrainingSettings(select="mse")), "", ""),
-        (Recipe(training=TrainingSettings(select="mse"), bridge=BridgeSettings(enabled=False)), "have 24 numbers", "bridge"),
+        (Recipe(training=TrainingSettings(select="mse"), bridge=BridgeSettings(enabled=False)), "have dimension 24", "bridge"),
         (
             Recipe(training=TrainingSettings(select="mse"), objectives=MOVING),
             "no objective follows a teacher",

@@ -15,30 +15,31 @@ def add(
     run: Annotated[str, Argument(metavar="RUN", help="A finished run, or the folder of a saved model.")],
     languages: Annotated[str, Argument(metavar="LANGUAGE", help="What to add; several with commas: sw,yo.")],
     pairs: PairFiles,
-    out: Annotated[Path | None, Option("--out", help="Folder for the result.  [default: runs/with-LANGUAGE]")] = None,
+    out: Annotated[Path | None, Option("--out", help="Folder for the result.  [default: runs/with-…]")] = None,
     replay: Annotated[float, Option(min=0.0, help="Old pairs to train on again, for each new one.")] = 1.0,
     replay_from: Annotated[
         list[str] | None, Option("--replay-from", metavar="PAIRS", help="Old pairs, if RUN's are gone; repeatable.")
     ] = None,
-    gate: Annotated[str, Option(metavar="POINTS|off", help="What an old language may lose, in percentage points.")] = "1.0",
+    gate: Annotated[str, Option(metavar="POINTS|off", help="Percentage points that an old language may lose.")] = "1.0",
     gate_on: Annotated[
-        str, Option("--gate-on", metavar="SCORE", help="By teacher_index, to_source or from_source.")
+        str, Option("--gate-on", metavar="SCORE", help="The score the gate looks at: teacher_index, to_source or from_source.")
     ] = "teacher_index",
-    teacher: Annotated[str, Option(help="Of a saved model without a run: who taught it.")] = "",
-    original: Annotated[str, Option(help="Of a saved model without a run: what its vocabulary was trimmed from.")] = "",
+    teacher: Annotated[str, Option(help="Only for a saved model without a run: its teacher.")] = "",
+    original: Annotated[str, Option(help="Only for a saved model without a run: the model whose vocabulary was trimmed.")] = "",
     on_error: OnErrorOption = None,
     set_: SetOption = None,
     fresh: FreshFlag = False,
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Add a language to a finished student, unless an old one loses too much.
+    """Add a language to a finished student without losing others.
 
     isogloss add runs/mine sw en-sw.tsv --out runs/with-sw
     """
     from isogloss.cli.options import as_languages
     from isogloss.cli.screen import progress
     from isogloss.config import AddingSettings
+    from isogloss.recipes import FromOption
     from isogloss.runs import adding
 
     new = as_languages(languages)
@@ -54,7 +55,7 @@ def add(
         teacher=teacher,
         original=original,
     )
-    overrides = [*([f"pairs.on_error={on_error}"] if on_error else []), *(set_ or [])]
+    overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
     try:
         with progress() as bars:
             result = adding.add(settings, overrides, bars, fresh, replace)
@@ -89,17 +90,18 @@ def _show(result: "RunResult", as_json: bool) -> None:
     show_run(result, as_json)
     if not as_json:
         for line in _told(result):
-            output.print(line, highlight=False, markup=False)
+            output.print(line)
 
 
 def _told(result: "RunResult") -> list[str]:
     """What was added, and what it cost."""
+    from isogloss.amounts import amount
     from isogloss.runs.gate import IN_WORDS
     from isogloss.runs.vocabulary import growth_in_words
 
     details, gate = result.details, result.details["gate"]
     replayed = sum(details["pairs"]["replayed"].values())
-    lines = [f"\nAdded {', '.join(details['added'])} to {details['added_to']}, with {replayed:,} old pairs seen again."]
+    lines = [f"\nAdded {', '.join(details['added'])} to {details['added_to']}, with {amount(replayed, 'old pair')} seen again."]
     if growth := details["student"].get("growth"):
         lines.append(f"Its {growth_in_words(growth)}.")
     if gate["lost"]:

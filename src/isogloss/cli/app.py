@@ -3,12 +3,13 @@
 Verbs import what they need when they are called, so `isogloss --help` answers at once.
 """
 
+import inspect
 import io
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import typer
@@ -37,8 +38,7 @@ from isogloss.errors import IsoglossError
 from isogloss.shown import masked, printable
 from isogloss.system_errors import explained
 
-# The same command goes on from what these have finished.
-CONTINUED = {
+CONTINUES = (  # verbs that go on where they were stopped, if the same command is given again
     "quickstart",
     "run",
     "distill",
@@ -46,13 +46,20 @@ CONTINUED = {
     "finetune",
     "prepare",
     "embed",
-    "corpora",
+    "corpora get",
     "mine",
     "score",
     "train-dual",
     "train-laser",
     "reproduce",
-}
+)
+
+
+def as_written(verb: Callable[..., None]) -> str:
+    """A verb's docstring as help: its examples are commands, and stay on their lines."""
+    paragraphs = (inspect.getdoc(verb) or "").split("\n\n")
+    return "\n\n".join(f"\b\n{one}" if one.startswith("isogloss ") else one for one in paragraphs)
+
 
 app = typer.Typer(
     name="isogloss",
@@ -81,10 +88,11 @@ for verb in (
     reproduce.reproduce,
     doctor.doctor,
 ):
-    app.command()(stoppable(verb))
-app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # what follows is for others
+    app.command(help=as_written(verb))(stoppable(verb))
+alone = {"allow_interspersed_args": False}  # what follows is for others
+app.command(help=as_written(launch.launch), context_settings=alone)(stoppable(launch.launch))
 for name, part in corpora.VERBS.items():
-    corpora.app.command(name)(stoppable(part))
+    corpora.app.command(name, help=as_written(part))(stoppable(part))
 app.add_typer(corpora.app)
 
 
@@ -132,8 +140,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(0)
     except Stopped as stop:
-        continues = " The same command continues from here." if CONTINUED & set(given) else ""
-        sys.stderr.write(f"\nisogloss: stopped.{continues}\n")
+        sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues(given) else "\n"))
         sys.exit(stop.exit_code)
     except Exception as error:
         refusal = explained(error)
@@ -141,6 +148,14 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _show(refusal.message, refusal.hint, "--debug" in given)
         sys.exit(2)
+
+
+def continues(given: list[str]) -> bool:
+    """Whether the same command goes on where it was stopped."""
+    words = [word for word in given if not word.startswith("-")]
+    if words[:1] == ["launch"]:  # its own options have values, too
+        return any(word in CONTINUES for word in words)
+    return bool({" ".join(words[:1]), " ".join(words[:2])} & set(CONTINUES))
 
 
 def _without_debug(given: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="corpora",
-    help="Find parallel corpora by name, fetch them, and look at prepared stores.\n\nisogloss corpora list --lang en-de",
+    help="Find parallel corpora, fetch them, look at stores.\n\nisogloss corpora list --lang en-de",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,7 +29,7 @@ OTHERS_SHOWN = 12
 
 
 def list_(
-    names: Annotated[list[str] | None, Argument(metavar="[NAME]...", help="Tell everything about these.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Show everything about these.")] = None,
     lang: Annotated[str, Option("--lang", metavar="en-de", help="Only corpora that have, or may have, this pair.")] = "",
     online: Annotated[bool, Option("--online", help="Ask OPUS for numbers and versions (needs --lang).")] = False,
     json: JsonFlag = False,
@@ -57,12 +57,12 @@ def list_(
         text = "\n\n".join(_everything(entry) for entry in chosen)
     else:
         text = _table(chosen, languages)
-    output.print(text, highlight=False, markup=False)
+    output.print(text)
 
 
 def get(
     names: Annotated[
-        list[str], Argument(metavar="NAME...", help="As the list names them; also opus:NAME, hub:OWNER/NAME, NAME@VERSION.")
+        list[str], Argument(metavar="NAME", help="As the list names them; also opus:NAME, hub:OWNER/NAME, NAME@VERSION.")
     ],
     lang: Annotated[list[str], Option("--lang", metavar="en-de", help="A pair of languages; repeatable.")],
     out: Annotated[Path | None, Option("--out", help="Folder for the files; otherwise they go to the cache.")] = None,
@@ -72,7 +72,9 @@ def get(
     refresh: Annotated[bool, Option("--refresh", help="Ask whether there is something newer than what was fetched.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Fetch corpora: resumed where it stopped, checked, and only once. Prints the files, one a line.
+    """Fetch corpora: checked, resumed where it stopped, only once.
+
+    Prints the files, one per line.
 
     isogloss corpora get TED2020 Tatoeba --lang en-de --lang en-fr
     """
@@ -96,7 +98,7 @@ def get(
     if json:
         show_json(fetched)
     for one in [] if json else fetched:
-        output.print(one["path"], highlight=False, markup=False)
+        output.print(one["path"])
     if fetched:
         say("\n".join(["", *_licences(fetched)]))
     _give_up(failures, len(wishes))
@@ -227,9 +229,9 @@ def _licences(fetched: list[dict[str, Any]]) -> list[str]:
     lines = []
     for (name, pair), files in rows.items():
         size = sum(one["bytes"] for one in files)
-        amount = f"{size / 10**6:,.1f} MB" if size >= 10**5 else f"{size / 1000:,.1f} kB"
+        volume = f"{size / 10**6:,.1f} MB" if size >= 10**5 else f"{size / 1000:,.1f} kB"
         version, licence = files[0].get("version", "")[:12], files[0].get("licence", "unknown")
-        lines.append(f"{name} {pair}: {version}, {amount}, licence: {licence}")
+        lines.append(f"{name} {pair}: {version}, {volume}, licence: {licence}")
     return lines
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from isogloss.amounts import amount
 from isogloss.cli.options import JsonFlag
-from isogloss.corpora.amounts import amount
 from isogloss.report.page import named
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ def show(
     html: Annotated[
         Path | None, Option("--html", metavar="FILE", help=f"Where the page goes.  [default: STORE/{PAGE}]")
     ] = None,
-    samples: Annotated[int, Option("--samples", min=0, metavar="N", help="Random pairs a language.")] = 3,
+    samples: Annotated[int, Option("--samples", min=0, metavar="N", help="Random pairs per language.")] = 3,
     json: JsonFlag = False,
 ) -> None:
-    """Show what a prepared store holds: counts, token lengths, overlap, samples; and write a page with pictures of it.
+    """Show what a prepared store holds, and write a page about it.
+
+    Counts, token lengths, overlap and samples; the page has pictures of them.
 
     isogloss corpora show pairs
     """
@@ -52,7 +54,7 @@ def show(
         return
     parts = [_heading(opened, summary), _corpora(opened, summary), _languages(summary), _overlap(summary), _samples(summary)]
     text = "\n\n".join("\n".join(lines) for lines in parts if lines)
-    output.print(f"{text}\n\nWith pictures: {page}", highlight=False, markup=False)
+    output.print(f"{text}\n\nWith pictures: {page}")
 
 
 def _as_data(store: "Store", summary: "Summary", page: Path | None) -> dict[str, Any]:
@@ -113,13 +115,13 @@ def _overlap(summary: "Summary") -> list[str]:
 
     overlap = summary.overlap
     about = "about " if overlap.one_in > 1 else ""
-    lines = [f"{about}{overlap.sentences:,} different source sentences"]
+    lines = [f"{about}{amount(overlap.sentences, 'different source sentence')}"]
     if overlap.one_in > 1:
         lines[0] += f" (estimated from one in {overlap.one_in})"
     shown = [(count, number) for count, number in enumerate(overlap.ways, start=1) if number]
     rest = sum(number for _, number in shown[WAYS_SHOWN:])
     ways = [f"{number:,} in {count}" for count, number in shown[:WAYS_SHOWN]] + ([f"{rest:,} in more"] if rest else [])
-    lines += textwrap.wrap(f"languages a sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
+    lines += textwrap.wrap(f"languages per sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
     largest = overlap.largest(OVERLAPS)
     for one, two, share in largest:
         lines.append(f"{100 * share:>6.1f} % of {named(one)} is also in {named(two)}")

@@ -7,13 +7,17 @@ from typer import Argument, Exit
 
 from isogloss.cli.options import JsonFlag, SetOption
 
+LEAST = 30  # columns, however narrow the screen is
+
 
 def doctor(
-    recipe: Annotated[Path | None, Argument(metavar="[RECIPE]", help="Also check this recipe's models and pairs.")] = None,
+    recipe: Annotated[Path | None, Argument(metavar="RECIPE", help="Also check this recipe's models and pairs.")] = None,
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Look at versions, devices, memory and disk, and at a recipe's models and text, before an hour is spent.
+    """Check this machine and a recipe before an hour is spent.
+
+    Looks at versions, devices, memory and disk, and at a recipe's models and text.
 
     isogloss doctor recipes/quickstart.toml
     """
@@ -32,9 +36,20 @@ def doctor(
         show_json([asdict(finding) for finding in findings])
     else:
         marks = {"good": ("✓", "green"), "note": ("!", "yellow"), "bad": ("✗", "red")}
+        wide = max(len(finding.about) for finding in findings)
         for finding in findings:
-            output.print(Text.assemble(marks[finding.verdict], clean(f" {finding.about:<24} {finding.text}")))
-            if finding.advice:
-                output.print(f"  {'':<24} → {finding.advice}")
+            first, *more = _wrapped(clean(finding.text), output.width - wide - 4) or [""]
+            output.print(Text.assemble(marks[finding.verdict], clean(f" {finding.about:<{wide}}  {first}")))
+            advice = _wrapped(finding.advice, output.width - wide - 6)
+            arrows = ("→ ", *["  "] * len(advice))
+            for line in (*more, *(arrow + line for arrow, line in zip(arrows, advice, strict=False))):
+                output.print(f"{'':<{wide + 4}}{line}")
     if any(finding.verdict == "bad" for finding in findings):
         raise Exit(2)
+
+
+def _wrapped(text: str, room: int) -> list[str]:
+    """Lines that fit beside the names; a path or a command stays whole."""
+    import textwrap
+
+    return textwrap.wrap(text, max(LEAST, room), break_long_words=False, break_on_hyphens=False)

@@ -10,26 +10,27 @@ from isogloss.cli.options import JsonFlag
 
 def embed(
     text: Annotated[
-        str, Argument(metavar="TEXT", help="A file with one sentence a line (plain or .gz), or - for standard input.")
+        str, Argument(metavar="TEXT", help="A file with one sentence per line, plain or packed, or - for standard input.")
     ],
     model: Annotated[
         str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
     ],
-    out: Annotated[Path, Option("--out", help="The .npy file to write: one float32 row a line.")] = Path("vectors.npy"),
+    out: Annotated[Path, Option("--out", help="The .npy file to write: one float32 row per line.")] = Path("vectors.npy"),
     prompt: Annotated[str, Option(help="Text put before every line.")] = "",
     means: Annotated[
-        Path | None, Option("--means", help="Means of languages that `evaluate --means-out` wrote, to be taken off.")
+        Path | None, Option("--means", help="Language means to subtract, as evaluate --means-out writes them.")
     ] = None,
     language: Annotated[str, Option(metavar="XX", help="With --means: the language of the lines.")] = "",
     json: JsonFlag = False,
 ) -> None:
-    """Embed a file, one vector a line.
+    """Embed a file, one vector per line.
 
     isogloss embed sentences.txt --model runs/quickstart --out vectors.npy
 
-    isogloss embed fragen.txt --model runs/quickstart --means means --language de
+    isogloss embed fragen.txt -m runs/quickstart --means means --language de
     """
     import isogloss
+    from isogloss.amounts import amount
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
     from isogloss.encode.embedding_file import embed_file
@@ -52,4 +53,4 @@ def embed(
     if json:
         show_json({"path": str(out), "rows": rows, "dimension": dimension})
     else:
-        say(f"{out}: {rows:,} vectors of {dimension} dimensions")
+        say(f"{out}: {amount(rows, 'vector')} of {amount(dimension, 'dimension')}")

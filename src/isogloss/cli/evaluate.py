@@ -3,29 +3,42 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
 from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnErrorOption
 
+# What belongs to one way of measuring alone, by the names of the parameters.
+OF_SUITES = ("data", "baseline", "mean_removal", "means_out", "cache", "resamples", "markdown", "latex")
+OF_PAIRS = ("pairs", "teacher", "language", "source_language", "on_error", "held_out", "max_candidates")
+
 
 def evaluate(
+    context: Context,
     models: Annotated[
         list[str],
-        Argument(metavar="MODEL...", help="Hub names, folders, runs, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…"),
+        Argument(metavar="MODEL", help="Hub names, folders, runs, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…"),
     ],
     suite: Annotated[
-        str, Option("--suite", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …; commas join.")
+        str, Option("--suite", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …; several with commas.")
     ] = "",
     data: Annotated[
-        str, Option("--data", metavar="FOLDER|hub", help="Where they are.  [default: $ISOGLOSS_DATA, or hub]")
+        str, Option("--data", metavar="FOLDER|hub", help="Where the test sets are.  [default: $ISOGLOSS_DATA, or hub]")
     ] = "",
-    baseline: Annotated[str | None, Option("--baseline", metavar="MODEL", help="What others are compared with.")] = None,
-    mean_removal: Annotated[bool, Option("--mean-removal", help="Measure again without each language's mean.")] = False,
-    means_out: Annotated[Path | None, Option("--means-out", help="Folder for those means; with one model.")] = None,
-    cache: Annotated[str | None, Option("--cache", help="Folder for vectors; '' keeps none.  [default: the usual one]")] = None,
-    resamples: Annotated[int, Option(min=0, help="Draws of the bootstrap; 0: no intervals.")] = 10_000,
-    pairs: Annotated[list[str] | None, Option("--pairs", help='Files of pairs; repeatable. Default: "phrasebook".')] = None,
-    teacher: Annotated[str, Option(help="Whose index is searched; empty leaves that measure out.")] = "all-MiniLM-L6-v2",
+    baseline: Annotated[
+        str | None, Option("--baseline", metavar="MODEL", help="What the others are compared with.  [default: the first]")
+    ] = None,
+    mean_removal: Annotated[
+        bool, Option("--mean-removal", help="Also measure with each language's mean vector subtracted.")
+    ] = False,
+    means_out: Annotated[Path | None, Option("--means-out", help="Folder for those means; for one model.")] = None,
+    cache: Annotated[
+        str | None, Option("--cache", help="Folder that keeps vectors; '' keeps none.  [default: $ISOGLOSS_CACHE]")
+    ] = None,
+    resamples: Annotated[int, Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
+    pairs: Annotated[
+        list[str] | None, Option("--pairs", metavar="FILE", help="Held-out pairs; repeatable.  [default: phrasebook]")
+    ] = None,
+    teacher: Annotated[str, Option(help="Whose index is searched; '' leaves that measure out.")] = "all-MiniLM-L6-v2",
     languages: LanguagesOption = "",
     language: LanguageOption = None,
     source_language: Annotated[str, Option(help="The language the teacher knows.")] = "en",
@@ -36,27 +49,47 @@ def evaluate(
     markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
     latex: Annotated[bool, Option("--latex", help="Print the tables in LaTeX, as the papers set them.")] = False,
 ) -> None:
-    """Measure models side by side: on test sets with --suite, else on held-out pairs.
+    """Measure models side by side, on test sets or held-out pairs.
 
-    isogloss evaluate runs/quickstart muse --suite sts2017,tatoeba-14 --data eval
+    With --suite on test sets, otherwise on held-out pairs beside their teacher.
 
-    isogloss evaluate runs/quickstart multilingual-e5-small --teacher all-MiniLM-L6-v2
+    isogloss evaluate runs/mine muse --suite sts2017,tatoeba-14 --data eval
+
+    isogloss evaluate runs/mine multilingual-e5-small --pairs runs/mine/pairs
     """
-    from isogloss.cli.options import as_languages
+    from isogloss.cli.options import as_languages, given_options, one_of
     from isogloss.errors import IsoglossError
 
     spoken = as_languages(languages)
+    form = one_of("screen", {"--json": json, "--markdown": markdown, "--latex": latex})
+    others = given_options(context, OF_PAIRS if suite else OF_SUITES)
+    if others and suite:
+        raise IsoglossError(f"{others[0]} says nothing about suites", hint=f"leave {others[0]} out, or --suite")
+    if others:
+        raise IsoglossError(f"{others[0]} is for suites", hint="name one with --suite")
     if suite:
-        if pairs:
-            raise IsoglossError("--suite and --pairs measure different things", hint="leave one of them out")
         if means_out and (len(models) > 1 or not mean_removal):
             raise IsoglossError("--means-out is for one model and --mean-removal", hint="name one model, and --mean-removal")
-        form = "json" if json else "markdown" if markdown else "latex" if latex else "screen"
+        _refuse_other_baseline(baseline, models, mean_removal)
         return _by_suite(models, suite, data, spoken, baseline, mean_removal, means_out, cache, resamples, form)
-    if markdown or latex or baseline or mean_removal:
-        raise IsoglossError("--markdown, --latex, --baseline and --mean-removal are for suites", hint="name one with --suite")
     settings = (spoken, language, source_language, on_error or "fail", held_out)
     return _by_pairs(models, pairs or ["phrasebook"], teacher, settings, max_candidates, json)
+
+
+def _refuse_other_baseline(baseline: str | None, models: list[str], mean_removal: bool) -> None:
+    """Before anything is embedded."""
+    from isogloss.errors import IsoglossError
+
+    known = _names(models, mean_removal)
+    if baseline is not None and baseline not in known:
+        raise IsoglossError(f"--baseline {baseline}: not among the models", hint=f"name one of {', '.join(known)}")
+
+
+def _names(models: list[str], mean_removal: bool) -> list[str]:
+    """What is measured, in order: each model, and each again without its languages' means."""
+    from isogloss.evaluation.compare import MEAN_REMOVED
+
+    return [name for model in models for name in (model, f"{model}{MEAN_REMOVED}")[: 1 + mean_removal]]
 
 
 def _by_suite(
@@ -75,20 +108,29 @@ def _by_suite(
 
     from isogloss.cli.screen import output, progress, show_json
     from isogloss.cli.suite_screen import show
+    from isogloss.encode.cache import refuse_useless
+    from isogloss.encode.opening import refuse_missing
     from isogloss.evaluation import tables
     from isogloss.evaluation.compare import compare
     from isogloss.evaluation.leaks import scan_of
     from isogloss.evaluation.suites import measure, open_suite
     from isogloss.evaluation.test_sets import open_data
-    from isogloss.storage import cache_folder
+    from isogloss.storage import cache_folder, make_folder
 
-    opened = open_suite(suite, lambda: open_data(data), languages)
     kept = cache_folder() if cache is None else Path(cache) if cache else None
+    refuse_missing(models)
+    if kept is not None:
+        refuse_useless(kept)
+    if means_out is not None:
+        make_folder(means_out)
+    opened = open_suite(suite, lambda: open_data(data), languages)
     outcomes = []
     for name in models:
         with progress() as bars:
             measured = measure(name, opened, kept, mean_removal, on_progress=bars, means_to=means_out)
         outcomes += [replace(one, scan=scan_of(name)) for one in measured]
+    if baseline is not None:  # a model may have another name for itself than the user has for it
+        baseline = outcomes[_names(models, mean_removal).index(baseline)].model
     comparison = compare(outcomes, baseline, resamples)
     if form == "json":
         show_json({"suite": suite, **comparison.as_dict()})
@@ -96,7 +138,7 @@ def _by_suite(
         show(comparison)
     else:
         text = tables.markdown(comparison) if form == "markdown" else tables.latex(comparison)
-        output.print(text, highlight=False, markup=False, soft_wrap=True)
+        output.print(text, soft_wrap=True)
 
 
 def _by_pairs(
@@ -110,29 +152,32 @@ def _by_pairs(
     from dataclasses import asdict, replace
 
     import isogloss
+    from isogloss.amounts import amount
     from isogloss.cli.screen import output, progress, score_table, show_json
-    from isogloss.encode.opening import open_encoder
+    from isogloss.encode.opening import open_encoder, refuse_missing
+    from isogloss.evaluation.alignment import evaluate_each
     from isogloss.evaluation.leaks import scan_of
 
+    refuse_missing([*models, *([teacher] if teacher else [])])
     languages, language, source_language, on_error, held_out = settings
     found = isogloss.read(pairs, languages, language, source_language, on_error)
     as_given = isogloss.CleaningSettings(min_script=0, min_language=0, min_numbers=0, min_addresses=0, max_repetition=1)
     bitext = isogloss.prepare(found, as_given, held_out, leaks=isogloss.LeakSettings(level="off")).bitext
     judge = open_encoder(teacher) if teacher else None
-    reports = []
-    for name in models:
-        with progress() as bars:
-            report = isogloss.evaluate(open_encoder(name), judge, bitext, max_candidates, bars)
-        scan = scan_of(name)
-        reports.append(replace(report, scanned=None if scan is None else scan.names))
+    with progress() as bars:
+        measured = list(evaluate_each(map(open_encoder, models), judge, bitext, max_candidates, bars))
+    scans = [scan_of(name) for name in models]
+    reports = [
+        replace(report, scanned=None if scan is None else scan.names) for report, scan in zip(measured, scans, strict=True)
+    ]
     if json:
         show_json([asdict(report) | {"average": asdict(report.average())} for report in reports])
         return
     average = reports[0].average()
-    title = f"{average.queries} sentences, searched among {reports[0].candidates} (accuracy at 1, %)"
+    title = f"{amount(average.queries, 'sentence')}, searched among {reports[0].candidates} (accuracy at 1, %)"
     output.print(score_table(reports, title))
     for name, report in zip(models, reports, strict=True):
-        output.print(f"{name}: {_scan(report.scanned)}", highlight=False, markup=False)
+        output.print(f"{name}: {_scan(report.scanned)}")
 
 
 def _scan(scanned: "tuple[str, ...] | None") -> str:

@@ -22,26 +22,29 @@ def finetune(
     ] = None,
     augment: Annotated[bool, Option("--augment", help="Label more STS pairs with a cross-encoder.")] = False,
     cross_encoder: Annotated[
-        str, Option("--cross-encoder", metavar="MODEL", help="What it is made from, or a trained one.  [default: MODEL]")
-    ] = "",
-    cross_epochs: Annotated[
-        int, Option("--cross-epochs", help="With --augment: times it sees the STS pairs; 0 takes --sts-epochs.")
-    ] = 0,
-    neighbours: Annotated[int, Option(help="With --augment: nearest sentences of each that are labelled.")] = 10,
-    search_by: Annotated[
         str,
         Option(
-            "--search-by", metavar="MODEL", help="With --augment: whose vectors say what is near.  [default: MODEL after NLI]"
+            "--cross-encoder",
+            metavar="MODEL",
+            help="With --augment: the encoder to train as one, or a trained one.  [default: MODEL]",
         ),
     ] = "",
+    cross_epochs: Annotated[
+        int, Option("--cross-epochs", help="With --augment: its epochs over the STS pairs; 0: as --sts-epochs.")
+    ] = 0,
+    neighbours: Annotated[int, Option(help="With --augment: how many nearest sentences of each are labelled.")] = 10,
+    search_by: Annotated[
+        str,
+        Option("--search-by", metavar="MODEL", help="With --augment: the model that finds them.  [default: MODEL after NLI]"),
+    ] = "",
     out: OutFolder = Path("runs/finetuned"),
-    nli_epochs: Annotated[int, Option("--nli-epochs", help="Times the NLI pairs are seen.")] = 1,
-    sts_epochs: Annotated[int, Option("--sts-epochs", help="Times the STS pairs are seen.")] = 4,
-    steps: Annotated[int, Option(help="Steps of each stage instead of epochs; 0 counts epochs.")] = 0,
+    nli_epochs: Annotated[int, Option("--nli-epochs", help="Epochs over the NLI pairs.")] = 1,
+    sts_epochs: Annotated[int, Option("--sts-epochs", help="Epochs over the STS pairs.")] = 4,
+    steps: Annotated[int, Option(help="Steps of each stage instead of epochs; 0: epochs.")] = 0,
     batch: Annotated[int, Option(help="Pairs in a batch.")] = 16,
     learning_rate: Annotated[float, Option("--learning-rate", help="Peak learning rate.")] = 2e-5,
-    warmup: Annotated[float, Option(help="Share of the steps over which it rises; 1 or more: steps.")] = 0.1,
-    max_tokens: Annotated[int, Option("--max-tokens", help="Longer sentences are cut here.")] = 128,
+    warmup: Annotated[float, Option(help="Warm-up: a share of the steps, or from 1 on a number of steps.")] = 0.1,
+    max_tokens: Annotated[int, Option("--max-tokens", help="Longer sentences are truncated.")] = 128,
     prompt: Annotated[str, Option(help="Text put before every sentence; saved with the model.")] = "",
     dev_checks: Annotated[int, Option("--dev-checks", help="How often each stage measures the dev set.")] = 10,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
@@ -51,9 +54,9 @@ def finetune(
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Make an encoder a sentence encoder: first NLI, then STS, as SBERT does.
+    """Train a sentence encoder on NLI, then STS, as SBERT does.
 
-    isogloss finetune xlm-roberta-base --nli allnli.tsv.gz --sts sts-train.csv --sts-dev sts-dev.csv --out runs/nli-stsb
+    isogloss finetune xlm-roberta-base --nli nli.tsv --sts sts.tsv --out sbert
     """
     import isogloss
     from isogloss.cli.screen import progress
@@ -108,7 +111,7 @@ def _show(result: "FinetuneResult", as_json: bool) -> None:
     output.print()
     output.print(table)
     for line in _told(result):
-        output.print(line, highlight=False, markup=False)
+        output.print(line)
 
 
 def _score(value: float | None) -> str:
@@ -116,19 +119,20 @@ def _score(value: float | None) -> str:
 
 
 def _told(result: "FinetuneResult") -> list[str]:
+    from isogloss.amounts import amount, duration
+
     data = result.details["data"]
     lines = []
     if "augmented" in data:
         lines.append(
-            f"\n{data['augmented']['pairs']:,} near pairs were labelled by a cross-encoder"
-            f" from {data['augmented']['cross_encoder']}."
+            f"\nA cross-encoder from {data['augmented']['cross_encoder']} labelled"
+            f" {amount(data['augmented']['pairs'], 'near pair')}."
         )
     without = sum(one.get("without_judgement", 0) for one in data.values())
     if without:
-        lines.append(f"{without:,} rows had no judgement and were left out.")
+        lines.append(f"{amount(without, 'row')} had no judgement and {'was' if without == 1 else 'were'} left out.")
     if shared := data.get("sts_dev", {}).get("shared_with_training"):
-        lines.append(f"! {shared:,} of the {data['sts_dev']['pairs']:,} dev rows share a sentence with training.")
-    minutes, seconds = divmod(round(result.seconds), 60)
-    lines.append(f"\nDone in {minutes} min {seconds} s. Model: {result.model}")
+        lines.append(f"! {shared:,} of {amount(data['sts_dev']['pairs'], 'dev row')} share a sentence with training.")
+    lines.append(f"\nDone in {duration(result.seconds)}. Model: {result.model}")
     lines.append(f"Next: isogloss evaluate {result.folder} --suite stsb --data FOLDER   (or --data hub)")
     return lines

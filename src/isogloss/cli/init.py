@@ -10,7 +10,7 @@ from isogloss.cli.options import LanguagesOption
 
 def init(
     languages: LanguagesOption = "",
-    pairs: Annotated[list[str] | None, Option("--pairs", help="A file of pairs; repeatable.")] = None,
+    pairs: Annotated[list[str] | None, Option("--pairs", metavar="FILE", help="A file of pairs; repeatable.")] = None,
     teacher: Annotated[str, Option(help="The model you trust: hub name or folder.")] = "all-MiniLM-L6-v2",
     student: Annotated[str, Option(help="The model that learns: hub name or folder.")] = "multilingual-e5-small",
     name: Annotated[str, Option(help="What the run is called; its folder is runs/NAME.")] = "my-run",
@@ -19,7 +19,7 @@ def init(
 ) -> None:
     """Write a recipe with every setting explained.
 
-    isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv --out my.toml
+    isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv
     """
     from isogloss import recipes
     from isogloss.cli.options import as_languages

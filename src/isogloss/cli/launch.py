@@ -21,6 +21,7 @@ from typing import IO, Annotated
 import typer
 from typer import Argument, Option
 
+from isogloss.amounts import amount
 from isogloss.cli.stopping import signal_of, signals_interrupt
 from isogloss.errors import IsoglossError
 
@@ -34,24 +35,24 @@ LOOK_SECONDS = 0.05
 
 def launch(
     command: Annotated[
-        list[str], Argument(metavar="VERB ...", help="run, add, distill or quickstart, and all that belongs to it.")
+        list[str], Argument(metavar="VERB", help="run, add, distill or quickstart, with its arguments and options.")
     ],
     processes: Annotated[
         int | None,
-        Option("-n", "--processes", min=1, metavar="N", help="Processes on this machine; as many as GPUs if not given."),
+        Option("-n", "--processes", min=1, metavar="N", help="Processes on this machine; one per GPU if not given."),
     ] = None,
     nodes: Annotated[int, Option(min=1, help="Machines that train together.")] = 1,
     node_rank: Annotated[int, Option(min=0, help="Which of them this is, from 0.")] = 0,
     main_address: Annotated[str, Option(help="Where machine 0 is reached by the others.")] = "",
     main_port: Annotated[int, Option(min=0, max=65535, help=f"Its port; a free one, or {PORT} with several machines.")] = 0,
 ) -> None:
-    """Train with several processes: start the same command for each of them.
+    """Train with several processes, on one machine or more.
 
     isogloss launch -n 2 run recipe.toml
     """
     _refuse_other_verbs(command)
     if node_rank >= nodes:
-        there = f"there are {nodes} machines" if nodes > 1 else "there is 1 machine"
+        there = f"there {'is' if nodes == 1 else 'are'} {amount(nodes, 'machine')}"
         raise IsoglossError(
             f"--node-rank {node_rank}, but {there}", hint="say how many with --nodes; --node-rank counts them from 0"
         )

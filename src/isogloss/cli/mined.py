@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.table import Table
 
+from isogloss.amounts import amount
 from isogloss.cli.screen import output, percent, show_json
-from isogloss.corpora.amounts import amount
 from isogloss.errors import IsoglossError
 from isogloss.mining.mine import Mined
 from isogloss.mining.scoring import Scored
@@ -69,7 +69,7 @@ def finish(found: Mined | Scored, out: Path, as_json: bool) -> None:
     else:
         _show_scored(found, out)
     if judged:
-        output.print(f"precision at each threshold → {shown}", highlight=False, markup=False)
+        output.print(f"precision at each threshold → {shown}")
 
 
 def _judged(found: Mined | Scored) -> list[Judged]:
@@ -89,7 +89,7 @@ def _show_mined(mined: Mined, out: Path) -> None:
     if mined.calibration is not None:
         _show_curve(mined.calibration, mined.threshold)
     found = f"\n{amount(len(mined), 'pair')} of {amount(mined.candidates, 'candidate')} → {out}"
-    output.print(f"{found} ({_why(mined)})", highlight=False, markup=False)
+    output.print(f"{found} ({_why(mined)})")
 
 
 def _why(mined: Mined) -> str:
@@ -110,11 +110,11 @@ def _why(mined: Mined) -> str:
 
 def _show_scored(scored: Scored, out: Path) -> None:
     for language, calibration in scored.calibrations.items():
-        output.print(f"\n{language}", highlight=False, markup=False)
+        output.print(f"\n{language}")
         _show_curve(calibration, scored.thresholds[language])
     quantiles = scored.summary()["score_quantiles"]
     spread = f"; half of the scores are between {quantiles[1]:.3f} and {quantiles[3]:.3f}" if quantiles else ""
-    output.print(f"\n{len(scored):,} of {amount(scored.read, 'pair')} → {out}{spread}", highlight=False, markup=False)
+    output.print(f"\n{len(scored):,} of {amount(scored.read, 'pair')} → {out}{spread}")
 
 
 def _show_curve(calibration: Calibration, chosen: float) -> None:

@@ -1,7 +1,8 @@
 """How a finished run is shown: the table, where the model is, how to use it, what to do next."""
 
-from isogloss.cli.screen import output, score_table, show_json, what_was_asked
-from isogloss.corpora.store import scan_in_words
+from isogloss.amounts import duration
+from isogloss.cli.screen import output, score_table, show_json, tell, what_was_asked
+from isogloss.corpora.store import leaks_in_words
 from isogloss.runs.pipeline import RunResult
 
 
@@ -15,12 +16,11 @@ def show_run(result: RunResult, as_json: bool) -> None:
     output.print()
     output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
     if result.training is not None and result.training.setback:
-        output.print(f"\n! {result.training.setback}", highlight=False, markup=False)
-    minutes, seconds = divmod(round(result.seconds), 60)
+        tell(f"\n! {result.training.setback}")
     memory = result.details.get("peak_memory_gib")
     held_memory = f", at most {memory} GiB of memory" if memory else ""
-    output.print(f"\nDone in {minutes} min {seconds} s{held_memory}. Model: {result.model}", highlight=False, markup=False)
-    output.print(f"The training text was {scan_in_words(result.details['leak_scan'])}.", highlight=False, markup=False)
+    tell(f"\nDone in {duration(result.seconds)}{held_memory}. Model: {result.model}")
+    tell(leaks_in_words(result.details["leak_scan"]))
     say_next(result)
 
 
@@ -28,18 +28,16 @@ def say_next(result: RunResult) -> None:
     """Three lines of Python that use the model, and what to run next."""
     alone = ' --teacher ""' if result.reports[-1].average().teacher_index is None else ""  # whose index nobody can search
     commands = {
-        "isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv": "a recipe for your own pairs",
-        f"isogloss evaluate {result.folder} --pairs {result.details['store']}{alone}": "measure models like this",
-        f"isogloss embed sentences.txt --model {result.folder}": "vectors of a file, one a line",
+        "a recipe for your own pairs": "isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv",
+        "measure models like this": f"isogloss evaluate {result.folder} --pairs {result.details['store']}{alone}",
+        "embed a file, one vector per line": f"isogloss embed sentences.txt --model {result.folder}",
     }
-    width = max(map(len, commands))
     output.print(
         "\nUse it:\n\n"
         "    from sentence_transformers import SentenceTransformer\n"
         f'    model = SentenceTransformer("{result.model}")\n'
-        '    model.similarity(model.encode("Where is the station?"), model.encode("Wo ist der Bahnhof?"))\n\n'
-        "Next:\n\n" + "".join(f"    {command:<{width}}   {what}\n" for command, what in commands.items()) + "\n"
-        f"The numbers and how they came about: {result.folder}/results.json, run.json, metrics.jsonl",
-        highlight=False,
-        markup=False,
+        '    vectors = model.encode(["Where is the station?", "Wo ist der Bahnhof?"])\n'
+        "    print(model.similarity(vectors[0], vectors[1]))\n\n"
+        "Next:\n\n" + "".join(f"    {command}   # {what}\n" for what, command in commands.items()) + "\n"
+        f"Scores and settings: results.json, run.json and metrics.jsonl in {result.folder}",
     )

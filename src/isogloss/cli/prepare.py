@@ -11,7 +11,7 @@ from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnEr
 def prepare(
     files: Annotated[
         list[str] | None,
-        Argument(metavar="[PAIRS]...", help='Files, folders, globs, - for standard input, stores, or "phrasebook".'),
+        Argument(metavar="PAIRS", help='Files, folders, globs, - for standard input, stores, or "phrasebook".'),
     ] = None,
     out: Annotated[Path, Option("--out", help="Folder of the store.")] = Path("pairs"),
     recipe: Annotated[Path | None, Option("--recipe", help="A recipe that says what to read and how to clean it.")] = None,
@@ -19,22 +19,25 @@ def prepare(
     language: LanguageOption = None,
     source_language: Annotated[str | None, Option(help="The language the teacher knows.  [default: en]")] = None,
     held_out: Annotated[float | None, Option(min=0.0, max=0.5, help="Share held out for testing.  [default: 0.1]")] = None,
-    format: Annotated[str | None, Option(help="How files are written whose names do not tell: tsv, csv, tmx, …")] = None,
+    format: Annotated[str | None, Option(help="Format of files whose names do not say it: tsv, csv, tmx, …")] = None,
     columns: Annotated[str | None, Option(help="Which column holds what: source=1,target=3.")] = None,
     against: Annotated[
-        list[str] | None, Option("--against", help="Evaluation sets whose text must not be trained on; repeatable.")
+        list[str] | None,
+        Option("--against", metavar="FILE", help="Evaluation set whose text must not be trained on; repeatable."),
     ] = None,
     on_error: OnErrorOption = None,
     auto: Annotated[bool, Option("--auto", help="Set thresholds from the data's own score distribution.")] = False,
-    explain: Annotated[int, Option("--explain", min=0, metavar="N", help="Show N random drops of every rule.")] = 0,
-    workers: Annotated[int, Option(min=0, help="Processes that clean; 0: one a processor.")] = 0,
+    explain: Annotated[int, Option("--explain", min=0, metavar="N", help="Show N random pairs that each rule dropped.")] = 0,
+    workers: Annotated[int, Option(min=0, help="Processes that clean; 0: one per processor.")] = 0,
     forget_scores: Annotated[
-        bool, Option("--forget-scores", help="Do not keep the scores: less disk, but a changed threshold scores again.")
+        bool, Option("--forget-scores", help="Do not keep scores: less disk, but a changed threshold scores again.")
     ] = False,
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Clean pairs, guard evaluation text, hold some out, and write a store with an account of what was left out and why.
+    """Clean pairs, keep evaluation text out, hold some out.
+
+    Writes a store, with an account of what was left out and why.
 
     isogloss prepare en-de.tsv.gz data/ 'news.*.tmx' --out pairs
     """

@@ -17,6 +17,7 @@ def quickstart(
     isogloss quickstart --out runs/quickstart
     """
     from isogloss import recipes
+    from isogloss.amounts import amount
     from isogloss.cli.outcome import show_run
     from isogloss.cli.screen import progress, say
     from isogloss.errors import RecipeError
@@ -26,7 +27,7 @@ def quickstart(
     if not recipe.teacher.model:
         raise RecipeError("quickstart shows what a teacher teaches, but teacher.model is empty", hint="isogloss run needs none")
     say(
-        f"{recipe.teacher.model} (English) teaches {recipe.student.model} {len(recipe.languages)} languages:"
+        f"{recipe.teacher.model} (English) teaches {recipe.student.model} {amount(len(recipe.languages), 'language')}:"
         f" {', '.join(recipe.languages)}"
     )
     with progress() as bars:

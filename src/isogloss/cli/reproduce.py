@@ -8,47 +8,60 @@ from typer import Argument, Option
 from isogloss.cli.options import JsonFlag
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
+
     from isogloss.papers.reproduce import Reproduction
+
+LEAST_TITLE = 14  # cells of the screen for a system's title, over several lines if need be
+MOST_LABEL, WHOSE = 30, 7  # for the name of a row, and for "paper" or "ours" with what is around it
 
 
 def reproduce(
     table: Annotated[
-        str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4, some with commas, or all.")
+        str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4, several with commas, or all.")
     ] = "",
     scale: Annotated[
         str, Option(metavar="paper|lab", help="The papers' models, corpora and steps; or what is small and at hand.")
     ] = "lab",
     data: Annotated[
-        Path, Option("--data", metavar="FOLDER", help="Where training text and, in its folder eval, test sets are.")
+        Path, Option("--data", metavar="FOLDER", help="Folder with test sets in eval and training text in train.")
     ] = Path("."),
     out: Annotated[Path, Option("--out", help="Folder for systems, pairs, scores and the table.")] = Path("reproduced"),
     rows: Annotated[str, Option("--rows", metavar="SYSTEM,…", help="Only these systems.")] = "",
     models: Annotated[
-        Path | None, Option("--models", metavar="FOLDER", help="A folder whose subfolders stand for models of their name.")
+        Path | None,
+        Option("--models", metavar="FOLDER", help="Folder of models: a subfolder is used for the model of its name."),
     ] = None,
     device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
     set_: Annotated[
         list[str] | None,
-        Option("--set", metavar="VERB.KEY=VALUE", help="Override a setting, e.g. distil.training.epochs=2; repeatable."),
+        Option("--set", metavar="VERB.KEY=VALUE", help="Override a setting, such as distil.training.epochs=2; repeatable."),
     ] = None,
-    resamples: Annotated[int, Option(min=0, help="Draws of the bootstrap; 0: no intervals.")] = 10_000,
-    list_: Annotated[bool, Option("--list", help="Show tables and systems, and make nothing.")] = False,
+    resamples: Annotated[int, Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
+    list_: Annotated[bool, Option("--list", help="Show tables and systems, or only those of TABLE; make nothing.")] = False,
     json: JsonFlag = False,
     markdown: Annotated[bool, Option("--markdown", help="Print the table in Markdown.")] = False,
 ) -> None:
-    """Reproduce tables of the papers: make their systems, measure them, and print them beside the papers' figures.
+    """Reproduce a table of the papers, theirs beside ours.
 
-    isogloss reproduce rg-table-2 --data ../shared/data --out reproduced
+    Makes its systems, measures them, and prints them beside the paper's figures.
 
-    isogloss reproduce all --data ../shared/data --out reproduced
+    isogloss reproduce rg-table-2 --data data --out reproduced
+
+    isogloss reproduce all --data data --out reproduced
 
     isogloss reproduce --list
     """
-    from isogloss.cli.options import as_languages
+    from isogloss.cli.options import as_languages, one_of
 
+    one_of("screen", {"--json": json, "--markdown": markdown})
+    one_of("tables", {"--list": list_, "--markdown": markdown})
     if list_:
-        return _list(json)
+        return _list(table, json)
     import isogloss
+    from isogloss.amounts import amount
     from isogloss.cli.screen import progress
     from isogloss.errors import DataError
 
@@ -73,7 +86,10 @@ def reproduce(
     _end(results, alone, out, json)
     if failed:
         told = "; ".join(f"{name}: {message}" for name, message in failed.items())
-        raise DataError(f"{len(failed)} of {len(wanted)} tables were not made: {told}", hint="see --data; the others are there")
+        raise DataError(
+            f"{len(failed)} of {amount(len(wanted), 'table')} could not be made: {told}",
+            hint="see --data; the others are there",
+        )
 
 
 def _end(results: "list[Reproduction]", alone: bool, out: Path, json: bool) -> None:
@@ -131,13 +147,15 @@ def _write_page(results: "list[Reproduction]", out: Path) -> Path:
     return out / "tables.md"
 
 
-def _list(as_json: bool) -> None:
+def _list(asked: str, as_json: bool) -> None:
+    """The tables that are asked for (all of them, if none is), and the systems that they have."""
     from isogloss.cli.screen import output, show_json
     from isogloss.papers.published import published, table_names
-    from isogloss.papers.recipe import load_system, system_names
+    from isogloss.papers.recipe import CONTROLS, load_system, system_names
 
-    tables = {name: published(name) for name in table_names()}
-    systems = {name: load_system(name) for name in system_names()}
+    tables = {name: published(name) for name in (_tables(asked, ()) if asked else table_names())}
+    wanted = {*CONTROLS, *(name for table in tables.values() for name in table.systems)} if asked else {*system_names()}
+    systems = {name: load_system(name) for name in system_names() if name in wanted}
     if as_json:
         show_json(
             {
@@ -148,32 +166,70 @@ def _list(as_json: bool) -> None:
             }
         )
         return
-    for name, table in tables.items():
-        output.print(f"{name:<12} {table.title} ({table.paper}; {len(table.rows)} rows)")
+    papers = [(name, str(len(one.rows)), one.paper.partition(", table")[0], one.title) for name, one in tables.items()]
+    output.print(_listed(("table", "rows", "paper", "title"), papers))
     output.print()
-    for name, one in systems.items():
-        told = f"{name:<40} {one.title:<42} paper: {one.paper.how:<10} lab: {one.lab.how}"
-        output.print(told, soft_wrap=True)
+    rows = [(name, one.paper.how, one.lab.how, one.title) for name, one in systems.items()]
+    output.print(_listed(("system (--rows)", "paper", "lab", "title"), rows))
+    output.print("\npaper, lab: how --scale paper and --scale lab make it;")
+    output.print("published: they do not, the paper's figures stand alone")
+
+
+def _listed(names: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> "Table":
+    """Rows whose last cell may take several lines; the others are never cut, however narrow the screen is."""
+    from rich.table import Table
+
+    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for place, name in enumerate(names):
+        width = max(len(name), *(len(row[place]) for row in rows))
+        last = place == len(names) - 1
+        shown.add_column(name, no_wrap=not last, min_width=LEAST_TITLE if last else width, overflow="fold")
+    for row in rows:
+        shown.add_row(*row)
+    return shown
 
 
 def _show(result: "Reproduction", out: Path) -> None:
-    from rich.table import Table
-
     from isogloss.cli.screen import output
-    from isogloss.papers.rendering import OURS, heading, lines
+    from isogloss.papers.rendering import heading
 
-    shown = Table(title=f"{result.table}: {result.title}", title_justify="left", header_style="bold", box=None)
-    for place, name in enumerate(("", "", *result.columns)):
-        shown.add_column(name, justify="left" if place < 2 else "right", no_wrap=place > 1)
-    for line in lines(result):
-        cells = [cell.replace(" (", "\n").replace(" to ", "–").rstrip(")") for cell in line.cells]
-        if not line.why:
-            shown.add_row(line.label, line.whose, *cells, style="bold" if line.whose == OURS else "")
     output.print(heading(result), style="dim")
-    output.print(shown)
+    for part in _parts(result, output.width):
+        output.print(part)
     for text in _told(result):
         output.print(text)
     output.print(f"\nThe table: {out / (result.table + '.md')}")
+
+
+def _parts(result: "Reproduction", room: int) -> "Iterator[Table]":
+    """The table for a screen: where its columns do not fit beside each other, in parts that all have the rows' names."""
+    from rich.table import Table
+
+    from isogloss.papers.rendering import OURS, lines
+
+    shown = [line for line in lines(result) if not line.why]
+    texts = [[cell.replace(" (", "\n").replace(" to ", "–").rstrip(")") for cell in line.cells] for line in shown]
+    widths = [
+        max(len(part) for text in (name, *(row[place] for row in texts)) for part in text.split("\n"))
+        for place, name in enumerate(result.columns)
+    ]
+    label = min(MOST_LABEL, max((len(line.label) for line in shown), default=1))
+    first, title = 0, f"{result.table}: {result.title}"
+    while first < len(widths):
+        last, used = first + 1, label + WHOSE + widths[first] + 1
+        while last < len(widths) and used + widths[last] + 1 <= room:
+            used += widths[last] + 1
+            last += 1
+        table = Table(title=title, title_justify="left", header_style="bold", box=None, padding=(0, 1, 0, 0))
+        table.add_column("", min_width=label, max_width=label)
+        table.add_column("", no_wrap=True, min_width=WHOSE - 2)
+        for name, width in zip(result.columns[first:last], widths[first:last], strict=True):
+            table.add_column(name, justify="right", no_wrap=True, min_width=width)
+        for line, cells in zip(shown, texts, strict=True):
+            style = "bold" if line.whose == OURS else ""
+            table.add_row(line.label, line.whose, *cells[first:last], style=style)
+        yield table
+        first, title = last, f"{result.table}, continued"
 
 
 def _show_in_markdown(result: "Reproduction") -> None:

@@ -15,7 +15,7 @@ def run(
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Do everything a recipe says: read, clean, distil, measure, save.
+    """Run a recipe: read, clean, distil, measure, save.
 
     isogloss run recipes/quickstart.toml --set training.epochs=1
     """

@@ -15,9 +15,7 @@ def score(
     out: OutOption = Path("scored.tsv"),
     margin: MarginOption = "ratio",
     k: KOption = 4,
-    threshold: Annotated[
-        str, Option(metavar="none|auto|NUMBER", help="From which score on pairs are kept; none keeps all of them.")
-    ] = "none",
+    threshold: Annotated[str, Option(metavar="none|auto|NUMBER", help="Least score of a pair; none keeps all.")] = "none",
     precision: PrecisionOption = 0.9,
     language: LanguageOption = None,
     source_language: Annotated[str, Option(help="Language of the source side.")] = "en",
@@ -26,7 +24,9 @@ def score(
     device: DeviceOption = "auto",
     json: JsonFlag = False,
 ) -> None:
-    """Score pairs by how much nearer they are than what else is near, and leave out the bad ones if asked to.
+    """Score given pairs, and leave the bad ones out if asked to.
+
+    The score is a margin: how much nearer the sides of a pair are than what else is near.
 
     isogloss score en-ko.tsv --model runs/ko --threshold auto --out good.tsv
     """

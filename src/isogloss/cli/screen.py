@@ -9,18 +9,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column, Table
 from rich.text import Text
 
+from isogloss.amounts import amount, duration
 from isogloss.progress import OnProgress, Step
 from isogloss.shown import json_printable, masked, masked_values, printable
 from isogloss.types import LanguageScores, Report
 
 PLAIN_LINE_SECONDS = 15.0
+TITLE = 20  # columns of a stage's name
+WIDE, WIDE_BAR, NARROW_BAR = 110, 30, 10  # columns of the screen, and of a bar on it
+SHORT = 0.5  # seconds, after which a rate says something
 TITLES = {
     "pairs": "reading pairs",
     "numbering": "numbering sentences",
@@ -61,57 +66,91 @@ errors = PlainConsole(stderr=True)
 output = PlainConsole()
 
 
+@dataclass(slots=True)
+class Clock:
+    """How fast a stage goes, and how long it still takes: counted from where it began in this process."""
+
+    began: float
+    offset: int  # what was done already when it began
+    last: Step
+
+    @classmethod
+    def start(cls, step: Step, now: float) -> "Clock":
+        """A stage that is seen for the first time, or that begins again."""
+        return cls(now, 0 if step.finished else step.done, step)
+
+    def begins_again(self, step: Step) -> bool:
+        """Whether this step belongs to another round: the counts of two rounds, or of two units, have no difference."""
+        other_unit = bool(step.unit) and bool(self.last.unit) and step.unit != self.last.unit
+        return step.done < self.last.done or (self.last.finished and not step.finished) or other_unit
+
+    def rate(self, now: float) -> str:
+        """Such as "312 sentences/s"; nothing before there is something to count."""
+        counted, elapsed = self.last.done - self.offset, now - self.began
+        if elapsed <= SHORT or counted <= 0 or self.last.unit in ("", "models"):
+            return ""
+        rate = counted / elapsed
+        return f"{rate:,.0f} {self.last.unit}/s" if rate >= 10 else f"{rate:.2g} {self.last.unit}/s"
+
+    def left(self, now: float) -> str:
+        """Such as "26 min left"; nothing before it can be estimated."""
+        counted, elapsed = self.last.done - self.offset, now - self.began
+        if elapsed <= SHORT or counted <= 0 or self.last.finished:
+            return ""
+        return f"{duration(elapsed * (self.last.total - self.last.done) / counted)} left"
+
+
 class Bars:
     """One bar a stage, on a terminal; elsewhere one line a stage, so that logs stay readable."""
 
-    def __init__(self) -> None:
-        self.started: dict[str, float] = {}
-        self.offset: dict[str, int] = {}
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self.now = now
+        self.clocks: dict[str, Clock] = {}
         self.tasks: dict[str, TaskID] = {}
         self.said: dict[str, float] = {}
         self.closed: set[str] = set()
         self.live = errors.is_terminal
+        self.bar = WIDE_BAR if errors.width >= WIDE else NARROW_BAR
         self.progress = Progress(
-            TextColumn("{task.description:<20}", markup=False),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:>16}", markup=False),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}", style="dim", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column(width=TITLE, no_wrap=True)),
+            BarColumn(self.bar, table_column=Column(width=self.bar)),
+            TextColumn("{task.fields[state]}", markup=False, table_column=Column(no_wrap=True)),
             console=errors,
         )
 
     def __call__(self, step: Step) -> None:
         """Show one step."""
-        now = time.monotonic()
-        if step.stage not in self.started:
-            self.started[step.stage], self.offset[step.stage] = now, 0 if step.finished else step.done
-        elapsed = now - self.started[step.stage]
-        counted = step.done - self.offset[step.stage]
-        timed = elapsed > 0.5 and counted and step.unit != "models"
-        rate = f"{counted / elapsed:,.0f} {step.unit}/s" if timed else ""
+        now = self.now()
+        clock = self.clocks.get(step.stage)
+        if clock is None or clock.begins_again(step):
+            self.clocks[step.stage] = clock = Clock.start(step, now)
+            self.said[step.stage] = now
+            self.closed.discard(step.stage)
+        clock.last = step
         if self.live:
-            self._bar(step, rate)
+            self._bar(step, clock, now)
         else:
-            self._line(step, rate, elapsed, now)
+            self._line(step, clock, now)
 
-    def _bar(self, step: Step, rate: str) -> None:
+    def _bar(self, step: Step, clock: Clock, now: float) -> None:
         if step.stage not in self.tasks:
             title = clean(TITLES.get(step.stage, step.stage))
-            self.tasks[step.stage] = self.progress.add_task(title, total=step.total, rate="", note="")
-        self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, rate=rate, note=clean(step.note))
+            self.tasks[step.stage] = self.progress.add_task(title, total=step.total, state="")
+        counted = f"{step.done:,}/{step.total:,}"
+        rate = "" if step.finished and step.note else clock.rate(now)
+        state = Text("  ".join(part for part in (counted, rate, clock.left(now), clean(step.note)) if part))
+        state.truncate(max(1, errors.width - TITLE - self.bar - 2), overflow="ellipsis")  # or rich would cut other columns
+        self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, state=state.plain)
 
-    def _line(self, step: Step, rate: str, elapsed: float, now: float) -> None:
-        due = now - self.said.get(step.stage, self.started[step.stage]) > PLAIN_LINE_SECONDS
+    def _line(self, step: Step, clock: Clock, now: float) -> None:
+        due = now - self.said[step.stage] > PLAIN_LINE_SECONDS
         if step.stage in self.closed or not (step.finished or due):
             return
         self.said[step.stage] = now
         title = TITLES.get(step.stage, step.stage)
-        took = f"{elapsed:.0f} s" if elapsed > 1 else ""
-        counted = step.done - self.offset[step.stage]
-        if counted and not step.finished:
-            took += f", {elapsed * (step.total - step.done) / counted:.0f} s left"
-        parts = [f"{step.done:,} of {step.total:,} {step.unit}", rate, took, step.note]
+        took = duration(now - clock.began) if now - clock.began > 1 else ""
+        counted = amount(step.total, step.unit.removesuffix("s"), step.unit)
+        parts = [f"{step.done:,} of {counted}", clock.rate(now), took, clock.left(now), step.note]
         errors.print(f"{title:<20} " + ", ".join(part for part in parts if part))
         if step.finished:
             self.closed.add(step.stage)
@@ -126,6 +165,11 @@ def progress() -> Iterator[OnProgress]:
             yield bars
     else:
         yield bars
+
+
+def tell(text: str) -> None:
+    """A sentence of a result: words are not cut on a terminal, and lines stay whole in a file."""
+    output.print(text, soft_wrap=not output.is_terminal)
 
 
 def say(text: str) -> None:
@@ -163,9 +207,9 @@ def what_was_asked(report: Report) -> str:
     """The title of scores on held-out sentences, with their number: of few, small differences mean nothing."""
     counts = {score.queries for score in report.scores}
     held = (
-        f"{counts.pop()} held-out sentences a language"
+        f"{amount(counts.pop(), 'held-out sentence')} per language"
         if len(counts) == 1
-        else f"{report.average().queries} held-out sentences"
+        else amount(report.average().queries, "held-out sentence")
     )
     return f"{held}, searched among {report.candidates} (accuracy at 1, %)"
 

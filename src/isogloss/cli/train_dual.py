@@ -30,37 +30,39 @@ def train_dual(
     nli: Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypothesis, label; repeatable.")] = None,
     qa: Annotated[Files, Option("--qa", metavar="FILE", help="question<TAB>answer, or JSONL; repeatable.")] = None,
     margin: Annotated[float | None, Option(help="Cosine by which a translation must win.  [default: 0; labse: 0.3]")] = None,
-    hard_negatives: Annotated[int | None, Option(help="Near but wrong translations a pair.  [default: 0; muse: 5]")] = None,
-    rounds: Annotated[int | None, Option(help="Trainings from the same start.  [default: 1; with hard negatives: 2]")] = None,
-    mlm: Annotated[Files, Option("--mlm", metavar="TEXT", help="Masked words first, on this text.")] = None,
-    tlm: Annotated[bool, Option("--tlm", help="The same on the pairs first.")] = False,
+    hard_negatives: Annotated[int | None, Option(help="Hard negatives per pair.  [default: 0; muse: 5]")] = None,
+    rounds: Annotated[int | None, Option(help="Trainings, each from the start.  [default: 1; with hard negatives: 2]")] = None,
+    mlm: Annotated[Files, Option("--mlm", metavar="TEXT", help="First learn masked words of this text.")] = None,
+    tlm: Annotated[bool, Option("--tlm", help="First learn masked words of the pairs.")] = False,
     shares: Annotated[str, Option(metavar="2,1,1", help="Steps for translations, NLI and QA.  [default: by size]")] = "",
     pooling: Annotated[str | None, Option(help="mean, cls or max.  [default: the student's; muse: mean; labse: cls]")] = None,
-    temperature: Annotated[float | None, Option(help="Of the rankings.  [default: 0.05]")] = None,
-    epochs: Annotated[int | None, Option(help="Passes in a round.  [default: 1]")] = None,
+    temperature: Annotated[float | None, Option(help="Temperature of the ranking loss.  [default: 0.05]")] = None,
+    epochs: Annotated[int | None, Option(help="Epochs of a round.  [default: 1]")] = None,
     steps: Annotated[int | None, Option(help="Steps of a round instead of epochs.")] = None,
     batch: Annotated[int | None, Option(help="Examples in a batch.  [default: 64]")] = None,
-    learning_rate: Annotated[float | None, Option(help="Its peak.  [default: 5e-05]")] = None,
-    warmup: Annotated[float | None, Option(help="Share of the steps.  [default: 0.1]")] = None,
-    pretrain_epochs: Annotated[int | None, Option(help="Passes of --mlm and --tlm.  [default: 1]")] = None,
-    max_candidates: Annotated[int | None, Option(help="Sentences to search.  [default: 10000]")] = None,
-    max_tokens: Annotated[int | None, Option(help="Longer sentences are cut.  [default: 128]")] = None,
-    trim: Annotated[str | None, Option(help="Off, alphabet or corpus.  [default: off]")] = None,
+    learning_rate: Annotated[float | None, Option(help="Peak learning rate.  [default: 5e-05]")] = None,
+    warmup: Annotated[float | None, Option(help="Warm-up, as a share of the steps.  [default: 0.1]")] = None,
+    pretrain_epochs: Annotated[int | None, Option(help="Epochs of --mlm and --tlm.  [default: 1]")] = None,
+    max_candidates: Annotated[int | None, Option(help="Sentences to search among.  [default: 10000]")] = None,
+    max_tokens: Annotated[int | None, Option(help="Longer sentences are truncated.  [default: 128]")] = None,
+    trim: Annotated[str | None, Option(help="Trim the vocabulary: off, alphabet, corpus.  [default: off]")] = None,
     languages: LanguagesOption = "",
     language: LanguageOption = None,
     on_error: OnErrorOption = None,
-    seed: Annotated[int | None, Option(help="[default: 17]")] = None,
+    seed: Annotated[int | None, Option(help="Random seed.  [default: 17]")] = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.  [default: auto]")] = None,
     set_: Annotated[Files, Option("--set", metavar="KEY=VALUE", help="A setting, or one of [cleaning], [pairs], …")] = None,
     fresh: FreshFlag = False,
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Train one encoder for both sides of translations, with other tasks beside them if there are files.
+    """Train a dual encoder by ranking translations: mUSE, LaBSE.
 
-    isogloss train-dual en-de.tsv --like labse --student xlm-roberta-base --out runs/labse
+    Other tasks (NLI, answers, masked words) are trained beside it if there are files.
 
-    isogloss train-dual en-de.tsv --like muse --nli multinli.tsv --qa questions.tsv --out runs/muse
+    isogloss train-dual en-de.tsv --like labse --out runs/labse
+
+    isogloss train-dual en-de.tsv --like muse --nli nli.tsv --qa questions.tsv
     """
     import isogloss
     from isogloss.cli.options import as_languages
@@ -108,6 +110,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _show(result: "DualResult", as_json: bool) -> None:
+    from isogloss.amounts import duration
     from isogloss.cli.screen import output, score_table, show_json, what_was_asked
 
     if as_json:
@@ -116,9 +119,8 @@ def _show(result: "DualResult", as_json: bool) -> None:
     if result.reports:
         output.print()
         output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
-    minutes, seconds = divmod(round(result.seconds), 60)
     output.print(
-        f"\nDone in {minutes} min {seconds} s. Model: {result.model}\n\n"
+        f"\nDone in {duration(result.seconds)}. Model: {result.model}\n\n"
         f'    isogloss evaluate {result.folder} --pairs {result.folder}/pairs --teacher ""\n'
         f"    isogloss mine SRC TGT --model {result.folder}",
         highlight=False,

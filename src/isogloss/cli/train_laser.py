@@ -21,26 +21,30 @@ def train_laser(
     pairs: PairFiles,
     targets: Annotated[str, Option(metavar="en,es", help="The two languages to translate into.")] = "en,es",
     scale: Annotated[str, Option(metavar="paper|lab", help="The paper's sizes, or small ones.")] = "paper",
-    vocabulary: Annotated[int | None, Option(metavar="N", help="Pieces of the shared vocabulary.  [50000; lab 8000]")] = None,
-    vocabulary_kind: Annotated[str | None, Option(metavar="bpe|unigram", help="How it is learnt.  [bpe]")] = None,
-    embedding: Annotated[int | None, Option(metavar="N", help="Numbers of a piece.  [320; lab 128]")] = None,
+    vocabulary: Annotated[
+        int | None, Option(metavar="N", help="Size of the shared vocabulary.  [default: 50000; lab: 8000]")
+    ] = None,
+    vocabulary_kind: Annotated[str | None, Option(metavar="bpe|unigram", help="How it is learnt.  [default: bpe]")] = None,
+    embedding: Annotated[int | None, Option(metavar="N", help="Token embedding size.  [default: 320; lab: 128]")] = None,
     hidden: Annotated[
-        int | None, Option(metavar="N", help="Numbers of the encoder each way; vectors have twice as many.  [512; lab 256]")
+        int | None, Option(metavar="N", help="LSTM size per direction; vectors have twice that.  [default: 512; lab: 256]")
     ] = None,
-    layers: Annotated[int | None, Option(metavar="N", help="Layers of the encoder.  [5; lab 2]")] = None,
-    decoder: Annotated[int | None, Option(metavar="N", help="Numbers of the decoder's state.  [2048; lab 512]")] = None,
-    epochs: Annotated[int | None, Option(metavar="N", help="Times each example is seen.  [17; lab 10]")] = None,
+    layers: Annotated[int | None, Option(metavar="N", help="Layers of the encoder.  [default: 5; lab: 2]")] = None,
+    decoder: Annotated[int | None, Option(metavar="N", help="Decoder LSTM size.  [default: 2048; lab: 512]")] = None,
+    epochs: Annotated[int | None, Option(metavar="N", help="Epochs.  [default: 17; lab: 10]")] = None,
     steps: Annotated[int | None, Option(metavar="N", help="Steps instead of epochs.")] = None,
-    batch: Annotated[int | None, Option(metavar="N", help="Examples in a batch.  [4096; lab 64]")] = None,
-    learning_rate: Annotated[float | None, Option(metavar="X", help="Learning rate of Adam.  [0.001]")] = None,
-    dropout: Annotated[float | None, Option(metavar="X", help="Share of numbers dropped in training.  [0.1]")] = None,
-    smoothing: Annotated[float | None, Option(metavar="X", help="Label smoothing.  [0]")] = None,
-    max_tokens: Annotated[int | None, Option(metavar="N", help="Longest sentence, in pieces.  [128]")] = None,
+    batch: Annotated[int | None, Option(metavar="N", help="Examples in a batch.  [default: 4096; lab: 64]")] = None,
+    learning_rate: Annotated[float | None, Option(metavar="X", help="Learning rate of Adam.  [default: 0.001]")] = None,
+    dropout: Annotated[float | None, Option(metavar="X", help="Dropout probability.  [default: 0.1]")] = None,
+    smoothing: Annotated[float | None, Option(metavar="X", help="Label smoothing.  [default: 0]")] = None,
+    max_tokens: Annotated[int | None, Option(metavar="N", help="Longer sentences are truncated.  [default: 128]")] = None,
     dev_pairs: Annotated[
-        int | None, Option(metavar="N", help="Pairs of each language to choose the best weights by; 0 keeps the last.  [500]")
+        int | None, Option(metavar="N", help="Dev pairs per language, to choose the best weights; 0: the last.  [default: 500]")
     ] = None,
-    select: Annotated[str | None, Option(metavar="retrieval|loss", help="What makes weights the best.  [retrieval]")] = None,
-    checkpoint_seconds: Annotated[float | None, Option(metavar="X", help="Time between checkpoints.  [20]")] = None,
+    select: Annotated[
+        str | None, Option(metavar="retrieval|loss", help="What the best weights are best at.  [default: retrieval]")
+    ] = None,
+    checkpoint_seconds: Annotated[float | None, Option(metavar="X", help="Seconds between checkpoints.  [default: 20]")] = None,
     seed: Annotated[int, Option(help="The same seed on the same machine gives the same weights.")] = 17,
     device: Annotated[str, Option(metavar="auto|cpu|cuda|mps", help="Where it runs.")] = "auto",
     languages: LanguagesOption = "",
@@ -55,13 +59,14 @@ def train_laser(
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Train LASER: an encoder from whose vectors a decoder can write translations.
+    """Train LASER: an encoder that learns by translating.
 
-    isogloss train-laser en-de.tsv en-es.tsv --targets en,es --scale lab --out runs/laser
+    isogloss train-laser en-de.tsv en-es.tsv --scale lab --out runs/laser
     """
     from isogloss.cli.options import as_languages
     from isogloss.cli.outcome import show_run
     from isogloss.cli.screen import progress
+    from isogloss.recipes import FromOption
     from isogloss.runs import laser
 
     asked: dict[str, Any] = {
@@ -84,10 +89,10 @@ def train_laser(
     }
     given = {name: value for name, value in asked.items() if value is not None}
     settings = laser.LaserSettings.at(scale, targets=as_languages(targets), **given)
-    # Quoted: the language "nan" is no number.
-    recipe = [f"seed={seed}", f"device={device!r}", f"pairs.on_error={on_error or 'fail'!r}"]
+    recipe = [f"seed={seed}", FromOption("--device", "device", device)]
+    recipe += [FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []
     recipe += [f"languages=[{', '.join(repr(one) for one in as_languages(languages))}]"] if languages else []
-    recipe += [f"pairs.language={language!r}"] if language else []
+    recipe += [FromOption("--language", "pairs.language", language)] if language else []
     with progress() as bars:
         result = laser.train_laser(pairs, out, settings, [*recipe, *(set_ or [])], bars, fresh, replace)
     show_run(result, json)

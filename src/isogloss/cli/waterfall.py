@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.table import Table
 
+from isogloss.amounts import amount
 from isogloss.cli.screen import output
 from isogloss.corpora.account import Line, grouped
-from isogloss.corpora.amounts import amount
 from isogloss.corpora.dropped import Example
 from isogloss.corpora.store import Store, unread
 
@@ -38,18 +38,18 @@ def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> 
             output.print()
     went = manifest["rows_out"] < manifest["rows_in"]
     dropped = f"Every dropped pair, with its reason: {store.folder}/dropped. " if went else ""
-    output.print(f"{dropped}Look at the store: isogloss corpora show {store.folder}", highlight=False, markup=False)
+    output.print(f"{dropped}Look at the store: isogloss corpora show {store.folder}")
 
 
 def _line(number: int, text: str) -> None:
-    output.print(f"{number:>{WIDE},}  {text}", highlight=False, markup=False)
+    output.print(f"{number:>{WIDE},}  {text}")
 
 
 def _example(example: Mapping[str, Any], shown: int) -> None:
     score = "" if example["score"] is None else f"{example['score']:.2f}  "
     sides = f"{_cut(example['source'], shown)} ↔ {_cut(example['target'], shown)}"
     place = f"{example['corpus']} {example['language']} line {example['line']}"
-    output.print(f"{'':>{WIDE + 2}}{score}{sides}  ({place})", highlight=False, markup=False, style="dim")
+    output.print(f"{'':>{WIDE + 2}}{score}{sides}  ({place})", style="dim")
 
 
 def _cut(text: str, shown: int) -> str:
@@ -59,14 +59,12 @@ def _cut(text: str, shown: int) -> str:
 def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
     if not chosen:
         return
-    output.print("\nThresholds set from the data:", highlight=False)
+    output.print("\nThresholds set from the data:")
     for one in chosen:
         if not one["reason"].startswith("the recipe's"):
-            output.print(
-                f"  {one['rule']}, {one['language']}: {one['value']:g}  ({one['reason']})", highlight=False, markup=False
-            )
+            output.print(f"  {one['rule']}, {one['language']}: {one['value']:g}  ({one['reason']})")
     kept = sum(one["reason"].startswith("the recipe's") for one in chosen)
-    output.print(f"  as the recipe has them: {kept} more; the reasons are in manifest.json", highlight=False)
+    output.print(f"  as the recipe has them: {kept} more; the reasons are in manifest.json")
 
 
 def _scan(scan: Mapping[str, Any]) -> None:
@@ -79,7 +77,7 @@ def _scan(scan: Mapping[str, Any]) -> None:
         text += f" {amount(empty, 'file')} had no sentences in {'it' if empty == 1 else 'them'}."
     if before:
         text += f" The stores it is made from had all been scanned for {_sets(before)} before."
-    output.print("\n" + text, highlight=False, markup=False)
+    output.print("\n" + text)
 
 
 def _sets(found: Sequence[Mapping[str, Any]]) -> str:

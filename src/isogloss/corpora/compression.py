@@ -14,7 +14,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, cast
@@ -56,12 +56,17 @@ class _Readable(Protocol):
 
 
 class ByteStream:
-    """The unpacked bytes of one file, read forward. It counts lines, to say where damage begins."""
+    """The unpacked bytes of one file, read forward. It counts lines, to say where damage begins.
 
-    def __init__(self, raw: _Readable, name: str, owned: ExitStack, packed: bool) -> None:
-        self._raw, self._owned, self._packed = raw, owned, packed
+    `again` opens the same bytes from their beginning: Arrow, asked for a piece, gives nothing of one that is not whole.
+    """
+
+    def __init__(
+        self, raw: _Readable, name: str, owned: ExitStack, packed: bool, again: "Callable[[], ByteStream] | None" = None
+    ) -> None:
+        self._raw, self._owned, self._packed, self._again = raw, owned, packed, again
         self.name = name
-        self.lines = 0
+        self.lines, self._given = 0, 0
 
     def read(self, size: int) -> bytes:
         """The next `size` bytes; fewer only at the end, whatever the pieces are that the file comes in."""
@@ -81,13 +86,28 @@ class ByteStream:
         except _DAMAGE as error:
             if not self._packed:
                 raise DataError(f"{self.name}: cannot be read ({_reason(error)})", hint="check the disk") from error
-            raise DataError(
-                f"{self.name}: the compressed file is damaged after line {self.lines} ({_reason(error)})",
-                hint="download it again, or pack it again",
-            ) from error
+            lines = self.lines + self._salvaged().count(b"\n")
+            where = f" after line {lines:,}" if lines else ""
+            cut = isinstance(error, EOFError) or "truncated" in str(error).lower()
+            what = f"is cut short{where}" if cut else f"is damaged{where} ({_reason(error)})"
+            raise DataError(f"{self.name}: the compressed file {what}", hint="download it again, or pack it again") from error
         if self._packed:
             self.lines += piece.count(b"\n")
+            self._given += len(piece)
         return piece
+
+    def _salvaged(self) -> bytes:
+        """What there is of the piece that could not be read, byte by byte."""
+        found: list[bytes] = []
+        with suppress(*_DAMAGE), ExitStack() as stack:
+            if self._again is not None:
+                again = stack.enter_context(self._again())
+                left = self._given
+                while left:
+                    left -= len(again._raw.read(min(left, _PIECE)))
+                while len(found) < _PIECE and (one := again._raw.read(1)):
+                    found.append(one)
+        return b"".join(found)
 
     def close(self) -> None:
         """Let go of the file; standard input stays open."""
@@ -133,7 +153,7 @@ def open_file(path: Path, suffix: str, name: str = "") -> ByteStream:
             raise DataError(f"{name}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
         except ValueError as error:  # a NUL in the name
             raise DataError(f"{str(path)!r}: no such file", hint="check the path") from error
-        return _unpacked(cast("_Readable", raw), name, suffix, owned.pop_all())
+        return _unpacked(cast("_Readable", raw), name, suffix, owned.pop_all(), lambda: open_file(path, suffix, name))
 
 
 def _open_standard_input() -> ByteStream:
@@ -203,16 +223,19 @@ class _Borrowed(io.RawIOBase):
         return len(piece)
 
 
-def _unpacked(raw: _Readable, name: str, suffix: str, owned: ExitStack) -> ByteStream:
+def _unpacked(
+    raw: _Readable, name: str, suffix: str, owned: ExitStack, again: Callable[[], ByteStream] | None = None
+) -> ByteStream:
     if not suffix:
         return ByteStream(raw, name, owned, packed=False)
     buffered = cast("io.BufferedReader", raw)
     if hasattr(buffered, "peek") and not buffered.peek(1):
         owned.close()
-        raise DataError(f"{name}: the compressed file is damaged (it has no bytes at all)", hint="download it again")
+        raise DataError(f"{name}: the compressed file is cut short (it has no bytes at all)", hint="download it again")
     if suffix in _STRICT:
         return ByteStream(_Members(raw, _STRICT[suffix]), name, owned, packed=True)
-    return ByteStream(owned.enter_context(pa.CompressedInputStream(buffered, _CODECS[suffix])), name, owned, packed=True)
+    raw = owned.enter_context(pa.CompressedInputStream(buffered, _CODECS[suffix]))
+    return ByteStream(raw, name, owned, True, again)
 
 
 def looks_packed(head: bytes) -> str:

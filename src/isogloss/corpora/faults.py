@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from isogloss.corpora.amounts import amount
+from isogloss.amounts import amount
 from isogloss.errors import DataError
 
 _STOP_AFTER = re.compile(r"stop-after[ :=](\d+)")

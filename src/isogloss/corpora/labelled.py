@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from isogloss.amounts import amount
 from isogloss.corpora.compression import open_stream, unpacked_name
 from isogloss.corpora.lines import line_blocks
 from isogloss.errors import DataError
@@ -164,7 +165,7 @@ def _rows(path: Path, judge: Judge, names: Sequence[str], what: str) -> Iterator
         layout = _from_content(looked_at, judge, path, what)
     for number, cells in chain(looked_at, table):
         if len(cells) <= max(layout):
-            found = f"{len(cells)} column{'' if len(cells) == 1 else 's'}"
+            found = amount(len(cells), "column")
             raise DataError(
                 f"{path} line {number}: {found}, expected {max(layout) + 1} or more", hint="is it separated by tabs?"
             )

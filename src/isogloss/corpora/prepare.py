@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.config import CleaningSettings, LeakSettings, PairsSettings
 from isogloss.corpora import account, thresholds
-from isogloss.corpora.amounts import amount
 from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.cleaning.rules import rules_for
 from isogloss.corpora.evaluation_text import evaluation_sets

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isogloss.amounts import amount
 from isogloss.corpora.compression import open_stream
 from isogloss.corpora.filenames import format_of
 from isogloss.corpora.lines import line_blocks
@@ -72,7 +73,7 @@ def _tab_rows(path: Path) -> Iterator[tuple[int, Row]]:
             if headed:
                 continue
         if len(cells) != wanted:
-            columns = f"{len(cells)} column{'' if len(cells) == 1 else 's'}"
+            columns = amount(len(cells), "column")
             raise DataError(
                 f"{path} line {number}: {columns}, expected {wanted}",
                 hint="it needs question<TAB>answer, or a header that names the two",

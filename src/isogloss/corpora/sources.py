@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from isogloss.amounts import amount
 from isogloss.corpora import phrasebook
-from isogloss.corpora.amounts import amount
 from isogloss.corpora.compression import STANDARD_INPUT as STANDARD_INPUT
 from isogloss.corpora.compression import ByteStream, is_archive, members, open_stream, unpacked_name
 from isogloss.corpora.filenames import (
@@ -162,7 +162,9 @@ class _Search:
             if "**" not in pattern:  # there it has matched the files already
                 found += self._folder(folder)
         if not found:
-            raise DataError(f"{pattern}: none of the {len(paths)} matching files can be read as pairs", hint=_NOTHING_HINT)
+            raise DataError(
+                f"{pattern}: matches {amount(len(paths), 'file')}, but none that can be read as pairs", hint=_NOTHING_HINT
+            )
         return found
 
     def _folder(self, folder: Path) -> list[Source]:
@@ -313,7 +315,8 @@ class _Search:
         """The target language, as told or as named; the two may not contradict each other."""
         if named and self.told and not same_language(named, self.told):
             raise DataError(
-                f"{entry.path}: the name says {named}, but it was told {self.told}", hint="rename it, or leave --language out"
+                f"{entry.path}: the file name says {named}, but --language (in a recipe pairs.language) says {self.told}",
+                hint="rename the file, or leave --language (in a recipe pairs.language) out",
             )
         return self.told or named
 

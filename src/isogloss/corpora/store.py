@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora.amounts import amount
+from isogloss.amounts import amount
 from isogloss.corpora.blocks import Blocks, blocks_of
 from isogloss.corpora.faults import unread_in_words
 from isogloss.corpora.manifest_shape import check_manifest
@@ -149,6 +149,15 @@ def scan_in_words(scan: dict[str, Any]) -> str:
     shown, more = scan["sets"][:3], len(scan["sets"]) - 3
     named = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "its held-out rows"])
     return f"scanned for {named}" + (f": {amount(scan['removed'], 'pair')} of evaluation sets left out" if scan["sets"] else "")
+
+
+def leaks_in_words(scan: dict[str, Any]) -> str:
+    """What was found, as a sentence of its own."""
+    shown, more = scan["sets"][:3], len(scan["sets"]) - 3
+    checked = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
+    if scan["removed"]:
+        return f"{amount(scan['removed'], 'pair')} of the checked test sets left out of training ({checked})."
+    return f"No training pair appears in the checked test sets ({checked})."
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:

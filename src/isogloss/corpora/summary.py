@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isogloss.amounts import amount
 from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import LIMIT, Overlap, SourceSketch
 from isogloss.corpora.shares import Share, plan
@@ -134,7 +135,7 @@ def summarise(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
             on_progress(Step("reading the store", account.rows, len(store), "pairs"))
     if account.rows != len(store) or not account.rows:
         raise DataError(
-            f"{store.folder}: its parts have {account.rows:,} pairs, {MANIFEST} says {len(store):,}",
+            f"{store.folder}: its parts have {amount(account.rows, 'pair')}, {MANIFEST} says {len(store):,}",
             hint="run the same isogloss prepare again",
         )
     return account.summary(store.source_language)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.corpora.amounts import amount
+from isogloss.amounts import amount
 from isogloss.corpora.cleaning.rule import Rule
 from isogloss.types import FloatArray
 

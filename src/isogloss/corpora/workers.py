@@ -117,7 +117,7 @@ class Workers:
         except (BrokenPipeError, EOFError, ValueError) as error:
             raise IsoglossError(
                 f"a working process ended early (exit code {process.wait()})",
-                hint="is the memory full? use fewer: --workers 1",
+                hint="is the memory full? use fewer: --workers 1, in a recipe threads = 1",
             ) from error
         finally:
             self._idle.put(process)

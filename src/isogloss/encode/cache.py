@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from isogloss.checksums import row_checksums
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import TEMPORARY_MARK, cache_folder, replacing
+from isogloss.storage import TEMPORARY_MARK, cache_folder, explaining_disk, make_folder, replacing
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ KEY_BYTES = 16
 KEY = np.dtype(f"S{KEY_BYTES}")
 SHARD_SECONDS, SHARD_BYTES = 10.0, 64 * 2**20  # how much work a kill -9 may cost, and how much of it waits in memory
 AT_ONCE, AT_ONCE_ON_CUDA = 256, 16_384  # sentences: what a kill may cost on a CPU, what a GPU needs to be kept busy
-SHARD, INDEX = ".rows", "index"
+VECTORS, SHARD, INDEX = "vectors", ".rows", "index"
 NEW_ROWS, NEW_SHARDS = 200_000, 100  # as many may be in memory beside the index before they go into it
 MERGED_AT_ONCE = 1 << 20
 STRAY_SECONDS = 24 * 3600.0  # no shard takes a day to write
@@ -50,6 +50,27 @@ Halves = NDArray[np.float16]
 def default_folder() -> Path:
     """Where vectors are kept if nobody says otherwise."""
     return cache_folder()
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Say before the work that no vector can be kept in the cache `folder`, and how to name another."""
+    trial = folder / VECTORS / f".trial{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}"
+    try:
+        make_folder(trial.parent)
+        with explaining_disk(trial.parent):
+            trial.touch()
+            trial.unlink()
+    except IsoglossError as error:
+        raise IsoglossError(
+            f"the cache of vectors cannot be used: {error.message}",
+            hint="make that folder writable, or choose another: set ISOGLOSS_CACHE=FOLDER, in a recipe output.cache",
+        ) from error
+
+
+def refuse_useless(folder: Path) -> None:
+    """The same at the start of a run: a cache that has vectors may be all that is needed, writable or not."""
+    if not (folder / VECTORS).is_dir():
+        refuse_unwritable(folder)
 
 
 def text_key(text: str) -> bytes:
@@ -69,7 +90,8 @@ class VectorCache:
     """One encoder's vectors on disk."""
 
     def __init__(self, folder: Path, fingerprint: str, dimension: int) -> None:
-        self.folder = folder / "vectors" / fingerprint
+        self.root = folder
+        self.folder = folder / VECTORS / fingerprint
         self.record = np.dtype([("key", KEY), ("vector", "<f2", (dimension,)), ("checksum", "<u8")])
         self._index: _Index | None = None
 
@@ -84,7 +106,7 @@ class VectorCache:
         reused = int(known[place].sum())
         todo = np.sort(first[~known])
         if len(todo):
-            note = f"{reused} reused from the cache" if reused else ""
+            note = f"{reused:,} reused from the cache" if reused else ""
             on_progress(Step(stage, 0, len(todo), "sentences", note))
             with self.keeping() as keep:
                 done = 0
@@ -128,7 +150,11 @@ class VectorCache:
 
     @contextmanager
     def keeping(self) -> Iterator[Callable[[Keys, Halves], None]]:
-        """Yield a function that keeps vectors under their keys: on disk every few seconds, and when the block ends."""
+        """Yield a function that keeps vectors under their keys: on disk every few seconds, and when the block ends.
+
+        Refused at once where nothing can be written, before anything is computed.
+        """
+        refuse_unwritable(self.root)
         pending: list[NDArray[np.void]] = []
         began = time.monotonic()
 

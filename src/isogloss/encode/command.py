@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.encode.distinct import each_once
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, silent
@@ -69,7 +70,8 @@ class CommandEncoder:
         rows = [line for line in done.stdout.decode(errors="replace").split("\n") if line.strip()]
         if len(rows) != len(texts):
             raise ModelError(
-                f"{self.command}: {len(rows)} vectors for {len(texts)} lines", hint="it must print one for each line"
+                f"{self.command}: {amount(len(rows), 'vector')} for {amount(len(texts), 'line')}",
+                hint="it must print one for each line",
             )
         return _matrix(rows, self.command)
 

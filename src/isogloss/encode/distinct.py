@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.encode.encoder import refuse_broken
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step, silent
@@ -27,13 +28,14 @@ def each_once(
         found = compute(some)
         if found.ndim != 2 or len(found) != len(some):
             raise ModelError(
-                f"{name} gave {len(found)} vectors for {len(some)} sentences", hint="it must give one for each, in order"
+                f"{name} gave {amount(len(found), 'vector')} for {amount(len(some), 'sentence')}",
+                hint="it must give one for each, in order",
             )
         if not start:
             vectors = np.zeros((len(order), found.shape[1]), dtype=np.float32)
         if found.shape[1] != vectors.shape[1]:
             raise ModelError(
-                f"{name} gave vectors of {vectors.shape[1]} and of {found.shape[1]} numbers", hint="all must be alike"
+                f"{name} gave vectors of dimension {vectors.shape[1]} and {found.shape[1]}", hint="all must be alike"
             )
         refuse_broken(found, some, name)
         vectors[[places[text] for text in some]] = found

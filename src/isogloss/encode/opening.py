@@ -8,9 +8,10 @@ cmd:COMMAND                              a program that turns lines into vectors
 http://HOST/v1/embeddings                a service in the OpenAI style (`endpoint`)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from isogloss.encode import models
 from isogloss.encode.encoder import Encoder, load
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, silent
@@ -45,6 +46,14 @@ def open_encoder(name: str, device: str = "auto", prompt: str = "") -> Encoder:
     if other is None:
         return load(name, prompt, device=device)
     return Prompted(other, prompt) if prompt else other
+
+
+def refuse_missing(names: Iterable[str]) -> None:
+    """Say before the work what can be known without loading: folders that are not there, or have no model in them."""
+    for name in names:
+        other = name.startswith(("http://", "https://", "onnx:", "cmd:", "laser")) or name == "muse"
+        if not other or Path(name).is_dir():
+            models.refuse_missing(name)
 
 
 def _other_kind(name: str) -> Encoder | None:

@@ -8,7 +8,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,11 +139,25 @@ def evaluate(
     Without a teacher, only translation retrieval is measured. Sentences to search among are the held-out ones and then
     the others, up to `max_candidates`.
     """
+    return next(evaluate_each([model], teacher, bitext, max_candidates, on_progress))
+
+
+def evaluate_each(
+    models: Iterable[Encoder],
+    teacher: Encoder | None,
+    bitext: Bitext,
+    max_candidates: int = 10_000,
+    on_progress: OnProgress = silent,
+) -> Iterator[Report]:
+    """The same for several models, one after the other: the teacher embeds its sentences once."""
     questions = Questions(bitext, max_candidates)
-    texts = questions.texts()
-    student_rows = Rows({text: row for row, text in enumerate(texts)}, model.encode(texts, on_progress, "model"))
     teacher_rows = None
     if teacher is not None:
         sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
         teacher_rows = Rows({text: row for row, text in enumerate(sources)}, teacher.encode(sources, on_progress, "teacher"))
-    return questions.ask(model.name, student_rows, teacher_rows)
+    texts = questions.texts()
+    row_of = {text: row for row, text in enumerate(texts)}
+    for model in models:
+        report = questions.ask(model.name, Rows(row_of, model.encode(texts, on_progress, "model")), teacher_rows)
+        del model  # before the next one is loaded
+        yield report

@@ -16,6 +16,7 @@ from isogloss.evaluation.leaks import Scan, leak_state
 from isogloss.evaluation.measured import Measured
 from isogloss.shown import masked
 
+MEAN_REMOVED = " − means"  # after the name of a model, where each language's mean was taken off its vectors
 AVERAGE = "Avg."
 
 

@@ -28,8 +28,10 @@ def embedded(encoder: Encoder, texts: Sequence[str], cache: Path | None, on_prog
     vectors = np.zeros((len(texts), encoder.dimension), dtype=np.float16)
     vectors[known] = found
     todo = np.flatnonzero(~known)
-    note = f"{len(found)} reused from the cache" if len(found) else ""
+    note = f"{len(found):,} reused from the cache" if len(found) else ""
     on_progress(Step(stage, 0 if len(todo) else len(texts), len(todo) or len(texts), "sentences", note))
+    if not len(todo):
+        return vectors.astype(np.float32)
     done = 0
 
     def compute(some: Sequence[str]) -> FloatArray:

@@ -9,7 +9,7 @@ from isogloss.evaluation.test_files import Layout
 from isogloss.evaluation.test_hub import HubPlace
 
 RATED, ALIGNED, MINED, LABELLED = "rated pairs", "aligned sentences", "sentences to mine", "labelled text"
-FROM_HUB = "pip install datasets, then the same command with --data hub fetches it from the hub"
+FROM_HUB = "pip install datasets, then `isogloss evaluate MODEL --suite … --data hub` fetches it from the hub"
 
 # The extended STS 2017 of Reimers & Gurevych 2020: tables 1 and 2, in their order.
 STS_SAME = ("en-en", "es-es", "ar-ar")
@@ -106,7 +106,7 @@ _ALL = (
         ("ko-ko",),
         Layout(("kor_nlu/KorSTS_sts-{split}.tsv", "KorSTS/sts-{split}.tsv"), (5, 6, 4), header=True),
         HubPlace("dkoterwa/kor-sts", ("",), ("sentence1", "sentence2", "score"), _TEST, {}),
-        fetch="git clone https://github.com/kakaobrain/kor-nlu-datasets, and name that folder with --data; or --data hub",
+        fetch=f"git clone https://github.com/kakaobrain/kor-nlu-datasets, and put its folder KorSTS in DATA; or {FROM_HUB}",
         unit="korsts test",
     ),
     KnownSet(
@@ -117,7 +117,7 @@ _ALL = (
             ("tatoeba_laser_v1/tatoeba.{a}-eng.{b}", "tatoeba/v1/tatoeba.{a}-eng.{b}", "data/tatoeba/v1/tatoeba.{a}-eng.{b}")
         ),
         HubPlace("mteb/tatoeba-bitext-mining", ("{a}-eng",), ("sentence1", "sentence2"), _TEST, {}),
-        fetch="git clone --depth 1 https://github.com/facebookresearch/LASER and name that folder with --data, or --data hub",
+        fetch=f"git clone --depth 1 https://github.com/facebookresearch/LASER, and put its data/tatoeba in DATA; or {FROM_HUB}",
     ),
     KnownSet(
         "bucc",
@@ -126,7 +126,7 @@ _ALL = (
         Layout(("bucc2018_{a}-{b}/{a}-{b}.{split}.{part}", "bucc2018/{a}-{b}/{a}-{b}.{split}.{part}"), (0, 1)),
         HubPlace("mteb/bucc-bitext-mining", ("{a}-{b}",), ("sentence1", "sentence2", "gold"), _TEST, {}, nested=True),
         fetch="curl -LO https://comparable.lisn.upsaclay.fr/bucc2018/bucc2018-XX-en.training-gold.tar.bz2 "
-        "(XX: de, fr, ru, zh) and unpack it in the data folder, or --data hub",
+        f"(XX: de, fr, ru, zh) and unpack it in DATA; or {FROM_HUB}",
         gold=Layout(("bucc2018_{a}-{b}/{a}-{b}.{split}.gold", "bucc2018/{a}-{b}/{a}-{b}.{split}.gold"), (0, 1)),
     ),
     KnownSet(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.checksums import is_intact, load_arrays, save_arrays
 from isogloss.corpora.languages import without_region
 from isogloss.encode.encoder import Encoder
@@ -56,7 +57,8 @@ class LanguageMeans:
         for language, mean in self.means.items():
             if mean.shape != (encoder.dimension,):
                 raise IsoglossError(
-                    f"the mean of {language} has {mean.size} numbers, a vector of {encoder.name} has {encoder.dimension}",
+                    f"the mean of {language} has {amount(mean.size, 'dimension')}, a vector of {encoder.name} has"
+                    f" {encoder.dimension}",
                     hint="they are means of another model",
                 )
 

@@ -10,7 +10,7 @@
 `sts` and `papers` are several of these. `name:part+part` measures some parts only: `bucc:zh-en`, `tatoeba:deu+fra`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from isogloss.errors import DataError
 from isogloss.evaluation import mteb
 from isogloss.evaluation.bias import JoinedSets, MixedRetrieval
 from isogloss.evaluation.bitext import Mining, open_splits
-from isogloss.evaluation.compare import Outcome
+from isogloss.evaluation.compare import MEAN_REMOVED, Outcome
 from isogloss.evaluation.embedding import embedded
 from isogloss.evaluation.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
 from isogloss.evaluation.measured import Measured, Task
@@ -34,7 +34,6 @@ from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 
 MTEB = "mteb:"
-MEAN_REMOVED = " − means"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +142,18 @@ def _parts(name: str) -> list[Part]:
         raise DataError(f"{name}: no such suite", hint=f"choose among {', '.join(SUITES)}, mteb:TASK,…")
     if not wanted:
         return list(_KINDS[name])
-    chosen = wanted.split("+")
     known = {subset for part in _KINDS[name] for subset in part.subsets}
-    for one in chosen:
-        if one not in known:
-            raise DataError(f"{name} has no part {one}", hint=f"it has {', '.join(sorted(known))}")
+    chosen = {_as_known(name, one.strip(), known) for one in wanted.split("+")}
     return _kept(_KINDS[name], lambda subset: subset in chosen)
+
+
+def _as_known(name: str, part: str, known: Collection[str]) -> str:
+    """The part of a set by its own name: `tr-en` and `en-tr` are the same pair of languages."""
+    left, _, right = part.partition("-")
+    for one in (part, f"{right}-{left}"):
+        if one in known:
+            return one
+    raise DataError(f"{name} has no part {part}", hint=f"it has {', '.join(sorted(known))}")
 
 
 def _spoken(parts: Sequence[Part], languages: Sequence[str]) -> list[Part]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from isogloss.amounts import amount
 from isogloss.corpora.languages import canonical
 from isogloss.evaluation.bias import DIFFERENCE
 from isogloss.evaluation.compare import Cell, Comparison, ScoreTable
@@ -116,7 +117,9 @@ def _notes(table: ScoreTable, comparison: Comparison) -> tuple[str, ...]:
     notes = [f"{first.measure}, × 100"]
     if comparison.baseline is not None and first.cells[0].interval is not None:
         base = short_names(comparison.models)[comparison.baseline]
-        notes.append(f"{STAR} differs from {base}: the 95 % interval of {comparison.resamples:,} paired resamples leaves 0 out")
+        notes.append(
+            f"{STAR} differs from {base}: the 95 % interval of {amount(comparison.resamples, 'paired resample')} leaves 0 out"
+        )
     notes += list(dict.fromkeys(f"{column.name}: {column.note}" for column in table.columns if column.note))
     for place, model in enumerate(comparison.models):
         learnt = _some(comparison.facts[place].get("learnt_from") or ())

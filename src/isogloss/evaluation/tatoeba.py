@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.evaluation.bootstrap import Average, Sample, share
 from isogloss.evaluation.known_sets import TATOEBA
 from isogloss.evaluation.measured import Measured
@@ -101,6 +102,6 @@ def _right(found: IntArray, texts: Sequence[str]) -> BoolArray:
 def _group(name: str, languages: Sequence[Measured]) -> Measured:
     samples: tuple[Sample, ...] = tuple(one.sample for one in languages)
     others = {measure: float(np.mean([one.others[measure] for one in languages])) for measure in languages[0].others}
-    note = "" if int(name) == len(languages) else f"measured on {len(languages)} languages"
+    note = "" if int(name) == len(languages) else f"measured on {amount(len(languages), 'language')}"
     origin = tuple(file for one in languages for file in one.origin)
     return Measured(GROUP_TABLE, f"{name} langs", MEASURE, Average(samples), others, origin, averaged=False, note=note)

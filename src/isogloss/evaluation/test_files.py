@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isogloss.amounts import amount
 from isogloss.corpora.compression import SUFFIXES, open_stream
 from isogloss.errors import DataError
 from isogloss.evaluation.leaks import Origin
@@ -72,7 +73,7 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], ...]:
     for number, row in enumerate(rows[first:], first + 1):
         if len(row) <= max(layout.columns):
             raise DataError(
-                f"{path} line {number}: {len(row)} columns, expected {max(layout.columns) + 1} or more",
+                f"{path} line {number}: {amount(len(row), 'column')}, expected {max(layout.columns) + 1} or more",
                 hint="is it the original file? sets are read in the layout their makers gave them",
             )
     return tuple([row[column].strip() for row in rows[first:]] for column in layout.columns)

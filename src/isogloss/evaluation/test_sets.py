@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.errors import DataError
 from isogloss.evaluation.known_sets import SETS, KnownSet
 from isogloss.evaluation.leaks import Origin
@@ -110,7 +111,7 @@ class Data:
         foreign, english = (side.columns[0] for side in sides)
         if len(foreign) != len(english):
             raise DataError(
-                f"{sides[0].origin} has {len(foreign)} lines, {sides[1].origin} has {len(english)}",
+                f"{sides[0].origin} has {amount(len(foreign), 'line')}, {sides[1].origin} has {len(english)}",
                 hint="they must be line-aligned; fetch them again",
             )
         return Translations(name, subset, foreign, english, tuple(side.origin for side in sides))

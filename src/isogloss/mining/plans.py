@@ -11,6 +11,7 @@ the search; the rest is for what is stated here.
 
 from dataclasses import dataclass
 
+from isogloss.amounts import amount, duration
 from isogloss.errors import DataError
 
 SEARCHES = ("exact", "auto", "approximate", "cells", "hnsw", "ivf-pq")
@@ -62,7 +63,7 @@ def choose(
         return Plan("exact", "as was asked for")
     seconds = 2.0 * left * right * dimension / (CUDA_RATE if on.cuda else CPU_RATE * on.threads)
     if asked == "auto" and seconds <= PATIENCE:
-        return Plan("exact", f"all with all takes about {seconds:.0f} s")
+        return Plan("exact", f"all with all takes about {duration(seconds)}")
     if recall == 1:
         return Plan("exact", "nothing may be missed")
     plans = {
@@ -86,7 +87,8 @@ def _first_that_fits(plans: dict[str, Plan], sentences: int, room: int, recall: 
         return Plan("exact", "no index fits into memory")
     least = min(plans.values(), key=lambda plan: plan.memory)
     raise DataError(
-        f"an index of {sentences:,} sentences ({least.kind}) takes {_size(least.memory)}, but there is {_size(room)} for it",
+        f"an index of {amount(sentences, 'sentence')} ({least.kind}) takes {_size(least.memory)}, but there is"
+        f" {_size(room)} for it",
         hint=f"allow more memory: {_size(4 * least.memory // 3 + 2**20)} will do",
     )
 

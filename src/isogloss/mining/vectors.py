@@ -8,7 +8,7 @@ Vectors go through the cache of `encode`: what any earlier work computed is copi
 import errno
 import os
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -74,14 +74,18 @@ def _fill(
 ) -> None:
     """Copy what the cache has, and compute the rest, block by block."""
     first, reused, computed = 0, 0, 0
-    with cache.keeping() as keep:
+    keep = None
+    with ExitStack() as stack:
         for block in sentences:
             keys = text_keys(block)
             known, found = cache.find(keys)
             file[first + np.flatnonzero(known)] = found
             reused += len(found)
             missing = np.flatnonzero(~known)
+            if keep is None and len(missing):  # a cache that has everything need not be writable
+                keep = stack.enter_context(cache.keeping())
             for places, vectors in longest_first([block[row] for row in missing], encoder.encode, COMPUTED_AT_ONCE):
+                assert keep is not None
                 keep(keys[missing[places]], vectors)
                 file[first + missing[places]] = vectors
                 computed += len(places)

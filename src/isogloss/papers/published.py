@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.errors import RecipeError
 from isogloss.papers.reading import checked, read_toml
 
@@ -125,7 +126,7 @@ def _column(data: dict[str, Any], where: str) -> Column:
 def _row(data: dict[str, Any], columns: int, where: str) -> PublishedRow:
     figures = tuple(None if one == ABSENT else float(one) for one in data.pop("figures"))
     if len(figures) != columns:
-        raise RecipeError(f"{where}: {data.get('label')} has {len(figures)} figures for {columns} columns")
+        raise RecipeError(f"{where}: {data.get('label')} has {amount(len(figures), 'figure')} for {amount(columns, 'column')}")
     at = data.pop("at", None)
     made: PublishedRow = checked(PublishedRow, data, where, {"figures": figures, "at": None if at is None else float(at)})
     return made

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isogloss.amounts import amount
 from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
 from isogloss.papers.recipe import FOLDER, Making, SystemRecipe, check_settings, load_system, own_settings, with_overrides
 from isogloss.papers.text import guarded_judged, listing, prepared_pairs, refuse_missing
@@ -61,7 +62,7 @@ class Resolved:
         if self.making.settings.get("student", {}).get("kind") == "teacher-body" and "teacher" in self.others:
             return f"{self.others['teacher'].backbone}, with the vocabulary of {body}"
         layers = self.making.settings.get("student", {}).get("layers", 0)
-        return f"{body}, {layers} layers" if layers else body
+        return f"{body}, {amount(layers, 'layer')}" if layers else body
 
     @property
     def data(self) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
 from isogloss.corpora.account import Line, grouped
-from isogloss.corpora.amounts import amount
 from isogloss.corpora.selecting import HELD_OUT
 from isogloss.corpora.store import unread
 from isogloss.report import svg
@@ -141,7 +141,10 @@ def _thresholds(manifest: Mapping[str, Any]) -> Section:
     given = table([Column("setting"), Column("value"), Column("meaning", PROSE)], rows)
     chosen = manifest["thresholds"]
     if not chosen:
-        note = "Thresholds are the recipe's. With --auto they would be set from the data, each with its reason."
+        note = (
+            "Thresholds are the recipe's. isogloss prepare --auto, or cleaning.auto in a recipe, sets them from the data, "
+            "each with its reason."
+        )
         return Section("thresholds", "Thresholds", note, folded("all settings", given))
     moved = [one for one in chosen if not one["reason"].startswith(AS_RECIPE)]
     stayed = [one for one in chosen if one["reason"].startswith(AS_RECIPE)]

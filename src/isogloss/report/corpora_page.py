@@ -5,8 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.corpora.account import Line, grouped
-from isogloss.corpora.amounts import amount
 from isogloss.corpora.store import Store
 from isogloss.corpora.summary import BINS, Cell, LanguageSummary, Lengths, Summary
 from isogloss.report import svg
@@ -59,7 +59,7 @@ def corpora_page(store: Store, summary: Summary) -> str:
         (number(len(summary.languages)), "language" if len(summary.languages) == 1 else "languages"),
         (number(len(summary.corpora)), "corpus" if len(summary.corpora) == 1 else "corpora"),
         (("about " if summary.overlap.one_in > 1 else "") + number(summary.overlap.sentences), "different source sentences"),
-        (percent(1 - summary.pairs / max(manifest["rows_in"], 1)), f"of {number(manifest['rows_in'])} pairs left out"),
+        (percent(1 - summary.pairs / max(manifest["rows_in"], 1)), f"of {amount(manifest['rows_in'], 'pair')} left out"),
     ]
     return page(store.folder.resolve().name, lead, figures, sections)
 

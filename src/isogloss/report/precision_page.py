@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from isogloss.amounts import amount
 from isogloss.mining.thresholds import Calibration, GoldCurve
 from isogloss.report import svg
 from isogloss.report.line_chart import Axis, Line, line_chart
@@ -71,7 +72,7 @@ def _charts(judged: Judged, room: int) -> list[Markup]:
     thresholds, shares = curve.thresholds.tolist()[::-1], curve.precision.tolist()[::-1]
     counts = curve.pairs.tolist()[::-1]
     hovers = [
-        f"threshold {one:.4f}: {number(count)} pairs, about {percent(share)} right"
+        f"threshold {one:.4f}: {amount(count, 'pair')}, about {percent(share)} right"
         for one, count, share in zip(thresholds, counts, shares, strict=True)
     ]
     across = Axis.around(thresholds)

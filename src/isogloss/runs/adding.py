@@ -25,10 +25,12 @@ from typing import Any
 import torch
 
 from isogloss import recipes
+from isogloss.amounts import amount
 from isogloss.config import AddingSettings, BridgeSettings, ObjectiveSettings, Recipe, as_dict
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.sources import find_sources
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.encode.cache import refuse_useless
 from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.encode.models import choose_device, open_model
 from isogloss.errors import DataError, IsoglossError, RecipeError
@@ -86,6 +88,8 @@ def add(
     recipe = recipe_of(finished, settings, overrides)
     folder = Path(recipe.output.folder)
     _refuse_own_folders(folder, finished, settings)
+    if recipe.teacher.model:
+        refuse_useless(cache_of(recipe))
     if not Crew.here().leads:
         return _Addition(settings, finished, recipe, silent).walk()
     asked = {name: value for name, value in as_dict(recipe).items() if name != "languages"}  # the record has the old ones too
@@ -339,8 +343,8 @@ class _Addition:
         }
         before = self.finished.training
         added = [*(before or {}).get("added", []), entry]
-        learnt = f"{counts['train']:,} pairs of {', '.join(recipe.languages)}, added to what it had learnt before, and "
-        learnt += f"{entry['replayed']:,} pairs of that again ({scan_in_words(result.details['leak_scan'])})"
+        learnt = f"{amount(counts['train'], 'pair')} of {', '.join(recipe.languages)}, added to what it had learnt before, and "
+        learnt += f"{amount(entry['replayed'], 'pair')} of that again ({scan_in_words(result.details['leak_scan'])})"
         languages = tuple(sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language}))
         card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
         student.model.to("cpu")

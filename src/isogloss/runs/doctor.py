@@ -1,13 +1,13 @@
 """Preflight: what would go wrong, found before an hour is spent.
 
 `examine_machine` looks at versions, devices, memory and disk; `examine_recipe` loads the models and looks at norms,
-dimensions, pooling, prompts, settings that would change nothing and, language by language, at how the student's vocabulary
-copes with the text.
+dimensions, pooling, prompts, settings that would change nothing and, language by language, at how many pairs there are and
+how the student's vocabulary copes with the text.
 """
 
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from isogloss.amounts import amount
 from isogloss.config import Recipe
+from isogloss.corpora.languages import canonical
+from isogloss.encode.cache import refuse_unwritable
 from isogloss.encode.encoder import SentenceEncoder
 from isogloss.encode.models import choose_device
 from isogloss.errors import IsoglossError
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.opening import open_models, text_blocks
+from isogloss.runs.opening import cache_of, open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.trackers import refuse_missing
 from isogloss.students.coverage import UNSPACED
@@ -35,8 +38,10 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 Verdict = Literal["good", "note", "bad"]
+SEVERITY: tuple[Verdict, ...] = ("good", "note", "bad")
 
-SAMPLE = 200  # sentences a language looked at
+SAMPLE = 200  # sentences per language looked at
+FEW_TRAINING_PAIRS, FEW_HELD_OUT = 100, 20  # per language
 MANY_UNKNOWN = 0.01
 MANY_TOKENS_PER_WORD = 4.0
 MANY_TOKENS_PER_CHARACTER = 1.5
@@ -66,7 +71,11 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
     accelerator = torch.cuda.get_device_name() if device == "cuda" else device
     return [
         Finding("versions", "bad" if missing else "good", listed, f"pip install {' '.join(missing)}" if missing else ""),
-        Finding("processor", "good", f"{processor_name()}, {os.cpu_count()} cores, torch uses {torch.get_num_threads()}"),
+        Finding(
+            "processor",
+            "good",
+            f"{processor_name()}, {amount(os.cpu_count() or 1, 'core')}, torch uses {torch.get_num_threads()}",
+        ),
         Finding(
             "device",
             "good" if device != "cpu" else "note",
@@ -89,7 +98,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         bitext = gather_pairs(recipe).bitext
     except IsoglossError as error:
         return [Finding("pairs", "bad", error.message, error.hint)]
-    findings = [_disk(Path(recipe.output.folder)), *_trackers(recipe), _pairs(bitext)]
+    findings = [_disk(Path(recipe.output.folder)), *_cache(recipe), *_trackers(recipe), _pairs(bitext)]
     try:
         teacher, student, _ = open_models(recipe, bitext)
     except IsoglossError as error:
@@ -101,7 +110,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     findings.append(_student(student, recipe, wanted))
     found = [*unheeded(student.dimension, wanted, recipe), unfinished_warmup(recipe.training.warmup, steps)]
     findings += [Finding("settings", "note", one.sentence, one.hint) for one in found if one is not None]
-    findings += _languages(student, bitext)
+    findings += _languages(student, bitext, recipe)
     return findings
 
 
@@ -117,10 +126,21 @@ def _disk(folder: Path) -> Finding:
     )
 
 
+def _cache(recipe: Recipe) -> list[Finding]:
+    """Whether the teacher's vectors can be kept."""
+    if not recipe.teacher.model:
+        return []
+    try:
+        refuse_unwritable(cache_of(recipe))
+    except IsoglossError as error:
+        return [Finding("cache", "bad", error.message, error.hint)]
+    return [Finding("cache", "good", f"teacher vectors are kept in {cache_of(recipe)}")]
+
+
 def _pairs(bitext: Bitext) -> Finding:
     train, test = bitext.where(split=TRAIN), bitext.where(split=TEST)
     learnt = set(bitext.languages) - {bitext.source_language}
-    text = f"{len(train):,} to train on, {len(test):,} held out, {len(learnt)} languages"
+    text = f"{amount(len(train), 'pair')} to train on, {len(test):,} held out, {amount(len(learnt), 'language')}"
     if not len(train):
         return Finding("pairs", "bad", text, "nothing is left to train on: lower pairs.held_out")
     if not len(test):
@@ -195,11 +215,40 @@ def pooling_of(model: "SentenceTransformer") -> str:
     return "no pooling layer"
 
 
-def _languages(student: Student, bitext: Bitext) -> list[Finding]:
-    texts: dict[str, list[str]] = defaultdict(list)
+def _languages(student: Student, bitext: Bitext, recipe: Recipe) -> list[Finding]:
+    """Every language: how many pairs it has, and how the student's vocabulary copes with its text."""
+    texts: dict[str, list[str]] = {language: [] for language in (*map(canonical, recipe.languages), *bitext.languages)}
     for language, some in text_blocks(bitext):
-        texts[language] += some[: SAMPLE - len(texts[language])]
-    return [_language(student, language, some) for language, some in sorted(texts.items())]
+        own = texts.setdefault(language, [])
+        own += some[: SAMPLE - len(own)]
+    pairs = Counter(zip(bitext.column("language"), bitext.column("split"), strict=True))
+    findings = []
+    for language, some in sorted(texts.items()):
+        about = [_language(student, language, some)] if some else []
+        if language != bitext.source_language:
+            about.insert(0, _counted(language, pairs[language, TRAIN], pairs[language, TEST]))
+        findings += [_joined(about)] if about else []
+    return findings
+
+
+def _counted(language: str, train: int, test: int) -> Finding:
+    text = f"{train:,} to train on, {test:,} held out"
+    if not train:
+        return Finding(language, "bad", text, "there is nothing to learn it from: find pairs, or leave the language out")
+    if not test:
+        return Finding(language, "note", text, "it is not measured: raise pairs.held_out, or find more pairs")
+    if train < FEW_TRAINING_PAIRS:
+        return Finding(language, "note", text, "few pairs to learn from: expect a weaker result, or find more")
+    if test < FEW_HELD_OUT:
+        return Finding(language, "note", text, "few held-out pairs: its scores will be rough")
+    return Finding(language, "good", text)
+
+
+def _joined(findings: Sequence[Finding]) -> Finding:
+    """Findings about the same as one, with the worst verdict."""
+    worst = max((one.verdict for one in findings), key=SEVERITY.index)
+    advice = "; ".join(one.advice for one in findings if one.advice)
+    return Finding(findings[0].about, worst, "; ".join(one.text for one in findings), advice)
 
 
 def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
@@ -212,11 +261,11 @@ def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
     fertility = len(counted) / max(units, 1)
     cut = float((tokens.lengths >= student.tokeniser.max_tokens).mean())
     unit = "character" if unspaced else "word"
-    text = f"{fertility:.2f} tokens a {unit}, {100 * unknown:.2f} % unknown, {100 * cut:.1f} % cut at the end"
+    text = f"{fertility:.2f} tokens per {unit}, {100 * unknown:.2f} % unknown, {100 * cut:.1f} % truncated"
     if unknown > MANY_UNKNOWN:
         return Finding(language, "bad", text, "the student's vocabulary does not know this script: choose another student")
     if fertility > (MANY_TOKENS_PER_CHARACTER if unspaced else MANY_TOKENS_PER_WORD):
         return Finding(language, "note", text, "words fall into many pieces: expect a weaker result, or another student")
     if cut > 0.05:
-        return Finding(language, "note", text, "many sentences are cut: raise student.max_tokens")
+        return Finding(language, "note", text, "many sentences are truncated: raise student.max_tokens")
     return Finding(language, "good", text)

@@ -16,8 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.config import Recipe, as_dict
-from isogloss.corpora.amounts import amount
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.encode.models import choose_device
 from isogloss.errors import DataError
@@ -210,8 +210,8 @@ class _Dual:
     def _card(self, source: PairSource, store: Store, others: OtherText) -> str:
         one, counts = self.settings, self.details["pairs"]
         languages = sorted({*source.languages, source.source_language})
-        learnt = [f"{counts['train']:,} pairs of translations ({scan_in_words(scan_of(store.manifest))})"]
-        learnt += [f"{count:,} rows of {name}, not scanned" for name, count in others.counts().items()]
+        learnt = [f"{amount(counts['train'], 'pair')} of translations ({scan_in_words(scan_of(store.manifest))})"]
+        learnt += [f"{amount(count, 'row')} of {name}, not scanned" for name, count in others.counts().items()]
         rounds = f" in {one.rounds} rounds, {one.hard_negatives} hard negatives a pair" if one.rounds > 1 else ""
         lines = [
             "---",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.config import Recipe, setting
 from isogloss.errors import RecipeError
 from isogloss.recipes import apply_override, parse, refuse_out_of_range
@@ -93,7 +94,8 @@ class DualSettings:
             )
         if self.shares and len(self.shares) != len(self.tasks):
             raise RecipeError(
-                f"shares has {len(self.shares)} numbers for {len(self.tasks)} tasks ({', '.join(self.tasks)})",
+                f"shares has {amount(len(self.shares), 'number')} for {amount(len(self.tasks), 'task')}"
+                f" ({', '.join(self.tasks)})",
                 hint="one number above 0 for each",
             )
         if self.shares and not all(0 < share < float("inf") for share in self.shares):

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.config import as_dict
 from isogloss.corpora.labelled import Labelled, read_nli, read_sts
 from isogloss.encode.encoder import Encoder, load
@@ -234,8 +235,8 @@ def card(settings: FinetuneSettings, result: FinetuneResult) -> str:
     """A short model card: what it is, what it learnt from, and what was measured."""
     data = result.details["data"]
     learnt = [f"{data['nli']['pairs']:,} NLI pairs"] if "nli" in data else []
-    learnt += [f"{data['sts']['pairs']:,} rated STS pairs"] if "sts" in data else []
-    learnt += [f"{data['augmented']['pairs']:,} pairs that a cross-encoder rated"] if "augmented" in data else []
+    learnt += [f"{amount(data['sts']['pairs'], 'rated STS pair')}"] if "sts" in data else []
+    learnt += [f"{amount(data['augmented']['pairs'], 'pair')} that a cross-encoder rated"] if "augmented" in data else []
     lines = [
         "---",
         "library_name: sentence-transformers",
@@ -258,6 +259,6 @@ def card(settings: FinetuneSettings, result: FinetuneResult) -> str:
         lines += ["| stage | examples | before | after |", "|---|---|---|---|"]
         for one in measured:
             lines.append(f"| {one.name} | {one.examples:,} | {100 * (one.before or 0):.2f} | {100 * (one.after or 0):.2f} |")
-    if data.get("sts_dev", {}).get("shared_with_training"):
-        lines += ["", f"{data['sts_dev']['shared_with_training']:,} of the dev rows share a sentence with training."]
+    if shared := data.get("sts_dev", {}).get("shared_with_training"):
+        lines += ["", f"{shared:,} of {amount(data['sts_dev']['pairs'], 'dev row')} share a sentence with training."]
     return "\n".join(lines) + "\n"

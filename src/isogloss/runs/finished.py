@@ -13,6 +13,7 @@ from typing import Any
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.manifest_shape import TRAINING as KNOWN_TRAINING
 from isogloss.corpora.store import Store, open_store, read_manifest
+from isogloss.encode.models import FINISH_A_RUN
 from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.evaluation.leaks import TRAINING
 from isogloss.runs.gathering import Spoken
@@ -102,10 +103,10 @@ def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
     if folder.name == MODEL and (folder.parent / RECORD).is_file() and not teacher:
         return _run(folder.parent)
     if not (folder / "modules.json").is_file():
-        unfinished = (folder / WORK).is_dir()
+        if (folder / WORK).is_dir():
+            raise _unfinished(folder)
         raise ModelError(
-            f"{name}: {'the run has not finished' if unfinished else 'neither a finished run nor a saved model'}",
-            hint="run it again to finish it" if unfinished else "it needs run.json and model, or modules.json",
+            f"{name}: neither a finished run nor a saved model", hint="it needs run.json and model, or modules.json"
         )
     if not teacher:
         raise RecipeError(
@@ -115,12 +116,19 @@ def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
     return Finished(folder, folder, {"teacher": {"model": teacher}, "student": student})
 
 
+def _unfinished(folder: Path) -> ModelError:
+    return ModelError(f"{folder}: the run has not finished", hint=FINISH_A_RUN)
+
+
 def _run(folder: Path) -> Finished:
-    record, results = _read(folder / RECORD), _read(folder / RESULTS)
+    record = _read(folder / RECORD)
     if record.get("status") == "refused":
         raise ModelError(f"{folder}: was refused by its gate", hint="accept it first, with --gate off, or add to another run")
-    if record.get("status") != "finished" or not (folder / MODEL / "modules.json").is_file():
-        raise ModelError(f"{folder}: the run has not finished", hint="run it again to finish it")
+    if record.get("status") != "finished":
+        raise _unfinished(folder)
+    if not (folder / RESULTS).is_file() or not (folder / MODEL / "modules.json").is_file():
+        raise ModelError(f"{folder}: the run is finished, but its {RESULTS} or its {MODEL} is gone", hint=FINISH_A_RUN)
+    results = _read(folder / RESULTS)
     try:
         check(record, FINISHED_RUN)
         check(results, {"store": TEXT, "stages": Each(TEXT, {"languages": OBJECT})})

@@ -145,7 +145,10 @@ def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: Exit
         else:
             feeds.append(_licensed(from_source(_spooled(source, stack)), (*settings.licences, *SHIPPED)))
     if not feeds:
-        raise DataError(f"{', '.join(names)}: nothing to read but the store itself", hint="name another --out")
+        raise DataError(
+            f"{', '.join(names)}: nothing to read but the store itself",
+            hint="name another --out, in a recipe output.folder",
+        )
     if settings.source_text:
         texts = from_bitext(read_source_text(settings.source_text, settings.source_language))
         feeds += [_licensed(feed, (*settings.licences, *SHIPPED)) for feed in texts]

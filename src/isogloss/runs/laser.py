@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from isogloss import recipes
+from isogloss.amounts import amount
 from isogloss.config import Recipe, as_dict, setting
 from isogloss.corpora.languages import canonical
 from isogloss.corpora.store import scan_in_words, scan_of, training_data
@@ -353,9 +354,9 @@ def _card(
         f"# {title}",
         "",
         f"An encoder as in LASER (Artetxe & Schwenk 2019), trained with isogloss from nothing: {settings.layers} BiLSTM"
-        f" layers of {settings.hidden} each way, max-pooled to {details['student']['dimension']} numbers, over"
+        f" layers of {settings.hidden} each way, max-pooled to dimension {details['student']['dimension']}, over"
         f" {details['student']['vocabulary']:,} {settings.vocabulary_kind} pieces, for {', '.join(languages)}.",
-        f"It learnt by translating: {examples[targets[0]]:,} examples into {targets[0]}, {examples[targets[1]]:,} into"
+        f"It learnt by translating: {amount(examples[targets[0]], 'example')} into {targets[0]}, {examples[targets[1]]:,} into"
         f" {targets[1]} ({scan_in_words(details['leak_scan'])}). The decoder is not part of it.",
         "",
         f"Held-out sentences, searched among {report.candidates}: {100 * average.to_source:.1f} % of translations find their"

@@ -78,7 +78,7 @@ def _static(recipe: Recipe, device: str, pairs: PairSource | None, on_progress: 
     if type(model[0]).__name__ == "StaticEmbedding":
         if settings.dimension not in (0, width := int(model.get_embedding_dimension() or 0)):
             raise RecipeError(
-                f"student.dimension = {settings.dimension}, but {settings.model} is a table of {width} numbers a token already",
+                f"student.dimension = {settings.dimension}, but {settings.model} is a static table of dimension {width}",
                 hint="leave student.dimension out, or name an encoder to make a new table from",
             )
         return StaticStudent(model, settings.model, settings.prompt, settings.max_tokens)

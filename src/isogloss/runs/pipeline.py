@@ -20,8 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from isogloss.amounts import amount
 from isogloss.config import EvaluationSettings, Recipe, as_dict
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.encode.cache import refuse_useless
+from isogloss.encode.opening import refuse_missing
 from isogloss.evaluation.alignment import Answers, Questions, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.evaluation.regressions import in_words, regressions
@@ -95,6 +98,9 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, r
     folder = Path(recipe.output.folder)
     if not Crew.here().leads:
         return _run(recipe, folder, silent)
+    refuse_missing([name for name in (recipe.teacher.model, recipe.student.model) if name])
+    if recipe.teacher.model:
+        refuse_useless(cache_of(recipe))
     with run_folder(folder, {"recipe": as_dict(recipe)}, fresh, replace, "set output.folder"):
         return _run(recipe, folder, on_progress)
 
@@ -237,9 +243,9 @@ def pair_counts(pairs: PairSource) -> dict[str, int]:
 def _save(recipe: Recipe, result: RunResult, student: Student, pairs: PairSource, store: Store) -> None:
     languages = tuple(sorted({*pairs.languages, pairs.source_language}))
     counts = result.details["pairs"]
-    learnt = f"{counts['train'] - counts['source_only']:,} training pairs"
+    learnt = amount(counts["train"] - counts["source_only"], "training pair")
     if counts["source_only"]:
-        learnt += f" and {counts['source_only']:,} sentences without translation"
+        learnt += f" and {amount(counts['source_only'], 'sentence')} without translation"
     learnt += f" ({scan_in_words(scan_of(store.manifest))})"
     teacher = recipe.teacher.model if heeds(recipe) else ""
     lost = lost_table(result.details["regressions"])

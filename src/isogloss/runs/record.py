@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from isogloss.corpora.amounts import amount
+from isogloss.amounts import amount
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step
 from isogloss.shown import masked_values

@@ -27,7 +27,7 @@ KINDS = {  # of what is kept in `work`
     "file": ("*.npy", "*.npz", "*.pt", "*.json", "*.jsonl", "*.parquet", "*.i32", "*.i64", "keys", "done"),
     "folder": ("data-*", "checkpoints-*", "activations-*", "*.unfinished", "rows", "tokens", "candidate"),
 }
-OWN = (LOCK, WORK, MODEL, RESULTS, PAIRS, REPLAY, RECORD, "metrics*.jsonl", "trackers", f".*{TEMPORARY_MARK}*")
+OWN = (LOCK, WORK, "cache", MODEL, RESULTS, PAIRS, REPLAY, RECORD, "metrics*.jsonl", "trackers", f".*{TEMPORARY_MARK}*")
 # Settings that change no weight: where things lie, what is computed where, how it is watched and measured.
 PLACES = ("name", "out", "output.*", "device", "threads", "teacher.batch_size", "training.engine")
 WATCHING = ("checkpoint_seconds", "training.checkpoint_seconds", "training.trackers")

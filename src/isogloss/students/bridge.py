@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.amounts import amount
 from isogloss.errors import DataError, ModelError
 from isogloss.types import FloatArray, IntArray
 
@@ -99,7 +100,10 @@ class BridgeSolver:
         choice of λ would be made on text that was seen.
         """
         if len(student) != len(teacher) or len(student) != len(groups):
-            raise DataError(f"bridge: {len(student)} student rows, {len(teacher)} teacher rows", hint="they must be paired")
+            raise DataError(
+                f"bridge: {amount(len(student), 'student row')}, {amount(len(teacher), 'teacher row')}",
+                hint="they must be paired",
+            )
         weights = np.ones(len(student)) if weight is None else weight.astype(np.float64)
         fold_of = groups % len(self.folds)
         for fold, sums in enumerate(self.folds):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from isogloss.amounts import amount
 from isogloss.errors import ModelError
 from isogloss.students.frozen import layers_of
 
@@ -52,7 +53,7 @@ def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
     count = len(stack)
     if count != body.config.num_hidden_layers:  # ALBERT runs one layer many times over
         raise ModelError(
-            f"{type(body).__name__} says it has {body.config.num_hidden_layers} layers, but its stack holds {count}",
+            f"{type(body).__name__} says it has {amount(body.config.num_hidden_layers, 'layer')}, but its stack holds {count}",
             hint="layers cannot be dropped from it: set student.layers = 0",
         )
     kept = spread(keep, count) if isinstance(keep, int) else _checked(keep, count)
@@ -70,7 +71,7 @@ def spread(keep: int, count: int) -> tuple[int, ...]:
     """The numbers of `keep` layers, evenly from the first to the last of `count`."""
     if not 0 < keep <= count:
         hint = f"choose 1 to {count}, or 0 to keep all" if count > 1 else "it has one: set student.layers = 0 to keep it"
-        raise ModelError(f"{keep} layers cannot be kept of {count}", hint=hint)
+        raise ModelError(f"{amount(keep, 'layer')} cannot be kept of {count}", hint=hint)
     if keep == 1:
         return (0,)
     steps = keep - 1

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isogloss.amounts import amount
 from isogloss.errors import DataError, ModelError
 from isogloss.storage import read_json, write_json
 
@@ -53,7 +54,7 @@ def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrained
         backend.train_from_iterator(_flat(texts), trainer)
     except Exception as error:
         raise ModelError(
-            f"no vocabulary of {rows:,} pieces can be learnt from this text ({str(error).strip()[:120]})",
+            f"no vocabulary of {amount(rows, 'piece')} can be learnt from this text ({str(error).strip()[:120]})",
             hint='ask for another number of pieces, or for kind "bpe"',
         ) from error
     return _wrapped(_ending(backend))

@@ -21,6 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from isogloss.amounts import amount
 from isogloss.checksums import load_array, save_array
 from isogloss.encode.encoder import embedding_dimension, fingerprint
 from isogloss.encode.tokens import Ids, Tokeniser, TokenStore, described
@@ -311,7 +312,7 @@ def _principal(vectors: FloatArray, dimension: int) -> FloatArray:
     """Centred rows, turned to the `dimension` directions in which they vary most (all of them, if there are no more)."""
     if dimension > vectors.shape[1]:
         raise ModelError(
-            f"the encoder's vectors have {vectors.shape[1]} dimensions, so no {dimension} can be made of them",
+            f"the encoder's vectors have {amount(vectors.shape[1], 'dimension')}, so no {dimension} can be made of them",
             hint=f"set student.dimension to at most {vectors.shape[1]}, or to 0 for the encoder's own",
         )
     centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)

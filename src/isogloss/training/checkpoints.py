@@ -60,7 +60,7 @@ def _other_engine(kind: str, mine: str) -> tuple[str, str]:
 
 
 def _other_settings(path: Path, settings: Settings) -> tuple[str, str]:
-    hint = "to go on from it, use what it was made with; to forget it, --fresh"
+    hint = "to go on from it, use what it was made with; to forget it, remove it or start with --fresh"
     try:
         before, now = _by_name(read_json(path)), _by_name(settings)
     except (OSError, ValueError, AttributeError):  # of a version that left none, or damaged

@@ -10,6 +10,7 @@ from dataclasses import fields
 
 import torch
 
+from isogloss.amounts import amount
 from isogloss.config import ObjectiveSettings, Recipe
 from isogloss.contradictions import refuse_without_teacher
 from isogloss.encode.tokens import TokenStore
@@ -63,13 +64,14 @@ def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Reci
         )
     if max(objectives.dimensions, default=0) > width:
         raise RecipeError(
-            f"objectives.dimensions asks for the first {max(objectives.dimensions)} numbers of vectors that have {width}",
+            f"objectives.dimensions asks for the first {amount(max(objectives.dimensions), 'dimension')} of vectors that"
+            f" have {width}",
             hint=f"choose lengths up to {width}",
         )
     if objectives.dimensions and "soft_similarity" in objectives.active and width != teacher_dimension:
         raise RecipeError(
-            f"objectives.dimensions shortens the teacher's vectors with the student's, but they have {teacher_dimension} and"
-            f" {width} numbers",
+            f"objectives.dimensions shortens the teacher's vectors with the student's, but theirs have"
+            f" dimension {teacher_dimension} and the student's {width}",
             hint="set bridge.enabled = true, or leave one of objectives.dimensions and objectives.soft_similarity out",
         )
     reason = _why_not_captured(student, recipe, Crew.here()) if recipe.training.engine == "captured" else ""
@@ -109,7 +111,7 @@ def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Dia
     if not FOLLOW_THE_TEACHER & set(objectives_of(recipe.objectives).active):
         reason, remedy = "no objective follows a teacher that stays where it is", "add objectives.mse"
     elif width != teacher_dimension:
-        reason = f"the student's vectors have {width} numbers and the teacher's {teacher_dimension}"
+        reason = f"the student's vectors have dimension {width} and the teacher's {teacher_dimension}"
         remedy = "set bridge.enabled = true"
     else:
         return []

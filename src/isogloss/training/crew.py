@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from isogloss.amounts import amount
 from isogloss.errors import IsoglossError
 from isogloss.types import IntArray
 
@@ -143,6 +144,6 @@ def _refuse_more_than_devices(processes: int) -> None:
     devices = torch.cuda.device_count()
     if devices and processes > devices:
         raise IsoglossError(
-            f"{processes} processes were started here, but there are {devices} GPUs",
+            f"{processes} processes were started here for {amount(devices, 'GPU')}",
             hint=f"start {devices}, or set CUDA_VISIBLE_DEVICES= to train on the CPU",
         )

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isogloss.amounts import amount
 from isogloss.encode.models import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers, token_places
 from isogloss.encode.spelling import refuse_speechless
 from isogloss.encode.tokens import TokenStore, by_length
@@ -192,7 +193,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
             return None
         if config.num_labels != 1:
             raise ModelError(
-                f"{name}: its head has {config.num_labels} outputs, and a cross-encoder for similarity one",
+                f"{name}: its head has {amount(config.num_labels, 'output')}, and a cross-encoder for similarity has one",
                 hint="name an encoder without a head, or one that was trained on rated pairs",
             )
         try:

@@ -13,6 +13,7 @@ hands them to an optimiser.
 
 import math
 
+from isogloss.amounts import amount
 from isogloss.errors import RecipeError
 from isogloss.training.health import Diagnosis
 
@@ -35,7 +36,7 @@ def unfinished_warmup(warmup: float, total: int) -> Diagnosis | None:
         return None
     return Diagnosis(
         "unheeded",
-        f"training.warmup = {rising:,} steps, but training has {total:,}: the learning rate only rises, to"
+        f"training.warmup = {amount(rising, 'step')}, but training has {total:,}: the learning rate only rises, to"
         f" {total / rising:.2g} of training.learning_rate at the end",
         "lower training.warmup (below 1 it is a share of the steps), or train longer",
     )

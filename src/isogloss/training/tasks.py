@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from isogloss.amounts import amount
 from isogloss.config import as_dict, setting
 from isogloss.encode.encoder import weights_key
 from isogloss.encode.tokens import Ids
@@ -307,7 +308,9 @@ def schedule_of(tasks: Sequence[Task], settings: TaskSettings) -> TaskSchedule:
         raise IsoglossError(f"{empty} has no examples", hint="name files that have some")
     for name, values in (("batches", settings.batches), ("weights", settings.weights)):
         if values and (len(values) != len(tasks) or min(values) <= 0):
-            raise RecipeError(f"{name} = {list(values)} does not fit {len(tasks)} tasks", hint="one number above 0 for each")
+            raise RecipeError(
+                f"{name} = {list(values)} does not fit {amount(len(tasks), 'task')}", hint="one number above 0 for each"
+            )
     batches = settings.batches or [settings.batch] * len(tasks)
     sizes = [len(task) for task in tasks]
     return TaskSchedule(

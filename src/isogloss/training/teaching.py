@@ -104,7 +104,7 @@ def _compute(
     if not total:
         on_progress(Step("teacher", reused, reused, "sentences", "reused from the cache"))
         return
-    note = f"{reused} reused" if reused else ""
+    note = f"{reused:,} reused" if reused else ""
     on_progress(Step("teacher", 0, total, "sentences", note))
 
     def encode(texts: Sequence[str]) -> FloatArray:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
+from isogloss.amounts import amount, duration
 from isogloss.corpora.catalogue.freshness import Remote, forget, is_unchanged, recall, remember
 from isogloss.corpora.catalogue.web import NothingLeft, Patience, Tries, Trouble, open_url, read_some
 from isogloss.corpora.origin import Origin, origin_of
@@ -109,7 +110,9 @@ def _is_current(target: Path, url: str, token: str, patience: Patience) -> bool:
 def refuse_foreign(target: Path) -> None:
     """A file of the user's own that has the name by chance is never replaced."""
     if target.exists() and origin_of(target) is None:
-        raise DataError(f"{target}: already there, and not fetched by isogloss", hint="move it away, or name another --out")
+        raise DataError(
+            f"{target}: already there, and not fetched by isogloss", hint="move it away, or fetch into another folder"
+        )
 
 
 class _Damaged(Exception):
@@ -200,8 +203,8 @@ def _fill(part: _Part, size: int | None, sha256: str | None, token: str, meter: 
                 furthest = part.length
                 tries.succeeded()
             pause = tries.failed(trouble)
-            logger.info("%s: %s; again in %.0f s", part.url, trouble, pause)
-            meter.note(f"{trouble.brief}, again in {pause:.0f} s")
+            logger.info("%s: %s; again in %s", part.url, trouble, duration(pause))
+            meter.note(f"{trouble.brief}, again in {duration(pause)}")
             patience.wait(pause)
         except _Damaged as damage:
             part.discard()
@@ -229,14 +232,14 @@ def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout:
             raise Trouble("the server went on at the wrong place")
         start = place
         if size is not None and total is not None and total != size:
-            raise _Damaged(f"{total:,} bytes long, but it should be {size:,}")
+            raise _Damaged(f"{amount(total, 'byte')} long, but it should be {size:,}")
         if response.headers.get_content_type() == "text/html":
             raise _Damaged("the server sent a web page, not the file")
         if not start:
             part.begin(Remote.of(response))
         _pour(response, part, start, total, meter)
     if total is not None and part.length < total:
-        raise Trouble(f"the connection was cut after {part.length:,} of {total:,} bytes")
+        raise Trouble(f"the connection was cut after {part.length:,} of {amount(total, 'byte')}")
     return _Arrival(resumed=start > 0, counted=total is not None)
 
 
@@ -272,7 +275,7 @@ def _check(path: Path, size: int | None, sha256: str | None, counted: bool) -> N
     """
     length = path.stat().st_size
     if size is not None and length != size:
-        raise _Damaged(f"{length:,} bytes arrived, but it should be {size:,}")
+        raise _Damaged(f"{amount(length, 'byte')} arrived, but it should be {size:,}")
     if sha256 is not None and (found := file_hash(path)) != sha256:
         raise _Damaged(f"the checksum is {found[:12]}…, but it should be {sha256[:12]}…")
     kind = path.name.removesuffix(".part").rpartition(".")[2]

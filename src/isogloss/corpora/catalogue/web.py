@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from isogloss.amounts import duration
 from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 from isogloss.web import parse_url, send, whole_number
@@ -83,9 +84,8 @@ class Tries:
         self.failures += 1
         patience = self.patience
         if trouble.after is not None and trouble.after > patience.longest_asked:
-            minutes = trouble.after / 60
             raise DataError(
-                f"{self.url}: {trouble}, and asks to come back in {minutes:.0f} minutes",
+                f"{self.url}: {trouble}, and asks to come back in {duration(trouble.after)}",
                 hint="run the same command later: it continues where it stopped",
             ) from trouble
         if self.failures >= (patience.attempts if trouble.reached else patience.attempts_to_connect):

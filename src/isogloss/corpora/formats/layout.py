@@ -147,7 +147,8 @@ def from_header(cells: Sequence[str], source: Source, number: int = 1, strict: b
     if not targets:
         raise DataError(
             f"{source.name} line {number}: no column for a second language",
-            hint=f"the header is: {' '.join(names)[:200]}; if id means Indonesian, tell it: --language id",
+            hint=f"the header is: {' '.join(names)[:200]}; if id means Indonesian, use --language id, in a recipe"
+            ' pairs.language = "id"',
         )
     return Layout(origin, targets, None, *further)
 

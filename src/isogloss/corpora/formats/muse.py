@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.corpora.amounts import amount
+from isogloss.amounts import amount
 from isogloss.corpora.blocks import Blocks, cut
 from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from isogloss.corpora.amounts import amount
+from isogloss.amounts import amount
 from isogloss.corpora.blocks import Blocks
 from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.layout import Layout

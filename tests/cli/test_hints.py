@@ -1,0 +1,137 @@
+"""Options that messages name are options of the verbs in which the message can be seen.
+
+A message of the library says an option of the command line only if every verb that can show it has that option, or if it
+names the key of a recipe as well ("--on-error skip, in a recipe pairs.on_error"). A command that is spelled out ("isogloss
+evaluate … --data hub") is checked against its own verb.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import isogloss
+from cli.verbs import options
+
+ROOT = Path(isogloss.__file__).parent
+OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
+COMMAND = re.compile(r"\bisogloss ((?:corpora )?[a-z][a-z-]*)([^;,`\n]*)")
+FOREIGN = re.compile(r"\b(?:pip|git|curl|msgfmt|xmllint)\b[^;,]*")
+IN_A_RECIPE = re.compile(r"\bin a recipe\b|\bset output\.folder\b")
+TRAINING = "run distill quickstart add finetune train-dual train-laser"
+READING = "prepare distill evaluate score train-dual train-laser"
+# Which verbs show the messages of a module, where they name options.
+SHOWN_BY = {
+    "evaluation/test_files.py": "evaluate",
+    "evaluation/test_hub.py": "evaluate reproduce",
+    "evaluation/suites.py": "evaluate",
+    "training/masking.py": "train-dual",
+    "training/checkpoints.py": TRAINING,
+    "mining/gold.py": "mine",
+    "mining/sentences.py": "mine",
+    "mining/faiss_index.py": "mine",
+    "mining/mine.py": "mine",
+    "recipes.py": "run quickstart prepare distill add train-dual train-laser doctor reproduce",
+    "corpora/faults.py": f"{READING} add",
+    "corpora/workers.py": "prepare",
+    "corpora/sources.py": READING,
+    "corpora/formats/layout.py": READING,
+    "corpora/catalogue/get.py": "corpora get",
+    "corpora/catalogue/entries.py": "corpora get",
+    "runs/finished.py": "add",
+    "runs/adding.py": "add",
+    "runs/finetune_settings.py": "finetune",
+    "runs/finetuning.py": "finetune",
+    "runs/judged_files.py": "finetune train-dual",
+    "runs/laser.py": "train-laser",
+    "runs/gathering.py": f"{READING} add",
+    "runs/dual.py": "train-dual",
+    "runs/dual_rounds.py": "train-dual",
+    "runs/dual_settings.py": "train-dual",
+    "papers/text.py": "reproduce",
+    "papers/recipe.py": "reproduce",
+    "papers/reproduce.py": "reproduce",
+    "cli/mined.py": "mine score",
+    "cli/waterfall.py": "prepare",
+    "cli/options.py": "",
+    "cli/app.py": "",
+    "cli/corpora.py": "corpora list",
+    "cli/corpora_show.py": "corpora show",
+    "cli/outcome.py": "",
+}
+# Verbs that read the same files by a recipe need the recipe's key beside the option.
+WITH_A_RECIPE = {"corpora/faults.py", "corpora/workers.py", "corpora/sources.py", "corpora/formats/layout.py"}
+WITH_A_RECIPE |= {"runs/gathering.py"}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The strings of a module, those with braces as one, without docstrings and help."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            skipped.add(id(node.body[0].value))  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Option", "Argument"):
+            skipped |= {id(one) for one in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(one) for one in ast.walk(node)}
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else "…" for one in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def verb_of(place: str) -> str:
+    """The verbs that show a module's messages."""
+    if place in SHOWN_BY:
+        return SHOWN_BY[place]
+    name = place.removeprefix("cli/").removesuffix(".py").replace("_", "-")
+    assert place.startswith("cli/") and name in options(), f"{place} names options: say in SHOWN_BY which verbs show them"
+    return name
+
+
+def wrong(place: str, text: str, known: dict[str, set[str]]) -> Iterator[str]:
+    """What a message names and a verb that shows it does not have."""
+    for verb, rest in COMMAND.findall(text):
+        if verb in known:
+            yield from (f"isogloss {verb} has no {one}" for one in OPTION.findall(rest) if one not in known[verb])
+    left = FOREIGN.sub("", COMMAND.sub(lambda found: "" if found[1] in known else found[0], text))
+    named = OPTION.findall(left)
+    if not named:
+        return
+    if place in WITH_A_RECIPE and not IN_A_RECIPE.search(text):
+        yield f"{place}: {text!r} says nothing to those who wrote a recipe"
+    for verb in re.findall(r"(?:corpora )?\S+", verb_of(place)):
+        missing = [one for one in named if one not in known[verb]]
+        if missing and not IN_A_RECIPE.search(text):
+            yield f"{place}: isogloss {verb} has no {', '.join(missing)}: {text!r}"
+
+
+def test_messages_name_options_that_exist() -> None:
+    known = options()
+    places = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
+    found = [
+        problem
+        for place, path in places.items()
+        if not place.startswith("report/") and place != "papers/pictures.py"  # var(--ink)
+        for text in texts(path)
+        if "--" in text
+        for problem in wrong(place, text, known)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "problem"),
+    [
+        ("mining/gold.py", "set --ids, or --nonsense", "isogloss mine has no --nonsense"),
+        ("corpora/sources.py", "leave --language out", "says nothing to those who wrote a recipe"),
+        ("corpora/store.py", "make one: isogloss prepare FILES --outer FOLDER", "isogloss prepare has no --outer"),
+    ],
+)
+def test_what_does_not_exist_is_found(place: str, text: str, problem: str) -> None:
+    assert any(problem in one for one in wrong(place, text, options()))

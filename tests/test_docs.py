@@ -1,0 +1,69 @@
+"""What the pages say about the command line and the code is so: imports, options, what continues, what prints JSON."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cli.verbs import options
+from isogloss.cli.app import CONTINUES, continues
+
+ROOT = Path(__file__).parent.parent
+INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+PAGES = {"corpora list": "corpora", "corpora get": "corpora", "corpora show": "corpora-show"}
+
+
+def names_in(sentence: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", sentence)
+
+
+def test_the_architecture_page_has_the_layers_that_are_checked() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"## The import rule\n.*?```\n(.*?)```", page, flags=re.DOTALL)
+    shown = [re.split(r" {4,}", line)[0] for line in block.strip().splitlines()]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    layers = next(one for one in contracts if one["type"] == "layers")["layers"]
+    assert shown == [layer.replace("isogloss.", "") for layer in layers]
+    forbidden = next(one for one in contracts if one["type"] == "forbidden")["source_modules"]
+    checked = {name for layer in layers for name in layer.split(" | ")}
+    assert checked - {"isogloss.cli"} == set(forbidden), "only the command line knows typer and rich"
+    parts = {path.name.removesuffix(".py") for path in (ROOT / "src" / "isogloss").iterdir() if path.suffix in ("", ".py")}
+    hidden = {"__init__", "__main__", "__pycache__"}
+    assert {f"isogloss.{name}" for name in parts - hidden} == checked, "every module has its layer"
+
+
+def test_the_page_says_which_verbs_continue() -> None:
+    (sentence,) = re.findall(r"exit code 130\. For (.*?) the same command continues", INDEX, flags=re.DOTALL)
+    assert names_in(sentence) == list(CONTINUES) and set(CONTINUES) <= set(options())
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("run r.toml --fresh", True),
+        ("--debug run r.toml", True),
+        ("launch -n 2 run r.toml", True),
+        ("corpora get TED2020 --lang en-de", True),
+        ("corpora show run", False),
+        ("embed run --model prepare", False),
+        ("", False),
+    ],
+)
+def test_only_a_verb_that_continues_is_said_to(command: str, said: bool) -> None:
+    assert continues(command.split()) is said
+
+
+def test_the_page_says_which_verbs_have_no_json() -> None:
+    (sentence,) = re.findall(r"Every verb but (.*?) has `--json`", INDEX, flags=re.DOTALL)
+    assert set(names_in(sentence)) == {verb for verb, own in options().items() if "--json" not in own}
+
+
+@pytest.mark.parametrize("verb", sorted(options()))
+def test_the_page_of_a_verb_has_its_options_and_no_others(verb: str) -> None:
+    page = (ROOT / "docs" / "verbs" / f"{PAGES.get(verb, verb)}.md").read_text(encoding="utf-8")
+    rows = [cell for cell in re.findall(r"^\| (`.*?`[^|]*) \|", page, flags=re.MULTILINE) if "`-" in cell]
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(rows)))
+    sharing = [own for other, own in options().items() if PAGES.get(other, other) == PAGES.get(verb, verb)]
+    assert options()[verb] - shown == {"--help", "--debug"}, "these are not on the page"
+    assert shown <= set().union(*sharing), "these do not exist"
