@@ -17,7 +17,8 @@ help:
 setup:
 	@scripts/setup $(VENV) quickstart,dev
 
-quickstart: setup
+quickstart:
+	@scripts/setup $(VENV) quickstart
 	@echo "==> isogloss quickstart"
 	@$(BIN)/isogloss quickstart
 

@@ -2,11 +2,15 @@
 
 import re
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isogloss.corpora import leaks
 from isogloss.corpora.leaks import CLEAN, EXACT, LEVELS, NEAR, NORMALISED, Guard, GuardedSet, scanned_before
+from isogloss.corpora.text.hashing import among, mix
 from isogloss.corpora.text.side import Side
 
 LONG = "the quick brown fox jumps over the lazy dog near the river"
@@ -83,10 +87,28 @@ def test_against_loops(guarded: list[str], texts: list[str]) -> None:
     assert check(guarded, texts) == [level(text) for text in texts]
 
 
+def test_each_set_has_a_name_by_its_own_texts() -> None:
+    texts = {"x": ["a", "b"], "y": ["c"], "z": ["d", "e", "f"]}
+    together = Guard([(name, pa.array(own)) for name, own in texts.items()]).sets
+    alone = [Guard([(name, pa.array(own))]).sets[0] for name, own in texts.items()]
+    assert together == alone and len({one.hash for one in alone}) == 3
+    assert not any(one.before for one in alone) and all(len(one.hash) == 16 for one in alone)
+
+
+def test_a_bitmap_says_no_at_once_to_nearly_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand hashes take one place in 32 of it: so many of the others have to be looked up."""
+    looked_up: list[int] = []
+    monkeypatch.setattr(leaks, "among", lambda hashes, known: looked_up.append(len(hashes)) or among(hashes, known))
+    numbers = mix(np.arange(101_000, dtype=np.uint64))
+    known = leaks.HashSet([numbers[:400], numbers[400:1000]])
+    assert known.has(numbers).tolist() == [True] * 1000 + [False] * 100_000
+    assert 1 / 36 < (looked_up[0] - 1000) / 100_000 < 1 / 30
+
+
 def test_the_name_of_a_guard_is_made_from_its_texts_and_level() -> None:
     one, same = Guard([("x", pa.array(["a", "b"]))]), Guard([("y", pa.array(["b", "a"]))])
     assert one.key == same.key != Guard([("x", pa.array(["a", "c"]))]).key
-    assert one.key != Guard([("x", pa.array(["a", "b"]))], "exact").key
+    assert one.key != Guard([("x", pa.array(["a", "b"]))], "exact").key and len(one.key) == 16
     assert [(found.name, found.texts) for found in one.sets] == [("x", 2)]
 
 

@@ -1,12 +1,17 @@
 """Which pairs stay: copies, held-out text, and the slices in which they are compared."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from corpora.stores import prepared
-from isogloss.config import CleaningSettings
+from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora import selecting
+from isogloss.corpora.prepare import prepare
+from isogloss.corpora.selecting import Scored, Selection
 from isogloss.errors import DataError
-from isogloss.types import Pair
+from isogloss.types import Bitext, Pair
 
 
 def test_slices_of_the_hash_space_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +42,35 @@ def test_a_training_pair_goes_if_either_side_is_a_side_of_a_test_pair(
     others = [Pair(f"Number {n}.", f"Nummer {n}.", "de", "c", "train") for n in range(10)]
     test, leaking = Pair("The cat.", "Die Katze.", "de", "c", "test"), Pair(source, target, "de", "c", "train")
     assert prepared([leaking, test, *others], CleaningSettings(min_language=0), 0) == [test, *others]
+
+
+@pytest.mark.parametrize(("rows", "slices"), [(0, 1), (7, 1), (8, 2), (14, 2), (15, 3), (21, 3)])
+def test_every_hash_is_in_one_slice(rows: int, slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selecting, "ROWS_A_SLICE", 7)
+    part = Scored(Path(), "c", np.zeros(rows, dtype=np.uint8), np.zeros(rows, dtype=np.bool_))
+    within = list(Selection([part], CleaningSettings(), 0.1, [])._slices())
+    edges = [edge + near for number in range(slices + 1) for edge in (number * (2**64 // slices),) for near in (-1, 0, 1)]
+    hashes = np.array([*(edge for edge in edges if 0 <= edge < 2**64), 2**64 - 1, 2**63], dtype=np.uint64)
+    assert len(within) == slices
+    assert np.sum([inside(hashes) for inside in within], axis=0).tolist() == [1] * len(hashes)
+
+
+def test_all_can_be_held_out() -> None:
+    rows = [Pair(f"number {n}", f"Nummer {n}", "de", "c", "") for n in range(50)]
+    assert {pair.split for pair in prepared(rows, CleaningSettings(min_language=0), 1.0)} == {"test"}
+
+
+def test_what_the_leak_scan_takes_is_counted_by_its_level(tmp_path: Path) -> None:
+    long = "the quick brown fox jumps over the lazy dog near the river"
+    (tmp_path / "guarded.txt").write_text(f"{long}\n", encoding="utf-8")
+    sources = [long, long.upper() + "!", f"{long}.", f"I saw that {long} yesterday", "something else"]
+    rows = [Pair(source, f"Satz Nummer {n}", "de", "c", "train") for n, source in enumerate(sources)]
+    scan = LeakSettings(against=(str(tmp_path / "guarded.txt"),))
+    how = CleaningSettings(min_language=0, max_length_ratio=100)
+    store = prepare(Bitext.of(rows), how, held_out=0, leaks=scan)
+    wanted = {"exact": 1, "normalised": 2, "near": 1}
+    assert store.manifest["leak_scan"]["removed"] == {f"in an evaluation set ({level})": n for level, n in wanted.items()}
+    assert [pair.source for pair in store.bitext] == ["something else"]
 
 
 @pytest.mark.parametrize(("level", "kept"), [("keep", 5), ("exact", 4), ("normalised", 3), ("near", 2)])

@@ -83,6 +83,24 @@ def test_joined_sets_are_drawn_set_by_set_and_paired_with_their_average() -> Non
     assert Difference(joined, average).value() == pytest.approx(joined.value() - average.value())
 
 
+def test_one_set_joined_is_that_set() -> None:
+    for ranked in (True, False):
+        alone = correlation(20, 4, ranked=ranked)
+        assert Joined((alone,)).value() == alone.value()
+        assert np.array_equal(draw([Joined((alone,))], 3, DRAWS), draw([alone], 3, DRAWS))
+
+
+def test_many_rows_do_not_overflow() -> None:
+    values = np.arange(20_000.0)
+    assert draw([Correlation(values, values, "u", ranked=True)], 3, 4) == pytest.approx(1.0)
+
+
+def test_the_seed_is_0_unless_given() -> None:
+    one = share(np.arange(50) % 3 == 0, "u")
+    assert np.array_equal(draw([one]), draw([one], 0, bootstrap.RESAMPLES))
+    assert np.array_equal(bootstrap.Draws().of([one]), draw([one], 0, bootstrap.RESAMPLES))
+
+
 def test_draws_depend_on_seed_and_unit_and_not_on_who_is_compared() -> None:
     one, other = (share(np.arange(50) % n == 0, "u") for n in (2, 3))
     assert np.array_equal(draw([one, other], 1, 200)[1], draw([other], 1, 200)[0])

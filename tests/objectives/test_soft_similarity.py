@@ -4,6 +4,7 @@ import torch
 from hypothesis import given, settings
 from torch import Tensor
 
+from isogloss.config import ObjectiveSettings
 from isogloss.objectives.combined import Views
 from isogloss.objectives.soft_similarity import soft_similarity
 from objectives.drawn import OBJECTIVES, a_batch, batches, check, cosine, listed, sum_of
@@ -56,6 +57,13 @@ def test_temperature_of_the_teacher_is_its_own() -> None:
     given_twice = soft_similarity(views.source, views.target, views.taught(), views.weight, 0.3, 0.3)
     other = soft_similarity(views.source, views.target, views.taught(), views.weight, 0.3, 0.1)
     assert given_once == given_twice != other
+
+
+def test_the_temperature_is_a_recipes_unless_given() -> None:
+    views = a_batch()
+    arguments = (views.source, views.target, views.taught(), views.weight)
+    usual = ObjectiveSettings().soft_temperature
+    assert torch.equal(soft_similarity(*arguments), soft_similarity(*arguments, usual))
 
 
 def test_no_gradient_goes_into_the_teacher() -> None:

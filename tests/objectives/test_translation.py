@@ -57,6 +57,19 @@ def test_it_knows_nothing_at_first_and_everything_at_last() -> None:
     assert translation(sure, torch.zeros_like(target), lambda some: some, PADDING).item() == 0, "padding alone"
 
 
+@pytest.mark.parametrize(("positions", "scored"), [(8192, [8192]), (8193, [8192, 1, 1, 8192])])
+def test_scores_of_8192_positions_exist_at_a_time_and_only_parts_are_computed_again(positions: int, scored: list[int]) -> None:
+    sizes = []
+
+    def project(some: Tensor) -> Tensor:
+        sizes.append(len(some))
+        return some
+
+    states = torch.zeros(positions, 2, requires_grad=True)
+    torch.autograd.backward(translation(states, torch.ones(positions, dtype=torch.long), project, PADDING))
+    assert sizes == scored
+
+
 def test_half_precision_is_summed_in_single() -> None:
     states = torch.randn(200, WORDS, generator=torch.Generator().manual_seed(1)).bfloat16()
     target = torch.arange(200) % 5 + 1

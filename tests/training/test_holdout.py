@@ -133,6 +133,15 @@ def test_where_sources_do_not_fit_the_search_ends_and_promises_hold(monkeypatch:
     assert len(looked_at) > 1 and max(looked_at) <= 4000
 
 
+def test_where_all_pairs_may_be_candidates_all_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(source, 0, False) for source in range(2000) for _ in range(2)]
+    for most in (len(rows), len(rows) - 1):
+        monkeypatch.setattr(holdout, "MOST_CANDIDATES", most)
+        looked_at = pairs_looked_at(monkeypatch)
+        assert held(rows, 101, 0.1).sum() == 100
+        assert (max(looked_at) == len(rows)) == (most == len(rows))
+
+
 @given(some_rows, some_number, some_share)
 @settings(max_examples=100, deadline=None)
 def test_promises(rows: Rows, per_language: int, share: float) -> None:
@@ -184,11 +193,10 @@ def test_small_languages_may_give_a_large_one_more_than_it_wants_but_not_more_th
 
 
 def test_a_source_with_very_many_translations_does_not_fill_a_dev_set() -> None:
-    yes = [(0, 0, False)] * (MOST_TRANSLATIONS + 1)
-    rows = yes + [(source, 0, False) for source in range(1, 12)]
-    chosen = {source for seed in range(40) for source in columns(rows)[0][held(rows, 10, 0.9, seed)].tolist()}
-    assert chosen == set(range(1, 12))
-    assert held(rows, 10, 0.9)[: len(yes)].sum() == 0
+    for times, others in ((9, range(1, 12)), (8, range(12))):
+        rows = [(0, 0, False)] * times + [(source, 0, False) for source in range(1, 12)]
+        chosen = {source for seed in range(40) for source in columns(rows)[0][held(rows, 10, 0.9, seed)].tolist()}
+        assert chosen == set(others)
 
 
 def test_another_seed_holds_out_others_and_every_source_has_its_chance() -> None:

@@ -271,7 +271,7 @@ def _correlations(samples: Sequence[Correlation], parts: Sequence[tuple[str, int
             shared = np.einsum("dr,dr,dr->d", counts, own, gold, dtype=np.float64)
             spread = np.einsum("dr,dr,dr->d", counts, own, own) * np.einsum("dr,dr,dr->d", counts, gold, gold)
             roots = np.sqrt(spread.astype(np.float64))
-            values[row, start : start + len(counts)] = np.where(roots > 0, shared / np.where(roots > 0, roots, 1), 0.0)
+            values[row, start : start + len(counts)] = np.divide(shared, roots, out=np.zeros_like(roots), where=roots > 0)
     return values
 
 

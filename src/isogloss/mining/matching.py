@@ -49,7 +49,7 @@ def matched(
     """Choose pairs by the scores of the candidates of both sides (`margin.candidate_scores` gives them)."""
     if strategy not in STRATEGIES:
         raise DataError(f"strategy = {strategy!r} is not known", hint=f"choose one of {', '.join(STRATEGIES)}")
-    if not left.ids.size or not right.ids.size:
+    if not left.ids.size:  # then the other side has no neighbours either
         return Matches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
     if strategy == "one-to-one":
         forward, backward = _every(left, left_scores), _swapped(_every(right, right_scores))

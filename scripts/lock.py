@@ -1,0 +1,54 @@
+"""Write the files in requirements/ from pyproject.toml and constraints.txt: every version with the hashes of all its files.
+
+`python scripts/lock.py`, with uv installed (`pip install uv`). Change a version in constraints.txt, then run this.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "requirements"
+BUILD = "hatchling\neditables\n"  # what pip needs to install isogloss itself, without fetching anything that has no hash
+CUDA = ("cuda-", "nvidia-", "triton")  # what torch needs where it comes as a CUDA build, and not where it comes for the CPU
+# The build of torch for the CPU alone, a tenth of the size, where pip is set up to find it: CPython 3.11, Linux x86_64.
+CPU_BUILD = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
+
+
+def compiled(*extras: str) -> dict[str, str]:
+    """What pip must be told to install isogloss with these extras anywhere: a requirement with its hashes, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "build.in").write_text(BUILD, encoding="utf-8")
+        command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate"]
+        command += ["--python-version", "3.11", "-c", "constraints.txt", "pyproject.toml", f"{folder}/build.in"]
+        command += [word for extra in extras for word in ("--extra", extra)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    found = re.findall(r"^([a-z0-9.-]+)[^\n]*\\\n(?:    --hash=[^\n]*\n?)+", done.stdout, flags=re.MULTILINE)
+    texts = re.split(r"^(?=[a-z])", done.stdout, flags=re.MULTILINE)[1:]
+    assert len(found) == len(texts), "each has a version and hashes"
+    return {name: text.rstrip("\n") for name, text in zip(found, texts, strict=True)}
+
+
+def write(name: str, sentence: str, requirements: dict[str, str]) -> None:
+    """One file for `pip install --require-hashes --no-deps -r`."""
+    lines = [f"# {sentence} Written by scripts/lock.py.", *(requirements[one] for one in sorted(requirements))]
+    (FOLDER / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    base, everything = compiled("quickstart"), compiled("quickstart", "dev")
+    cuda = {name: text for name, text in everything.items() if name.startswith(CUDA)}
+    torch = everything["torch"]
+    here = {name: everything[name] for name in base if name not in cuda and name != "torch"}
+    dev = {name: text for name, text in everything.items() if name not in {*here, *cuda, "torch"}}
+    write("torch.txt", "The usual build of torch.", {"torch": torch})
+    cpu = f"{torch.split()[0]}+cpu \\\n    --hash=sha256:{CPU_BUILD}"
+    write("torch-cpu.txt", "The build of torch for the CPU alone, taken where pip finds it.", {"torch": cpu})
+    write("quickstart.txt", "What isogloss needs to run, with the models of the quickstart.", here)
+    write("dev.txt", "What the tests need beside quickstart.txt.", dev | {"triton": everything["triton"]})
+    write("cuda.txt", "What torch needs beside quickstart.txt where it comes as a CUDA build.", cuda)
