@@ -108,3 +108,38 @@ def test_stopped_it_says_that_it_continues(isogloss: Shell, monkeypatch: pytest.
     monkeypatch.setattr("isogloss.runs.adding.add", stop)
     code, _, err = isogloss("add", "runs/mine", "ru", "en-ru.tsv")
     assert code == 130 and "The same command continues from here" in err
+
+
+IDLE = (
+    "--gate",
+    "off",
+    "--set",
+    "training.dev_pairs=4",
+    "--set",
+    "training.dev_share=0.3",
+    "--set",
+    "training.learning_rate=0",
+)
+
+
+def test_an_addition_that_changed_nothing_does_not_say_that_it_added(isogloss: Shell, place: Path, models: Path) -> None:
+    """Steps of length 0 are no better than the start; Bulgarian is Russian backwards, which the student can spell already."""
+    write_pairs(place / "en-bg.tsv", ("bg",))
+    run(german_recipe(models, place / "pairs.tsv", place / "runs" / "both", "languages=de,ru", "training.epochs=2"))
+    code, out, err = isogloss("add", "runs/both", "bg", "en-bg.tsv", "--set", "training.epochs=1", *IDLE)
+    assert code == 0, err
+    assert "Added" not in out and "! no step of the training did better on the dev pairs" in out.replace("\n", " ")
+    assert "bg was not learnt: no training step did better on the dev pairs than runs/both itself" in out
+    assert "and its vocabulary lacked nothing, so the model is the one it was." in out
+    results = json.loads((place / "runs" / "with-bg" / "results.json").read_text())
+    assert results["changed"] == [] and results["training"]["best_step"] == 0
+    card = (place / "runs" / "with-bg" / "model" / "README.md").read_text()
+    assert "without a gain, so that no weight was changed" in card and "| nothing |" in card
+
+
+def test_an_addition_that_only_grew_says_so(isogloss: Shell, place: Path) -> None:
+    line = ("add", "runs/mine", "ru", "en-ru.tsv", "--out", "runs/grown", "--set", "training.epochs=1", *IDLE)
+    code, out, err = isogloss(*line)
+    assert code == 0, err
+    assert "Added" not in out and "than runs/mine itself, so only its vocabulary has grown." in out
+    assert json.loads((place / "runs" / "grown" / "results.json").read_text())["changed"] == ["vocabulary"]

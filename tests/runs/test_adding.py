@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from additions import german_recipe, record_of, snapshot, write_pairs
 from isogloss.config import AddingSettings
 from isogloss.corpora.store import open_store
-from isogloss.encode.encoder import load
+from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leaks import scan_of
@@ -96,7 +97,9 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
     growth = results["student"]["growth"]
     assert growth["changed"] == {"de": 0.0, "en": 0.0} and growth["given"] == growth["rows_after"] - growth["rows_before"] > 20
     card = (added.model / "README.md").read_text(encoding="utf-8")
-    assert '- "ru"' in card and '- "de"' in card and f"| {record['finished'][:10]} | ru | 32 | 32 |" in card
+    assert (
+        '- "ru"' in card and '- "de"' in card and f"| {record['finished'][:10]} | ru | 32 | 32 | vocabulary, weights |" in card
+    )
     assert (scan_of(added.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
     assert (added.folder / "metrics.jsonl").is_file() and not (added.folder / "work" / "candidate").exists()
 
@@ -128,7 +131,7 @@ def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) 
     assert [store["languages"] for store in record["stores"]] == [["de"], ["ru"], ["bg"]]
     assert record["recipe"]["languages"] == ["de", "ru", "bg"]
     card = (result.model / "README.md").read_text(encoding="utf-8")
-    assert "| ru | 32 | 32 |" in card and "| bg | 32 | 16 |" in card
+    assert "| ru | 32 | 32 | vocabulary, weights |" in card and "| bg | 32 | 16 |" in card
     assert set(json.loads((result.model / "isogloss_training.json").read_text())["languages"]) >= {"de", "ru", "bg"}
     with pytest.raises(RecipeError, match="ru is one of its languages already: de, ru, bg"):
         add(replace(more, run=str(result.folder), languages=("ru",)))
@@ -158,6 +161,18 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
 
 
 # ── the gate ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def watched(*arguments: Any) -> SentenceEncoder:  # noqa: ANN401 - those of `load`
+        opened.append(load(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr("isogloss.runs.adding.load", watched)
+    add(replace(asked(place, "precise"), gate=None), [SHORT, "teacher.precision=float32"])
+    assert [teacher.precision for teacher in opened] == ["float32"]
 
 
 def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: RunResult) -> None:

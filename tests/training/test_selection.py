@@ -1,6 +1,8 @@
 """Which weights are kept: a lucky step is not a better one, and what is clearly lost is not paid with nearness."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isogloss.training.dev import DevScore, Taught
 from isogloss.training.selection import NOTHING_COUNTED, Merit, Selection, clearly_below, standard_errors
+from isogloss.types import FloatArray, IntArray
+from training.test_loop import PAIRS, STEPS, Dial, Script, measured_at, plan, run, value_after
 
 
 def merit(right: list[int], value: float) -> Merit:
@@ -128,3 +133,35 @@ def test_its_state_is_what_a_checkpoint_may_hold(tmp_path: Path) -> None:
     again.load(torch.load(tmp_path / "state.pt", weights_only=True))
     assert again.kept is not None and again.kept.value == 0.5 and again.kept.found.sum() == pytest.approx(197 / 200)
     assert not Selection(0).should_stop and not again.should_stop
+
+
+class Saturated(Script):
+    """Dev pairs of which all are found, but for one that only the first measurement on the way finds; nearer step by step."""
+
+    def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
+        super().score(vectors_of)
+        step = self.asked[-1]
+        found = np.full(len(PAIRS), 1 / len(PAIRS))
+        found[0] *= step == measured_at[0]
+        index = np.where(np.arange(len(PAIRS)) % 2, 1 / len(PAIRS), 0.0)
+        return DevScore(found.sum(), found, Taught(index.sum(), 1.0 - 0.01 * step, 0.5 + 0.01 * step, index))
+
+
+@pytest.mark.parametrize("select", ["both", "retrieval", "mse"])
+def test_the_loop_keeps_the_weights_that_are_nearest_where_all_is_found(select: str, tmp_path: Path) -> None:
+    engine = Dial()
+    summary = run(engine, tmp_path, Saturated([0.0] * (STEPS + 1)), how=replace(plan(), select=select))
+    assert summary.best_step == STEPS and float(engine.value) == pytest.approx(value_after(STEPS)) and not summary.setback
+    assert summary.dev["dev_mse"] == pytest.approx(1.0 - 0.01 * STEPS)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_not_gone_on_from(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scores = [step / STEPS for step in range(STEPS + 1)]
+    run(Dial(), tmp_path, Script(scores))
+    (path,) = tmp_path.glob("step-*.pt")
+    state = torch.load(path, weights_only=True)
+    del state["loop"]["selection"]
+    torch.save(state, path)
+    engine = Dial()
+    assert run(engine, tmp_path, Script(scores)).steps_now == STEPS and float(engine.value) == pytest.approx(value_after(STEPS))
+    assert "the checkpoint is of an earlier version of isogloss, so training starts again" in caplog.text

@@ -1,7 +1,7 @@
 """`isogloss add`: a language more for a finished student, if the old ones do not pay for it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -100,8 +100,7 @@ def _told(result: "RunResult") -> list[str]:
     from isogloss.runs.vocabulary import growth_in_words
 
     details, gate = result.details, result.details["gate"]
-    replayed = sum(details["pairs"]["replayed"].values())
-    lines = [f"\nAdded {', '.join(details['added'])} to {details['added_to']}, with {amount(replayed, 'old pair')} seen again."]
+    lines = ["\n" + _outcome(details)]
     if growth := details["student"].get("growth"):
         lines.append(f"Its {growth_in_words(growth)}.")
     if gate["lost"]:
@@ -114,3 +113,15 @@ def _told(result: "RunResult") -> list[str]:
         allowed = "the gate was off" if gate["most"] is None else f"the gate is at {gate['most']:g}"
         lines.append(f"{told} {IN_WORDS[gate['measure']]}; {allowed}.")
     return lines
+
+
+def _outcome(details: dict[str, Any]) -> str:
+    """Whether anything was learnt: a training none of whose steps was better leaves the student as it was."""
+    languages, before = ", ".join(details["added"]), details["added_to"]
+    if "weights" in details["changed"]:
+        replayed = sum(details["pairs"]["replayed"].values())
+        return f"Added {languages} to {before}, with {replayed:,} old pairs seen again."
+    none = f"{languages} was not learnt: no training step did better on the dev pairs than {before} itself"
+    if details["changed"]:
+        return f"{none}, so only its vocabulary has grown."
+    return f"{none}, and its vocabulary lacked nothing, so the model is the one it was."

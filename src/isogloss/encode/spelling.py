@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isogloss.encode.tokens import TokenStore
+from isogloss.encode.tokens import Ids, TokenStore
 from isogloss.errors import ModelError
-from isogloss.types import IntArray
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -77,7 +76,7 @@ def _known(pieces: Sequence[str], text: str) -> float:
     return sum(known) / len(known) if known else 0.0
 
 
-def unknown_share(ids: IntArray, tokenizer: "PreTrainedTokenizerBase") -> float:
+def unknown_share(ids: Ids, tokenizer: "PreTrainedTokenizerBase") -> float:
     """The share of tokens that are the unknown token, not counting special ones and those of white space alone."""
     unknown, blank = tokenizer.unk_token_id, tokenizer.convert_tokens_to_ids(BLANK)
     silent = np.array([one for one in (*tokenizer.all_special_ids, blank) if one not in (unknown, None)], dtype=np.int64)

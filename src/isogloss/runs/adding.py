@@ -216,6 +216,7 @@ class _Addition:
         with self._timed("distil"):
             summary = session.train()
         details["training"] = asdict(summary)
+        details["changed"] = [*(["vocabulary"] if growth is not None else []), *(["weights"] if summary.best_step else [])]
         with self._timed("measure"):
             exam.ask("after", session.trained_vectors(exam.texts))
         verdict = judge(exam.reports[0], exam.reports[-1], pairs.old.languages, self.settings.gate, self.settings.gate_on)
@@ -340,11 +341,13 @@ class _Addition:
             "when": today,
             "pairs": counts["train"],
             "replayed": sum(replayed.values()),
+            "changed": result.details["changed"],
         }
         before = self.finished.training
         added = [*(before or {}).get("added", []), entry]
         learnt = f"{amount(counts['train'], 'pair')} of {', '.join(recipe.languages)}, added to what it had learnt before, and "
         learnt += f"{amount(entry['replayed'], 'pair')} of that again ({scan_in_words(result.details['leak_scan'])})"
+        learnt += "" if "weights" in entry["changed"] else " without a gain, so that no weight was changed"
         languages = tuple(sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language}))
         card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
         student.model.to("cpu")

@@ -40,14 +40,16 @@ def _added_up(*counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def added_table(added: Sequence[Mapping[str, Any]]) -> str:
-    """For the card: which languages came when, from how many pairs, with how many of the old ones seen again."""
+    """For the card: which languages came when, from how many pairs, how many old ones were seen again, and what changed."""
     lines = [
         "",
         "Languages added to the finished model:",
         "",
-        "| added | languages | pairs | old pairs replayed |",
-        "|---|---|---|---|",
+        "| added | languages | pairs | old pairs replayed | changed |",
+        "|---|---|---|---|---|",
     ]
     for one in added:
-        lines.append(f"| {one['when']} | {', '.join(one['languages'])} | {one['pairs']:,} | {one['replayed']:,} |")
+        changed = ", ".join(one["changed"]) or "nothing" if "changed" in one else "–"  # of an earlier version
+        told = one["when"], ", ".join(one["languages"]), f"{one['pairs']:,}", f"{one['replayed']:,}", changed
+        lines.append(f"| {' | '.join(told)} |")
     return "\n".join(lines) + "\n"
