@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from functools import cache
-from typing import IO
+from typing import IO, Any
 
 from isogloss.errors import DataError, IsoglossError
 
@@ -74,6 +74,17 @@ def send(
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
+    def http_error_302(
+        self, request: urllib.request.Request, answer: IO[bytes], code: int, message: str, headers: http.client.HTTPMessage
+    ) -> Any:  # noqa: ANN401 - as urllib has it
+        try:
+            return super().http_error_302(request, answer, code, message, headers)
+        except (ValueError, NotAnAddress):
+            answer.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(
         self,
         request: urllib.request.Request,

@@ -32,6 +32,7 @@ from isogloss.runs.gathering import gather_source
 from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import MODEL, PAIRS, RESULTS, measured_pairs, pair_counts
 from isogloss.runs.record import hardware, versions
+from isogloss.shapes import COUNT, Exactly, check, fields_shape
 from isogloss.storage import (
     WORK,
     alone_in,
@@ -238,10 +239,10 @@ class _Dual:
 def _kept_report(path: Path, name: str) -> Report | None:
     """What was measured before; None if nothing was, or if it cannot be read."""
     try:
-        kept = read_json(path)
-        return Report(name, tuple(LanguageScores(**one) for one in kept["scores"]), int(kept["candidates"]))
-    except (OSError, ValueError, TypeError, KeyError):
+        kept = check(read_json(path), {"scores": [Exactly(fields_shape(LanguageScores))], "candidates": COUNT})
+    except (OSError, ValueError):
         return None
+    return Report(name, tuple(LanguageScores(**one) for one in kept["scores"]), kept["candidates"])
 
 
 def _now() -> str:
