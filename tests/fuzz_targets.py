@@ -4,7 +4,6 @@ A target is given a `Random` and tries one case. It may give a result or raise a
 control characters; everything else is a finding (`attempt`).
 """
 
-import os
 import signal
 import time
 import traceback
@@ -69,9 +68,9 @@ def _limited() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def targets(folder: Path) -> dict[str, Try]:
+def targets(folder: Path, set_variable: Callable[[str, str], object]) -> dict[str, Try]:
     """Every target by its name, in folders of their own."""
-    os.environ["ISOGLOSS_CACHE"] = str(folder / "cache")
+    set_variable("ISOGLOSS_CACHE", str(folder / "cache"))
     readers, notes, answers, written = (kind(_made(folder / kind.__name__)) for kind in (Readers, Notes, Answers, Written))
     assert isinstance(readers, Readers) and isinstance(notes, Notes)
     assert isinstance(answers, Answers) and isinstance(written, Written)

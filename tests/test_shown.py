@@ -32,7 +32,7 @@ def test_what_is_no_control_character_stays() -> None:
         ("http://h/?X-Amz-Signature=SECRET&X-Amz-Credential=SECRET", "http://h/?X-Amz-Signature=***&X-Amz-Credential=***"),
         ("http://h/?API-KEY=SECRET and http://SECRET@i/", "http://h/?API-KEY=*** and http://***@i/"),
         ("sent b'Bearer SECRET'", "sent b'Bearer ***'"),
-        ("http://h/?sig=SECRET", "http://h/?sig=***"),
+        ("http://h/?sig=SECRET: no (http://h/?sig=SECRET).", "http://h/?sig=***: no (http://h/?sig=***)."),
         ("https://h/a?corpus=TED&source=en", "https://h/a?corpus=TED&source=en"),
         ("me@host.org wrote: key=value, 3 > 2 ?", "me@host.org wrote: key=value, 3 > 2 ?"),
     ],

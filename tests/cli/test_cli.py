@@ -1,6 +1,7 @@
 """The command line as a person meets it: help, verbs, errors in one sentence, exit codes."""
 
 import json
+import logging
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from isogloss import recipes
 from isogloss.cli.app import main
+from isogloss.shown import printable
 from tiny import UNTAUGHT, tiny_recipe
 
 VERBS = (
@@ -245,3 +247,15 @@ def test_a_training_that_made_it_worse_is_said_under_the_table(isogloss: Call, m
     assert answer.code == 0
     table, _, after = answer.out.partition("\n! training made the student worse on the held-out pairs: ")
     assert "average" in table and "; lower training.learning_rate" in after.splitlines()[0]
+
+
+def test_terminal_escapes_in_names_do_not_reach_the_screen(isogloss: Call, tmp_path: Path) -> None:
+    evil = "\x1b[31mevil\x9b2J[bold].en-de.tsv"
+    answer = isogloss("prepare", evil, "--out", "store")
+    assert answer.code == 2 and "\\x1b[31mevil\\x9b2J[bold].en-de.tsv" in answer.err
+    Path(evil).write_text("".join(f"The house has the number {n}.\tDas Haus hat die Nummer {n}.\n" for n in range(9)))
+    answer = isogloss("prepare", evil, "--out", "\x1b[1mstore", "--held-out", "0.2")
+    assert answer.code == 0 and "[bold]" in answer.out
+    for text in (answer.out, answer.err, isogloss("corpora", "show", "\x1b[1mstore").out):
+        assert printable(text, layout=True) == text
+    logging.getLogger("isogloss").warning("%s is odd, from http://u:SECRET@h/", evil)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isogloss.config import Recipe
+from isogloss.config import Recipe, TeacherSettings
 from isogloss.progress import Step, silent
 from isogloss.runs.record import Metrics, Record, hardware, memory_gib, peak_memory_gib, versions
 
@@ -67,3 +67,9 @@ def test_what_is_warned_of_in_a_stage_is_written_down_once_and_at_once(tmp_path:
         _ = 1 / 0
     speaker.warning("of another run")
     assert record.data["warnings"] == ["a checkpoint is of other settings"]
+
+
+def test_keys_in_addresses_are_not_written_down(tmp_path: Path) -> None:
+    record = Record(tmp_path, Recipe(teacher=TeacherSettings(model="https://h/v1?api_key=SECRET#m")))
+    record.note(details={"from": ["https://u:SECRET@h/"]})
+    assert "SECRET" not in (tmp_path / "run.json").read_text() and "api_key=***#m" in (tmp_path / "run.json").read_text()

@@ -73,7 +73,7 @@ def read_means(place: Path | str) -> LanguageMeans:
     """The means that `isogloss evaluate --mean-removal --means-out` wrote, by their folder or file."""
     path = Path(place) / MEANS_FILE if Path(place).is_dir() else Path(place)
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as kept:
             means = {name: kept[name].astype(np.float32) for name in kept.files if name != OF_MODEL}
             return LanguageMeans(means, str(kept[OF_MODEL]) if OF_MODEL in kept.files else "")
     except (*ARCHIVE_FAULTS, OSError, TypeError, KeyError, AttributeError, MemoryError) as error:
