@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -74,9 +75,7 @@ def targets(folder: Path, set_variable: Callable[[str, str], object]) -> dict[st
     readers, notes, answers, written = (kind(_made(folder / kind.__name__)) for kind in (Readers, Notes, Answers, Written))
     assert isinstance(readers, Readers) and isinstance(notes, Notes)
     assert isinstance(answers, Answers) and isinstance(written, Written)
-    found: dict[str, Try] = {
-        f"reader {name}": (lambda random, name=name: readers.pairs(name, random)) for name in readers.files
-    }
+    found: dict[str, Try] = {f"reader {name}": partial(readers.pairs, name) for name in readers.files}
     found |= {"other readers": readers.others, "test sets": readers.test_sets, "manifests": notes.manifests}
     found |= {
         "scored indexes": notes.scored_indexes,

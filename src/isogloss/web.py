@@ -75,35 +75,25 @@ def send(
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
     def http_error_302(
-        self, request: urllib.request.Request, answer: IO[bytes], code: int, message: str, headers: http.client.HTTPMessage
-    ) -> Any:  # noqa: ANN401 - as urllib has it
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage
+    ) -> Any | None:  # noqa: ANN401 - as urllib has it
         try:
-            return super().http_error_302(request, answer, code, message, headers)
+            return super().http_error_302(req, fp, code, msg, headers)
         except (ValueError, NotAnAddress):
-            answer.close()
+            fp.close()
             raise
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     def redirect_request(
-        self,
-        request: urllib.request.Request,
-        answer: IO[bytes],
-        code: int,
-        message: str,
-        headers: http.client.HTTPMessage,
-        url: str,
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        parts = parse_url(url)
-        if request.data is not None:
-            raise NotAnAddress(
-                f"{request.full_url}: redirects to {parts.geturl()}", hint="use that address, if it can be trusted"
-            )
-        if request.has_header("Authorization") and request.type == "https" and parts.scheme == "http":
-            raise NotAnAddress(
-                f"{request.full_url}: redirects to {parts.geturl()}, which is not encrypted", hint="check the address"
-            )
-        return super().redirect_request(request, answer, code, message, headers, parts.geturl())
+        asked, parts = req.full_url, parse_url(newurl)
+        if req.data is not None:
+            raise NotAnAddress(f"{asked}: redirects to {parts.geturl()}", hint="use that address, if it can be trusted")
+        if req.has_header("Authorization") and req.type == "https" and parts.scheme == "http":
+            raise NotAnAddress(f"{asked}: redirects to {parts.geturl()}, which is not encrypted", hint="check the address")
+        return super().redirect_request(req, fp, code, msg, headers, parts.geturl())
 
 
 def whole_number(text: object) -> int | None:

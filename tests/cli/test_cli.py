@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from isogloss import recipes
-from isogloss.cli.app import main
+from isogloss.cli.app import _warnings, main
 from isogloss.shown import printable
 from tiny import UNTAUGHT, tiny_recipe
 
@@ -258,4 +258,5 @@ def test_terminal_escapes_in_names_do_not_reach_the_screen(isogloss: Call, tmp_p
     assert answer.code == 0 and "[bold]" in answer.out
     for text in (answer.out, answer.err, isogloss("corpora", "show", "\x1b[1mstore").out):
         assert printable(text, layout=True) == text
-    logging.getLogger("isogloss").warning("%s is odd, from http://u:SECRET@h/", evil)
+    line = _warnings().format(logging.LogRecord("isogloss", logging.WARNING, "", 0, "%s at http://u:SECRET@h/", (evil,), None))
+    assert printable(line) == line and line.endswith("[bold].en-de.tsv at http://***@h/")

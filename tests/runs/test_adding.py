@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -327,7 +328,12 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
     (finished / "run.json").write_text(json.dumps(record | {"hashes": {}}))
     with pytest.raises(ModelError, match="its record is not that of a finished run"):
         add(settings)
-    odd = ({"recipe": {"languages": "de"}}, {"recipe": []}, {"stores": [3]}, {"hashes": {"pairs": 1, "teacher": "t"}})
+    odd: tuple[dict[str, Any], ...] = (
+        {"recipe": {"languages": "de"}},
+        {"recipe": []},
+        {"stores": [3]},
+        {"hashes": {"pairs": 1, "teacher": "t"}},
+    )
     for change in odd:
         (finished / "run.json").write_text(json.dumps(record | change))
         with pytest.raises(ModelError, match="its record is not that of a finished run"):
