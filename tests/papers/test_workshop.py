@@ -193,7 +193,7 @@ def test_mean_pooling_is_mean_pooling(workshop: Workshop, lab: Path, tmp_path: P
 )
 def test_a_note_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / MADE).write_text('{"name": "x", "key": "k", "model": "elsewhere", "facts": {"a": [1]}}')
-    assert _made_before(tmp_path) == Made("x", "k", str(tmp_path / "model"), facts={"a": [1]})
+    assert _made_before(tmp_path) == Made(name="x", key="k", model=str(tmp_path / "model"), facts={"a": [1]})
     (tmp_path / MADE).write_text(text)
     with pytest.raises(DataError, match=r"made.json: cannot be used"):
         _made_before(tmp_path)
