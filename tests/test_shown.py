@@ -27,6 +27,11 @@ def test_what_is_no_control_character_stays() -> None:
     [
         ("https://me:SECRET@host/x", "https://***@host/x"),
         ("https://me:SEC@RET@host:8/x?y=1", "https://***@host:8/x?y=1"),
+        ("https://me:SEC/RET#SECRET@host/x", "https://***@host/x"),
+        (
+            "http://host:80/@me/x and https://host/a@v1, http://[::1]:80/@x",
+            "http://host:80/@me/x and https://host/a@v1, http://[::1]:80/@x",
+        ),
         ("http://h/v1?api_key=SECRET#m", "http://h/v1?api_key=***#m"),
         ("http://h/?a=1&token=SECRET&b=2", "http://h/?a=1&token=***&b=2"),
         ("http://h/?X-Amz-Signature=SECRET&X-Amz-Credential=SECRET", "http://h/?X-Amz-Signature=***&X-Amz-Credential=***"),

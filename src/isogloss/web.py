@@ -14,6 +14,7 @@ from functools import cache
 from typing import IO, Any
 
 from isogloss.errors import DataError, IsoglossError
+from isogloss.shown import MASK, masked
 
 _KEPT_AS_THEY_ARE = "%/:?#[]@!$&'()*+,;=~"
 
@@ -28,17 +29,19 @@ def parse_url(url: str) -> urllib.parse.SplitResult:
     Letters beyond ASCII are percent-encoded, in a host by its own rules. A password in an address is refused: no request
     would carry it, and every log would.
     """
+    shown = masked(url)[:200]
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname or "", parts.port
         asked = host if ":" in host else host.encode("idna").decode()
     except ValueError as error:
-        raise NotAnAddress(f"{url[:200]}: not a web address ({error})", hint="for example https://host/path") from error
+        why = "" if MASK in shown else f" ({error})"  # which may quote a part of a password
+        raise NotAnAddress(f"{shown}: not a web address{why}", hint="for example https://host/path") from error
     if parts.scheme not in ("http", "https") or not asked:
-        raise NotAnAddress(f"{url[:200]}: not a web address", hint="addresses begin with https://")
+        raise NotAnAddress(f"{shown}: not a web address", hint="addresses begin with https://")
     if "@" in parts.netloc:
         raise NotAnAddress(
-            f"{url[:200]}: a user or password in an address is not used", hint="keys are read from environment variables"
+            f"{shown}: a user or password in an address is not used", hint="keys are read from environment variables"
         )
     netloc = (f"[{asked}]" if ":" in asked else asked) + (f":{port}" if port is not None else "")
     path, query = (urllib.parse.quote(one, safe=_KEPT_AS_THEY_ARE) for one in (parts.path, parts.query))
