@@ -12,6 +12,7 @@ this machine. The targets are in tests/fuzz_targets.py; a few thousand of the sa
 import argparse
 import json
 import logging
+import os
 import sys
 import tempfile
 import threading
@@ -112,7 +113,7 @@ def main() -> None:
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        every = targets(Path(folder))
+        every = targets(Path(folder), os.environ.__setitem__)
         answers = Answers(Path(folder))
         every[REAL] = over_a_server(answers, server)
         while known["cases"] < asked.cases and time.monotonic() - began < asked.seconds:

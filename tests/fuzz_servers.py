@@ -134,7 +134,7 @@ def answer_on_the_wire(random: Random, body: bytes) -> bytes:
 
 
 def _odd_header(random: Random) -> bytes:
-    known = (
+    known: tuple[bytes, ...] = (
         b"chunked",
         b"text/html",
         b"\xb2",
@@ -165,7 +165,7 @@ class _Wire:
         self.answer = answer
 
     def makefile(self, *_: object) -> io.BufferedReader:
-        return io.BufferedReader(io.BytesIO(self.answer))  # type: ignore[arg-type]
+        return io.BufferedReader(io.BytesIO(self.answer))
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_: None

@@ -4,13 +4,13 @@ A target is given a `Random` and tries one case. It may give a result or raise a
 control characters; everything else is a finding (`attempt`).
 """
 
-import os
 import signal
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -69,15 +69,13 @@ def _limited() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def targets(folder: Path) -> dict[str, Try]:
+def targets(folder: Path, set_variable: Callable[[str, str], object]) -> dict[str, Try]:
     """Every target by its name, in folders of their own."""
-    os.environ["ISOGLOSS_CACHE"] = str(folder / "cache")
+    set_variable("ISOGLOSS_CACHE", str(folder / "cache"))
     readers, notes, answers, written = (kind(_made(folder / kind.__name__)) for kind in (Readers, Notes, Answers, Written))
     assert isinstance(readers, Readers) and isinstance(notes, Notes)
     assert isinstance(answers, Answers) and isinstance(written, Written)
-    found: dict[str, Try] = {
-        f"reader {name}": (lambda random, name=name: readers.pairs(name, random)) for name in readers.files
-    }
+    found: dict[str, Try] = {f"reader {name}": partial(readers.pairs, name) for name in readers.files}
     found |= {"other readers": readers.others, "test sets": readers.test_sets, "manifests": notes.manifests}
     found |= {
         "scored indexes": notes.scored_indexes,

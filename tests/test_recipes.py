@@ -200,3 +200,16 @@ def test_the_page_of_recipes_has_the_tables_of_the_settings() -> None:
     script = runpy.run_path(str(root / "scripts" / "recipe_tables.py"))
     page = (root / "docs" / "recipes.md").read_text(encoding="utf-8")
     assert script["page"](page) == page, "run python scripts/recipe_tables.py"
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 30, "-1" + "0" * 400, "9" * 4000])
+def test_numbers_that_no_setting_needs_are_refused(tmp_path: Path, number: str) -> None:
+    for key in ("training.epochs", "training.learning_rate", "seed"):
+        with pytest.raises(RecipeError, match=f"{key} is a number too large"):
+            recipes.parse({}, [f"{key}={number}"])
+    (tmp_path / "x.toml").write_text("seed = " + "9" * 5000)
+    with pytest.raises(RecipeError, match="not valid TOML: Exceeds the limit"):
+        recipes.load(tmp_path / "x.toml")
+    for value in ("9" * 5000, "[" * 50_000):
+        with pytest.raises(RecipeError, match=r"^--set …=.*…: (Exceeds|nested too deeply)"):
+            recipes.parse({}, [f"seed={value}"])

@@ -17,7 +17,7 @@ class IsoglossError(Exception):
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        self.message, self.hint = (masked(printable(text[:LONGEST]))[:LONGEST] for text in (message, hint))
+        self.message, self.hint = (masked(printable(text))[:LONGEST] for text in (message, hint))
         super().__init__(self.message)
 
 

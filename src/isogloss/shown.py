@@ -11,11 +11,12 @@ MASK = "***"
 # C0 and C1 controls, DEL, line and paragraph separators, bidirectional overrides and isolates, halves of surrogate pairs
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LAYOUT = "\n\t"
-_USER = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
-_KEY = re.compile(
-    r"([?&;#][\w.%-]*(?:key|token|secret|passw|pwd|signature|credential|auth|\bsig|\bpass)[\w.%-]*=)[^&;#\s\"'<>]+",
-    re.IGNORECASE,
+# a user and a password; one that has a / in it is not written as it should be, and still is a password
+_USER = re.compile(
+    r"(?<=://)(?:[^\s/?#\"'<>:@\[]{0,500}:(?!\d{0,6}(?:[/?#\s\"'<>]|$))[^\s\"'<>]{0,1000}|[^\s/?#\"'<>]{0,1000})@"
 )
+_PARAMETER = re.compile(r"(?<=[?&;#])([\w.%-]{1,80})=([^&;#\s\"'<>]+)")
+_SECRET = re.compile(r"key|token|secret|passw|pwd|signature|credential|auth|\b(?:sig|pass)\b", re.IGNORECASE)
 _BEARER = re.compile(r"(\bBearer\s+)[^\s\"'<>]+")
 
 
@@ -31,9 +32,15 @@ def json_printable(text: str) -> str:
 
 def masked(text: str) -> str:
     """The text with *** for passwords and keys in addresses: `https://***@host`, `?api_key=***`."""
-    text = _USER.sub(f"{MASK}@", text) if "://" in text else text
-    text = _KEY.sub(rf"\g<1>{MASK}", text) if "=" in text else text
+    text = _USER.sub(f"{MASK}@", text) if "://" in text and "@" in text else text
+    text = _PARAMETER.sub(_parameter, text) if "=" in text else text
     return _BEARER.sub(rf"\g<1>{MASK}", text) if "Bearer" in text else text
+
+
+def _parameter(found: re.Match[str]) -> str:
+    name, value = found.groups()
+    after = value[len(value.rstrip(".,:)]")) :]  # the stop behind an address is none of it
+    return f"{name}={MASK}{after}" if _SECRET.search(name) else found[0]
 
 
 def masked_values(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold

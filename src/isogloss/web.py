@@ -11,9 +11,10 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from functools import cache
-from typing import IO
+from typing import IO, Any
 
 from isogloss.errors import DataError, IsoglossError
+from isogloss.shown import MASK, masked
 
 _KEPT_AS_THEY_ARE = "%/:?#[]@!$&'()*+,;=~"
 
@@ -28,17 +29,19 @@ def parse_url(url: str) -> urllib.parse.SplitResult:
     Letters beyond ASCII are percent-encoded, in a host by its own rules. A password in an address is refused: no request
     would carry it, and every log would.
     """
+    shown = masked(url)[:200]
     try:
         parts = urllib.parse.urlsplit(url)
         host, port = parts.hostname or "", parts.port
         asked = host if ":" in host else host.encode("idna").decode()
     except ValueError as error:
-        raise NotAnAddress(f"{url[:200]}: not a web address ({error})", hint="for example https://host/path") from error
+        why = "" if MASK in shown else f" ({error})"  # which may quote a part of a password
+        raise NotAnAddress(f"{shown}: not a web address{why}", hint="for example https://host/path") from error
     if parts.scheme not in ("http", "https") or not asked:
-        raise NotAnAddress(f"{url[:200]}: not a web address", hint="addresses begin with https://")
+        raise NotAnAddress(f"{shown}: not a web address", hint="addresses begin with https://")
     if "@" in parts.netloc:
         raise NotAnAddress(
-            f"{url[:200]}: a user or password in an address is not used", hint="keys are read from environment variables"
+            f"{shown}: a user or password in an address is not used", hint="keys are read from environment variables"
         )
     netloc = (f"[{asked}]" if ":" in asked else asked) + (f":{port}" if port is not None else "")
     path, query = (urllib.parse.quote(one, safe=_KEPT_AS_THEY_ARE) for one in (parts.path, parts.query))
@@ -74,25 +77,26 @@ def send(
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
+    def http_error_302(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage
+    ) -> Any | None:  # noqa: ANN401 - as urllib has it
+        try:
+            return super().http_error_302(req, fp, code, msg, headers)
+        except (ValueError, NotAnAddress):
+            fp.close()
+            raise
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
     def redirect_request(
-        self,
-        request: urllib.request.Request,
-        answer: IO[bytes],
-        code: int,
-        message: str,
-        headers: http.client.HTTPMessage,
-        url: str,
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
-        parts = parse_url(url)
-        if request.data is not None:
-            raise NotAnAddress(
-                f"{request.full_url}: redirects to {parts.geturl()}", hint="use that address, if it can be trusted"
-            )
-        if request.has_header("Authorization") and request.type == "https" and parts.scheme == "http":
-            raise NotAnAddress(
-                f"{request.full_url}: redirects to {parts.geturl()}, which is not encrypted", hint="check the address"
-            )
-        return super().redirect_request(request, answer, code, message, headers, parts.geturl())
+        asked, parts = req.full_url, parse_url(newurl)
+        if req.data is not None:
+            raise NotAnAddress(f"{asked}: redirects to {parts.geturl()}", hint="use that address, if it can be trusted")
+        if req.has_header("Authorization") and req.type == "https" and parts.scheme == "http":
+            raise NotAnAddress(f"{asked}: redirects to {parts.geturl()}, which is not encrypted", hint="check the address")
+        return super().redirect_request(req, fp, code, msg, headers, parts.geturl())
 
 
 def whole_number(text: object) -> int | None:

@@ -1,6 +1,7 @@
 """The command line as a person meets it: help, verbs, errors in one sentence, exit codes."""
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from isogloss import recipes
-from isogloss.cli.app import main
+from isogloss.cli.app import _warnings, main
+from isogloss.shown import printable
 from tiny import UNTAUGHT, tiny_recipe
 
 VERBS = (
@@ -285,3 +287,16 @@ def test_a_model_without_a_tokenizer_is_refused_by_every_verb(
         assert answer.code == 2, verb
         assert f"isogloss: {speechless}: its tokenizer is missing or empty" in answer.err.replace("\n", " "), (verb, answer.err)
         assert "hint: is the folder complete?" in answer.err
+
+
+def test_terminal_escapes_in_names_do_not_reach_the_screen(isogloss: Call, tmp_path: Path) -> None:
+    evil = "\x1b[31mevil\x9b2J[bold].en-de.tsv"
+    answer = isogloss("prepare", evil, "--out", "store")
+    assert answer.code == 2 and "\\x1b[31mevil\\x9b2J[bold].en-de.tsv" in answer.err
+    Path(evil).write_text("".join(f"The house has the number {n}.\tDas Haus hat die Nummer {n}.\n" for n in range(9)))
+    answer = isogloss("prepare", evil, "--out", "\x1b[1mstore", "--held-out", "0.2")
+    assert answer.code == 0 and "[bold]" in answer.out
+    for text in (answer.out, answer.err, isogloss("corpora", "show", "\x1b[1mstore").out):
+        assert printable(text, layout=True) == text
+    line = _warnings().format(logging.LogRecord("isogloss", logging.WARNING, "", 0, "%s at http://u:SECRET@h/", (evil,), None))
+    assert printable(line) == line and line.endswith("[bold].en-de.tsv at http://***@h/")

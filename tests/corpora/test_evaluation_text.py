@@ -1,5 +1,6 @@
 """Sentences of evaluation sets are found in any layout; labels, ids and scores are not taken for text."""
 
+import csv
 import gzip
 import io
 import json
@@ -308,3 +309,10 @@ def test_catalogues_are_read_as_what_they_are(tmp_path: Path) -> None:
     expected = {"The first message.", 'Die erste "Nachricht".', "A guess that is one.", "Geraten ist es wohl."}
     expected |= {"%d file", "%d files are open.", "%d Datei", "%d Dateien sind offen."}
     assert [set(found) for found in texts(tmp_path).values()] == [expected, expected]
+
+
+def test_long_cells_leave_the_limit_of_others_alone(tmp_path: Path) -> None:
+    limit, long = csv.field_size_limit(), "a word " * 30_000
+    (tmp_path / "x.csv").write_text(f'"{long}",3\n"A second sentence, shorter.",2\n')
+    ((_, texts),) = evaluation_sets([str(tmp_path / "x.csv")])
+    assert long.strip() in [text.as_py().strip() for text in texts] and csv.field_size_limit() == limit

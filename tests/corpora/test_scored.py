@@ -1,5 +1,6 @@
 """Scores on disk: made once, found again, never mistaken for those of other text, rules or models; only what is new is read."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -134,3 +135,15 @@ def test_a_language_that_a_file_has_not_is_looked_for_once(tmp_path: Path) -> No
 
     again = prepare_store([replace(feed, blocks=unread) for feed in both], tmp_path / "store", wanted)
     assert again.manifest == first.manifest
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, "[]", '{"rows": {"../../x": 3}}', '{"rows": {"de": "3"}}', '{"rows": [1]}', '{"x": 1}']
+)
+def test_an_index_that_is_none_is_made_again(tmp_path: Path, text: str) -> None:
+    first = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 20)), tmp_path / "store", HOW)
+    (index,) = (tmp_path / "store" / "scored").glob("*.json")
+    good = index.read_text()
+    index.write_text(text)
+    assert prepare_store(feeds(tmp_path / "a.en-de.tsv"), tmp_path / "store", HOW).hash == first.hash
+    assert json.loads(index.read_text()) == json.loads(good)

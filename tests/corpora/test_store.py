@@ -1,9 +1,13 @@
 """A store that is read: broken ones are explained, and one can be prepared again with others."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from corpora.stores import HOW, feeds, write
@@ -12,6 +16,7 @@ from isogloss.corpora.feeds import from_bitext, from_store
 from isogloss.corpora.prepare import Preparation, prepare_store
 from isogloss.corpora.store import leaks_in_words, open_store, scan_in_words, scan_of
 from isogloss.errors import DataError
+from isogloss.storage import file_hash, write_json
 from isogloss.types import Bitext
 from tiny import PAIRS
 
@@ -75,3 +80,76 @@ def test_what_was_scanned_is_said_in_few_words() -> None:
     assert leaks_in_words(scan) == "1 pair of the checked test sets left out of training (a, c, d, 1 more set, held-out rows)."
     none = leaks_in_words({"sets": ["a"], "removed": 0})
     assert none == "No training pair appears in the checked test sets (a, held-out rows)."
+
+
+def _in_part(**changes: object) -> Callable[[dict[str, Any]], None]:
+    return lambda manifest: manifest["parts"][0].update(changes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_in_part(file="../../secret.parquet"), r"parts\[0\]\.file is not the name of a file"),
+        (_in_part(file="/etc/passwd"), r"parts\[0\]\.file is not"),
+        (_in_part(file="a\\..\\b"), r"parts\[0\]\.file is not"),
+        (_in_part(rows="5"), r"parts\[0\]\.rows is not a count"),
+        (_in_part(rows=4), "the rows of its parts are not as many"),
+        (_in_part(sha256=None), r"parts\[0\]\.sha256 is not"),
+        (_in_part(corpus="b"), "of no corpus that is listed"),
+        (lambda manifest: manifest["parts"].append(3), r"parts\[1\] is not an object"),
+        (lambda manifest: manifest.update(languages=["de"]), "languages is not an object"),
+        (lambda manifest: manifest["languages"].update({"../x": manifest["languages"]["de"]}), "is not a language"),
+        (lambda manifest: manifest["leak_scan"].update(level="strong"), "leak_scan.level is not one of"),
+        (lambda manifest: manifest["waterfall"][0].update(train=99), r"waterfall\[0\] does not add up"),
+        (lambda manifest: manifest["waterfall"][0].update(more=1), "'more' is not known"),
+        (lambda manifest: manifest["corpora"].clear(), "name different ones"),
+        (
+            lambda manifest: manifest["dropped"].append({"rule": "x", "count": 1, "examples": []}),
+            "dropped and waterfall differ",
+        ),
+        (lambda manifest: manifest.pop("thresholds"), "it has no thresholds"),
+        (lambda manifest: manifest.update(rows_in=float("nan")), "rows_in is not a count"),
+    ],
+)
+def test_a_foreign_manifest_is_not_believed(tmp_path: Path, change: Callable[[dict[str, Any]], None], said: str) -> None:
+    out = tmp_path / "store"
+    manifest = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW).manifest
+    change(manifest)
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=said) as caught:
+        open_store(out)
+    assert caught.value.hint == "run the same isogloss prepare again"
+    assert len(prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, HOW)) == 5, "and that helps"
+
+
+def test_parts_do_not_lead_out_of_a_store(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
+    part = out / "pairs" / store.manifest["parts"][0]["file"]
+    part.rename(tmp_path / "elsewhere.parquet")
+    part.symlink_to(tmp_path / "elsewhere.parquet")
+    with pytest.raises(DataError, match="leads out of the store"):
+        open_store(out)
+    part.unlink()
+    (tmp_path / "elsewhere.parquet").rename(part)
+    (out / "pairs").rename(tmp_path / "other-disk")
+    (out / "pairs").symlink_to(tmp_path / "other-disk")  # of one's own: the whole folder on another disk
+    assert len(open_store(out).bitext()) == 5
+
+
+def test_a_part_with_other_columns_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "store"
+    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
+    part = out / "pairs" / store.manifest["parts"][0]["file"]
+    pq.write_table(pa.table({"source": ["a"], "target": [1]}), part)
+    _in_part(sha256=file_hash(part))(store.manifest)
+    write_json(out / "manifest.json", store.manifest)
+    with pytest.raises(DataError, match="not a part of a store"):
+        open_store(out).bitext()
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, '{"isogloss_store": ' + "9" * 5000 + "}", '"isogloss_store"', "", "\ud800"])
+def test_no_manifest_at_all(tmp_path: Path, text: str) -> None:
+    (tmp_path / "manifest.json").write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(DataError, match="not a prepared store"):
+        open_store(tmp_path)

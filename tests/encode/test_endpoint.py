@@ -12,7 +12,7 @@ import pytest
 
 from isogloss.encode.endpoint import Endpoint
 from isogloss.encode.opening import open_encoder
-from isogloss.errors import ModelError
+from isogloss.errors import IsoglossError, ModelError
 
 
 class Service(ThreadingHTTPServer):
@@ -23,6 +23,7 @@ class Service(ThreadingHTTPServer):
         self.troubles: list[tuple[int, dict[str, str], bytes]] = []
         self.seen: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.paths: list[str] = []
         self.packed = False
 
     @property
@@ -37,6 +38,7 @@ class Handler(BaseHTTPRequestHandler):
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.seen.append(question)
         self.server.keys.append(self.headers.get("Authorization"))
+        self.server.paths.append(self.path)
         if self.server.troubles:
             return self.answer(*self.server.troubles.pop(0))
         rows = []
@@ -112,3 +114,78 @@ def test_a_service_that_is_not_there() -> None:
     with pytest.raises(ModelError, match="no answer after 2 tries") as caught:
         Endpoint("http://127.0.0.1:9/v1/embeddings#m", tries=2, first_wait=0.0).encode(["a"])
     assert caught.value.hint == "is the service up?"
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_neither_key_nor_text_follows_a_redirect(service: Service, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "SECRET")
+    other = Service()
+    thread = threading.Thread(target=other.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        for status in (301, 302, 303, 307, 308):
+            service.troubles = [(status, {"Location": other.address.replace("127.0.0.1", name)}, b"")]
+            with pytest.raises(IsoglossError, match=rf"redirects to http://{name}:\d+/v1/embeddings"):
+                Endpoint(f"{service.address}#m").encode(["abc"])
+    finally:
+        other.shutdown()
+        thread.join()
+        other.server_close()
+    assert not other.seen and not other.keys and service.keys == ["Bearer SECRET"] * 5
+
+
+@pytest.mark.parametrize("key", ["SECRET\n", "SEC\rRET", "SÉCRET"])
+def test_a_key_with_a_line_break_is_refused_unseen(service: Service, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setenv("ISOGLOSS_ENDPOINT_KEY", key)
+    with pytest.raises(IsoglossError, match="the key in ISOGLOSS_ENDPOINT_KEY has a line break") as caught:
+        Endpoint(f"{service.address}#m").encode(["abc"])
+    assert "RET" not in f"{caught.value.message} {caught.value.hint}" and not service.seen
+
+
+def test_keys_in_addresses_are_sent_and_not_shown(service: Service) -> None:
+    encoder = Endpoint(f"{service.address}?api_key=SECRET#m")
+    assert encoder.encode(["abc"])[0, 0] == 3 and service.paths == ["/v1/embeddings?api_key=SECRET"]
+    assert encoder.name == f"{service.address}?api_key=***#m" and "SECRET" not in f"{encoder.url} {encoder.fingerprint}"
+    assert encoder.fingerprint == Endpoint(f"{service.address}?api_key=OTHER#m").fingerprint, "a new key is the same model"
+    service.troubles = [(404, {}, b"")]
+    with pytest.raises(ModelError, match=r"api_key=\*\*\*: 404") as caught:
+        encoder.encode(["abc"])
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(ModelError, match="was masked"):
+        Endpoint(encoder.name)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[::1/v1#m", "http://u:SECRET@h/v1#m", "http://h:99999/#m", "http://a..b/#m", "http:///#m"]
+)
+def test_addresses_that_cannot_be_asked(address: str) -> None:
+    with pytest.raises(IsoglossError, match="address") as caught:
+        open_encoder(address)
+    assert "SECRET" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"data": [{"index": "0", "embedding": [1]}]}',
+        b'{"data": [{"index": 0, "embedding": {"a": 1}}]}',
+        b'{"data": [{"index": 0, "embedding": [{}]}]}',
+        b'{"data": [{"index": 0, "embedding": "\xc3\xa9"}]}',
+        b'{"data": [{"index": 0, "embedding": [' + b"9" * 400 + b"]}]}",
+        b'{"data": [{"index": 0, "embedding": [1e999]}]}',
+        b'{"data": {"index": 0}}',
+        b"[1]",
+        b"3",
+    ],
+)
+def test_whatever_a_service_says_is_one_sentence(service: Service, body: bytes) -> None:
+    service.troubles = [(200, {}, body)]
+    with pytest.raises(ModelError):
+        Endpoint(f"{service.address}#m").encode(["abc"])
+    service.troubles = [(429, {"Retry-After": told}, b"") for told in ("²".encode().decode("latin-1"), "nan", "-1", "x")]
+    assert Endpoint(f"{service.address}#m", first_wait=0.0).encode(["abc"])[0, 0] == 3
+    service.troubles = [(400, {}, b'{"error": {"message": ["\\u001b[31m"]}}'), (400, {}, b'{"error": "\\u001b[31mno"}')]
+    for said in ("400 Bad Request$", r"400 Bad Request \(\\x1b\[31mno\)"):
+        with pytest.raises(ModelError, match=said):
+            Endpoint(f"{service.address}#m").encode(["abc"])

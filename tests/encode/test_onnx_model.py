@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 
-from isogloss.encode.onnx_model import pooled
+from isogloss.encode.onnx_model import _after_the_body, _tokenizer, pooled
 from isogloss.encode.opening import open_encoder
 from isogloss.errors import ModelError
 from isogloss.types import FloatArray
@@ -89,3 +91,29 @@ def test_no_export_and_no_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ModelError, match="onnxruntime is not installed"):
         open_encoder(f"onnx:{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("modules.json", "{}", "it is not a list"),
+        ("modules.json", '[{"type": "x.Pooling"}]', "has no path"),
+        ("modules.json", '[{"type": "x.Pooling", "path": "../../elsewhere"}]', "is not a folder inside"),
+        ("modules.json", '[{"type": 3, "path": ""}]', "type is not text"),
+        ("modules.json", "[" * 50_000, "nested too deeply"),
+        ("1_Pooling/config.json", "[]", "it is not an object"),
+        ("tokenizer_config.json", '{"pad_token": 3}', "pad_token is not text"),
+        ("tokenizer_config.json", "[]", "it is not an object"),
+        ("sentence_bert_config.json", "3", "it is not an object"),
+        ("tokenizer.json", "{}", "cannot be used"),
+    ],
+)
+def test_a_folder_with_other_json_is_refused(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "modules.json").write_text('[{"type": "x.Pooling", "path": "1_Pooling"}]')
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    Tokenizer(WordLevel({"[PAD]": 0, "a": 1}, unk_token="[PAD]")).save(str(tmp_path / "tokenizer.json"))
+    assert _after_the_body(tmp_path) == ("mean", False) and _tokenizer(tmp_path).token_to_id("a") == 1
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ModelError, match=said):
+        _ = (_after_the_body(tmp_path), _tokenizer(tmp_path))

@@ -92,3 +92,12 @@ def test_a_model_says_what_it_was_scanned_for(files: list[Path], tmp_path: Path)
     assert leak_state(origins(files[0]), told) == "scanned"
     (tmp_path / "run" / "model" / TRAINING).write_text(json.dumps({"corpora": {}}))
     assert scan_of(tmp_path / "run") is None, "learnt from something of which no scan is known"
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["[]", "[" * 50_000, '{"leak_scan": []}', '{"leak_scan": {"sets": [3]}}', '{"leak_scan": {"sets": []}, "corpora": 1}'],
+)
+def test_a_note_that_is_none_says_nothing(tmp_path: Path, note: str) -> None:
+    (tmp_path / TRAINING).write_text(note)
+    assert scan_of(tmp_path) is None

@@ -49,6 +49,15 @@ def test_means_are_exported_and_read_again(space: Space, tmp_path: Path) -> None
     (tmp_path / "broken.npz").write_bytes(b"PK not an archive")
     with pytest.raises(IsoglossError, match=r"broken.npz: damaged, or not a file of language means"):
         read_means(tmp_path / "broken.npz")
+    locked = bytearray(file.read_bytes())
+    for place in (6, locked.find(b"PK\x01\x02") + 8):
+        locked[place] |= 1
+    (tmp_path / "locked.npz").write_bytes(locked)
+    with pytest.raises(IsoglossError, match=r"locked.npz: no means of languages there"):
+        read_means(tmp_path / "locked.npz")
+    np.savez(tmp_path / "objects.npz", de=np.array([{}], dtype=object))
+    with pytest.raises(IsoglossError, match=r"objects.npz: no means of languages there"):
+        read_means(tmp_path / "objects.npz")
     np.save(tmp_path / "vectors.npy", np.zeros((2, 3)))
     with pytest.raises(IsoglossError, match=r"vectors.npy: damaged, or not a file of language means"):
         read_means(tmp_path / "vectors.npy")

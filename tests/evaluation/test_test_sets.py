@@ -11,6 +11,7 @@ import pytest
 from isogloss.errors import DataError
 from isogloss.evaluation.known_sets import SETS, TATOEBA
 from isogloss.evaluation.leaks import Origin
+from isogloss.evaluation.test_files import Folder, Layout
 from isogloss.evaluation.test_sets import Data, open_data
 from made_up_sets import GERMAN, RUSSIAN, write_sets
 
@@ -145,3 +146,14 @@ def test_without_the_hubs_client(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="datasets is needed") as caught:
         open_data("", {})
     assert "pip install datasets" in caught.value.hint
+
+
+def test_files_without_rows_and_with_cells_without_end(tmp_path: Path) -> None:
+    (tmp_path / "xnli").mkdir()
+    (tmp_path / "xnli" / "test-de.tsv").write_bytes(b"")
+    with pytest.raises(DataError, match=r"xnli/test-de.tsv: no rows with text"):
+        open_data(str(tmp_path)).labelled("xnli", "de", "test")
+    (tmp_path / "stsb").mkdir()
+    (tmp_path / "stsb" / "x.csv").write_text('"' + "a" * 200_000 + '",b,3\n')
+    with pytest.raises(DataError, match=r"x.csv: not CSV \(field larger than field limit"):
+        Folder(tmp_path).read(Layout(("stsb/x.csv",), (0, 1, 2), comma=True))

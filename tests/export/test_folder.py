@@ -35,3 +35,8 @@ def test_a_card_without_a_teacher_names_none() -> None:
     card = model_card("mine", "", "student-model", ("de", "en"), "12 training pairs", report)
     assert "| language | to source | from source |\n| --- | --- | --- |\n| de | 95.0 | 100.0 |" in card
     assert "teacher" not in card and "taught" not in card and "dual-encoder" in card and "12 training pairs" in card
+
+
+def test_a_card_shows_no_keys() -> None:
+    card = model_card("x", "https://u:SECRET@h/v1", "https://h/v1?api_key=SECRET#m", ("de",), "10 pairs", None)
+    assert "SECRET" not in card and "https://***@h/v1" in card and "api_key=***#m" in card

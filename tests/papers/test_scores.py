@@ -10,7 +10,7 @@ from isogloss.evaluation.compare import compare
 from isogloss.evaluation.suites import Suite, measure, open_suite
 from isogloss.evaluation.test_sets import open_data
 from isogloss.papers.published import PublishedTable, published
-from isogloss.papers.scores import Figure, Gauge
+from isogloss.papers.scores import Figure, Gauge, _measured_before
 from isogloss.papers.workshop import Made
 from isogloss.progress import silent
 
@@ -86,3 +86,13 @@ def test_a_column_in_two_sets_is_refused(lab: Path, tmp_path: Path, muse: Made) 
     suite = open_suite("sts2017:en-es,stsb-cross:en-es", open_data(str(lab / "data" / "eval")))
     with pytest.raises(DataError, match="en-es is in two test sets"):
         Gauge(published("rg-table-2"), "lab", suite, tmp_path, 0).figures(muse, "cpu", silent)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"": {"x": {"value": "1"}}}', '{"": {"x": {"value": 1, "low": 1, "high": 1, "rows": 1, "y": 1}}}']
+)
+def test_figures_that_are_none_are_not_taken(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    assert _measured_before(tmp_path / "x.json") is None and _measured_before(tmp_path / "y.json") is None
+    (tmp_path / "x.json").write_text('{"": {"x": {"value": 1.5, "low": 1, "high": 2, "rows": 3}}}')
+    assert _measured_before(tmp_path / "x.json") == {"": {"x": Figure(1.5, 1, 2, 3)}}

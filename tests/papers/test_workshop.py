@@ -13,7 +13,7 @@ from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.evaluation.leaks import scan_of
 from isogloss.papers.recipe import FOLDER, system_names
 from isogloss.papers.text import prepared_pairs
-from isogloss.papers.workshop import MADE, CannotBeMade, Made, Workshop
+from isogloss.papers.workshop import MADE, CannotBeMade, Made, Workshop, _made_before
 from isogloss.progress import Step
 from isogloss.storage import weights_hash
 from isogloss.types import TRAIN
@@ -186,3 +186,14 @@ def test_mean_pooling_is_mean_pooling(workshop: Workshop, lab: Path, tmp_path: P
     np.testing.assert_allclose(found, by_mean, atol=1e-5)
     asis = Made(name="x", key="x", model=str(tmp_path / "cls")).open("cpu").encode(TEXTS)
     assert np.abs(asis - by_mean).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"name": "x", "key": "k", "model": 3}', '{"name": "x", "key": "k", "model": "m", "y": 1}']
+)
+def test_a_note_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / MADE).write_text('{"name": "x", "key": "k", "model": "elsewhere", "facts": {"a": [1]}}')
+    assert _made_before(tmp_path) == Made(name="x", key="k", model=str(tmp_path / "model"), facts={"a": [1]})
+    (tmp_path / MADE).write_text(text)
+    with pytest.raises(DataError, match=r"made.json: cannot be used"):
+        _made_before(tmp_path)

@@ -1,5 +1,7 @@
 """The frame of a page: whole, alone, and readable."""
 
+import base64
+import hashlib
 import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -7,7 +9,8 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from isogloss.report import svg
-from isogloss.report.markup import tag
+from isogloss.report.line_chart import Axis, Line, line_chart
+from isogloss.report.markup import Markup, tag
 from isogloss.report.page import NUMBER, Column, Section, folded, foreign, heat_maps, number, page, percent, table
 
 
@@ -83,3 +86,25 @@ def test_a_heat_map_is_turned_and_without_numbers_on_a_phone() -> None:
             (len(stripes), [stripe.get("y") for stripe in stripes].index(spot.get("y")), spot.get("x") == stripes[0].get("x"))
         )
     assert places == [(2, 1, True), (1, 0, False)], "in the second of two rows, or in the second column of one row"
+
+
+def test_a_browser_may_load_nothing_but_the_style_sheet() -> None:
+    written = page("t", "l", [], [Section("one", "The first", "", line())])
+    parsed = ElementTree.fromstring(written)
+    metas = [meta for meta in parsed.iter("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+    assert metas[0] is list(parsed.find("head") or [])[1], "before anything that it is to hold for"
+    policy = dict(one.strip().partition(" ")[::2] for one in (metas[0].get("content") or "").split(";"))
+    digest = base64.b64encode(hashlib.sha256((parsed.findtext("head/style") or "").encode()).digest()).decode()
+    assert policy == {
+        "default-src": "'none'",
+        "style-src": f"'sha256-{digest}'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    assert not [element for element in parsed.iter() if element.get("style")], "which allows no inline style"
+    assert not [name for element in parsed.iter() for name in element.attrib if name.startswith("on")]
+
+
+def line() -> Markup:
+    drawn = [Line("train", [(0, 0), (1, 1)], ["a", "b"])]
+    return line_chart(drawn, Axis(0, 1), Axis(0, 1), "name", "what", 300, 200, (0.5, "mark"))

@@ -351,6 +351,16 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
     write_json(finished / "run.json", record | {"hashes": {}})
     with pytest.raises(ModelError, match="its record is not that of a finished run"):
         add(settings)
+    odd: tuple[dict[str, Any], ...] = (
+        {"recipe": {"languages": "de"}},
+        {"recipe": []},
+        {"stores": [3]},
+        {"hashes": {"pairs": 1, "teacher": "t"}},
+    )
+    for change in odd:
+        (finished / "run.json").write_text(json.dumps(record | change))
+        with pytest.raises(ModelError, match="its record is not that of a finished run"):
+            add(settings)
     (finished / "run.json").write_text("{")
     with pytest.raises(ModelError, match="cannot be read"):
         add(settings)

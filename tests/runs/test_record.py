@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isogloss.config import Recipe, as_dict
+from isogloss.config import Recipe, TeacherSettings, as_dict
 from isogloss.progress import Step, silent
 from isogloss.runs.record import Metrics, Record, hardware, memory_gib, peak_memory_gib, versions
 
@@ -148,3 +148,9 @@ def test_a_line_that_a_kill_cut_off_is_left_out_without_a_word(tmp_path: Path, c
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"stage": "distil", "step": 10}\n{"stage": "dis')
     assert Metrics(path, silent).last_step == 10 and not caplog.messages and logged(path) == [10]
+
+
+def test_keys_in_addresses_are_not_written_down(tmp_path: Path) -> None:
+    record = Record(tmp_path, as_dict(Recipe(teacher=TeacherSettings(model="https://h/v1?api_key=SECRET#m"))))
+    record.note(details={"from": ["https://u:SECRET@h/"]})
+    assert "SECRET" not in (tmp_path / "run.json").read_text() and "api_key=***#m" in (tmp_path / "run.json").read_text()

@@ -131,3 +131,9 @@ def test_three_processes_are_one(tmp_path: Path) -> None:
     ]
     said = [child.communicate()[1] for child in children]
     assert [child.returncode for child in children] == [41, 40, 41], said
+
+
+@pytest.mark.parametrize("world", ["", "1", "x", "²"])
+def test_an_environment_without_a_number_of_processes_is_alone(monkeypatch: pytest.MonkeyPatch, world: str) -> None:
+    monkeypatch.setenv("WORLD_SIZE", world)
+    assert Crew.here().leads

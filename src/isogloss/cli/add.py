@@ -95,7 +95,6 @@ def _show(result: "RunResult", as_json: bool) -> None:
 
 def _told(result: "RunResult") -> list[str]:
     """What was added, and what it cost."""
-    from isogloss.amounts import amount
     from isogloss.runs.gate import IN_WORDS
     from isogloss.runs.vocabulary import growth_in_words
 

@@ -167,7 +167,7 @@ def _without_debug(given: list[str]) -> list[str]:
 @contextmanager
 def _silent_unless_leading() -> Iterator[None]:
     """Of processes that train together only the first has something to say, until an error: that is for all to tell."""
-    if int(os.environ.get("WORLD_SIZE", "1")) <= 1 or os.environ.get("RANK", "0") == "0":
+    if os.environ.get("WORLD_SIZE", "1") in ("", "0", "1") or os.environ.get("RANK", "0") == "0":
         yield
         return
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):

@@ -101,9 +101,12 @@ def _delimited_rows(text: str, commas: bool) -> list[Row]:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     tabbed = sum("\t" in line for line in lines[:LINES_LOOKED_AT]) > 0.5 * min(len(lines), LINES_LOOKED_AT)
     if commas and not tabbed:
-        csv.field_size_limit(2**31 - 1)
         comma = ";" if lines[0].count(";") > lines[0].count(",") else ","
-        split = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=comma) if row]
+        usual = csv.field_size_limit(2**31 - 1)
+        try:
+            split = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=comma) if row]
+        finally:
+            csv.field_size_limit(usual)  # it is one for the whole process, and others rely on it
     else:
         split = [line.split("\t") for line in lines if line.strip()]
     return [[(str(place), cell) for place, cell in enumerate(row)] for row in split]

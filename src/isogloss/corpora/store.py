@@ -187,7 +187,8 @@ def open_store(folder: Path | str) -> Store:
     manifest = read_manifest(path)
     if manifest is None:
         if (path / MANIFEST).is_file():
-            raise DataError(f"{path / MANIFEST}: damaged, or no manifest", hint="run the same isogloss prepare again")
+            hint = "run the same isogloss prepare again"
+            raise DataError(f"{path}: not a prepared store: its {MANIFEST} is damaged, or of something else", hint=hint)
         raise DataError(f"{path}: not a prepared store", hint="make one with isogloss prepare FILES --out FOLDER")
     if manifest[MARK] != FORMAT:
         raise DataError(

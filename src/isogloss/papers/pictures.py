@@ -158,7 +158,7 @@ class _Bar:
             pieces.append(tag("line", stroke=INK, data_kind="interval", **ends))
         beside = zero + max(self.value, self.high, 0) * scale + 5
         said = f"{self.value:+.2f}".replace("-", "−")
-        return [*pieces, tag("text", said, x=beside, y=y + 10, style="font-size:10px")]
+        return [*pieces, tag("text", said, x=beside, y=y + 10, font_size=10)]
 
 
 def _bars(row: Row, column: int) -> list[_Bar]:
@@ -172,8 +172,8 @@ def _file(chart: Markup, keys: Sequence[tuple[str, str]], told: str, high: int =
     shades = {"var(--ink)": INK, "var(--quiet)": INK, "var(--rule)": FAINT}
     for place, colour in enumerate(COLOURS):
         shades[f"var(--line-{place})"] = colour
-        shades[f"var(--bar-{place})"] = f"{colour};stroke-opacity:{PALE}"
-        shades[f"var(--dash-{place})"] = f"{colour};stroke-dasharray:5 4;stroke-opacity:0.7"
+        shades[f"var(--bar-{place})"] = f'{colour}" stroke-opacity="{PALE}'
+        shades[f"var(--dash-{place})"] = f'{colour}" stroke-dasharray="5 4" stroke-opacity="0.7'
     drawn = str(chart)
     for variable, shade in shades.items():
         drawn = drawn.replace(variable, shade)

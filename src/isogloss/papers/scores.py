@@ -14,6 +14,7 @@ import numpy as np
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, interval
 from isogloss.papers.published import Column, PublishedTable
+from isogloss.shapes import TEXT, Each, Exactly, check, fields_shape
 from isogloss.storage import content_hash, read_json, write_json
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ class Gauge:
     def figures(self, made: "Made", device: str, on_progress: "OnProgress") -> dict[str, Figures]:
         """By measure (the main one is ""): a figure a column. Kept under the system's key and what it is measured on."""
         place = self.folder / self.table.name / f"{made.name}-{self._key(made)[:12]}.json"
-        if place.is_file():
-            return {kind: {column: Figure(**one) for column, one in own.items()} for kind, own in read_json(place).items()}
+        if (before := _measured_before(place)) is not None:
+            return before
         found = self._measured(made.open(device), on_progress)
         write_json(place, {kind: {column: asdict(one) for column, one in own.items()} for kind, own in found.items()})
         return found
@@ -112,3 +113,12 @@ def _hundredfold(value: float, span: Interval, rows: int) -> Figure:
 def columns_for(table: PublishedTable, scale: str, language: str) -> list[Column]:
     """The columns that a system of a language has a say in."""
     return [one for one in table.columns if one.parts(scale) and (not one.language or one.language == language)]
+
+
+def _measured_before(place: Path) -> dict[str, Figures] | None:
+    """What is kept; None where nothing is, or something else."""
+    try:
+        known = check(read_json(place), Each(TEXT, Each(TEXT, Exactly(fields_shape(Figure)))))
+    except (OSError, ValueError):
+        return None
+    return {kind: {column: Figure(**one) for column, one in own.items()} for kind, own in known.items()}

@@ -21,6 +21,7 @@ from isogloss.papers.recipe import FOLDER, Making, SystemRecipe, check_settings,
 from isogloss.papers.text import guarded_judged, listing, prepared_pairs, refuse_missing
 from isogloss.papers.verbs import MAKERS, Inputs
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.shapes import Exactly, check, fields_shape
 from isogloss.storage import WORK, canonical_json, content_hash, make_folder, read_json, write_json
 
 if TYPE_CHECKING:
@@ -199,8 +200,7 @@ class Workshop:
             return Made(name=system.name, key=system.key, model=model, prompt=making.prompt, mean=making.how == "mean")
         folder = self._folder(system)
         if (folder / MADE).is_file():
-            known = read_json(folder / MADE)
-            return Made(**{**known, "model": str(folder / "model")})
+            return _made_before(folder)
         teacher = made["teacher"].model if "teacher" in made else self.model_called(making.teacher)
         began = time.monotonic()
         make_folder(folder)
@@ -266,3 +266,11 @@ class Workshop:
         if not out.is_file():
             guarded_judged(names, "nli" if kind == "nli" else "sts", making.guard, self.data, out)
         return (str(out),)
+
+
+def _made_before(folder: Path) -> Made:
+    try:
+        known = check(read_json(folder / MADE), Exactly(fields_shape(Made)))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{folder / MADE}: cannot be used ({error})", hint="remove it, and the system is made again") from error
+    return Made(**{**known, "model": str(folder / "model")})

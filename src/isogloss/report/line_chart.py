@@ -8,12 +8,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from isogloss.report.markup import Markup, tag
+from isogloss.report.markup import Attribute, Markup, tag
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 22, 40  # pixels around the frame
 TICK_ROOM, TICK_ROOM_DOWN = 84, 44  # pixels that a label may take, across and down
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-SMALL = "font-size:11px;fill:var(--quiet)"
+SMALL: dict[str, Attribute] = {"font_size": 11, "fill": "var(--quiet)"}  # attributes: the page's policy allows no inline styles
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def line_chart(
 
     pieces = [_level(y(value), text, room) for value, text in down.ticks(max(2, tall // TICK_ROOM_DOWN))]
     pieces += [_below(x(value), text, high) for value, text in across.ticks(max(2, wide // TICK_ROOM))]
-    pieces.append(tag("text", what, x=LEFT + wide / 2, y=high - 5, text_anchor="middle", style=SMALL))
+    pieces.append(tag("text", what, x=LEFT + wide / 2, y=high - 5, text_anchor="middle", **SMALL))
     if mark is not None and across.low <= mark[0] <= across.high:
         pieces += _marked(x(mark[0]), mark[1], LEFT + wide / 3, LEFT + wide * 2 / 3, high)
     for line in lines:
@@ -82,8 +82,7 @@ def line_chart(
 
 def _drawn(places: Sequence[tuple[float, float]], kind: str) -> Markup:
     way = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places) if places else ""
-    look = f"fill:none;stroke:var(--{kind});stroke-width:2;stroke-linejoin:round"
-    return tag("path", d=way, style=look, data_kind=kind)
+    return tag("path", d=way, fill="none", stroke=f"var(--{kind})", stroke_width=2, stroke_linejoin="round", data_kind=kind)
 
 
 def _touched(place: tuple[float, float], hover: str) -> Markup:
@@ -91,19 +90,19 @@ def _touched(place: tuple[float, float], hover: str) -> Markup:
 
 
 def _level(y: float, text: str, room: int) -> Markup:
-    rule = tag("line", x1=LEFT, x2=room - RIGHT, y1=y, y2=y, style="stroke:var(--rule)")
-    return tag("g", rule, tag("text", text, x=LEFT - 6, y=y + 3.5, text_anchor="end", style=SMALL))
+    rule = tag("line", x1=LEFT, x2=room - RIGHT, y1=y, y2=y, stroke="var(--rule)")
+    return tag("g", rule, tag("text", text, x=LEFT - 6, y=y + 3.5, text_anchor="end", **SMALL))
 
 
 def _below(x: float, text: str, high: int) -> Markup:
     bottom = high - BOTTOM
-    tick = tag("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, style="stroke:var(--quiet)")
-    return tag("g", tick, tag("text", text, x=x, y=bottom + 16, text_anchor="middle", style=SMALL))
+    tick = tag("line", x1=x, x2=x, y1=bottom, y2=bottom + 4, stroke="var(--quiet)")
+    return tag("g", tick, tag("text", text, x=x, y=bottom + 16, text_anchor="middle", **SMALL))
 
 
 def _marked(x: float, text: str, third: float, last_third: float, high: int) -> list[Markup]:
     """A line from top to bottom, and its label over it, to the side where there is room."""
     anchor = "start" if x < third else "end" if x > last_third else "middle"
-    look = "stroke:var(--ink);stroke-dasharray:4 3"
-    line = tag("line", x1=x, x2=x, y1=TOP - 4, y2=high - BOTTOM, style=look, data_kind="mark")
-    return [line, tag("text", text, x=x, y=TOP - 9, text_anchor=anchor, style="font-size:11px;fill:var(--ink)")]
+    look: dict[str, Attribute] = {"stroke": "var(--ink)", "stroke_dasharray": "4 3", "data_kind": "mark"}
+    line = tag("line", x1=x, x2=x, y1=TOP - 4, y2=high - BOTTOM, **look)
+    return [line, tag("text", text, x=x, y=TOP - 9, text_anchor=anchor, font_size=11, fill="var(--ink)")]

@@ -31,6 +31,7 @@ from isogloss.runs.opening import text_blocks
 from isogloss.runs.pipeline import measured_pairs, pair_counts
 from isogloss.runs.record import Record
 from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS, run_folder
+from isogloss.shapes import COUNT, Exactly, check, fields_shape
 from isogloss.storage import WORK, canonical_json, content_hash, read_json, weights_hash, write_json
 from isogloss.students.student import Student
 from isogloss.training.masking import with_mask_token
@@ -242,7 +243,7 @@ class _Dual:
 def _kept_report(path: Path, name: str) -> Report | None:
     """What was measured before; None if nothing was, or if it cannot be read."""
     try:
-        kept = read_json(path)
-        return Report(name, tuple(LanguageScores(**one) for one in kept["scores"]), int(kept["candidates"]))
-    except (OSError, ValueError, TypeError, KeyError):
+        kept = check(read_json(path), {"scores": [Exactly(fields_shape(LanguageScores))], "candidates": COUNT})
+    except (OSError, ValueError):
         return None
+    return Report(name, tuple(LanguageScores(**one) for one in kept["scores"]), kept["candidates"])

@@ -7,6 +7,7 @@ from typing import Any
 from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 from isogloss.progress import OnProgress, Step
+from isogloss.shown import masked_values
 from isogloss.training.distill import TAUGHT, UNTAUGHT
 
 
@@ -19,7 +20,7 @@ class Trackers:
         names = list(recipe.training.trackers)
         refuse_missing(names)
         self.accelerator = Accelerator(log_with=names, project_dir=str(folder / "trackers"), cpu=recipe.device == "cpu")
-        self.accelerator.init_trackers(recipe.name, config=_flat(as_dict(recipe)))
+        self.accelerator.init_trackers(recipe.name, config=_flat(masked_values(as_dict(recipe))))
         self.on_progress = on_progress
 
     def __call__(self, step: Step) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor
 from isogloss.amounts import amount
 from isogloss.errors import IsoglossError
 from isogloss.types import IntArray
+from isogloss.web import whole_number
 
 PATIENCE = timedelta(days=30)  # others wait for as long as the first one embeds a corpus; the death of one is heard at once
 
@@ -40,11 +41,11 @@ class Crew:
     @classmethod
     def here(cls) -> "Crew":
         """The crew this process was launched in: alone, unless the environment says otherwise."""
-        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
+        if (whole_number(os.environ.get("WORLD_SIZE")) or 1) <= 1:
             return cls()
         from accelerate import PartialState
 
-        _refuse_more_than_devices(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        _refuse_more_than_devices(whole_number(os.environ.get("LOCAL_WORLD_SIZE")) or 1)
         with _heard():
             state = PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
         return cls(int(state.process_index), int(state.num_processes))

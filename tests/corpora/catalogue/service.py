@@ -58,6 +58,7 @@ class Service:
         self.asked: list[Asked] = []
         self.opus: list[dict[str, Any]] = []
         self.datasets: dict[str, dict[str, bytes]] = {}
+        self.answers: dict[str, object] = {}  # what is said at a path instead, as JSON
         self.commit = COMMIT
         self.server = Server(self)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
@@ -129,6 +130,8 @@ class OneRequest(BaseHTTPRequestHandler):
         fault.before()
         if fault.status:
             self.answer(fault.status, b"no", fault.headers)
+        elif address.path in self.known.answers:
+            self.say(self.known.answers[address.path])
         elif address.path == "/opusapi/":
             self.say(_opus_answer(self.known.opus, dict(urllib.parse.parse_qsl(address.query))))
         elif address.path.startswith("/api/datasets/"):

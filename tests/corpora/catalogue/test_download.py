@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corpora.catalogue.service import Fault, Service
+from fuzz_cases import an_encrypted_zip
 from isogloss.corpora.catalogue.download import fetch, is_kept
 from isogloss.corpora.catalogue.web import NotThere, Patience
 from isogloss.corpora.origin import Origin, origin_of
@@ -227,6 +228,7 @@ FLIPPED[60] ^= 0xFF
         ("some.zip", WHOLE[: len(WHOLE) // 2], {}, "not a whole zip archive"),
         ("some.zip", bytes(FLIPPED), {}, "zip archive"),
         ("some.zip", b"", {}, "not a whole zip archive"),
+        ("some.zip", an_encrypted_zip(), {}, "not a whole zip archive .*password required"),
         ("some.bin", TEXT, {"sha256": "0" * 64}, "the checksum is .* but it should be 000000000000"),
         ("some.bin", TEXT, {"size": 5}, "1,024,000 bytes long, but it should be 5"),
         ("some.tsv.gz", b"<p>Please log in</p>", {}, "not a gzip file"),
@@ -346,3 +348,32 @@ def test_two_who_want_the_same_file_fetch_it_once(service: Service, tmp_path: Pa
     fetch(url, tmp_path / "some.bin", origin=ORIGIN, on_progress=note, patience=patience)
     first.join()
     assert waiting.is_set() and len(service.asked) == 1
+
+
+@pytest.mark.parametrize("status", [304, 416])
+def test_an_answer_to_what_was_not_asked(service: Service, tmp_path: Path, patience: Patience, status: int) -> None:
+    service.faults["/some.bin"] = [Fault(status)] * 9
+    with pytest.raises(DataError, match=f"the server answers {status}"):
+        fetch(service.url + "/some.bin", tmp_path / "some.bin", patience=patience)
+
+
+def test_headers_that_are_no_numbers_or_dates(service: Service, tmp_path: Path, patience: Patience, waits: list[float]) -> None:
+    url = service.serve("/some.bin", TEXT)
+    odd = ("\xb2", "9" * 5000, "Mon, 99 Jan 0001 00:00:00 -0000", "Fri, 31 Dec 0001 23:59:59 +2359")
+    service.faults["/some.bin"] = [Fault(503, {"Retry-After": told}) for told in odd]
+    assert fetch(url, tmp_path / "some.bin", patience=patience).read_bytes() == TEXT
+    assert len(waits) == 4
+
+
+def test_keys_in_addresses_are_in_no_note(service: Service, tmp_path: Path, patience: Patience) -> None:
+    url = service.serve("/some.bin", TEXT) + "?token=SECRET"
+    path = fetch(url, tmp_path / "some.bin", origin=ORIGIN, patience=patience)
+    written = [file for file in tmp_path.rglob("*.json") if file.is_file()]
+    assert len(written) == 2 and not any("SECRET" in file.read_text() for file in written)
+    known = origin_of(path)
+    assert known is not None and known.url.endswith("?token=***")
+    fetch(url, path, origin=ORIGIN, patience=patience)
+    assert len(service.asked) == 1, "it is still known as the same file"
+    service.faults["/gone"] = [Fault(404)]
+    with pytest.raises(DataError, match=r"token=\*\*\*: the server answers 404"):
+        fetch(f"{service.url}/gone?token=SECRET", tmp_path / "x", patience=patience)

@@ -8,7 +8,7 @@ from corpora.catalogue.service import COMMIT, Service
 from isogloss.corpora.catalogue import hub
 from isogloss.corpora.catalogue.download import fetch
 from isogloss.corpora.catalogue.web import Patience
-from isogloss.errors import DataError
+from isogloss.errors import DataError, IsoglossError
 
 REPO = "sentence-transformers/parallel-sentences-talks"
 PARQUET = b"PAR1 some columns PAR1"
@@ -105,3 +105,27 @@ def test_another_service_is_not_taken_for_the_hub(
     service.serve(f"/odd/api/datasets/{REPO}/revision/main", b'{"corpora": []}')
     with pytest.raises(DataError, match="not what the hub says"):
         hub.find(REPO, ("en", "de"), patience=patience)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *([], 3, None, {"sha": 1, "siblings": []}, {"sha": "c", "siblings": {}}, {"sha": "c", "siblings": ["x"]}),
+        {"sha": "c", "siblings": [{"rfilename": None}]},
+        {"sha": "c", "siblings": [{"rfilename": "en-de/train.parquet", "size": "3"}]},
+        {"sha": "c", "siblings": [{"rfilename": "en-de/train.parquet", "lfs": [1]}]},
+        {"sha": "c", "siblings": [{"rfilename": "en-de/train.parquet", "lfs": {"sha256": 5}}]},
+        {"sha": "c", "siblings": [{"rfilename": "en-de/train\ud800.parquet"}]},
+    ],
+)
+def test_an_answer_that_is_not_the_hubs(service: Service, patience: Patience, answer: object) -> None:
+    service.answers[f"/api/datasets/{REPO}/revision/main"] = answer
+    with pytest.raises(DataError, match=r"not what the hub says \("):
+        hub.find(REPO, ("en", "de"), patience=patience)
+
+
+def test_a_key_that_no_header_can_carry(service: Service, patience: Patience, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: "hf_SEC\nRET")
+    with pytest.raises(IsoglossError, match="the key in HF_TOKEN has a line break") as caught:
+        hub.find(REPO, ("en", "de"), patience=patience)
+    assert "RET" not in caught.value.message and not service.asked

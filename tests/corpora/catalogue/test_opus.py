@@ -1,6 +1,7 @@
 """Asking OPUS: the newest version, the handiest format, languages in any spelling and order."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -105,12 +106,53 @@ def test_a_busy_service_is_asked_again(service: Service, patience: Patience, wai
     assert len(waits) == 2 and waits[0] == 3
 
 
-@pytest.mark.parametrize("answer", [b'{"corpora": [{}]}', b"[]", b'{"corpora": 3}', b'{"corpora": ["x"]}'])
+ROW = {"corpus": "TED2020", "version": "v1", "source": "de", "target": "en", "preprocessing": "moses", "url": "http://x/y.zip"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(b'{"corpora": [{}]}', b"[]", b'{"corpora": 3}', b'{"corpora": ["x"]}', b'{"corpora": null}'),
+        *(json.dumps({"corpora": [ROW | {name: value}]}).encode() for name in ROW for value in (None, 3, ["de"], "\ud800")),
+    ],
+)
 def test_an_answer_that_is_not_opus(
     service: Service, patience: Patience, monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:
     monkeypatch.setenv("ISOGLOSS_OPUS_API", service.serve("/elsewhere", answer))
     with pytest.raises(DataError, match="not what OPUS says"):
+        opus.find("TED2020", ("en", "de"), patience=patience)
+
+
+@pytest.mark.parametrize("count", ["²", "٣", "9" * 5000, -1, 10**30, None, [], 1.5, True, ""])
+def test_a_count_that_is_none_is_no_count(
+    service: Service, patience: Patience, monkeypatch: pytest.MonkeyPatch, count: object
+) -> None:
+    answer = {"corpora": [ROW | {"alignment_pairs": count, "size": count, "version": "v²٣" + "7" * 5000}]}
+    monkeypatch.setenv("ISOGLOSS_OPUS_API", service.serve("/elsewhere", json.dumps(answer).encode()))
+    file = opus.find("TED2020", ("en", "de"), patience=patience)
+    assert (file.pairs, file.kibibytes, file.suffix) == (0, 0, ".zip")
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "file:///etc/passwd", "x", "http://u:SECRET@h/x.zip", "http://a..b/x.zip"])
+def test_addresses_in_an_answer_are_not_believed(
+    service: Service, patience: Patience, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str
+) -> None:
+    from isogloss.corpora.catalogue.get import get
+
+    answer = json.dumps({"corpora": [ROW | {"url": url}]}).encode()
+    monkeypatch.setenv("ISOGLOSS_OPUS_API", service.serve("/elsewhere", answer))
+    with pytest.raises(DataError, match="address") as caught:
+        get("TED2020", ("en", "de"), tmp_path, patience=patience)
+    assert "SECRET" not in caught.value.message
+
+
+@pytest.mark.parametrize("answer", [b"[" * 100_000, b'{"corpora": ' + b"9" * 5000 + b"}", b"\xff"])
+def test_an_answer_that_cannot_be_followed(
+    service: Service, patience: Patience, monkeypatch: pytest.MonkeyPatch, answer: bytes
+) -> None:
+    monkeypatch.setenv("ISOGLOSS_OPUS_API", service.serve("/elsewhere", answer))
+    with pytest.raises(DataError, match="the answer is not JSON"):
         opus.find("TED2020", ("en", "de"), patience=patience)
 
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz_cases import an_encrypted_zip
 from isogloss.corpora.catalogue.repack import repack
 from isogloss.errors import DataError
+from parallel import put
 
 WORDS = st.text(st.sampled_from("abc äß'\"\\,;"), min_size=1, max_size=10)
 
@@ -75,6 +77,9 @@ def test_what_is_laid_out_otherwise_is_refused(tmp_path: Path) -> None:
         packed.writestr("huge.csv", "en,th\n" + "a" * (csv.field_size_limit() + 1) + ",b\n")
     with pytest.raises(DataError, match=r"huge.csv line 2: not CSV"):
         repack("csv in zip", tmp_path / "z.zip", out, ("en", "th"), None)
+    locked = put(tmp_path / "locked.zip", an_encrypted_zip().replace(b"X.de-en.de", b"X.deen.csv"))
+    with pytest.raises(DataError, match=r"locked.zip: damaged \(.*password required"):
+        repack("csv in zip", locked, out, ("en", "th"), None)
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress("".join(f"1.1\t{n * 7919}\tb\n" for n in range(999)).encode())[:-20])
     with pytest.raises(DataError, match="damaged"):

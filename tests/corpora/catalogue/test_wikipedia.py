@@ -150,3 +150,16 @@ def test_the_smaller_wikipedia_is_read() -> None:
     assert wikipedia.addresses(("en", "de"), "latest") == (f"{base}-langlinks.sql.gz", f"{base}-page.sql.gz")
     assert wikipedia.addresses(("de", "en"), "latest") == wikipedia.addresses(("en", "de"), "latest")
     assert wikipedia.addresses(("en", "nb"), "20240101")[0].endswith("/nowiki/20240101/nowiki-20240101-langlinks.sql.gz")
+
+
+@pytest.mark.parametrize("number", [b"x", b"'1'", b"-1", b"\xc2\xb2", b"9" * 5000])
+def test_a_page_without_a_number(tmp_path: Path, number: bytes) -> None:
+    good = {"langlinks": b"(1,'en','x');", "page": b"(1,0,'x');"}
+    for bad in good:
+        paths = []
+        for table, rows in good.items():
+            paths.append(tmp_path / f"{table}.gz")
+            rows = rows.replace(b"1", number, 1) if table == bad else rows
+            paths[-1].write_bytes(gzip.compress(f"INSERT INTO `{table}` VALUES ".encode() + rows + b"\n"))
+        with pytest.raises(DataError, match="is not the number of a page"):
+            list(wikipedia.titles(paths[0], paths[1], ("en", "de")))
