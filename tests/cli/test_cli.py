@@ -31,6 +31,7 @@ VERBS = (
     "mine",
     "score",
     "doctor",
+    "clean",
 )
 
 

@@ -15,6 +15,7 @@ import typer
 
 from isogloss.cli import (
     add,
+    clean,
     corpora,
     distill,
     doctor,
@@ -79,6 +80,7 @@ for verb in (
     train_laser.train_laser,
     reproduce.reproduce,
     doctor.doctor,
+    clean.clean,
 ):
     app.command()(stoppable(verb))
 app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # what follows is for others

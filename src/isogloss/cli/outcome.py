@@ -1,8 +1,13 @@
 """How a finished run is shown: the table, where the model is, how to use it, what to do next."""
 
 from isogloss.cli.screen import output, score_table, show_json, what_was_asked
+from isogloss.corpora.amounts import size
 from isogloss.corpora.store import scan_in_words
+from isogloss.runs.clean import size_of
 from isogloss.runs.pipeline import RunResult
+from isogloss.storage import WORK
+
+WORTH_SAYING = 100 * 2**20  # bytes
 
 
 def show_run(result: RunResult, as_json: bool) -> None:
@@ -21,6 +26,9 @@ def show_run(result: RunResult, as_json: bool) -> None:
     held_memory = f", at most {memory} GiB of memory" if memory else ""
     output.print(f"\nDone in {minutes} min {seconds} s{held_memory}. Model: {result.model}", highlight=False, markup=False)
     output.print(f"The training text was {scan_in_words(result.details['leak_scan'])}.", highlight=False, markup=False)
+    if (kept := size_of(result.folder / WORK)) > WORTH_SAYING:
+        kept_for = f"{result.folder / WORK} has {size(kept)} for the next run of this recipe"
+        output.print(f"{kept_for}; isogloss clean {result.folder} removes it.", highlight=False, markup=False)
     say_next(result)
 
 

@@ -66,7 +66,7 @@ class TrainingData:
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
                 return cls._build(pairs, tokeniser, Path(temporary), on_progress, mapped=False)
-        place = folder / f"data-{content_hash(str(FORMAT), pairs.hash, tokeniser.key)[:16]}"
+        place = folder / data_name(pairs, tokeniser)
         refusal = "another isogloss is making this training data", "wait for it, or name another folder"
         finished = cls._open(place, mapped=True) is not None  # then any number of processes may read it at once
         with nullcontext() if finished else alone_in(place, *refusal):
@@ -122,6 +122,11 @@ class TrainingData:
     def source_texts(self, pairs: PairSource) -> Iterator[tuple[int, pa.Array]]:
         """The source sentences in the order of their rows, block by block, each block with the number of its first row."""
         return _distinct_texts(pairs, "source", lambda start, count: self.pairs.source[start : start + count], 0)
+
+
+def data_name(pairs: PairSource, tokeniser: Tokeniser) -> str:
+    """The folder of the training data, within that of a run."""
+    return f"data-{content_hash(str(FORMAT), pairs.hash, tokeniser.key)[:16]}"
 
 
 # ── numbering ───────────────────────────────────────────────────────────────────────────────────────────────────────────
