@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import isogloss
-from isogloss.amounts import amount, duration
+from isogloss.amounts import amount, duration, size
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,14 @@ def test_no_message_puts_a_number_beside_a_plural_without_asking_how_many() -> N
     found = {(path.name, one) for path in root.rglob("*.py") for one in _counts_beside_plurals(path)}
     assert {one for _, one in found} >= EXCEPTIONS, "what is not there any more is no exception"
     assert {place for place in found if place[1] not in EXCEPTIONS | NO_COUNTS} == set(), "use isogloss.amounts.amount"
+
+
+def test_bytes_are_said_in_the_unit_that_fits() -> None:
+    assert [size(one) for one in (0, 1023, 1536, 5 * 2**20, 3 * 2**31, 2**43)] == [
+        "0 bytes",
+        "1,023 bytes",
+        "1.5 KiB",
+        "5.0 MiB",
+        "6.0 GiB",
+        "8,192.0 GiB",
+    ]

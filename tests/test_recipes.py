@@ -1,5 +1,6 @@
 """Recipes: what is written reads back, and whatever does not fit is refused by name."""
 
+import json
 import runpy
 import tomllib
 from collections.abc import Sequence
@@ -213,3 +214,31 @@ def test_numbers_that_no_setting_needs_are_refused(tmp_path: Path, number: str) 
     for value in ("9" * 5000, "[" * 50_000):
         with pytest.raises(RecipeError, match=r"^--set …=.*…: (Exceeds|nested too deeply)"):
             recipes.parse({}, [f"seed={value}"])
+
+
+MANY, MANY_QUOTED = ".".join(["a"] * 100_000), ".".join(['"a"'] * 100_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"{MANY} = 1", f"[{MANY}]", f"x = {{{MANY} = 1}}", f"x = {{ y = 1, {MANY_QUOTED} = 1 }}"],
+    ids=["plain", "table", "inline", "quoted"],
+)
+def test_a_key_of_very_many_parts_is_refused_at_once(tmp_path: Path, text: str) -> None:
+    """The parser would take hours: its work grows with the square of the parts."""
+    (tmp_path / "r.toml").write_text(f'name = "x"\n{text}\n')
+    with pytest.raises(RecipeError, match="line 2: a key of more than 100 parts"):
+        recipes.load(tmp_path / "r.toml")
+
+
+@pytest.mark.parametrize("override", [f"{MANY}=1", f"x={{{MANY} = 1}}"], ids=["key", "value"])
+def test_so_is_one_on_the_command_line(override: str) -> None:
+    with pytest.raises(RecipeError, match="a key of more than 100 parts"):
+        recipes.parse({}, [override])
+
+
+def test_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
+    files = [f"{number}.en-de.tsv.gz" for number in range(200)]
+    (tmp_path / "r.toml").write_text(f"[pairs]\nfiles = {json.dumps(files)}\n[student]\nprompt = '{'.' * 200}'\n")
+    recipe = recipes.load(tmp_path / "r.toml", [f"teacher.prompt={'.' * 200}"])
+    assert recipe.pairs.files == tuple(files) and recipe.student.prompt == recipe.teacher.prompt == "." * 200

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from isogloss.mining.scoring import score_pairs as score_pairs
     from isogloss.papers.reproduce import reproduce as reproduce
     from isogloss.runs.adding import add as add
+    from isogloss.runs.clean import clean as clean
     from isogloss.runs.dual import train_dual as train_dual
     from isogloss.runs.finetune_settings import FinetuneSettings as FinetuneSettings
     from isogloss.runs.finetuning import finetune as finetune
@@ -84,6 +85,7 @@ _HOMES = {
     "TrainingSettings": "isogloss.config",
     "add": "isogloss.runs.adding",
     "both_ways": "isogloss.mining.neighbours",
+    "clean": "isogloss.runs.clean",
     "compare": "isogloss.evaluation.compare",
     "distill": "isogloss.training.distill",
     "embed": "isogloss.encode.encoder",

@@ -1,4 +1,4 @@
-"""Numbers as a person says them: a count with its noun, a length of time."""
+"""Numbers as a person says them: a count with its noun, a length of time, a size."""
 
 EXACT_BELOW = 600  # seconds: what takes longer is given in minutes
 
@@ -25,3 +25,13 @@ def duration(seconds: float) -> str:
 def _two_units(number: int, per_large: int, large: str, small: str) -> str:
     whole, rest = divmod(number, per_large)
     return f"{whole} {large}" + (f" {rest} {small}" if rest else "")
+
+
+def size(count: int) -> str:
+    """Bytes: `size(1536)` is "1.5 KiB"."""
+    number = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:,.0f} bytes" if unit == "bytes" else f"{number:,.1f} {unit}"
+        number /= 1024
+    return f"{number:,.1f} GiB"

@@ -4,6 +4,7 @@ import copy
 import difflib
 import json
 import math
+import re
 import tomllib
 import types
 import typing
@@ -16,18 +17,34 @@ from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 from isogloss.shapes import LARGEST, parse_toml
 
+MAX_KEY_PARTS = 100
+BETWEEN_KEYS = re.compile(r"[={},\[\]]")
+QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
+EXAMPLE = "for example --set training.epochs=3"
+
 
 def load(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Recipe:
     """Read a recipe file and apply `key=value` overrides to it; `folder` replaces its output.folder before that."""
     if not path.is_file():
         raise RecipeError(f"{path}: no such recipe", hint="isogloss init writes one")
     try:
-        data = parse_toml(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        _refuse_long_keys(text, str(path))
+        data = parse_toml(text)
     except ValueError as error:
         raise RecipeError(f"{path}: not valid TOML: {error}", hint="values such as text need quotes") from error
     if folder is not None:
         data.setdefault("output", {})["folder"] = str(folder)
     return parse(data, overrides, str(path))
+
+
+def _refuse_long_keys(text: str, where: str) -> None:
+    """Refuse keys of very many parts: the parser's work grows with the square of their number."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") <= MAX_KEY_PARTS:
+            continue
+        if any(part.count(".") > MAX_KEY_PARTS for part in BETWEEN_KEYS.split(QUOTED.sub("s", line))):
+            raise RecipeError(f"{where} line {number}: a key of more than {MAX_KEY_PARTS:,} parts", hint="write it as [table]")
 
 
 def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
@@ -95,8 +112,10 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     """Set what `key.of.a.table=value` names, in tables as TOML has them."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
-        raise RecipeError(f"--set {override}: expected key=value", hint="for example --set training.epochs=3")
-    *parents, last = key.strip().split(".")
+        raise RecipeError(f"--set {override}: expected key=value", hint=EXAMPLE)
+    *parents, last = key.strip().split(".", MAX_KEY_PARTS)
+    if "." in last:
+        raise RecipeError(f"--set {key[:40]}…: a key of more than {MAX_KEY_PARTS:,} parts", hint=EXAMPLE)
     place = data
     for parent in parents:
         place = place.setdefault(parent, {})
@@ -110,11 +129,13 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 def _literal(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
     """Read an override's value as TOML; plain words may go without quotes, `a,b` makes a list."""
     try:
+        if "{" in text:
+            _refuse_long_keys(text, "--set")
         return parse_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text.split(",") if "," in text else text
     except ValueError as error:
-        raise RecipeError(f"--set …={text[:40]}…: {error}", hint="for example --set training.epochs=3") from error
+        raise RecipeError(f"--set …={text[:40]}…: {error}", hint=EXAMPLE) from error
 
 
 def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, written: _Written) -> Any:  # noqa: ANN401

@@ -90,7 +90,7 @@ def replacing(path: Path) -> Iterator[Path]:
             _flush(temporary)
             _move_into_place(temporary, path)
     finally:
-        _remove(temporary)
+        remove(temporary)
 
 
 @contextmanager
@@ -196,7 +196,7 @@ def refuse_unwritable(path: Path) -> None:
         try:
             trial.touch(exist_ok=False)
         finally:
-            _remove(trial)
+            remove(trial)
 
 
 def refuse_overwriting(path: Path, inputs: Iterable[str | Path]) -> None:
@@ -266,7 +266,7 @@ def sweep(folder: Path) -> None:
         if ASIDE_MARK in leftover.name and not place.exists():
             leftover.rename(place)
         else:
-            _remove(leftover)
+            remove(leftover)
 
 
 def _flush(path: Path) -> None:
@@ -295,7 +295,8 @@ def _move_into_place(temporary: Path, path: Path) -> None:
         temporary.replace(path)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there and can be removed."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -33,6 +33,7 @@ VERBS = (
     "mine",
     "score",
     "doctor",
+    "clean",
 )
 
 

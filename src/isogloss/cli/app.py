@@ -16,6 +16,7 @@ import typer
 
 from isogloss.cli import (
     add,
+    clean,
     corpora,
     distill,
     doctor,
@@ -87,6 +88,7 @@ for verb in (
     train_laser.train_laser,
     reproduce.reproduce,
     doctor.doctor,
+    clean.clean,
 ):
     app.command(help=as_written(verb))(stoppable(verb))
 alone = {"allow_interspersed_args": False}  # what follows is for others

@@ -25,6 +25,7 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 REASONS = {
     "read": "read",
     "empty": "empty",
+    "too_long": "too long",
     "duplicate": "came before",
     "wrong_language": "in another language",
     "on_both_sides": "alike on both sides",

@@ -1,9 +1,13 @@
 """How a finished run is shown: the table, where the model is, how to use it, what to do next."""
 
-from isogloss.amounts import duration
+from isogloss.amounts import duration, size
 from isogloss.cli.screen import output, score_table, show_json, tell, what_was_asked
 from isogloss.corpora.store import leaks_in_words
+from isogloss.runs.clean import size_of
 from isogloss.runs.pipeline import RunResult
+from isogloss.storage import WORK
+
+WORTH_SAYING = 100 * 2**20  # bytes
 
 
 def show_run(result: RunResult, as_json: bool) -> None:
@@ -21,6 +25,9 @@ def show_run(result: RunResult, as_json: bool) -> None:
     held_memory = f", at most {memory} GiB of memory" if memory else ""
     tell(f"\nDone in {duration(result.seconds)}{held_memory}. Model: {result.model}")
     tell(leaks_in_words(result.details["leak_scan"]))
+    if (kept := size_of(result.folder / WORK)) > WORTH_SAYING:
+        kept_for = f"{result.folder / WORK} has {size(kept)} for the next run of this recipe"
+        tell(f"{kept_for}; isogloss clean {result.folder} removes it.")
     say_next(result)
 
 

@@ -260,6 +260,7 @@ def _lost(account: Account) -> str:
     """Why sentences were left out."""
     reasons = {
         "were empty": account.empty,
+        "were too long for a sentence": account.too_long,
         "came before": account.duplicate,
         "are in another language": account.wrong_language,
         "are written alike on both sides (--keep-identical keeps them)": account.on_both_sides,

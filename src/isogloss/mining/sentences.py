@@ -5,9 +5,9 @@
     with_ids           id<TAB>sentence, as in BUCC; elsewhere a sentence is known by the number of its line
     documents          a line is a paragraph, and is split by sentencex (about 300 languages): 7.2 is the second of line 7
 
-Left out are empty lines, sentences that came before, sentences that are surely in another language, and, once both sides
-are known, those that are written alike on both: they would be each other's best translation, and are none. `mine` goes on
-from here.
+Left out are empty lines, lines too long to be a sentence, sentences that came before, sentences that are surely in another
+language, and, once both sides are known, those that are written alike on both: they would be each other's best translation,
+and are none. `mine` goes on from here.
 """
 
 import logging
@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 STANDARD_INPUT = "-"
 JUDGED_AT_ONCE = 50_000
 MIN_SCRIPT = 0.5  # share of letters
+MAX_SENTENCE, MAX_PARAGRAPH = 2**16, 2**20  # bytes: a longer line is none, and takes eighty times its size to look at
 
 Block = tuple[pa.Array, pa.Array]  # sentences and their ids
 
@@ -58,6 +59,7 @@ class Account:
 
     read: int = 0
     empty: int = 0
+    too_long: int = 0
     duplicate: int = 0
     wrong_language: int = 0
     on_both_sides: int = 0
@@ -65,7 +67,8 @@ class Account:
     @property
     def kept(self) -> int:
         """How many sentences are searched."""
-        return self.read - self.empty - self.duplicate - self.wrong_language - self.on_both_sides
+        lost = self.empty + self.too_long + self.duplicate + self.wrong_language + self.on_both_sides
+        return self.read - lost
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,16 +104,19 @@ def read_sentences(name: str | Path, settings: ReadingSettings | None = None, on
     label = "standard input" if str(name) == STANDARD_INPUT else str(name)
     language = _checked(how.language)
     texts, ids, hashes = [], [], []
-    read = 0
-    for sentences, numbers in _split(_blocks(str(name), label, language, how), language, how.documents):
+    read, too_long = 0, list[int]()
+    lines = _short_lines(_blocks(str(name), label, language, how), MAX_PARAGRAPH if how.documents else MAX_SENTENCE, too_long)
+    for sentences, numbers in _split(lines, language, how.documents):
         read += len(sentences)
         normal, _ = normalise_block(sentences)
         texts.append(normal)
         ids.append(numbers)
         hashes.append(Side(normal, "").exact_hashes)
+    read += sum(too_long)
     on_progress(Step(f"reading {label}", read, read, "sentences"))
     every = np.concatenate([np.empty(0, np.uint64), *hashes])
-    whole = Sentences(label, _chunked(texts), _chunked(ids), every, Account(read=read), language)
+    account = Account(read=read, too_long=sum(too_long))
+    whole = Sentences(label, _chunked(texts), _chunked(ids), every, account, language)
     if not read:
         raise DataError(f"{label}: no sentences", hint="it needs one sentence a line")
     return _useful(whole, how)
@@ -173,6 +179,17 @@ def _blocks(name: str, label: str, language: str, how: ReadingSettings) -> Itera
                 raise fault
             numbers = pc.cast(pa.array(block.numbers), pa.string())
             yield _with_ids(block.text(), block.numbers, label) if how.with_ids else (block.text(), numbers)
+
+
+def _short_lines(blocks: Iterator[Block], most: int, too_long: list[int]) -> Iterator[Block]:
+    """Leave out lines of more than `most` bytes before anything is done to them, and count them."""
+    for lines, numbers in blocks:
+        short = pc.less_equal(pc.binary_length(lines), most)
+        kept = int(pc.sum(short).as_py() or 0)
+        if kept < len(lines):
+            too_long.append(len(lines) - kept)
+            lines, numbers = lines.filter(short), numbers.filter(short)
+        yield lines, numbers
 
 
 def _of_store(path: Path, language: str) -> Iterator[Block]:

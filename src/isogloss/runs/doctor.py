@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from isogloss.amounts import amount
+from isogloss.amounts import amount, size
 from isogloss.config import Recipe
 from isogloss.corpora.languages import canonical
 from isogloss.encode.cache import refuse_unwritable
 from isogloss.encode.encoder import SentenceEncoder
 from isogloss.encode.models import choose_device
 from isogloss.errors import IsoglossError
+from isogloss.runs.clean import size_of
 from isogloss.runs.gathering import gather_pairs
 from isogloss.runs.opening import cache_of, open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.trackers import refuse_missing
+from isogloss.storage import cache_folder
 from isogloss.students.coverage import UNSPACED
 from isogloss.students.frozen import SplitBody
 from isogloss.students.student import Student
@@ -89,6 +91,7 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
             "" if memory is None or memory >= FEW_GIB else "the quickstart needs up to 4 GiB: close other programs",
         ),
         _disk(folder),
+        _cache(),
     ]
 
 
@@ -112,6 +115,11 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     findings += [Finding("settings", "note", one.sentence, one.hint) for one in found if one is not None]
     findings += _languages(student, bitext, recipe)
     return findings
+
+
+def _cache() -> Finding:
+    """How much the cache takes: it grows with every teacher and corpus."""
+    return Finding("cache", "good", f"{size(size_of(cache_folder()))} in {cache_folder()}; isogloss clean --cache makes room")
 
 
 def _disk(folder: Path) -> Finding:

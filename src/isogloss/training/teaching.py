@@ -61,8 +61,8 @@ def teacher_rows(
         with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
             return np.array(teacher_rows(encoder, pairs, data, cache, Path(temporary), on_progress))
     shape = (data.sources, encoder.dimension)
-    name = f"teacher-{content_hash(encoder.fingerprint, data.source_addresses.view(np.uint8).data)[:16]}"
-    path, unfinished = folder / f"{name}.npy", folder / f"{name}.unfinished"
+    path = folder / teacher_name(encoder, data)
+    unfinished = path.with_suffix(".unfinished")
     kept = load_array(path)
     if kept is not None and kept.shape == shape:
         on_progress(Step("teacher", data.sources, data.sources, "sentences", "reused"))
@@ -78,6 +78,11 @@ def teacher_rows(
     give_back()
     made: Halves = np.load(path, mmap_mode="r")
     return made
+
+
+def teacher_name(encoder: Encoder, data: TrainingData) -> str:
+    """The file of the teacher's vectors, within the folder of a run."""
+    return f"teacher-{content_hash(encoder.fingerprint, data.source_addresses.view(np.uint8).data)[:16]}.npy"
 
 
 def _look_up(cache: VectorCache, data: TrainingData, rows: "_RowFile") -> None:

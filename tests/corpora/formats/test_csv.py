@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats import quoted
 from isogloss.corpora.formats.quoted import split_quoted
+from isogloss.corpora.readers import read
 from parallel import SOME, complaint, packings, put, rows, sides
 
 CELL = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), max_size=20)
@@ -67,6 +68,38 @@ def is_open(record: str) -> bool:
 def test_lines_are_counted_through_cells_of_several(tmp_path: Path) -> None:
     path = put(tmp_path / "en-de.csv", 'a,b\n\n"c\nc","d\nd"\ne,f\n')
     assert [(row["source"], row["line"]) for row in rows(path)] == [("a", 1), ("c\nc", 3), ("e", 6)]
+
+
+@pytest.mark.parametrize(
+    "line", ['x""y' * 10, 'c,"d","' + "z" * 40, '"a","b","' + "z" * 40], ids=["doubled", "opened again", "all quoted"]
+)
+def test_the_work_for_quotes_that_are_never_closed_grows_with_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """Counted in characters that are looked at for cells, which were up to a thousand times those of the file."""
+    looked_at = []
+    cells = quoted._cells
+
+    def counted(text: str, separator: str) -> tuple[list[str], int | None]:
+        looked_at.append(len(text))
+        return cells(text, separator)
+
+    monkeypatch.setattr(quoted, "_cells", counted)
+    text = 'en,de\na,b\nc,"d\n' + f"{line}\n" * 3000
+    path = put(tmp_path / "x.csv", text)
+    assert len(read(path, on_error="skip")) >= 1
+    assert sum(looked_at) < 50 * len(text)
+
+
+def test_a_record_may_not_take_all_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quoted, "MAX_CHARACTERS", 100)
+    path = put(tmp_path / "x.csv", 'en,de\na,"' + ("b" * 40 + "\n") * 4 + '"\nc,d\n')
+    assert "line 2: a quote is opened and not closed" in complaint(path).message
+
+
+def test_a_first_line_of_very_many_columns_is_refused(tmp_path: Path) -> None:
+    path = put(tmp_path / "x.csv", "en,de" + ",fr" * 10_000 + "\na,b\n")
+    assert "line 1: 10,002 columns, more than 10,000" in complaint(path).message
 
 
 def test_a_quote_that_is_never_closed_costs_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from isogloss.corpora.lines import LineBlock, line_blocks
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
 
+MAX_COLUMNS = 10_000  # each of them is looked at for every block of lines
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
@@ -41,6 +43,11 @@ def _understood(
     line: str, number: int, source: Source, told: Told, separators: str, quoted: bool
 ) -> tuple[Layout, str, bool, bool]:
     """The layout, the separator, whether cells are quoted, and whether the line is a header."""
+    most = max(line.count(separator) for separator in separators) + 1
+    if most > MAX_COLUMNS:
+        raise DataError(
+            f"{source.name} line {number}: {most:,} columns, more than {MAX_COLUMNS:,}", hint="is it a table of sentence pairs?"
+        )
     if told.columns:
         separator = _likely(line, separators)
         names = [name.strip() for name in cells_of(line, separator, quoted or '"' in line)]

@@ -11,13 +11,21 @@ from isogloss.corpora.lines import LineBlock
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
 
-MAX_LINES = 1000  # of one cell: a quote that is never closed must not swallow the rest of the file
+# Of one record: a quote that is never closed must not swallow the rest of the file, nor the memory.
+MAX_LINES, MAX_CHARACTERS = 1000, 2**24
+FEW_LINES = 10  # as many may be looked at again for each line of a file that has many such quotes
 
 
 def split_quoted(text: str, separator: str) -> list[str] | None:
     """The cells of one record, unquoted; None if its last quote is still open. Only a quote that begins a cell counts."""
+    cells, opened = _cells(text, separator)
+    return cells if opened is None else None
+
+
+def _cells(text: str, separator: str) -> tuple[list[str], int | None]:
+    """The cells that are whole, and where the quote is that is still open after them; None if the last cell is whole, too."""
     if '"' not in text:
-        return text.split(separator)
+        return text.split(separator), None
     cells: list[str] = []
     place = 0
     while True:
@@ -25,13 +33,13 @@ def split_quoted(text: str, separator: str) -> list[str] | None:
         if text.startswith('"', place):
             close = _closing(text, place + 1)
             if close is None:
-                return None
+                return cells, place
             content = text[place + 1 : close].replace('""', '"')
             start = close + 1
         end = text.find(separator, start)
         cells.append(content + text[start : None if end < 0 else end])
         if end < 0:
-            return cells
+            return cells, None
         place = end + 1
 
 
@@ -58,15 +66,23 @@ def _split(blocks: Iterator[LineBlock], separator: str, source: Source) -> Itera
     """Numbered records as cells. A line whose quote is not closed within `MAX_LINES` is bad, and the next is read afresh."""
     lines = _numbered(blocks)
     waiting: list[tuple[int, str | DataError]] = []  # read ahead, while a quote was open
+    ahead = MAX_LINES
     while True:
+        ahead = min(ahead + FEW_LINES, MAX_LINES)
         number, line = waiting.pop(0) if waiting else next(lines, (0, ""))
         if not number:
             return
         if isinstance(line, DataError):
             yield number, line
         elif line.strip():
-            cells = split_quoted(line.rstrip("\r\n"), separator)
-            yield number, cells if cells is not None else _continued(line, waiting, lines, separator, source, number)
+            cells, opened = _cells(line.rstrip("\r\n"), separator)
+            if opened is None:
+                yield number, cells
+            else:
+                rest = _continued(line[opened:], waiting, lines, separator, source, number, ahead)
+                if isinstance(rest, DataError):
+                    ahead = 0  # what was looked at in vain is not looked at from the next line again
+                yield number, rest if isinstance(rest, DataError) else [*cells, *rest]
 
 
 def _continued(
@@ -76,11 +92,16 @@ def _continued(
     separator: str,
     source: Source,
     number: int,
+    most: int,
 ) -> list[str] | DataError:
-    """The cells of a record that goes on over the next lines; what is not used of them stays in `waiting`."""
+    """The cells of a record from its open quote on, over at most so many lines; what is not used stays in `waiting`.
+
+    Text is looked at once: pieces of a cell are joined when its quote closes, and what was split is not split again.
+    """
+    cells: list[str] = []
     pieces = [line]
-    used = 0
-    while used < MAX_LINES:
+    used, length = 0, len(line)
+    while used < most and length <= MAX_CHARACTERS:
         if used == len(waiting):
             if (following := next(lines, None)) is None:
                 break
@@ -88,11 +109,17 @@ def _continued(
         piece = waiting[used][1]
         if isinstance(piece, DataError):
             break
-        used += 1
+        used, length = used + 1, length + len(piece)
         pieces.append(piece)
-        if '"' in piece and (cells := split_quoted("".join(pieces).rstrip("\r\n"), separator)) is not None:
+        if _closing(piece, 0) is None:  # no pair of quotes lies across a line end
+            continue
+        text = "".join(pieces)
+        more, opened = _cells(text.rstrip("\r\n"), separator)
+        cells += more
+        if opened is None:
             del waiting[:used]
             return cells
+        pieces = [text[opened:]]
     return DataError(
         f"{source.name} line {number}: a quote is opened and not closed",
         hint=f"write a quote inside a quoted cell twice; or {SKIPPING}",

@@ -1,0 +1,46 @@
+"""`isogloss clean`: how much disk runs and the cache take, and away with what can be made again."""
+
+from typing import Annotated
+
+from typer import Argument, Option
+
+from isogloss.cli.options import JsonFlag
+
+
+def clean(
+    runs: Annotated[list[str] | None, Argument(metavar="[RUN]...", help="Folders of runs, whose work is removed.")] = None,
+    cache: Annotated[bool, Option("--cache", help="Look at the cache: teacher vectors, token tables, downloads.")] = False,
+    older_than: Annotated[
+        float | None, Option("--older-than", metavar="DAYS", min=0.0, help="Only what nobody used for so many days.")
+    ] = None,
+    unfinished: Annotated[bool, Option("--unfinished", help="Also the progress of runs that have not finished.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be removed, and remove nothing.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Remove what runs and the cache keep to be quicker next time: never a model, its results or its pairs.
+
+    isogloss clean runs/mine --dry-run
+
+    isogloss clean --cache --older-than 30
+    """
+    from isogloss.amounts import size
+    from isogloss.cli.screen import output, show_json
+    from isogloss.errors import IsoglossError
+    from isogloss.runs.clean import clean as remove_kept
+
+    if not runs and not cache:
+        raise IsoglossError("there is nothing to clean", hint="name folders of runs, or --cache")
+    done = remove_kept(runs or [], cache, older_than, unfinished, dry_run)
+    if json:
+        show_json(done.as_dict())
+        return
+    rows: dict[tuple[str, str], int] = {}
+    for item in done.items:
+        key = item.kind, f"kept: {item.kept}" if item.kept else "would be removed" if dry_run else "removed"
+        rows[key] = rows.get(key, 0) + item.bytes
+    for (kind, fate), taken in rows.items():
+        output.print(f"{kind:<20} {size(taken):>12}   {fate}", highlight=False, markup=False)
+    for folder, why in done.skipped.items():
+        output.print(f"! {folder}: {why}; it is left alone", highlight=False, markup=False)
+    verb = "would be removed" if dry_run else "removed"
+    output.print(f"{size(done.removed)} {verb}, of {size(done.found)}", highlight=False, markup=False)
