@@ -25,9 +25,9 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 REASONS = {
     "read": "read",
     "empty": "empty",
-    "duplicate": "came before",
+    "duplicate": "duplicate",
     "wrong_language": "in another language",
-    "on_both_sides": "alike on both sides",
+    "on_both_sides": "same on both sides",
     "kept": "searched",
 }
 
