@@ -35,6 +35,7 @@ def embed(
     from isogloss.amounts import amount
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
+    from isogloss.encode.opening import refuse_missing
     from isogloss.errors import IsoglossError
     from isogloss.storage import refuse_folder, refuse_overwriting, replacing
 
@@ -42,6 +43,7 @@ def embed(
         raise IsoglossError("--means and --language go together", hint="the mean of that language is taken off every vector")
     refuse_folder(out)
     refuse_overwriting(out, [text])
+    refuse_missing([model])
     known = None if means is None else isogloss.read_means(means)
     lines = read_lines(text)
     encoder = isogloss.open_encoder(model, prompt=prompt)
