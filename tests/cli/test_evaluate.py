@@ -168,7 +168,8 @@ def test_the_teacher_embeds_once_for_all_models(
     monkeypatch.setattr(SentenceEncoder, "encode", counted)
     code, out, err = evaluate(models / "teacher", models / "student", "--teacher", models / "teacher", "--pairs", tsv)
     assert code == 0, err
-    assert stages == ["teacher", "model", "model"] and "average" in out
+    names = (models / "teacher", models / "student")
+    assert stages == ["teacher", *(f"embedding, {name}" for name in names)] and "average" in out
 
 
 def test_missing_data_and_wrong_names(evaluate: Call, models: Path) -> None:

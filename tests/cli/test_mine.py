@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isogloss.amounts import amount
 from isogloss.cli.app import main
 from isogloss.cli.mined import as_bytes
 from isogloss.corpora.readers import read
@@ -45,7 +46,7 @@ def test_mine_writes_pairs_and_says_what_it_did(isogloss: Shell) -> None:
     header, *lines = Path("pairs.tsv").read_text(encoding="utf-8").splitlines()
     assert header.split("\t") == ["score", "source", "target", "source_id", "target_id"]
     assert 10 < len(lines) <= 40 and all(len(line.split("\t")) == 5 for line in lines)
-    for words in ("alike on both sides", "empty", "searched", f"{len(lines)} pairs of", "→ pairs.tsv", "threshold 0.0000"):
+    for words in ("same on both sides", "empty", "searched", f"{len(lines)} pairs of", "→ pairs.tsv", "threshold 0.0000"):
         assert words in out
     assert "neighbours" in err
     assert not Path("pairs.tsv.work").exists()
@@ -66,7 +67,8 @@ def test_the_page_has_the_curve_that_was_printed(isogloss: Shell) -> None:
     assert code == 0, err
     told, text = json.loads(out), Path("a.tsv.html").read_text(encoding="utf-8")
     assert told["page"] == "a.tsv.html" and f"chosen: {told['threshold']:.4f}" in text
-    assert all(f"threshold {point['threshold']:.4f}: {point['pairs']} pairs" in text for point in told["calibration"]["curve"])
+    for point in told["calibration"]["curve"]:
+        assert f"threshold {point['threshold']:.4f}: {amount(point['pairs'], 'pair')}, " in text
     code, out, _ = isogloss("mine", "x.en", "x.de", "--threshold", "0", "--out", "b.tsv", "--json", "--device", "cpu")
     assert json.loads(out)["page"] is None and not Path("b.tsv.html").exists(), "nothing was estimated"
     code, out, _ = isogloss(
@@ -159,7 +161,7 @@ def test_what_is_wrong_is_one_sentence(isogloss: Shell, arguments: tuple[str, ..
 
 def test_mine_says_how_it_searched(isogloss: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     how = ("mine", "x.en", "x.de", "--threshold", "0", "--out", "p.tsv", "--device", "cpu")
-    assert "search: exact (all with all takes about 0 s)" in isogloss(*how)[1]
+    assert "search: exact (all with all takes about 1 s)" in isogloss(*how)[1]
     assert "of all comparisons would be needed)" in isogloss(*how, "--search", "cells")[1]
     monkeypatch.setattr("isogloss.mining.cell_index.WORTH_IT", 2)  # so few sentences are always compared as quickly
     code, out, err = isogloss(*how, "--search", "cells", "--recall", "0.05")

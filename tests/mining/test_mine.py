@@ -9,7 +9,7 @@ import pytest
 
 from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.mine import Mined, MiningSettings, mine
-from isogloss.mining.scoring import ScoringSettings, score_pairs
+from isogloss.mining.scoring import ScoringSettings, each_anothers, score_pairs
 from isogloss.mining.vectors import embedded, forget_work
 from isogloss.progress import Step
 from isogloss.types import Bitext, Pair
@@ -212,3 +212,19 @@ def test_pairs_below_the_threshold_go() -> None:
         score_pairs(broken(5), Interpreter(), ScoringSettings(threshold="gold:x"))
     with pytest.raises(DataError, match="margin = 'x'"):
         score_pairs(broken(5), Interpreter(), ScoringSettings(margin="x"))
+
+
+def test_no_pair_stays_together_where_wrong_ones_are_made() -> None:
+    for count in range(2, 60):
+        rows = np.arange(count)
+        mixed = each_anothers(rows)
+        assert sorted(mixed) == rows.tolist() and not (mixed == rows).any()
+    assert each_anothers(np.arange(1)).tolist() == [0]
+
+
+def test_pairs_that_are_all_right_are_all_kept() -> None:
+    """Were one of the wrong pairs a right one, its score would be the least that is taken."""
+    for count in range(8, 41):
+        right = Bitext.of([Pair(source, target, "de", "x") for source, target in list(GERMAN.items())[:count]])
+        scored = score_pairs(right, Interpreter(), ScoringSettings(device="cpu", threshold="auto"))
+        assert len(scored) == count

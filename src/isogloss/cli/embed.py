@@ -34,6 +34,7 @@ def embed(
     from isogloss.cli.screen import progress, say, show_json
     from isogloss.corpora.readers import read_lines
     from isogloss.encode.embedding_file import embed_file
+    from isogloss.encode.opening import refuse_missing
     from isogloss.errors import IsoglossError
     from isogloss.storage import refuse_folder, refuse_overwriting, refuse_unwritable
 
@@ -42,6 +43,7 @@ def embed(
     refuse_folder(out)
     refuse_overwriting(out, [text])
     refuse_unwritable(out)
+    refuse_missing([model])
     known = None if means is None else isogloss.read_means(means)
     lines = read_lines(text)
     encoder = isogloss.open_encoder(model, prompt=prompt)

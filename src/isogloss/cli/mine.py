@@ -60,10 +60,10 @@ def mine(
     isogloss mine news.en news.ko.gz --model runs/ko --out pairs.tsv
     """
     import isogloss
-    from isogloss.cli.mined import as_bytes, finish, refuse_bad_output, work_folder
+    from isogloss.cli.mined import as_bytes, finish, refuse_bad_names, work_folder
     from isogloss.cli.screen import progress
 
-    refuse_bad_output(out, [source, target])
+    refuse_bad_names(out, [source, target], model)
     settings = isogloss.MiningSettings(
         k=k,
         margin=margin,

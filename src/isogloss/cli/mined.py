@@ -11,6 +11,7 @@ from rich.table import Table
 
 from isogloss.amounts import amount
 from isogloss.cli.screen import output, percent, show_json
+from isogloss.encode.opening import refuse_missing
 from isogloss.errors import IsoglossError
 from isogloss.mining.mine import Mined
 from isogloss.mining.scoring import Scored
@@ -18,7 +19,7 @@ from isogloss.mining.thresholds import Calibration
 from isogloss.mining.vectors import forget_work
 from isogloss.mining.writing import refuse_unknown_form
 from isogloss.report.precision_page import Judged, precision_page, shown_places
-from isogloss.storage import refuse_overwriting, write_text
+from isogloss.storage import make_folder, refuse_overwriting, write_text
 
 BAR = 30
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -26,9 +27,9 @@ REASONS = {
     "read": "read",
     "empty": "empty",
     "too_long": "too long",
-    "duplicate": "came before",
+    "duplicate": "duplicate",
     "wrong_language": "in another language",
-    "on_both_sides": "alike on both sides",
+    "on_both_sides": "same on both sides",
     "kept": "searched",
 }
 
@@ -43,10 +44,12 @@ def as_bytes(text: str) -> int:
     return int(float(told[1]) * UNITS[told[2].upper()])
 
 
-def refuse_bad_output(out: Path, inputs: Sequence[str]) -> None:
-    """Say before the work what cannot be written."""
+def refuse_bad_names(out: Path, inputs: Sequence[str], model: str) -> None:
+    """Say before the work what cannot be written, and that there is no such model."""
     refuse_unknown_form(out)
     refuse_overwriting(out, inputs)
+    make_folder(out.parent)
+    refuse_missing([model])
 
 
 def work_folder(out: Path) -> Path:

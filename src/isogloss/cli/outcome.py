@@ -45,6 +45,6 @@ def say_next(result: RunResult) -> None:
         f'    model = SentenceTransformer("{result.model}")\n'
         '    vectors = model.encode(["Where is the station?", "Wo ist der Bahnhof?"])\n'
         "    print(model.similarity(vectors[0], vectors[1]))\n\n"
-        "Next:\n\n" + "".join(f"    {command}   # {what}\n" for what, command in commands.items()) + "\n"
+        "Next:\n\n" + "".join(f"    # {what}\n    {command}\n" for what, command in commands.items()) + "\n"
         f"Scores and settings: results.json, run.json and metrics.jsonl in {result.folder}",
     )

@@ -42,7 +42,6 @@ TITLES = {
     "vocabulary": "learning pieces",
     "laser": "translating",
     "embed": "embedding",
-    "model": "embedding",
 }
 
 
@@ -97,7 +96,7 @@ class Clock:
         counted, elapsed = self.last.done - self.offset, now - self.began
         if elapsed <= SHORT or counted <= 0 or self.last.finished:
             return ""
-        return f"{duration(elapsed * (self.last.total - self.last.done) / counted)} left"
+        return f"{duration(max(1.0, elapsed * (self.last.total - self.last.done) / counted))} left"
 
 
 class Bars:

@@ -158,6 +158,8 @@ def evaluate_each(
     texts = questions.texts()
     row_of = {text: row for row, text in enumerate(texts)}
     for model in models:
-        report = questions.ask(model.name, Rows(row_of, model.encode(texts, on_progress, "model")), teacher_rows)
+        vectors = model.encode(texts, on_progress, f"embedding, {model.name}")
+        report = questions.ask(model.name, Rows(row_of, vectors), teacher_rows)
+        del vectors
         del model  # before the next one is loaded
         yield report

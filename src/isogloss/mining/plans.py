@@ -63,7 +63,7 @@ def choose(
         return Plan("exact", "as was asked for")
     seconds = 2.0 * left * right * dimension / (CUDA_RATE if on.cuda else CPU_RATE * on.threads)
     if asked == "auto" and seconds <= PATIENCE:
-        return Plan("exact", f"all with all takes about {duration(seconds)}")
+        return Plan("exact", f"all with all takes about {duration(max(1.0, seconds))}")
     if recall == 1:
         return Plan("exact", "nothing may be missed")
     plans = {

@@ -92,11 +92,11 @@ def score_pairs(
     for number, language in enumerate(languages.dictionary.to_pylist()):
         rows = np.flatnonzero(languages.indices.to_numpy() == number)
         own = bitext.table.take(pa.array(rows))
-        scores[rows], shuffled = _scored(own, language, encoder, how, on_progress)
+        scores[rows], wrong = _scored(own, language, encoder, how, on_progress)
         if how.threshold == NONE:
             continue
         if how.threshold == AUTO:
-            calibrations[language] = calibrated(scores[rows], shuffled, shuffled, len(rows))
+            calibrations[language] = calibrated(scores[rows], wrong, wrong[np.isfinite(wrong)], len(rows))
             thresholds[language] = calibrations[language].threshold_for(how.precision)
         else:
             thresholds[language] = float(how.threshold)
@@ -129,8 +129,18 @@ def _scored(
             cosine = pair_cosines(left, right, of_left, other)
             return margin_scores(cosine, around[0][of_left], around[1][other], how.margin)
 
-        shuffled = np.random.default_rng(0).permutation(of_right)
-        return margins(of_right), margins(shuffled)
+        other = each_anothers(of_right)
+        wrong = margins(other)
+        wrong[other == of_right] = -np.inf  # the same text, in another line
+        return margins(of_right), wrong
+
+
+def each_anothers(rows: IntArray) -> IntArray:
+    """The same rows in another order, in which none is where it was: of a plain shuffle one is, on average."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    shuffled = np.empty_like(rows)
+    shuffled[order] = rows[np.roll(order, 1)]
+    return shuffled
 
 
 def _blocks(texts: pa.Array) -> Iterator[list[str]]:
