@@ -17,7 +17,7 @@ from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 from isogloss.shapes import LARGEST, parse_toml
 
-MAX_KEY_PARTS = 100
+MAX_KEY_PARTS, LONGEST_SHOWN = 100, 80
 BETWEEN_KEYS = re.compile(r"[={},\[\]]")
 QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 EXAMPLE = "for example --set training.epochs=3"
@@ -44,7 +44,7 @@ def _refuse_long_keys(text: str, where: str) -> None:
         if line.count(".") <= MAX_KEY_PARTS:
             continue
         if any(part.count(".") > MAX_KEY_PARTS for part in BETWEEN_KEYS.split(QUOTED.sub("s", line))):
-            raise RecipeError(f"{where} line {number}: a key of more than {MAX_KEY_PARTS:,} parts", hint="write it as [table]")
+            raise RecipeError(f"{where} line {number}: a key with over {MAX_KEY_PARTS} dots", hint="write it as [table]")
 
 
 def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
@@ -98,7 +98,7 @@ class _Written:
         override = self.override(name)
         if override is None:
             return self.recipe
-        return override.option if isinstance(override, FromOption) else f"--set {override}"
+        return _short(override.option if isinstance(override, FromOption) else f"--set {override}")
 
     def example(self, name: str, value: str) -> str:
         """How it could have been written in the same place."""
@@ -108,20 +108,26 @@ class _Written:
         return f"for example: --set {name}={value}"
 
 
+def _short(text: str) -> str:
+    """What the user typed, cut where it is too long to be read in a message."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
 def apply_override(data: dict[str, Any], override: str) -> None:
     """Set what `key.of.a.table=value` names, in tables as TOML has them."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
-        raise RecipeError(f"--set {override}: expected key=value", hint=EXAMPLE)
+        raise RecipeError(f"{_short(f'--set {override}')}: expected key=value", hint=EXAMPLE)
     *parents, last = key.strip().split(".", MAX_KEY_PARTS)
     if "." in last:
-        raise RecipeError(f"--set {key[:40]}…: a key of more than {MAX_KEY_PARTS:,} parts", hint=EXAMPLE)
+        raise RecipeError(f"--set {key[:40]}…: a key with over {MAX_KEY_PARTS} dots", hint=EXAMPLE)
     place = data
     for parent in parents:
         place = place.setdefault(parent, {})
         if not isinstance(place, dict):
             raise RecipeError(
-                f"--set {override}: {parent} is a value, not a table", hint="isogloss init writes a recipe with every key"
+                f"{_short(f'--set {override}')}: {parent} is a value, not a table",
+                hint="isogloss init writes a recipe with every key",
             )
     place[last] = _literal(text.strip())
 

@@ -24,6 +24,8 @@ TRAINING = "run distill quickstart add finetune train-dual train-laser"
 READING = "prepare distill evaluate score train-dual train-laser"
 # Which verbs show the messages of a module, where they name options.
 SHOWN_BY = {
+    "runs/clean.py": "clean",
+    "encode/embedding_file.py": "embed",
     "evaluation/test_files.py": "evaluate",
     "evaluation/test_hub.py": "evaluate reproduce",
     "evaluation/suites.py": "evaluate",

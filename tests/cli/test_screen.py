@@ -151,7 +151,8 @@ def test_progress_shows_names_as_text(console: io.StringIO, live: bool) -> None:
     bars(Step(EVIL, 2, 2, "files", EVIL))
     if live:
         errors.print(bars.progress)
-    assert console.getvalue().count(SHOWN) == 2 and printable(console.getvalue(), layout=True) == console.getvalue()
+    shown = console.getvalue().count(SHOWN)  # on a terminal, a bar's name is cut where it is too long
+    assert shown == (1 if live else 2) and printable(console.getvalue(), layout=True) == console.getvalue()
 
 
 def test_json_means_the_same_and_holds_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:

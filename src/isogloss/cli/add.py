@@ -117,9 +117,11 @@ def _told(result: "RunResult") -> list[str]:
 def _outcome(details: dict[str, Any]) -> str:
     """Whether anything was learnt: a training none of whose steps was better leaves the student as it was."""
     languages, before = ", ".join(details["added"]), details["added_to"]
+    from isogloss.amounts import amount
+
     if "weights" in details["changed"]:
         replayed = sum(details["pairs"]["replayed"].values())
-        return f"Added {languages} to {before}, with {replayed:,} old pairs seen again."
+        return f"Added {languages} to {before}, with {amount(replayed, 'old pair')} seen again."
     none = f"{languages} was not learnt: no training step did better on the dev pairs than {before} itself"
     if details["changed"]:
         return f"{none}, so only its vocabulary has grown."

@@ -8,7 +8,7 @@ from isogloss.cli.options import JsonFlag
 
 
 def clean(
-    runs: Annotated[list[str] | None, Argument(metavar="[RUN]...", help="Folders of runs, whose work is removed.")] = None,
+    runs: Annotated[list[str] | None, Argument(metavar="RUN", help="Folders of runs, whose work is removed.")] = None,
     cache: Annotated[bool, Option("--cache", help="Look at the cache: teacher vectors, token tables, downloads.")] = False,
     older_than: Annotated[
         float | None, Option("--older-than", metavar="DAYS", min=0.0, help="Only what nobody used for so many days.")
@@ -17,7 +17,9 @@ def clean(
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would be removed, and remove nothing.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Remove what runs and the cache keep to be quicker next time: never a model, its results or its pairs.
+    """Free disk space: what runs and the cache keep for next time.
+
+    A model, its results and its pairs are never removed.
 
     isogloss clean runs/mine --dry-run
 
@@ -39,8 +41,8 @@ def clean(
         key = item.kind, f"kept: {item.kept}" if item.kept else "would be removed" if dry_run else "removed"
         rows[key] = rows.get(key, 0) + item.bytes
     for (kind, fate), taken in rows.items():
-        output.print(f"{kind:<20} {size(taken):>12}   {fate}", highlight=False, markup=False)
+        output.print(f"{kind:<20} {size(taken):>12}   {fate}")
     for folder, why in done.skipped.items():
-        output.print(f"! {folder}: {why}; it is left alone", highlight=False, markup=False)
+        output.print(f"! {folder}: {why}; it is left alone")
     verb = "would be removed" if dry_run else "removed"
-    output.print(f"{size(done.removed)} {verb}, of {size(done.found)}", highlight=False, markup=False)
+    output.print(f"{size(done.removed)} {verb}, of {size(done.found)}")

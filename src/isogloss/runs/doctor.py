@@ -91,7 +91,7 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
             "" if memory is None or memory >= FEW_GIB else "the quickstart needs up to 4 GiB: close other programs",
         ),
         _disk(folder),
-        _cache(),
+        _cache(cache_folder()),
     ]
 
 
@@ -101,7 +101,8 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         bitext = gather_pairs(recipe).bitext
     except IsoglossError as error:
         return [Finding("pairs", "bad", error.message, error.hint)]
-    findings = [_disk(Path(recipe.output.folder)), *_cache(recipe), *_trackers(recipe), _pairs(bitext)]
+    cache = [_cache(cache_of(recipe))] if recipe.teacher.model else []
+    findings = [_disk(Path(recipe.output.folder)), *cache, *_trackers(recipe), _pairs(bitext)]
     try:
         teacher, student, _ = open_models(recipe, bitext)
     except IsoglossError as error:
@@ -117,11 +118,6 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     return findings
 
 
-def _cache() -> Finding:
-    """How much the cache takes: it grows with every teacher and corpus."""
-    return Finding("cache", "good", f"{size(size_of(cache_folder()))} in {cache_folder()}; isogloss clean --cache makes room")
-
-
 def _disk(folder: Path) -> Finding:
     """Free space where `folder` is, or will be."""
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
@@ -134,15 +130,13 @@ def _disk(folder: Path) -> Finding:
     )
 
 
-def _cache(recipe: Recipe) -> list[Finding]:
-    """Whether the teacher's vectors can be kept."""
-    if not recipe.teacher.model:
-        return []
+def _cache(folder: Path) -> Finding:
+    """Whether anything can be kept in the cache, and how much it takes: it grows with every teacher and corpus."""
     try:
-        refuse_unwritable(cache_of(recipe))
+        refuse_unwritable(folder)
     except IsoglossError as error:
-        return [Finding("cache", "bad", error.message, error.hint)]
-    return [Finding("cache", "good", f"teacher vectors are kept in {cache_of(recipe)}")]
+        return Finding("cache", "bad", error.message, error.hint)
+    return Finding("cache", "good", f"{size(size_of(folder))} in {folder}; isogloss clean --cache makes room")
 
 
 def _pairs(bitext: Bitext) -> Finding:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from isogloss.amounts import amount
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.layout import Layout, Told, from_header, from_told, parse_columns, positional
 from isogloss.corpora.formats.quoted import split_quoted
@@ -46,7 +47,8 @@ def _understood(
     most = max(line.count(separator) for separator in separators) + 1
     if most > MAX_COLUMNS:
         raise DataError(
-            f"{source.name} line {number}: {most:,} columns, more than {MAX_COLUMNS:,}", hint="is it a table of sentence pairs?"
+            f"{source.name} line {number}: {amount(most, 'column')}, more than {MAX_COLUMNS:,}",
+            hint="is it a table of sentence pairs?",
         )
     if told.columns:
         separator = _likely(line, separators)
