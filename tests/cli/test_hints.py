@@ -24,6 +24,7 @@ TRAINING = "run distill quickstart add finetune train-dual train-laser"
 READING = "prepare distill evaluate score train-dual train-laser"
 # Which verbs show the messages of a module, where they name options.
 SHOWN_BY = {
+    "runs/run_folder.py": TRAINING,
     "runs/clean.py": "clean",
     "encode/embedding_file.py": "embed",
     "evaluation/test_files.py": "evaluate",
