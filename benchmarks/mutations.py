@@ -12,7 +12,6 @@ of a module whose code and tests are as they were are not run again.
 import argparse
 import contextlib
 import hashlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
@@ -105,7 +104,7 @@ def _line(one: Mutant, target: Target) -> str:
 # ── one mutant ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Mutated(importlib.machinery.SourceFileLoader, importlib.abc.MetaPathFinder):
+class Mutated(importlib.machinery.SourceFileLoader):
     """Imports one module with other code than its file has."""
 
     def __init__(self, target: Target, source: str) -> None:
@@ -220,7 +219,7 @@ def write(rows: list[dict[str, Any]], finished: bool) -> None:
 
 def before() -> dict[tuple[str, ...], dict[str, Any]]:
     """What earlier runs found, by file, code, change, and the key of code and tests."""
-    known = {}
+    known: dict[tuple[str, ...], dict[str, Any]] = {}
     for path in (RESULT, RESULT.with_suffix(".part")):
         if path.exists():
             for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
