@@ -2,6 +2,7 @@
 # make test         sets everything up, then lints, type-checks and tests
 VENV ?= .venv
 BIN := $(VENV)/bin
+WORKERS ?= 2
 SEEDS ?= 10
 export PYTHON
 
@@ -28,7 +29,7 @@ check:
 	@echo "==> import contracts"; $(BIN)/lint-imports | tail -4
 
 test: setup check
-	@echo "==> pytest"; $(BIN)/python -m pytest
+	@echo "==> pytest"; $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 explore: setup
 	@$(BIN)/python scripts/explore.py $(SEEDS)

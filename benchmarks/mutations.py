@@ -5,14 +5,13 @@ Each mutant (see `mutating`) runs the tests of its module with -x, in a process 
 loaded already; it is compiled in that process alone, so that no file changes. A mutant is killed if a test fails or hangs.
 Those that change nothing anyone can see are listed with a reason in `equivalent_mutants.json` and do not count.
 
-`--count 400` (0: all) chooses that many by a hash, the same each time. A run that was stopped goes on where it was; mutants
+`--count 300` (0: all) chooses that many by a hash, the same each time. A run that was stopped goes on where it was; mutants
 of a module whose code and tests are as they were are not run again.
 """
 
 import argparse
 import contextlib
 import hashlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
@@ -105,7 +104,7 @@ def _line(one: Mutant, target: Target) -> str:
 # ── one mutant ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Mutated(importlib.machinery.SourceFileLoader, importlib.abc.MetaPathFinder):
+class Mutated(importlib.machinery.SourceFileLoader):
     """Imports one module with other code than its file has."""
 
     def __init__(self, target: Target, source: str) -> None:
@@ -220,7 +219,7 @@ def write(rows: list[dict[str, Any]], finished: bool) -> None:
 
 def before() -> dict[tuple[str, ...], dict[str, Any]]:
     """What earlier runs found, by file, code, change, and the key of code and tests."""
-    known = {}
+    known: dict[tuple[str, ...], dict[str, Any]] = {}
     for path in (RESULT, RESULT.with_suffix(".part")):
         if path.exists():
             for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
@@ -230,7 +229,7 @@ def before() -> dict[tuple[str, ...], dict[str, Any]]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=400, help="mutants to try; 0: all")
+    parser.add_argument("--count", type=int, default=300, help="mutants to try; 0: all")
     parser.add_argument("--only", default="", help="modules whose name has this in it")
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs found")
     asked = parser.parse_args()

@@ -49,6 +49,15 @@ def test_the_limit_itself_passes_and_anything_above_it_does_not() -> None:
         assert verdict(most, de=most - 1e-8, ru=-5).over == []
 
 
+def test_what_is_written_has_two_digits() -> None:
+    assert verdict(1.0, de=12.3456, ru=-0.125).as_dict() == {
+        "measure": "to_source",
+        "most": 1.0,
+        "lost": {"de": 12.35, "ru": -0.12},
+        "refused": True,
+    }
+
+
 def test_languages_that_lost_the_same_are_named_in_the_order_of_the_alphabet() -> None:
     assert verdict(1.0, ru=5, sw=25, ko=5, de=5).over == ["sw", "de", "ko", "ru"]
 
@@ -57,6 +66,8 @@ def test_only_old_languages_count_by_the_score_that_is_asked_for() -> None:
     before, after = report({"de": 40, "ru": 40, "sw": 10}), report({"de": 30, "ru": 38, "sw": 0})
     assert judge(before, after, ("de", "ru", "fr"), 1.0, "teacher_index").over == ["de", "ru"]
     assert judge(before, after, ("de", "ru"), 10.0, "to_source").over == ["de"]
+    gained = report({"de": 40, "ru": 40, "sw": 40, "fr": 40})
+    assert judge(before, gained, ("de", "fr"), 1.0, "teacher_index").losses == {"de": 0.0}, "nobody knows what fr had"
     assert judge(before, after, ("de", "ru"), 0.0, "from_source").over == []  # 1 − x: both gained
 
 

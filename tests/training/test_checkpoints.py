@@ -110,6 +110,8 @@ def begun(work: Path, key: str, kind: str, settings: dict[str, object], step: in
         ("aa", "plain", {}, "is of the plain engine and this is the captured one", 'training.engine = "plain"'),
         ("bb", "captured", {}, "is of other pairs or models", "--fresh"),
         ("bb", "plain", {"seed": 18}, "is of other settings (seed was 18)", "--fresh"),
+        ("bb", "plain", {"seed": 1, "a": 2, "b": 3}, "(seed was 1, a was 2, b was 3),", "--fresh"),
+        ("bb", "plain", {"seed": 1, "a": 2, "b": 3, "c": 4}, "(seed was 1, a was 2, b was 3 and 1 more),", "--fresh"),
         ("bb", "plain", {"training": {"epochs": 2}}, "(training.epochs was 2, training.learning_rate was None)", "--fresh"),
     ],
 )
