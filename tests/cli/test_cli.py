@@ -249,7 +249,7 @@ def test_a_training_that_made_it_worse_is_said_under_the_table(isogloss: Call, m
     wild += ["objectives.mse=0.001", "objectives.ranking=1", "training.epochs=6"]
     answer = isogloss("run", "r.toml", *(part for one in wild for part in ("--set", one)))
     assert answer.code == 0
-    table, _, after = answer.out.partition("\n! the model is worse on the held-out pairs than the bridge alone: ")
+    table, _, after = answer.out.partition("\n! on the held-out pairs the model is worse than the bridge alone: ")
     assert "average" in table and "; lower training.learning_rate" in after.splitlines()[0]
 
 

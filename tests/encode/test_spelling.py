@@ -10,9 +10,11 @@ from transformers import AutoModel, PreTrainedTokenizerFast
 from isogloss.config import BridgeSettings, ObjectiveSettings, Recipe
 from isogloss.encode.encoder import load
 from isogloss.encode.models import open_model, quiet_transformers
+from isogloss.encode.onnx_model import _tokenizer
 from isogloss.encode.spelling import refuse_speechless, unknown_share
 from isogloss.encode.tokens import Tokeniser
 from isogloss.errors import ModelError
+from isogloss.runs.dual import train_dual
 from isogloss.students.student import Student
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.distill import distill
@@ -120,6 +122,19 @@ def test_text_that_is_mostly_unknown_is_not_trained_on(models: Path) -> None:
         with pytest.raises(ModelError, match=f"{name}: 100% of the tokens in the training text are unknown"):
             train()
     SentencePairs.of(student, english, AMHARIC)  # half of it is known
+
+
+def test_a_dual_encoder_is_not_trained_on_it_either(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "en-am.tsv").write_text("".join(f"{one}\t{one[::-1]}\n" for one in AMHARIC), encoding="utf-8")
+    plain = ["cleaning.min_language=0", "cleaning.min_script=0", "pairs.held_out=0", "trim=off"]
+    with pytest.raises(ModelError, match="100% of the tokens in the training text are unknown"):
+        train_dual(str(tmp_path / "en-am.tsv"), str(models / "student"), tmp_path / "run", device="cpu", overrides=plain)
+
+
+def test_an_onnx_export_without_pieces_is_refused(tmp_path: Path) -> None:
+    word_piece("").save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ModelError, match=f"onnx:{tmp_path}: its tokenizer is missing or empty"):
+        _tokenizer(tmp_path)
 
 
 class Spelling(Student):

@@ -74,12 +74,12 @@ def test_the_sentence_has_what_is_clear_and_averages_within_noise() -> None:
     before = answers({"de": right(0), "ru": right(0)})
     clear = regressions("the bridge alone", before, answers({"de": right(20), "ru": right(1)}))
     assert in_words(clear) == (
-        "the model is worse on the held-out pairs than the bridge alone: sources found by their translation 89.5% (was 100.0%)"
+        "on the held-out pairs the model is worse than the bridge alone: sources found by their translation 89.5% (was 100.0%)"
         " on average, sources found by their translation 80.0% (was 100.0%) in de"
     )
     noise = regressions("the bridge alone", before, answers({"de": right(1), "ru": right(0)}))
     assert in_words(noise) == (
-        "the model is worse on the held-out pairs than the bridge alone: within noise, sources found by their translation 99.5%"
+        "on the held-out pairs the model is lower than the bridge alone, within noise: sources found by their translation 99.5%"
         " (was 100.0%) on average"
     )
     assert [one.as_dict()["clear"] for one in noise] == [False, False] and in_words([]) == ""

@@ -202,7 +202,7 @@ def test_a_run_that_training_made_worse_says_so(
     bridge, distilled = (report.average().cosine for report in result.reports[1:])
     said = result.training.setback
     shown = f"cosine to the teacher {distilled:.2f} (was {bridge:.2f}) on average"
-    assert said.startswith("the model is worse on the held-out pairs than the bridge alone: ") and shown in said
+    assert said.startswith("on the held-out pairs the model is worse than the bridge alone: ") and shown in said
     assert said in caplog.messages and "no objective holds it" in said
     results, record = (json.loads((result.folder / name).read_text()) for name in ("results.json", "run.json"))
     assert results["training"]["setback"] == said in record["warnings"]

@@ -75,11 +75,9 @@ def in_words(found: Sequence[Regression]) -> str:
         mine = [one for one in found if one.stage == stage]
         clear = [str(one) for one in mine if one.clear]
         noise = [str(one) for one in mine if not one.clear and one.language == AVERAGE]
-        parts = [", ".join(clear)] if clear else []
-        parts += [f"within noise, {', '.join(noise)}"] if noise else []
-        if parts:
-            clauses.append(f"than {stage}: {'; '.join(parts)}")
-    return f"the model is worse on the held-out pairs {'; and '.join(clauses)}" if clauses else ""
+        clauses += [f"worse than {stage}: {', '.join(clear)}"] if clear else []
+        clauses += [f"lower than {stage}, within noise: {', '.join(noise)}"] if noise else []
+    return f"on the held-out pairs the model is {'; '.join(clauses)}" if clauses else ""
 
 
 def _if_lower(
