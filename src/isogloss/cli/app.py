@@ -5,7 +5,6 @@ Verbs import what they need when they are called, so `isogloss --help` answers a
 
 import errno
 import functools
-import inspect
 import io
 import logging
 import os
@@ -71,12 +70,6 @@ def stoppable(verb: Callable[..., None]) -> Callable[..., None]:
     return guarded
 
 
-def as_written(verb: Callable[..., None]) -> str:
-    """A verb's docstring as help: its examples are commands, and stay on their lines."""
-    paragraphs = (inspect.getdoc(verb) or "").split("\n\n")
-    return "\n\n".join(f"\b\n{one}" if one.startswith("isogloss ") else one for one in paragraphs)
-
-
 app = typer.Typer(
     name="isogloss",
     help="The sentence-embedding model you trust in one language, in every language you need.",
@@ -104,11 +97,10 @@ for verb in (
     reproduce.reproduce,
     doctor.doctor,
 ):
-    app.command(help=as_written(verb))(stoppable(verb))
-alone = {"allow_interspersed_args": False}  # what follows is for others
-app.command(help=as_written(launch.launch), context_settings=alone)(stoppable(launch.launch))
+    app.command()(stoppable(verb))
+app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # what follows is for others
 for name, part in corpora.VERBS.items():
-    corpora.app.command(name, help=as_written(part))(stoppable(part))
+    corpora.app.command(name)(stoppable(part))
 app.add_typer(corpora.app)
 
 
