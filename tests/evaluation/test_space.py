@@ -76,7 +76,7 @@ def test_means_of_another_model_are_refused() -> None:
     LanguageMeans({"de": mean}).refuse_other(Counting())
     with pytest.raises(IsoglossError, match="are not those of counting"):
         LanguageMeans({"de": mean}, "c1").refuse_other(Counting())
-    with pytest.raises(IsoglossError, match="the mean of de has 3 numbers, a vector of counting has 2"):
+    with pytest.raises(IsoglossError, match="the mean of de has 3 dimensions, a vector of counting has 2"):
         LanguageMeans({"de": np.zeros(3, dtype=np.float32)}).refuse_other(Counting())
 
 
