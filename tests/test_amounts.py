@@ -81,9 +81,10 @@ def _counts_beside_plurals(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.JoinedStr):
             for value, text in pairwise(node.values):
-                counted = isinstance(value, ast.FormattedValue) and not ast.unparse(value.value).startswith("amount(")
-                if counted and isinstance(text, ast.Constant) and BESIDE_A_PLURAL.match(str(text.value)):
-                    yield ast.unparse(value.value)
+                shown = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ""
+                plural = isinstance(text, ast.Constant) and BESIDE_A_PLURAL.match(str(text.value))
+                if shown and plural and not shown.startswith("amount("):
+                    yield shown
 
 
 def test_no_message_puts_a_number_beside_a_plural_without_asking_how_many() -> None:

@@ -10,10 +10,10 @@ from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.errors import DataError
 from isogloss.evaluation.bias import JoinedSets, MixedRetrieval
 from isogloss.evaluation.bitext import Mining
-from isogloss.evaluation.compare import compare
+from isogloss.evaluation.compare import MEAN_REMOVED, compare
 from isogloss.evaluation.known_sets import STS_ACROSS, STS_SAME
 from isogloss.evaluation.sts import Sts
-from isogloss.evaluation.suites import MEAN_REMOVED, SUITES, Suite, measure, open_suite
+from isogloss.evaluation.suites import SUITES, Suite, measure, open_suite
 from isogloss.evaluation.tatoeba import Tatoeba
 from isogloss.evaluation.test_sets import Data, open_data
 from isogloss.evaluation.transfer import Transfer

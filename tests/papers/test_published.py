@@ -89,7 +89,7 @@ def changed(tmp_path: "pytest.TempPathFactory", monkeypatch: pytest.MonkeyPatch,
     ("old", "new", "message"),
     [
         ("digits = 2", "digit = 2", "unknown key digit"),
-        ("figures = [68.44]", "figures = [68.44, 1.0]", "LASER has 2 figures for 1 columns"),
+        ("figures = [68.44]", "figures = [68.44, 1.0]", "LASER has 2 figures for 1 column"),
         ('column = "KO-KO"', 'column = "EN-KO"', "names what the table does not have"),
         ('order = ["xlm-r', 'gain = {}\norder = ["nobody", "xlm-r', "names what the table does not have"),
         ('title = "KorSTS, training in the target language"', "title = 7", "title must be text, not 7"),

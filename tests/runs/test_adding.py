@@ -341,9 +341,9 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
     with pytest.raises(ModelError, match="the run has not finished"):
         add(settings)
     (finished / "results.json").rename(finished / "kept")  # they are written at the end
-    with pytest.raises(ModelError, match="the run has not finished") as caught:
+    with pytest.raises(ModelError, match="the run has not finished") as unfinished:
         add(settings)
-    assert "the same command" in caught.value.hint
+    assert "the same command" in unfinished.value.hint
     write_json(finished / "run.json", record)
     with pytest.raises(ModelError, match=r"finished, but its results.json or its model is gone"):
         add(settings)

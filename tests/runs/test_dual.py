@@ -224,7 +224,7 @@ def test_what_the_papers_chose() -> None:
         ("labse", {"nli": ("b",)}, "no task beside translations"),
         ("", {"hard_negatives": 2, "rounds": 1}, "no model before it"),
         ("", {"hard_negatives": 0, "rounds": 2}, "the first again"),
-        ("", {"shares": (1.0, 2.0)}, "2 numbers for 1 tasks"),
+        ("", {"shares": (1.0, 2.0)}, "2 numbers for 1 task"),
         ("", {"shares": (-1.0,)}, "impossible"),
         ("", {"margin": -0.1}, "margin = -0.1 is impossible"),
         ("", {"pooling": "sum"}, "pooling = 'sum' is not known"),

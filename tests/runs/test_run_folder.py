@@ -52,7 +52,7 @@ def test_a_finished_model_of_other_settings_is_replaced_only_on_request(tmp_path
     enter(tmp_path, changed(engine="plain", checkpoint_seconds=1.0))
     with pytest.raises(IsoglossError, match=r"a finished model of other settings \(training.epochs was 3\)") as caught:
         enter(tmp_path, changed(epochs=4))
-    assert "--replace" in caught.value.hint and "name another --out" in caught.value.hint
+    assert "--replace" in caught.value.hint and "name another output folder" in caught.value.hint
     enter(tmp_path, changed(epochs=4), replace=True)
 
 

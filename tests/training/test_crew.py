@@ -45,7 +45,7 @@ def test_alone_nothing_is_asked_of_anybody(monkeypatch: pytest.MonkeyPatch) -> N
 def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     crews._refuse_more_than_devices(2)
-    with pytest.raises(IsoglossError, match="3 processes were started here, but there are 2 GPUs"):
+    with pytest.raises(IsoglossError, match="3 processes were started here for 2 GPUs"):
         crews._refuse_more_than_devices(3)
 
 

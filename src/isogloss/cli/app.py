@@ -3,13 +3,12 @@
 Verbs import what they need when they are called, so `isogloss --help` answers at once.
 """
 
-import inspect
 import io
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 import typer
@@ -56,12 +55,6 @@ CONTINUES = (  # verbs that go on where they were stopped, if the same command i
 )
 
 
-def as_written(verb: Callable[..., None]) -> str:
-    """A verb's docstring as help: its examples are commands, and stay on their lines."""
-    paragraphs = (inspect.getdoc(verb) or "").split("\n\n")
-    return "\n\n".join(f"\b\n{one}" if one.startswith("isogloss ") else one for one in paragraphs)
-
-
 app = typer.Typer(
     name="isogloss",
     help="The sentence-embedding model you trust in one language, in every language you need.",
@@ -90,11 +83,10 @@ for verb in (
     doctor.doctor,
     clean.clean,
 ):
-    app.command(help=as_written(verb))(stoppable(verb))
-alone = {"allow_interspersed_args": False}  # what follows is for others
-app.command(help=as_written(launch.launch), context_settings=alone)(stoppable(launch.launch))
+    app.command()(stoppable(verb))
+app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # what follows is for others
 for name, part in corpora.VERBS.items():
-    corpora.app.command(name, help=as_written(part))(stoppable(part))
+    corpora.app.command(name)(stoppable(part))
 app.add_typer(corpora.app)
 
 

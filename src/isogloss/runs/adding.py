@@ -94,7 +94,7 @@ def add(
         return _Addition(settings, finished, recipe, silent).walk()
     asked = {name: value for name, value in as_dict(recipe).items() if name != "languages"}  # the record has the old ones too
     record = Path(WORK) / CANDIDATE / RECORD
-    with run_folder(folder, {"recipe": asked, "adding": as_dict(settings)}, fresh, replace, record=record):
+    with run_folder(folder, {"recipe": asked, "adding": as_dict(settings)}, fresh, replace, record):
         return _Addition(settings, finished, recipe, on_progress).walk()
 
 

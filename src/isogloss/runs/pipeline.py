@@ -101,7 +101,7 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, r
     refuse_missing([name for name in (recipe.teacher.model, recipe.student.model) if name])
     if recipe.teacher.model:
         refuse_useless(cache_of(recipe))
-    with run_folder(folder, {"recipe": as_dict(recipe)}, fresh, replace, "set output.folder"):
+    with run_folder(folder, {"recipe": as_dict(recipe)}, fresh, replace):
         return _run(recipe, folder, on_progress)
 
 

@@ -40,7 +40,6 @@ def run_folder(
     settings: Mapping[str, Any],
     fresh: bool = False,
     replace: bool = False,
-    hint: str = "name another --out",
     record: Path = Path(RECORD),
 ) -> Iterator[None]:
     """Work in `folder` alone; `settings` are the tables by which its record (`record`, within it) tells what was asked for.
@@ -49,14 +48,14 @@ def run_folder(
     """
     refuse_foreign(folder)
     with (
-        alone_in(folder, "another run is using this folder", f"wait for it, or {hint}"),
+        alone_in(folder, "another run is using this folder", "wait for it, or name another output folder"),
         ending_noted(folder / record),
     ):
         refuse_other_things(folder / MODEL)
         for name in (RESULTS, RECORD, METRICS):
             refuse_folder(folder / name)
         if not replace:
-            _refuse_other_settings(folder, settings, hint)
+            _refuse_other_settings(folder, settings)
         if fresh:
             shutil.rmtree(folder / WORK, ignore_errors=True)
             (folder / record).unlink(missing_ok=True)
@@ -95,14 +94,14 @@ def remove_misplaced(work: Path) -> None:
             logger.warning("%s: a %s was in its place and is removed", path, "folder" if wanted == "file" else "file")
 
 
-def _refuse_other_settings(folder: Path, settings: Mapping[str, Any], hint: str) -> None:
+def _refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     if not (folder / MODEL / "modules.json").is_file():
         return
     why = _differences(folder, settings)
     if why:
         raise IsoglossError(
             f"{folder}: has a finished model {why}",
-            hint=f"{hint}, or replace it with --replace; nothing was changed",
+            hint="name another output folder, or replace it with --replace; nothing was changed",
         )
 
 
