@@ -20,7 +20,7 @@ from typing import Any
 from fault_world import Fault, World, leftovers, run_to_end
 
 ERRORS = ("EIO", "ESTALE", "EXDEV", "ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENOMEM")
-SIZES = (0, 512, 4096, 20_000, 60_000)  # bytes a file may have
+SIZES = (2048, 4096, 20_000, 60_000)  # bytes a file may have: what a command says goes to a file here, too
 
 
 def small_files(size: int) -> None:
