@@ -70,14 +70,14 @@ def no_fault() -> None:
 def run_verb(arguments: list[str], environment: Mapping[str, str], folder: Path, fault: Fault) -> None:
     """In the child: the command line with its output in files, and a fault that is put in place just before."""
     os.environ.update(environment)
-    os.fsync = lambda descriptor: None  # nobody pulls the plug here
+    os.fsync = lambda fd: None  # nobody pulls the plug here
     steps = (folder / "steps").open("ab", buffering=0)
 
     def count(step: Step) -> None:
         if step.values.get("step"):
             steps.write(b".")
 
-    screen.progress = lambda: nullcontext(count)
+    screen.progress = lambda: nullcontext(count)  # type: ignore[assignment, return-value]
     loop.LOG_EVERY_STEPS = 1  # or only every tenth would be heard of
     isogloss.finetune = lambda settings, *more: finetune(replace(settings, checkpoint_seconds=0.0), *more)  # it has no option
     out, errors = (folder / "out").open("wb", buffering=0), (folder / "errors").open("wb", buffering=0)

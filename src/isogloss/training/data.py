@@ -177,7 +177,7 @@ def _is_whole(folder: Path, known: dict[str, Any]) -> bool:
     if any(not (folder / name).is_file() or (folder / name).stat().st_size != size for name, size in sizes.items()):
         return False
     largest = max(int(raw_array(folder / f"{side}.i64", "<i8").max(initial=-1)) for side in COLUMNS[:2])
-    return largest + 1 == known["sentences"]
+    return bool(largest + 1 == known["sentences"])
 
 
 def _read_pairs(pairs: PairSource, folder: Path, codes: "dict[str, _Codes]", on_progress: OnProgress) -> int:
