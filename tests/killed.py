@@ -89,7 +89,7 @@ def signalled(arguments: list[str], stage: str, count: int, number: int, errors:
         if seen == count:
             os.kill(os.getpid(), number)
 
-    screen.progress = lambda: nullcontext(ask_to_stop)
+    screen.progress = lambda: nullcontext(ask_to_stop)  # type: ignore[assignment, return-value]
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background ignores it
     with errors.open("w") as handle, redirect_stderr(handle):
         main(arguments)
@@ -105,7 +105,7 @@ def share_cache(folder: Path, seed: int, rounds: int, die_at: int) -> None:
 
     Indexes are merged all the time: a shard a round, and a merge for every second of them.
     """
-    os.fsync = lambda descriptor: None  # as in conftest
+    os.fsync = lambda fd: None  # as in conftest
     cache_module.NEW_SHARDS, cache_module.NEW_ROWS, cache_module.MERGED_AT_ONCE = 2, 8, 3
     random = np.random.default_rng(seed)
     for number in range(rounds):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from isogloss.corpora.text.normalise import normalise_block
 from isogloss.errors import DataError
 from isogloss.mining import sentences
 from isogloss.mining.sentences import Account, ReadingSettings, read_sentences, without_shared
@@ -122,11 +123,10 @@ def test_a_line_that_is_too_long_is_left_out_before_anything_is_done_to_it(
 ) -> None:
     """A line of 50 MB took 42 s and 3.9 GB."""
     seen: list[int] = []
-    normalise = sentences.normalise_block
 
     def watched(block: pa.Array) -> tuple[pa.Array, object]:
         seen.append(block.nbytes)
-        return normalise(block)
+        return normalise_block(block)
 
     monkeypatch.setattr(sentences, "normalise_block", watched)
     (tmp_path / "x.txt").write_text("a cat\n" + "word " * 100_000 + "\na dog\n")

@@ -224,8 +224,8 @@ def test_the_vectors_of_tokens_are_kept_for_other_students(models: Path, tmp_pat
     def made(dimension: int = 10, tokenizer: PreTrainedTokenizerFast | None = None, model: str = "student") -> torch.Tensor:
         notes.clear()
         encoder = open_model(str(models / model))
-        asked = {"on_progress": notes.append, "cache": tmp_path}
-        return static_student(tokenizer or unigram(), dimension, encoder, **asked).table.detach()
+        student = static_student(tokenizer or unigram(), dimension, encoder, on_progress=notes.append, cache=tmp_path)
+        return student.table.detach()
 
     plain = static_student(unigram(), 10, open_model(str(models / "student"))).table.detach()
     assert torch.equal(made(), plain) and not any(step.note for step in notes)
