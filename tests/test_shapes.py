@@ -32,7 +32,19 @@ GOOD: dict[str, Any] = {"hash": "x", "parts": [{"file": "a.parquet", "rows": 3}]
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"a":' * 5000 + "1" + "}" * 5000, "[" * 101 + "]" * 101, "9" * 5000, "{", b"\xff", ""]
+    "text",
+    [
+        "[" * 100_000,
+        '{"a":' * 5000 + "1" + "}" * 5000,
+        "[" * 101 + "]" * 101,
+        "9" * 5000,
+        '["\\ud800"]',
+        '{"\\uDFFF\\ud83d": 1}',
+        b'"\xed\xa0\x80"',
+        "{",
+        b"\xff",
+        "",
+    ],
 )
 def test_text_that_cannot_be_followed_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
@@ -43,6 +55,7 @@ def test_what_can_be_followed_is_read() -> None:
     deep = "[" * 100 + "]" * 100
     assert parse_json('{"a": [1, null]}') == {"a": [1, None]} and parse_json(deep.encode()) == parse_json(deep)
     assert parse_json(f"[{', '.join(['[[1]]'] * 500)}]") == [[[1]]] * 500, "many brackets are not deep"
+    assert parse_json('"\\ud83d\\ude00 \\\\ud800"') == "\U0001f600 \\ud800" and parse_json('"é"'.encode("utf-16")) == "é"
     assert parse_toml("a = 1") == {"a": 1}
     for bad in ("a = " + "[" * 100_000, "a = " + "9" * 5000, "a ="):
         with pytest.raises(ValueError, match=r"."):

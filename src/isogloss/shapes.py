@@ -22,6 +22,7 @@ from isogloss.shown import printable
 LARGEST = 2**63 - 1
 DEEPEST, TOO_DEEP = 100, "nested too deeply"
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+_ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Misfit(ValueError):
@@ -83,14 +84,19 @@ _PLAIN: dict[Any, Any] = {str: TEXT, bool: FLAG, int: COUNT, float: NUMBER, type
 
 
 def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """What JSON text says; whatever is wrong with it is a ValueError, and so is nesting of more than a hundred levels."""
+    """What JSON text says; whatever is wrong with it is a ValueError.
+
+    So are more than a hundred levels, and halves of surrogate pairs: whoever goes on with the value could not take them.
+    """
+    plain = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     try:
-        value = json.loads(text)
+        value = json.loads(plain)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    opened = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
-    if opened > DEEPEST:
+    if plain.count("[") + plain.count("{") > DEEPEST:
         _refuse_deep(value)
+    if _ESCAPED_HALF.search(plain) and _HALF_PAIR.search(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("half of a surrogate pair stands alone")
     return value
 
 

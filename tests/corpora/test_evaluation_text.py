@@ -316,3 +316,10 @@ def test_long_cells_leave_the_limit_of_others_alone(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(f'"{long}",3\n"A second sentence, shorter.",2\n')
     ((_, texts),) = evaluation_sets([str(tmp_path / "x.csv")])
     assert long.strip() in [text.as_py().strip() for text in texts] and csv.field_size_limit() == limit
+
+
+def test_lines_that_no_encoding_can_hold_are_let_pass(tmp_path: Path) -> None:
+    lines = ['{"text": "A first sentence, whole."}', '{"text": "A second sentence, whole."}', '{"text": "half \\ud800 a pair"}']
+    (tmp_path / "x.jsonl").write_text("\n".join(lines))
+    ((_, texts),) = evaluation_sets([str(tmp_path / "x.jsonl")])
+    assert texts.to_pylist() == ["A first sentence, whole.", "A second sentence, whole."]

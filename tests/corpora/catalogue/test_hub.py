@@ -115,7 +115,6 @@ def test_another_service_is_not_taken_for_the_hub(
         {"sha": "c", "siblings": [{"rfilename": "en-de/train.parquet", "size": "3"}]},
         {"sha": "c", "siblings": [{"rfilename": "en-de/train.parquet", "lfs": [1]}]},
         {"sha": "c", "siblings": [{"rfilename": "en-de/train.parquet", "lfs": {"sha256": 5}}]},
-        {"sha": "c", "siblings": [{"rfilename": "en-de/train\ud800.parquet"}]},
     ],
 )
 def test_an_answer_that_is_not_the_hubs(service: Service, patience: Patience, answer: object) -> None:

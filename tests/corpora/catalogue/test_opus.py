@@ -113,7 +113,7 @@ ROW = {"corpus": "TED2020", "version": "v1", "source": "de", "target": "en", "pr
     "answer",
     [
         *(b'{"corpora": [{}]}', b"[]", b'{"corpora": 3}', b'{"corpora": ["x"]}', b'{"corpora": null}'),
-        *(json.dumps({"corpora": [ROW | {name: value}]}).encode() for name in ROW for value in (None, 3, ["de"], "\ud800")),
+        *(json.dumps({"corpora": [ROW | {name: value}]}).encode() for name in ROW for value in (None, 3, ["de"])),
     ],
 )
 def test_an_answer_that_is_not_opus(
@@ -147,7 +147,7 @@ def test_addresses_in_an_answer_are_not_believed(
     assert "SECRET" not in caught.value.message
 
 
-@pytest.mark.parametrize("answer", [b"[" * 100_000, b'{"corpora": ' + b"9" * 5000 + b"}", b"\xff"])
+@pytest.mark.parametrize("answer", [b"[" * 100_000, b'{"corpora": ["\\ud800"]}', b'{"corpora": ' + b"9" * 5000 + b"}", b"\xff"])
 def test_an_answer_that_cannot_be_followed(
     service: Service, patience: Patience, monkeypatch: pytest.MonkeyPatch, answer: bytes
 ) -> None:

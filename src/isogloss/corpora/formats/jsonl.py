@@ -7,7 +7,6 @@
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +20,6 @@ from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 
 NESTED = "translation"
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _KEYS = f"keys must be source and target, language codes, or a {NESTED} of language codes"
 
 
@@ -58,8 +56,6 @@ class _Objects:
             return self._fault(number, f"not JSON ({what})", f"each line must be one object; or {SKIPPING}")
         if not isinstance(found, dict):
             return self._fault(number, "not a JSON object", f'write {{"source": …, "target": …}}; or {SKIPPING}')
-        if "\\u" in line and _HALF_PAIR.search(json.dumps(found, ensure_ascii=False)):
-            return self._fault(number, "half of a surrogate pair stands alone", f"it is no character; {SKIPPING}")
         nested = not self._told.columns and isinstance(found.get(NESTED), dict)
         return self._sides(found[NESTED] if nested else found, number, nested)
 
