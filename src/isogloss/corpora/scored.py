@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isogloss.corpora.cleaning.judgement import Judge
+from isogloss.corpora.compression import PARQUET_FAULTS
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.feeds import Feed, only
 from isogloss.corpora.leaks import Guard
@@ -165,7 +166,7 @@ def rows_of(path: Path) -> int | None:
     """How many rows a Parquet file has; None where it is not there or cannot be read."""
     try:
         return int(pq.read_metadata(path).num_rows)
-    except (OSError, pa.ArrowException):
+    except PARQUET_FAULTS:
         return None
 
 

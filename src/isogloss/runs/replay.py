@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from isogloss.corpora.compression import PARQUET_FAULTS
 from isogloss.corpora.text.hashing import Hashes, among, distinct
 from isogloss.corpora.text.side import Side
 from isogloss.progress import OnProgress, Step, silent
@@ -101,7 +102,7 @@ class Drawn:
         """What was drawn before; None if it is not there, or cannot be read."""
         try:
             column = pq.read_table(path, columns=["language"]).column(0)
-        except (OSError, pa.ArrowException):
+        except PARQUET_FAULTS:
             return None
         counted = {one["values"]: one["counts"] for one in pc.value_counts(column).to_pylist()}
         return cls(path, source_language, key, dict(sorted(counted.items())))
