@@ -13,13 +13,17 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
+from types import FrameType
 from typing import Any
 
 from provenance import provenance
@@ -34,6 +38,7 @@ from isogloss.storage import content_hash, file_hash, write_json  # noqa: E402
 OUT = Path(__file__).with_name("results") / "fuzz.json"
 ROUND = 500  # cases of a target before the next one has its turn
 EXAMPLES = 20
+SLOWEST = 5.0  # seconds a case may take
 REAL = "services, real server"
 
 
@@ -82,6 +87,33 @@ def begun(seed: int) -> dict[str, Any]:
     return {**provenance(seed), "sources": sources(), "cases": 0, "seconds": 0.0, "targets": {}, "findings": 0, "examples": []}
 
 
+class _TooSlow(BaseException):
+    """Not an Exception, so that nobody on the way catches it."""
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise _TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 2 * SLOWEST)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def timed(name: str, target: Try, number: int) -> str:
+    """What is wrong with a case, its time included; an endless one is ended."""
+    began = time.monotonic()
+    with _limited():
+        said = attempt(name, target, number)
+    took = time.monotonic() - began
+    return said or (f"{took:.1f} s" if took > SLOWEST else "")
+
+
 def one_round(known: dict[str, Any], every: dict[str, Try], real: int) -> None:
     """The next cases of every target."""
     for name, target in every.items():
@@ -89,7 +121,7 @@ def one_round(known: dict[str, Any], every: dict[str, Try], real: int) -> None:
         count = ROUND if name != REAL else max(0, min(ROUND // 5, real - row["cases"]))
         start = time.monotonic()
         for number in range(row["cases"], row["cases"] + count):
-            if said := attempt(name, target, known["seed"] * 10**9 + number):
+            if said := timed(name, target, known["seed"] * 10**9 + number):
                 row["findings"] += 1
                 if len(known["examples"]) < EXAMPLES:
                     known["examples"].append({"target": name, "case": number, "said": said[-2000:]})

@@ -31,6 +31,12 @@ def a_parquet() -> bytes:
     return sink.getvalue()
 
 
+def a_judged_parquet() -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"label": ["neutral"], "premise": ["A dog."], "hypothesis": ["A big dog."]}), sink)
+    return sink.getvalue()
+
+
 def a_zip(method: int = zipfile.ZIP_DEFLATED) -> bytes:
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", method) as archive:

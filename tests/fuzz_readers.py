@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from random import Random
 
-from fuzz_cases import FILES, ODD_VALUES, an_encrypted_zip, changed_bytes, changed_json, changed_text
+from fuzz_cases import FILES, ODD_VALUES, a_judged_parquet, an_encrypted_zip, changed_bytes, changed_json, changed_text
 from isogloss import recipes
 from isogloss.config import Recipe
 from isogloss.corpora.catalogue.entries import as_languages, find
@@ -32,6 +32,7 @@ class Readers:
         self.judged = {
             "nli.tsv": b"entailment\tA man sleeps.\tA person sleeps.\ncontradiction\tA dog.\tA cat.\n",
             "nli.jsonl": b'{"gold_label": "neutral", "sentence1": "A dog.", "sentence2": "A big dog."}\n' * 2,
+            "nli.parquet": a_judged_parquet(),
             "sts.csv": b"main,news,2012,1,3.5,One dog runs.,A dog is running.\nmain,news,2012,2,1.0,A cat.,No dog.\n",
         }
         self.asked = {

@@ -4,16 +4,12 @@ A target is given a `Random` and tries one case. It may give a result or raise a
 control characters; everything else is a finding (`attempt`).
 """
 
-import signal
-import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from types import FrameType
 
 from fuzz_notes import Notes
 from fuzz_readers import Readers, Written
@@ -21,31 +17,23 @@ from fuzz_servers import Answers
 from isogloss.errors import IsoglossError
 from isogloss.shown import printable
 
-SLOWEST = 5.0  # seconds a case may take
 LONGEST_MESSAGE = 2000
 Try = Callable[[Random], object]
 
 
-class _TooSlow(BaseException):
-    """Not an Exception, so that nobody on the way catches it."""
-
-
 def attempt(name: str, target: Try, number: int) -> str:
     """Try case `number` of a target; what is wrong, in words, or nothing."""
-    random, began, said = Random(f"{name} {number}"), time.monotonic(), ""
     try:
-        with _limited(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            target(random)
+            target(Random(f"{name} {number}"))
     except IsoglossError as error:
-        said = _complaint(error)
-    except _TooSlow:
-        said = f"more than {SLOWEST:g} s: {traceback.format_exc(limit=-4)}"
+        return _complaint(error)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        said = traceback.format_exc(limit=-6)
-    return said or ("" if time.monotonic() - began < SLOWEST else f"{time.monotonic() - began:.1f} s")
+        return traceback.format_exc(limit=-6)
+    return ""
 
 
 def _complaint(error: IsoglossError) -> str:
@@ -53,20 +41,6 @@ def _complaint(error: IsoglossError) -> str:
         if printable(text) != text or len(text) > LONGEST_MESSAGE:
             return f"a message with control characters, or too long: {text[:200]!r}"
     return "" if error.message.strip() else "an error without a message"
-
-
-@contextmanager
-def _limited() -> Iterator[None]:
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise _TooSlow
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 2 * SLOWEST)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def targets(folder: Path, set_variable: Callable[[str, str], object]) -> dict[str, Try]:

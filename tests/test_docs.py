@@ -34,7 +34,7 @@ def test_the_architecture_page_has_the_layers_that_are_checked() -> None:
 
 
 def test_the_page_says_which_verbs_continue() -> None:
-    (sentence,) = re.findall(r"exit code 130\. For (.*?) the same command continues", INDEX, flags=re.DOTALL)
+    (sentence,) = re.findall(r"says `stopped`\. For (.*?) the same command\s+continues", INDEX, flags=re.DOTALL)
     assert names_in(sentence) == list(CONTINUES) and set(CONTINUES) <= set(options())
 
 
@@ -46,7 +46,8 @@ def test_the_page_says_which_verbs_continue() -> None:
         ("launch -n 2 run r.toml", True),
         ("corpora get TED2020 --lang en-de", True),
         ("corpora show run", False),
-        ("embed run --model prepare", False),
+        ("evaluate run --data prepare", False),
+        ("embed x.txt --model m", True),
         ("", False),
     ],
 )

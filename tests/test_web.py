@@ -20,6 +20,7 @@ class Host(ThreadingHTTPServer):
         self.seen: list[tuple[str, str, str | None]] = []
         self.redirect = ""
         self.status = 302
+        self.length = "4"
 
     def at(self, name: str = "127.0.0.1", path: str = "/x") -> str:
         return f"http://{name}:{self.server_port}{path}"
@@ -35,7 +36,7 @@ class Seen(BaseHTTPRequestHandler):
         self.send_response(self.server.status if redirected else 200)
         if redirected:
             self.send_header("Location", self.server.redirect)
-        self.send_header("Content-Length", "4")
+        self.send_header("Content-Length", self.server.length if redirected else "4")
         self.end_headers()
         self.wfile.write(b"here")
 
@@ -174,3 +175,17 @@ def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
 )
 def test_whole_numbers(text: object, number: int | None) -> None:
     assert whole_number(text) == number
+
+
+@pytest.mark.parametrize("status", [302, 404])
+def test_a_length_beyond_measure_is_not_read(hosts: tuple[Host, Host], status: int) -> None:
+    first, second = hosts
+    first.status, first.redirect, first.length = status, second.at(path="/y"), "9" * 30
+    if status == 302:
+        with send(first.at(), 5) as response:
+            assert response.read() == b"here"
+    else:
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            send(first.at(), 5)
+        with caught.value as error:
+            assert error.read(4) == b"here"

@@ -96,7 +96,9 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             raise NotAnAddress(f"{asked}: redirects to {parts.geturl()}", hint="use that address, if it can be trusted")
         if req.has_header("Authorization") and req.type == "https" and parts.scheme == "http":
             raise NotAnAddress(f"{asked}: redirects to {parts.geturl()}, which is not encrypted", hint="check the address")
-        return super().redirect_request(req, fp, code, msg, headers, parts.geturl())
+        followed = super().redirect_request(req, fp, code, msg, headers, parts.geturl())
+        fp.close()  # what comes with a redirect is not read, however long it says it is
+        return followed
 
 
 def whole_number(text: object) -> int | None:

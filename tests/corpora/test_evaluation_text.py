@@ -323,3 +323,10 @@ def test_lines_that_no_encoding_can_hold_are_let_pass(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("\n".join(lines))
     ((_, texts),) = evaluation_sets([str(tmp_path / "x.jsonl")])
     assert texts.to_pylist() == ["A first sentence, whole.", "A second sentence, whole."]
+
+
+def test_parquet_with_broken_names_of_columns(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"premise": ["A dog."]}), tmp_path / "x.parquet")
+    (tmp_path / "x.parquet").write_bytes((tmp_path / "x.parquet").read_bytes().replace(b"premise", b"\x9dremise"))
+    with pytest.raises(DataError, match=r"x.parquet: not a readable Parquet file"):
+        list(evaluation_sets([str(tmp_path / "x.parquet")]))

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzz_cases import a_judged_parquet
 from isogloss.corpora.labelled import LABELS, Labelled, read_nli, read_sts
 from isogloss.errors import DataError
+from parallel import put
 
 ROWS = [("A dog runs.", "An animal moves.", 0), ("He sleeps.", "He may dream.", 1), ("It rains.", "It is dry.", 2)]
 RATED = [("A plane takes off.", "A plane is leaving.", 4.75), ("A man eats.", "A cat sleeps.", 0.0), ("One.", "Two.", 1.2)]
@@ -170,3 +172,13 @@ def test_csv_gives_back_any_text(tmp_path_factory: pytest.TempPathFactory, rows:
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
     pairs = read_sts([path])
     assert list(zip(pairs.first, pairs.second, pairs.gold.tolist(), strict=True)) == rows
+
+
+@pytest.mark.parametrize("broken", [b"premise", b"A big dog."])
+def test_parquet_with_broken_names_or_text(tmp_path: Path, broken: bytes) -> None:
+    whole = a_judged_parquet()
+    assert whole.count(broken)
+    path = put(tmp_path / "x.parquet", whole.replace(broken, b"\x9d" + broken[1:]))
+    with pytest.raises(DataError, match=r"x.parquet: not a readable Parquet file"):
+        read_nli([path])
+    assert len(read_nli([put(path, whole)])) == 1

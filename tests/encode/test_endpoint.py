@@ -185,6 +185,9 @@ def test_whatever_a_service_says_is_one_sentence(service: Service, body: bytes) 
         Endpoint(f"{service.address}#m").encode(["abc"])
     service.troubles = [(429, {"Retry-After": told}, b"") for told in ("²".encode().decode("latin-1"), "nan", "-1", "x")]
     assert Endpoint(f"{service.address}#m", first_wait=0.0).encode(["abc"])[0, 0] == 3
+    service.troubles = [(404, {"Content-Length": "9" * 30}, b"{}")]
+    with pytest.raises(ModelError, match="404"):
+        Endpoint(f"{service.address}#m").encode(["abc"])
     service.troubles = [(400, {}, b'{"error": {"message": ["\\u001b[31m"]}}'), (400, {}, b'{"error": "\\u001b[31mno"}')]
     for said in ("400 Bad Request$", r"400 Bad Request \(\\x1b\[31mno\)"):
         with pytest.raises(ModelError, match=said):

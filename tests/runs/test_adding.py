@@ -358,7 +358,7 @@ def test_runs_that_cannot_be_added_to(models: Path, place: Path, tmp_path: Path)
         {"hashes": {"pairs": 1, "teacher": "t"}},
     )
     for change in odd:
-        (finished / "run.json").write_text(json.dumps(record | change))
+        write_json(finished / "run.json", record | change)
         with pytest.raises(ModelError, match="its record is not that of a finished run"):
             add(settings)
     (finished / "run.json").write_text("{")

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isogloss.checksums import seal
 from isogloss.training.dev import DevScore, Taught
 from isogloss.training.selection import NOTHING_COUNTED, Merit, Selection, clearly_below, standard_errors
 from isogloss.types import FloatArray, IntArray
@@ -162,6 +163,7 @@ def test_a_checkpoint_of_an_earlier_version_is_not_gone_on_from(tmp_path: Path, 
     state = torch.load(path, weights_only=True)
     del state["loop"]["selection"]
     torch.save(state, path)
+    seal(path)
     engine = Dial()
     assert run(engine, tmp_path, Script(scores)).steps_now == STEPS and float(engine.value) == pytest.approx(value_after(STEPS))
     assert "the checkpoint is of an earlier version of isogloss, so training starts again" in caplog.text

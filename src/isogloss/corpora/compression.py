@@ -48,6 +48,7 @@ ARCHIVE_FAULTS = (
     zipfile.BadZipFile,
     zlib.error,
 )
+PARQUET_FAULTS = (OSError, UnicodeDecodeError, pa.ArrowException)  # the second: broken names of columns, broken text
 _DAMAGE = (*ARCHIVE_FAULTS, OSError, pa.ArrowException)
 
 

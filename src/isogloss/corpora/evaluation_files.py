@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isogloss.corpora.compression import is_archive, looks_packed, members, open_stream, unpacked_name
+from isogloss.corpora.compression import PARQUET_FAULTS, is_archive, looks_packed, members, open_stream, unpacked_name
 from isogloss.corpora.formats import mo, po, tmx
 from isogloss.corpora.sources import Source
 from isogloss.errors import DataError
@@ -165,7 +165,7 @@ def _parquet_rows(source: Path | pa.BufferReader, where: str) -> list[Row]:
         with pq.ParquetFile(source) as file:
             wanted = [field.name for field in file.schema_arrow if _holds_text(field.type)]
             records = file.read(columns=wanted).to_pylist() if wanted else []
-    except (OSError, pa.ArrowException) as error:
+    except PARQUET_FAULTS as error:
         raise DataError(f"{where}: not a readable Parquet file ({error})", hint="check leaks.against") from error
     return [[cell for name, value in record.items() for cell in _cells(value, name)] for record in records]
 

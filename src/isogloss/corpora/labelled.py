@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isogloss.amounts import amount
-from isogloss.corpora.compression import open_stream, unpacked_name
+from isogloss.corpora.compression import PARQUET_FAULTS, open_stream, unpacked_name
 from isogloss.corpora.lines import line_blocks
 from isogloss.errors import DataError
 from isogloss.shapes import parse_json
@@ -257,10 +257,11 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Cells]]:
         data = b"".join(iter(lambda: stream.read(2**20), b""))
     try:
         table = pq.read_table(pa.BufferReader(data))
-    except (OSError, pa.ArrowException) as error:
+        rows = table.to_pylist()
+    except PARQUET_FAULTS as error:
         raise DataError(f"{path}: not a readable Parquet file ({str(error)[:80]})", hint="download it again") from error
     yield 0, table.column_names
-    for number, row in enumerate(table.to_pylist(), 1):
+    for number, row in enumerate(rows, 1):
         yield number, [_text(value) for value in row.values()]
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import Rule
+from isogloss.corpora.compression import PARQUET_FAULTS
 from isogloss.corpora.leaks import LEVELS
 from isogloss.corpora.scoring import score_column
 from isogloss.corpora.text.hashing import Hashes, among, combine, distinct, mix
@@ -60,7 +61,7 @@ class Scored:
             for group in range(file.num_row_groups):
                 try:
                     table = file.read_row_group(group, columns=list(columns))
-                except (OSError, pa.ArrowException) as error:
+                except PARQUET_FAULTS as error:
                     self.path.unlink()
                     raise DataError(
                         f"{self.path}: kept scores are damaged, and were removed", hint="the same command makes them again"

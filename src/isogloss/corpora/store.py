@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from isogloss.amounts import amount
 from isogloss.corpora.blocks import Blocks, blocks_of
+from isogloss.corpora.compression import PARQUET_FAULTS
 from isogloss.corpora.faults import unread_in_words
 from isogloss.corpora.manifest_shape import check_manifest
 from isogloss.errors import DataError
@@ -70,7 +71,7 @@ class Store:
                     _refuse_other_columns(file, path)
                     for group in range(file.num_row_groups):
                         yield file.read_row_group(group, columns=list(columns), use_threads=False)
-            except (OSError, pa.ArrowException) as error:
+            except PARQUET_FAULTS as error:
                 raise DataError(
                     f"{path}: a part of the store cannot be read ({error})", hint="run the same isogloss prepare again"
                 ) from error

@@ -29,7 +29,7 @@ from isogloss.web import checked_key, parse_url, send
 
 LIST = Leaf("a list", lambda value: isinstance(value, list))  # its many numbers are checked by numpy
 ANSWER = {"data": [{"index": COUNT, "embedding": Either(LIST, TEXT)}]}
-LARGEST_ANSWER = 64 * 2**20  # bytes
+LARGEST_ANSWER, LONGEST_REASON = 64 * 2**20, 2**16  # bytes
 AT_ONCE = 64
 TIMEOUT_SECONDS, TRIES, FIRST_WAIT, LONGEST_WAIT = 60.0, 6, 0.5, 30.0
 BUSY = {408, 409, 425, 429, 500, 502, 503, 504}
@@ -138,7 +138,7 @@ def _vector(told: "list[float] | str") -> FloatArray:
 def _said(error: urllib.error.HTTPError) -> str:
     """What the service itself said, if it said it in a line."""
     try:
-        told = check(parse_json(error.read()), {"error": Either(TEXT, {"message": TEXT})})["error"]
+        told = check(parse_json(error.read(LONGEST_REASON)), {"error": Either(TEXT, {"message": TEXT})})["error"]
     except (OSError, ValueError, http.client.HTTPException):
         return ""
     return f" ({(told['message'] if isinstance(told, dict) else told)[:160]})"

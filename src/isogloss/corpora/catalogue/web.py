@@ -105,8 +105,8 @@ def open_url(url: str, timeout: float, headers: Mapping[str, str] | None = None,
     try:
         return send(url, timeout, headers, token)
     except urllib.error.HTTPError as error:
-        with error:
-            raise _refusal(url, error, headers or {}) from error
+        error.close()
+        raise _refusal(url, error, headers or {}) from error
     except urllib.error.URLError as error:
         raise _unreached(url, error.reason) from error
     except (OSError, http.client.HTTPException) as error:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isogloss.corpora.blocks import BLOCK_BYTES, Blocks, cut
-from isogloss.corpora.compression import STANDARD_INPUT, unpacked_name
+from isogloss.corpora.compression import PARQUET_FAULTS, STANDARD_INPUT, unpacked_name
 from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.assemble import Cells, assemble, marked, trimmed
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_told, parse_columns
@@ -77,7 +77,7 @@ def _seekable(source: Source) -> Iterator[IO[bytes]]:
 def _explaining(source: Source) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: broken names of columns
+    except PARQUET_FAULTS as error:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise DataError(
             f"{source.name}: not a readable Parquet file ({reason})",
