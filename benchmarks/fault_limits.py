@@ -11,6 +11,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from typing import Any
 from fault_world import Fault, World, leftovers, run_to_end
 
 ERRORS = ("EIO", "ESTALE", "EXDEV", "ENOSPC", "EDQUOT", "EROFS", "EMFILE", "ENOMEM")
+ABORTED = (127, -signal.SIGABRT, -signal.SIGSEGV)  # by the C library, which ends a process that gets no memory for a thread
 SIZES = (2048, 4096, 20_000, 60_000)  # bytes a file may have: what a command says goes to a file here, too
 
 
@@ -93,8 +95,8 @@ def trial(world: World, name: str, known: dict[str, Any], seed: int, folder: Pat
     told, fault = (f"a disk of {size} KiB", _nothing) if mounted else faults(chance, place)
     try:
         done = run_to_end(verb, place / "result", folder / "scratch", fault)
-        wrong = "" if done.code == 0 else _complaint(done.code, done.errors)
-        hit = done.code != 0
+        hit, aborted = done.code != 0, "memory" in told and not done.traceback and done.code in ABORTED
+        wrong = "" if done.code == 0 or aborted else _complaint(done.code, done.errors)
         if mounted:
             subprocess.run(["mount", "-o", "remount,size=512m", str(place)], check=True)
         if not wrong:
@@ -108,7 +110,7 @@ def trial(world: World, name: str, known: dict[str, Any], seed: int, folder: Pat
     finally:
         if mounted:
             subprocess.run(["umount", str(place)], check=False)
-    return {"kind": "limit", "verb": name, "seed": seed, "fault": told, "hit": hit, "wrong": wrong}
+    return {"kind": "limit", "verb": name, "seed": seed, "fault": told, "hit": hit, "aborted": aborted, "wrong": wrong}
 
 
 def _nothing() -> None:

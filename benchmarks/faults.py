@@ -59,7 +59,7 @@ def summary(trials: Trials, seed: int) -> dict[str, Any]:
             by_verb[one["verb"]] += int(one[WEIGHT[kind]]) if kind in WEIGHT else 1
         wrong = [one for one in done if one["wrong"]]
         told[kind] = {"trials": len(done), "faults": trials.count(kind), "wrong": len(wrong), "by_verb": dict(by_verb)}
-        for extra in ("kills_after_a_step", "hit"):
+        for extra in ("kills_after_a_step", "hit", "aborted"):
             if any(extra in one for one in done):
                 told[kind][extra] = sum(int(one.get(extra, 0)) for one in done)
         told[kind]["what_went_wrong"] = wrong
