@@ -5,13 +5,11 @@ the folder, flips a random bit in a random file of it, goes on, and compares wha
 gives: the same, refused with one sentence, or wrong. `faults.py` runs this and writes the result file.
 """
 
-import json
 import logging
 import random
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,7 +177,7 @@ class Worlds:
         return {name: mean.tobytes() for name, mean in read_means(folder).means.items()}
 
 
-def damage(folder: Path, chance: random.Random) -> str:
+def damage(folder: Path, chance: random.Random) -> Path:
     """Flip one bit of one file; the name of the file."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size and path.name not in UNREAD)
     path = chance.choice(files)
@@ -187,59 +185,47 @@ def damage(folder: Path, chance: random.Random) -> str:
     place = chance.randrange(len(data))
     data[place] ^= 1 << chance.randrange(8)
     path.write_bytes(data)
-    return str(path.relative_to(folder))
+    return path.relative_to(folder)
 
 
-def trial(world: World, whole: Path, expected: object, seed: int) -> tuple[str, str]:
-    """What came of one flip: "same", "refused", or what is wrong; and the file that was hit."""
-    with tempfile.TemporaryDirectory(prefix="isogloss-flip-") as temporary:
-        folder = Path(temporary) / "world"
-        shutil.copytree(whole, folder)
-        hit = damage(folder, random.Random(seed))
-        try:
-            outcome = world.go_on(folder)
-        except IsoglossError:
-            return "refused", hit
-        except Exception as error:  # noqa: BLE001 - this is what we look for
-            return f"traceback: {type(error).__name__}: {error}", hit
-    return ("same" if outcome == expected else "silently wrong"), hit
+class Flips:
+    """Trials over all worlds in turn; those that take a second or more have fewer turns."""
 
+    def __init__(self, place: Path) -> None:
+        logging.disable(logging.WARNING)  # each trial warns of its damage
+        torch.set_num_threads(1)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        self.place, self.worlds = place, Worlds(place).all()
+        self._made: dict[str, tuple[Path, object]] = {}
+        quick = [world for world in self.worlds if not world.name.startswith(SLOW)]
+        self.turns = self.worlds + quick * (CHEAPER - 1)
 
-def flips(trials: int, seed: int, show: Callable[[str], None]) -> dict[str, Any]:
-    """At least `trials` flips, spread over the worlds; the cheap ones get more."""
-    with tempfile.TemporaryDirectory(prefix="isogloss-flips-") as temporary:
-        place = Path(temporary)
-        every = Worlds(place).all()
-        parts = [1 if world.name.startswith(SLOW) else CHEAPER for world in every]
-        shares = [-(-trials * part // sum(parts)) for part in parts]
-        counts: dict[str, Counter[str]] = {}
-        bad: list[dict[str, str]] = []
-        for number, world in enumerate(every):
-            whole = place / "whole" / str(number)
-            whole.mkdir(parents=True)
+    def trial(self, number: int, seed: int) -> dict[str, Any]:
+        """Flip a bit and go on: what was hit, and how it ended."""
+        world = self.turns[number % len(self.turns)]
+        whole, expected = self._undamaged(world)
+        told = {"kind": "flip", "verb": world.name, "seed": seed, "wrong": ""}
+        with tempfile.TemporaryDirectory(prefix="isogloss-flip-") as temporary:
+            folder = Path(temporary) / "world"
+            shutil.copytree(whole, folder)
+            hit = damage(folder, random.Random(seed))
+            told["file"] = hit.suffix or hit.name
+            try:
+                outcome = world.go_on(folder)
+            except IsoglossError as error:
+                return told | {"ended": "refused", "wrong": "" if error.message else "refused without a word"}
+            except Exception as error:  # noqa: BLE001 - this is what we look for
+                return told | {"ended": "traceback", "wrong": f"{hit}: {type(error).__name__}: {error}"}
+        same = outcome == expected
+        return told | {"ended": "same" if same else "other", "wrong": "" if same else f"{hit}: another result, silently"}
+
+    def _undamaged(self, world: World) -> tuple[Path, object]:
+        """The folder before the damage, and what comes out without any; made when first asked for."""
+        if world.name not in self._made:
+            whole, again = (self.place / f"{len(self._made)}-{name}" for name in ("whole", "again"))
+            whole.mkdir()
             world.make(whole)
-            undamaged = place / "undamaged" / str(number)
-            shutil.copytree(whole, undamaged)
-            expected = world.go_on(undamaged)
-            counts[world.name] = Counter()
-            for one in range(shares[number]):
-                outcome, hit = trial(world, whole, expected, seed + 1_000_003 * number + one)
-                counts[world.name][outcome if outcome in ("same", "refused") else "bad"] += 1
-                if outcome not in ("same", "refused"):
-                    bad.append({"world": world.name, "file": hit, "outcome": outcome, "trial": str(one)})
-                    show(f"{world.name}: {hit}: {outcome}")
-            show(f"{world.name}: {dict(counts[world.name])}")
-    total = sum(sum(one.values()) for one in counts.values())
-    return {
-        "trials": total,
-        "silent_or_traceback": len(bad),
-        "worlds": {name: dict(one) for name, one in counts.items()},
-        "bad": bad,
-    }
-
-
-if __name__ == "__main__":
-    logging.disable(logging.WARNING)
-    torch.set_num_threads(1)
-    trials, seed = (int(word) for word in (sys.argv[1:] + ["1000", "16"][len(sys.argv) - 1 :]))
-    print(json.dumps(flips(trials, seed, lambda text: print(text, flush=True)), indent=1))
+            shutil.copytree(whole, again)
+            self._made[world.name] = whole, world.go_on(again)
+        return self._made[world.name]

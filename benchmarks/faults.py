@@ -1,7 +1,8 @@
-"""Everything that can go wrong, on purpose: `python benchmarks/faults.py --kills 200 --limits 60`.
+"""Everything that can go wrong, on purpose: `python benchmarks/faults.py`.
 
     fault_kills.py     kill -9 at random moments, over all verbs
     fault_limits.py    full disks, failing renames, limits of files and memory
+    fault_flips.py     one flipped bit in a kept file
 
 Writes benchmarks/results/faults.json: counts by kind and verb, every trial that went wrong, commit, versions, machine, seed.
 Trials are written to WORK/trials.jsonl as they end, so that the same command goes on where it was stopped. A kind of fault is a
@@ -17,6 +18,7 @@ from typing import Any
 
 import fault_kills
 import fault_limits
+from fault_flips import Flips
 from fault_world import World
 from provenance import provenance
 
@@ -52,7 +54,7 @@ class Trials:
 def summary(trials: Trials, seed: int) -> dict[str, Any]:
     """Counts by kind and verb, and what went wrong."""
     told: dict[str, Any] = provenance(seed)
-    for kind in KINDS:
+    for kind in (*KINDS, "flip"):
         done = trials.of(kind)
         by_verb = Counter[str]()
         for one in done:
@@ -62,6 +64,9 @@ def summary(trials: Trials, seed: int) -> dict[str, Any]:
         for extra in ("kills_after_a_step", "hit", "aborted"):
             if any(extra in one for one in done):
                 told[kind][extra] = sum(int(one.get(extra, 0)) for one in done)
+        for extra in ("ended", "file"):
+            if counted := Counter(one[extra] for one in done if extra in one):
+                told[kind][f"by_{extra}"] = dict(sorted(counted.items()))
         told[kind]["what_went_wrong"] = wrong
     return told
 
@@ -69,7 +74,8 @@ def summary(trials: Trials, seed: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--limits", type=int, default=60)
+    parser.add_argument("--limits", type=int, default=75)
+    parser.add_argument("--flips", type=int, default=1000)
     parser.add_argument("--verbs", default="", help="only these, with commas")
     parser.add_argument("--seed", type=int, default=17)
     parser.add_argument("--work", type=Path, default=Path("/tmp/isogloss-faults"))
@@ -89,6 +95,12 @@ def main() -> None:
                 trials.add(told)
                 number += 1
                 print(f"{kind} {trials.count(kind)}/{wanted}: {name} {told['wrong'] or 'as undisturbed'}", flush=True)
+        flips = Flips(options.work / "flips") if trials.count("flip") < options.flips else None
+        while flips is not None and (number := trials.count("flip")) < options.flips:
+            told = flips.trial(number, 1000 * options.seed + number)
+            trials.add(told)
+            if told["wrong"] or not (number + 1) % 50:
+                print(f"flip {number + 1}/{options.flips}: {told['verb']} {told['wrong'] or told['ended']}", flush=True)
     finally:
         world.close()
         options.out.write_text(json.dumps(summary(trials, options.seed), indent=2) + "\n", encoding="utf-8")

@@ -8,7 +8,6 @@ import pytest
 
 from isogloss.memory import no_looking
 
-
 MEASURED = """
 from pathlib import Path
 from isogloss.memory import give_back, trim
