@@ -145,6 +145,12 @@ def of_folder(out: Path) -> str:
     return content_hash(*(part for path in files for part in (path.name, file_hash(path))))
 
 
+def of_output(out: Path) -> str:
+    """What the last command printed."""
+    (printed,) = [path for path in (out.parent / "scratch" / "out", out.parent.parent / "scratch" / "out") if path.exists()]
+    return file_hash(printed)
+
+
 # ── the world ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -203,7 +209,7 @@ class World:
         judged = f"--nli {at}/nli.tsv --sts {at}/sts.tsv --sts-dev {at}/dev.tsv --batch 8"
         online = {"ISOGLOSS_OPUS_API": f"{self.service.url}/opusapi/", "NO_PROXY": "*", "ISOGLOSS_MIRROR": ""}
         models = f"--teacher {at}/teacher --student {at}/student"
-        cpu = "--device cpu"
+        cpu, taught = "--device cpu", f"--teacher {at}/teacher"
         table = lambda out: file_hash(out.with_suffix(".tsv"))  # noqa: E731
         trained: dict[str, Callable[[Path], str]] = {
             "run": lambda out: f"run {self._recipe(out, *ranked)}",
@@ -227,6 +233,7 @@ class World:
                 table,
             ),
             "score": (lambda out: f"score {at}/german.tsv --model {at}/teacher {cpu} --out {out}.tsv", table),
+            "evaluate": (lambda out: f"evaluate {at}/student {at}/base --pairs {at}/pairs.tsv {taught} --json", of_output),
             "corpora get": (lambda out: f"corpora get TED2020 --lang en-de --out {out}", of_folder),
         }
         verbs = {name: Verb(command, of_run, trains=True) for name, command in trained.items()}

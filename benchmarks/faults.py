@@ -26,7 +26,7 @@ from isogloss.storage import append_line
 
 RESULT = Path(__file__).with_name("results") / "faults.json"
 KINDS: dict[str, ModuleType] = {"kill": fault_kills, "limit": fault_limits}
-WEIGHT = {"kill": "kills"}  # what of a trial counts towards the number that is wanted; else each trial is one
+WEIGHT = {"kill": "kills", "limit": "hit"}  # what of a trial counts: a command that a fault did not reach is none
 
 
 class Trials:
