@@ -57,6 +57,8 @@ MATCHED = {  # the tests of each module, the quickest first
     "corpora/selecting.py": ("corpora/test_selecting.py", "corpora/test_scored.py", "corpora/test_prepare.py"),
     "training/holdout.py": ("training/test_holdout.py",),
     "runs/gate.py": ("runs/test_gate.py",),
+    "checksums.py": ("test_checksums.py", "encode/test_cache.py"),
+    "training/selection.py": ("training/test_selection.py",),
     "training/checkpoints.py": ("training/test_checkpoints.py", "training/test_loop.py"),
 }
 
