@@ -29,7 +29,7 @@ check:
 	@echo "==> import contracts"; $(BIN)/lint-imports | tail -4
 
 test: setup check
-	@echo "==> pytest"; $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	@echo "==> pytest"; $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 0
 
 explore: setup
 	@$(BIN)/python scripts/explore.py $(SEEDS)

@@ -41,6 +41,8 @@ def quickstart_table(results: dict[str, Any]) -> str:
         " ([script](benchmarks/quickstart.py), [result](benchmarks/results/quickstart.json))."
         " The held-out rows were never trained on, but they were seen while the recipe was being made: see the [log](LOG.md).",
     ]
+    if lost := results["training"].get("setback"):
+        lines += ["", f"What training lost, as the run itself says: {lost}."]
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ what it finds is pinned with @example. Tests marked `gpu` are skipped where ther
 import ctypes
 import gc
 import os
+import signal
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -27,6 +28,9 @@ from isogloss.types import Bitext
 from tiny import PAIRS, save_tiny_model
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # under nohup, or in the background of a shell, they may be ignored:
+for number in (signal.SIGTERM, signal.SIGHUP):  # what tests start inherits that, and would wait for ever to be stopped
+    signal.signal(number, signal.SIG_DFL)
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, database=None, print_blob=True)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("ISOGLOSS_HYPOTHESIS", "steady"))
