@@ -1,5 +1,6 @@
 """Seals, sums of folders, and checksums of rows: what is damaged is noticed, wherever the damage is."""
 
+import hashlib
 import logging
 import subprocess
 from pathlib import Path
@@ -138,3 +139,26 @@ def test_what_does_not_fit_the_sums_is_refused_by_name(tmp_path: Path, damage: o
 
 def test_a_folder_without_sums_is_not_checked(tmp_path: Path) -> None:
     refuse(tmp_path)
+
+
+def test_objects_are_neither_kept_nor_loaded(tmp_path: Path) -> None:
+    """They would have to be pickled, and a pickle can run anything."""
+    objects = np.array([{}], dtype=object)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        save_array(tmp_path / "a.npy", objects)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        save_arrays(tmp_path / "a.npz", objects=objects)
+    np.save(tmp_path / "b.npy", objects, allow_pickle=True)
+    np.savez(tmp_path / "b.npz", objects=objects)
+    for name in ("b.npy", "b.npz"):
+        seal(tmp_path / name)
+    with pytest.raises(ValueError, match=r"allow_pickle=False|dtype"):
+        load_array(tmp_path / "b.npy")
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        load_arrays(tmp_path / "b.npz")
+
+
+def test_the_checksum_of_a_row_is_the_formula() -> None:
+    rows = np.array([[1, 0, 0, 0, 0, 0, 0, 0, 2], [0] * 9], dtype=np.uint8)  # nine bytes: two words, the second one filled up
+    weights = [int.from_bytes(hashlib.shake_128(b"isogloss").digest(16)[at : at + 8], "little") | 1 for at in (0, 8)]
+    assert row_checksums(rows).tolist() == [(weights[0] + 2 * weights[1]) % 2**64, 1]

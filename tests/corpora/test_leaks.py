@@ -137,3 +137,13 @@ def test_only_what_all_inputs_were_scanned_for_counts(inputs: list[list[GuardedS
         assert (name in found) == (least > done)
         if name in found:
             assert LEVELS.index(found[name].level) == least
+
+
+def test_one_unspaced_character_makes_a_window_of_the_other_kind() -> None:
+    """Eight words, one of them a single character of an unspaced script, are no run of spaced words: sixteen are needed."""
+    spaced = LONG.split()
+    for place in range(8):
+        words = [*spaced[:place], "猫", *spaced[place:7]]
+        assert check([" ".join(words)], [" ".join([*words, "x"]), " ".join(["x", *words])]) == [CLEAN, CLEAN], words
+    assert check([f"猫 {LONG}"], [f"x {LONG}"]) == [NEAR], "the eight words after it are"
+    assert check([f"{LONG} 猫"], [f"{LONG} x"]) == [NEAR], "and so are those before it"

@@ -107,3 +107,13 @@ def test_pairs_without_a_word_have_no_near_copies() -> None:
     with pytest.raises(DataError, match="no pairs are left of 2") as caught:
         prepared([Pair("!!", "??", "de", "c", ""), Pair("...", "--", "de", "c", "")], CleaningSettings(duplicates="near"))
     assert caught.value.hint == "most went by the rule: empty side (2)"
+
+
+@pytest.mark.parametrize("others", [0, 1, 5])
+def test_of_near_copies_the_first_stays_whatever_stands_beside_them(others: int) -> None:
+    long = "the quick brown fox jumps over the lazy dog near the river at night"
+    rows = [Pair(long + end, f"Nummer {number} lang genug", "de", "c", "") for number, end in enumerate(("", " x", " y"))]
+    unlike = ("apples", "bridges", "candles", "doors", "engines")
+    rows += [Pair(f"{word} and some more {word} of ours", f"viele {word}", "de", "c", "") for word in unlike[:others]]
+    kept = prepared(rows, CleaningSettings(duplicates="near", near=0.7, min_language=0), 0)
+    assert [pair.source for pair in kept if pair.source.startswith("the")] == [long] and len(kept) == 1 + others

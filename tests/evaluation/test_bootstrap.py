@@ -1,5 +1,7 @@
 """Draws against the plain thing: rows drawn one by one, measured by scipy."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -121,3 +123,25 @@ def test_what_cannot_be_drawn() -> None:
     assert draw([fixed], 0, 4).tolist() == [[0.5] * 4]
     with pytest.raises(IsoglossError, match="different test sets"):
         draw([correlation(5, 1), correlation(6, 1)])
+
+
+def test_the_rows_of_a_draw_depend_on_unit_and_seed_as_they_always_did() -> None:
+    """A hundred draws at a time from a generator that the unit names, so that published intervals can be made again."""
+    named = int.from_bytes(hashlib.blake2b(b"u", digest_size=8).digest(), "little")
+    generator = np.random.default_rng([3, named])
+    rows = np.concatenate([generator.integers(0, 7, (draws, 7), dtype=np.int32) for draws in (100, DRAWS - 100)])
+    assert rows_drawn("u", 7) == np.sort(rows, axis=1).tolist()
+
+
+def test_scale_and_offset_do_not_change_a_correlation() -> None:
+    one = correlation(20, 5, ranked=False)
+    plain = draw([one], 3, DRAWS)[0]
+    for scale, offset in ((1e30, 0.0), (1e-44, 0.0), (1.0, 1e8), (1e30, 1e35)):
+        other = Correlation(one.scores * scale + offset, one.gold, "u", ranked=False)
+        assert draw([other], 3, DRAWS)[0] == pytest.approx(plain, abs=2e-3)
+
+
+def test_what_is_said_of_a_sample_if_nothing_else_is() -> None:
+    scores, gold = np.array([1.0, 2.0, 30.0]), np.array([1.0, 3.0, 2.0])
+    assert Correlation(scores, gold, "u").value() == pytest.approx(0.5), "ranks"
+    assert len(Fixed(0.5, "u")) == 0 and bootstrap.Draws().resamples == 10_000

@@ -82,3 +82,10 @@ def test_unknown_names() -> None:
         candidate_scores(*one, kind="cosine")
     with pytest.raises(DataError, match="strategy = 'best'"):
         matched(*one, one[0].similarity, one[1].similarity, "best")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_where_nothing_is_near_there_are_no_pairs(strategy: str) -> None:
+    none = Neighbours(np.empty((0, 4), dtype=np.int64), np.empty((0, 4), dtype=np.float32))
+    found = matched(none, none, none.similarity, none.similarity, strategy)
+    assert [len(column) for column in (found.left, found.right, found.scores)] == [0, 0, 0]

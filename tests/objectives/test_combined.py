@@ -110,3 +110,9 @@ def test_what_cannot_be_minimised_is_refused(settings: dict[str, Any]) -> None:
 def test_a_missing_teacher_is_named() -> None:
     with pytest.raises(ValueError, match="no teacher vectors"):
         Objectives()(dataclasses.replace(a_batch(), teacher=None))
+
+
+def test_vectors_may_be_cut_to_one_coordinate() -> None:
+    assert Objectives(mse=1.0, dimensions=(1,)).dimensions == (1,)
+    with pytest.raises(ValueError, match="1 or more"):
+        Objectives(mse=1.0, dimensions=(0,))

@@ -58,3 +58,16 @@ def test_a_classifier_is_drawn_by_its_seed_alone() -> None:
     assert torch.equal(first, Classifier(6, 3).weight) and not torch.equal(first, Classifier(6, 4).weight)
     assert first.shape == (3, 18) and first.abs().max() <= 1 / math.sqrt(18)
     torch.set_rng_state(before)
+
+
+def test_weights_start_where_those_of_a_linear_layer_do() -> None:
+    largest = float(Classifier(8, seed=0).weight.detach().abs().max())
+    assert 0.95 * 24**-0.5 < largest <= 24**-0.5
+
+
+def test_autocast_around_it_changes_nothing() -> None:
+    u, v = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1))
+    labels, classifier = torch.tensor([0, 1, 2, 1, 0]), Classifier(8, seed=0)
+    plain = nli(u, v, labels, classifier)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(nli(u, v, labels, classifier), plain)

@@ -199,6 +199,20 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     assert record_of(place / "kept")["hashes"]["weights"] != record_of(added.folder)["hashes"]["weights"]
 
 
+def test_killed_after_its_model_was_saved_it_goes_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = replace(asked(place, "saved"), gate=None)
+
+    def stop(_folder: Path) -> str:
+        raise Stop
+
+    with monkeypatch.context() as patch:
+        patch.setattr("isogloss.runs.adding.weights_hash", stop)
+        with pytest.raises(Stop):
+            add(settings, [SHORT])
+    assert (place / "saved" / "model").exists() and not (place / "saved" / "run.json").exists()
+    assert record_of(add(settings, [SHORT]).folder)["status"] == "finished"
+
+
 def test_a_refusal_in_a_new_folder_leaves_no_model(place: Path) -> None:
     with pytest.raises(Refused):
         add(asked(place, "new"), DESTRUCTIVE)

@@ -74,6 +74,17 @@ def test_a_model_of_unknown_settings_is_not_replaced_either(tmp_path: Path, reco
     enter(tmp_path, replace=True)
 
 
+def test_a_run_that_was_killed_before_its_record_was_in_place_goes_on(tmp_path: Path) -> None:
+    finished(tmp_path, {"status": "running", **ASKED})
+    (tmp_path / "work").mkdir()
+    (tmp_path / "run.json").rename(tmp_path / "work" / "run.json")
+    enter(tmp_path, record=Path("work/run.json"))
+    with pytest.raises(IsoglossError, match=r"of other settings \(training.epochs was 3\)"):
+        enter(tmp_path, changed(epochs=4), record=Path("work/run.json"))
+    with pytest.raises(IsoglossError, match="without a record of its settings"):
+        enter(tmp_path)
+
+
 def test_an_unfinished_run_of_other_settings_is_not_in_the_way(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"status": "running", **ASKED})
     enter(tmp_path, changed(epochs=4))

@@ -1,5 +1,6 @@
 """Checkpoints: whole or not there, the newest found, the best beside them."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -143,3 +144,26 @@ def test_settings_that_are_gone_are_not_guessed(tmp_path: Path) -> None:
         (other / "settings.json").unlink() if damage is None else (other / "settings.json").write_text(damage)
         found = checkpoints.passed_over(checkpoints.folder_of(tmp_path, "aa", "plain"), SETTINGS)
         assert found is not None and "is of other settings, pairs or models" in found.sentence
+
+
+def test_a_checkpoint_that_cannot_be_opened_now_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints.save(tmp_path, 4, state(4))
+
+    def too_many_files(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(torch, "load", too_many_files)
+    with pytest.raises(OSError, match="Too many open files"):
+        checkpoints.latest(tmp_path)
+    assert (tmp_path / "step-00000004.pt").is_file()
+
+
+@pytest.mark.parametrize("content", [b"not a checkpoint", b""])
+def test_what_is_sealed_and_no_checkpoint_is_reported_and_removed(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "step-00000004.pt"
+    path.write_bytes(content)
+    seal(path)
+    assert checkpoints.latest(tmp_path) is None and not path.exists()
+    assert f"{path}: the checkpoint cannot be read and is removed: training starts again" in caplog.text

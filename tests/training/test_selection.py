@@ -167,3 +167,24 @@ def test_a_checkpoint_of_an_earlier_version_is_not_gone_on_from(tmp_path: Path, 
     engine = Dial()
     assert run(engine, tmp_path, Script(scores)).steps_now == STEPS and float(engine.value) == pytest.approx(value_after(STEPS))
     assert "the checkpoint is of an earlier version of isogloss, so training starts again" in caplog.text
+
+
+def test_two_standard_errors_are_noise_and_more_is_not() -> None:
+    none, four = Merit(np.zeros(4), 0.0), Merit(np.ones(4), 0.0)  # a sum of 4, a spread of 2
+    assert standard_errors(four.found - none.found) == 2.0 and not clearly_below(none, four)
+    assert clearly_below(Merit(np.zeros(5), 0.0), Merit(np.ones(5), 0.0))
+
+
+def test_without_patience_nothing_stops_and_with_it_not_before_the_first_measurement() -> None:
+    endless, patient = Selection(), Selection(1)
+    assert not patient.should_stop
+    for _ in range(9):
+        endless.take(Merit(np.zeros(1), 0.0), False)
+    assert not endless.should_stop
+
+
+def test_of_two_that_found_as_much_the_first_is_what_others_are_compared_with() -> None:
+    selection = Selection()
+    for found in ([1.0, 0.0], [0.0, 1.0]):
+        selection.take(Merit(np.array(found), 0.0), True)
+    assert selection.state()["most"]["found"].tolist() == [1.0, 0.0]

@@ -172,7 +172,7 @@ def _writing(schema: pa.Schema) -> dict[str, Any]:
     """How a part is written: quickly, since it is read once or twice."""
     packed = {name: "NONE" if name in UNCOMPRESSED else "lz4" for name in schema.names}
     dictionaries = [name for name in schema.names if name in ("language", "split")]
-    return {"compression": packed, "use_dictionary": dictionaries, "write_page_checksum": True}
+    return {"compression": packed, "use_dictionary": dictionaries}
 
 
 def passed_over(scored: Iterable[ScoredFeed]) -> dict[str, int]:

@@ -55,7 +55,7 @@ def run_folder(
         for name in (RESULTS, RECORD, METRICS):
             refuse_folder(folder / name)
         if not replace:
-            _refuse_other_settings(folder, settings)
+            _refuse_other_settings(folder, settings, folder / record)
         if fresh:
             shutil.rmtree(folder / WORK, ignore_errors=True)
             (folder / record).unlink(missing_ok=True)
@@ -94,10 +94,11 @@ def remove_misplaced(work: Path) -> None:
             logger.warning("%s: a %s was in its place and is removed", path, "folder" if wanted == "file" else "file")
 
 
-def _refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+def _refuse_other_settings(folder: Path, settings: Mapping[str, Any], record: Path) -> None:
     if not (folder / MODEL / "modules.json").is_file():
         return
-    why = _differences(folder, settings)
+    # Killed after its model was saved, a run may have its record still where it kept it on the way.
+    why = _differences(folder / RECORD if (folder / RECORD).exists() else record, settings)
     if why:
         raise IsoglossError(
             f"{folder}: has a finished model {why}",
@@ -105,10 +106,10 @@ def _refuse_other_settings(folder: Path, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _differences(folder: Path, settings: Mapping[str, Any]) -> str:
+def _differences(record: Path, settings: Mapping[str, Any]) -> str:
     """What tells a finished model from the one that is asked for; empty if nothing does."""
     try:
-        known = read_json(folder / RECORD)
+        known = read_json(record)
     except (OSError, ValueError):
         return "without a record of its settings"
     if not isinstance(known, dict) or not all(isinstance(known.get(name), dict) for name in settings):
