@@ -126,6 +126,26 @@ def test_archives(tmp_path: Path) -> None:
             members(tmp_path / name)
 
 
+def test_a_member_without_a_name_is_not_the_archive_itself(tmp_path: Path) -> None:
+    """Python 3.11 takes it for damage; later ones list it, and looking into it would never end."""
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("q", b"one")
+        archive.writestr("en-de.tsv", b"one\teins\n")
+    data = (tmp_path / "x.zip").read_bytes()
+    name = bytes([1, 0])  # its length, in both headers
+    local, central = data.index(b"PK\x03\x04"), data.index(b"PK\x01\x02")
+    assert data[local + 26 : local + 28] == name == data[central + 28 : central + 30]
+    cut = bytearray(data)
+    cut[central + 28 : central + 30] = bytes(2)
+    del cut[central + 46]  # the name itself; the directory is a byte shorter then
+    end = cut.index(b"PK\x05\x06")
+    cut[end + 12 : end + 16] = (int.from_bytes(cut[end + 12 : end + 16], "little") - 1).to_bytes(4, "little")
+    (tmp_path / "x.zip").write_bytes(cut)
+    with zipfile.ZipFile(tmp_path / "x.zip") as archive:
+        assert [one.filename for one in archive.infolist()] == ["", "en-de.tsv"]
+    assert members(tmp_path / "x.zip") == ["en-de.tsv"]
+
+
 def test_names() -> None:
     assert unpacked_name("x.tsv.GZ") == ("x.tsv", ".GZ".lower()) and unpacked_name("x.tgz") == ("x.tar", ".gz")
     assert unpacked_name("x.gz.tsv") == ("x.gz.tsv", "")

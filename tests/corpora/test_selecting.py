@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from corpora.stores import prepared
@@ -10,6 +11,8 @@ from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora import selecting
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.selecting import Scored, Selection
+from isogloss.corpora.text.near import likeness, signatures
+from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
 from isogloss.types import Bitext, Pair
 
@@ -117,3 +120,19 @@ def test_of_near_copies_the_first_stays_whatever_stands_beside_them(others: int)
     rows += [Pair(f"{word} and some more {word} of ours", f"viele {word}", "de", "c", "") for word in unlike[:others]]
     kept = prepared(rows, CleaningSettings(duplicates="near", near=0.7, min_language=0), 0)
     assert [pair.source for pair in kept if pair.source.startswith("the")] == [long] and len(kept) == 1 + others
+
+
+def test_text_held_out_in_any_part_is_not_trained_on_in_another() -> None:
+    held = [Pair(f"Held out {name}.", f"Aus {name}.", "de", name, "test") for name in ("a", "b", "c")]
+    leaking = [Pair(pair.source, f"Anders {pair.corpus}.", "de", "d", "train") for pair in held]
+    assert prepared([*held, *leaking], CleaningSettings(min_language=0), 0) == held
+
+
+def test_pairs_that_are_as_alike_as_the_threshold_says_are_near_copies() -> None:
+    texts = ["the quick brown fox jumps over the lazy dog near the river at night", "das ist ein langer Satz von vielen Worten"]
+    rows = [Pair(texts[0] + end, texts[1] + end, "de", "c", "") for end in ("", " again")]
+    one, other = signatures(*(Side(pa.array(side), "") for side in zip(*(row[:2] for row in rows), strict=True)))
+    alike = float(likeness(one[None], other[None])[0])
+    assert 0.5 < alike < 1
+    for near, kept in ((alike, 1), (alike + 1 / 128, 2)):
+        assert len(prepared(rows, CleaningSettings(duplicates="near", near=near, min_language=0), 0)) == kept

@@ -251,13 +251,13 @@ def is_archive(name: str) -> bool:
 
 
 def members(path: Path) -> list[str]:
-    """The names of the files in an archive, sorted."""
+    """The names of the files in an archive, sorted; one without a name is none: it would stand for the archive itself."""
     with _explaining_archive(path):
         if path.name.lower().endswith(".zip"):
             with zipfile.ZipFile(path) as archive:
-                return sorted({one.filename for one in archive.infolist() if not one.is_dir()})
+                return sorted({one.filename for one in archive.infolist() if one.filename and not one.is_dir()})
         with open_file(path, unpacked_name(path.name)[1]) as stream, _tar(stream) as tar:
-            return sorted({one.name for one in tar if one.isfile()})
+            return sorted({one.name for one in tar if one.name and one.isfile()})
 
 
 @contextmanager
