@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from mining_tables import f1_table, speed_table
+from robustness_table import robustness_table
 
 from isogloss.amounts import duration
 
 RESULTS = Path(__file__).with_name("results")
 README = Path(__file__).parent.parent / "README.md"
 MINING = README.parent / "docs" / "mining.md"
+ROBUSTNESS = MINING.with_name("robustness.md")
 STAGES = ("untouched", "bridge", "distilled")
 
 
@@ -259,7 +261,13 @@ def readme(text: str) -> str:
     return put(text, "papers-table", papers_text(across, mined_by))
 
 
+def robustness(page: str) -> str:
+    """docs/robustness.md with the table of the result files."""
+    return put(page, "robustness-table", robustness_table())
+
+
 def main() -> None:
+    ROBUSTNESS.write_text(robustness(ROBUSTNESS.read_text(encoding="utf-8")), encoding="utf-8")
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
     mined = RESULTS / "mining_f1.json"
     if mined.exists():

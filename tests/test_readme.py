@@ -98,4 +98,7 @@ def test_python_runs_as_printed(
 def test_tables_are_those_of_the_result_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     assert "<!-- papers-table -->" in README
-    assert runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))["readme"](README) == README
+    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    assert tables["readme"](README) == README
+    page = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
+    assert tables["robustness"](page) == page and "| kill -9 at random moments |" in page
