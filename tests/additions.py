@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from isogloss.config import Recipe
+from isogloss.config import AddingSettings, Recipe
 from isogloss.storage import content_hash
 from tiny import PAIRS, tiny_recipe
 
@@ -47,3 +47,9 @@ def snapshot(folder: Path) -> dict[str, str]:
     """Every file below a folder and a hash of it."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): content_hash(path.read_bytes()) for path in files}
+
+
+def asked(place: Path, out: str, *languages: str) -> AddingSettings:
+    """Russian, or other languages, for the run in `place`."""
+    tsv = place / "pairs.tsv"
+    return AddingSettings(run=str(place / "run"), languages=languages or ("ru",), pairs=(str(tsv),), out=str(place / out))
