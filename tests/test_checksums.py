@@ -137,6 +137,16 @@ def test_what_does_not_fit_the_sums_is_refused_by_name(tmp_path: Path, damage: o
         refuse(folder)
 
 
+def test_files_may_be_links_as_in_the_cache_of_a_hub(tmp_path: Path) -> None:
+    folder = folder_of_files(tmp_path / "model")
+    (folder / "config.json").rename(tmp_path / "blob")
+    (folder / "config.json").symlink_to(tmp_path / "blob")
+    refuse(folder)
+    (tmp_path / "blob").write_text("{ }")
+    with pytest.raises(ModelError, match="config.json is damaged"):
+        refuse(folder)
+
+
 def test_a_folder_without_sums_is_not_checked(tmp_path: Path) -> None:
     refuse(tmp_path)
 
