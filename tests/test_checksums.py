@@ -143,7 +143,7 @@ def test_files_may_be_links_as_in_the_cache_of_a_hub(tmp_path: Path) -> None:
     (folder / "config.json").symlink_to(tmp_path / "blob")
     refuse(folder)
     (tmp_path / "blob").write_text("{ }")
-    with pytest.raises(ModelError, match="config.json is damaged"):
+    with pytest.raises(ModelError, match=r"config\.json is damaged"):
         refuse(folder)
 
 
