@@ -183,3 +183,11 @@ def test_what_cannot_be_meant_is_refused(models: Path, data: Path, tmp_path: Pat
     with pytest.raises(IsoglossError, match="other things"):
         finetune(asked(models, data, tmp_path / "taken"))
     assert (tmp_path / "taken" / "model" / "precious.txt").read_text() == "mine"
+
+
+def test_other_settings_leave_no_work_of_the_earlier_ones(models: Path, data: Path, tmp_path: Path) -> None:
+    seen = []
+    for seed in (1, 2, 2):
+        finetune(asked(models, data, tmp_path / "run", nli=(), sts_epochs=1, seed=seed), replace=True)
+        seen.append({path.name for path in (tmp_path / "run" / "work").glob("checkpoints-*")})
+    assert [len(one) for one in seen] == [1, 1, 1] and seen[0] != seen[1] == seen[2]

@@ -227,7 +227,6 @@ class _Addition:
             return result
         with self._timed("save"):
             self._save(result, student, pairs)
-        session.forget_leftovers()
         self._conclude(self.record, result, verdict)
         return result
 

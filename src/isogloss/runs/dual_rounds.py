@@ -23,6 +23,7 @@ from isogloss.students.student import Student
 from isogloss.training.batches import PairRows
 from isogloss.training.data import TrainingData
 from isogloss.training.holdout import hold_out
+from isogloss.training.leftovers import use
 from isogloss.training.masking import MaskedHead, MaskedPairs, MaskedText
 from isogloss.training.negatives import mine_negatives
 from isogloss.training.ranking_tasks import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking
@@ -130,6 +131,7 @@ class Rounds:
         columns = (self.pairs.source, self.pairs.target, self.pairs.language)
         named = content_hash(self.student.fingerprint, self.data.key, *(np.asarray(part).tobytes() for part in columns))
         path = self.work / f"negatives-{content_hash(named, f'{one.hard_negatives} {one.seed}')[:16]}.npy"
+        use(path)
         kept = load_array(path)
         if kept is None:
             found = mine_negatives(self.pairs, self._vectors, one.hard_negatives, one.seed)

@@ -132,7 +132,6 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     result = RunResult(folder, tuple(stages.reports), time.monotonic() - began, stages.summary, details)
     with timed("save"):
         _save(recipe, result, student, pairs, store)
-    session.forget_leftovers()
     details |= {"peak_memory_gib": peak_memory_gib(), "recipe": recipe.name}
     result = RunResult(folder, tuple(stages.reports), time.monotonic() - began, stages.summary, details)
     write_json(folder / RESULTS, result.as_dict())

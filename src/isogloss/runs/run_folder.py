@@ -19,6 +19,7 @@ from isogloss.runs.record import RECORD, ending_noted
 from isogloss.shown import masked_values
 from isogloss.storage import LOCK, TEMPORARY_MARK, WORK, alone_in, explaining_disk, read_json, refuse_folder, sweep
 from isogloss.training.checkpoints import changed_settings
+from isogloss.training.leftovers import only_used_kept
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,8 @@ def run_folder(
         for place in (folder, folder / WORK):
             sweep(place)
         remove_misplaced(folder / WORK)
-        yield
+        with only_used_kept(folder / WORK):
+            yield
 
 
 def refuse_foreign(folder: Path) -> None:

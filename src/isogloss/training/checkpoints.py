@@ -18,6 +18,7 @@ from isogloss.checksums import is_usable, sealing
 from isogloss.storage import make_folder, read_json, sweep, write_json
 from isogloss.system_errors import cause_of
 from isogloss.training.health import Diagnosis
+from isogloss.training.leftovers import use
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ def folder_of(work: Path, key: str, kind: str) -> Path:
 
 def open_folder(folder: Path, settings: Settings) -> None:
     """Make a training's folder, and leave its settings there."""
+    use(folder)
     make_folder(folder)
     if not (folder / SETTINGS).exists():
         write_json(folder / SETTINGS, dict(settings))

@@ -31,6 +31,7 @@ from isogloss.memory import give_back, trim
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import alone_in, canonical_json, content_hash, file_hash, read_json, replacing, sweep, write_json
 from isogloss.training.batches import PairRows
+from isogloss.training.leftovers import use
 from isogloss.training.numbering import first_appearances, number_rows, rewrite
 from isogloss.types import TRAIN, IntArray, PairSource
 
@@ -70,7 +71,8 @@ class TrainingData:
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
                 return cls._build(pairs, tokeniser, Path(temporary), on_progress, mapped=False)
-        place = folder / data_name(pairs, tokeniser)
+        place = folder / f"data-{content_hash(str(FORMAT), pairs.hash, tokeniser.key)[:16]}"
+        use(place)
         found = cls._open(place, mapped=True)
         if found is not None:  # any number of processes may read it at once
             on_progress(Step("tokens", len(found.tokens), len(found.tokens), "sentences", "reused"))
@@ -120,11 +122,6 @@ class TrainingData:
     def source_texts(self, pairs: PairSource) -> Iterator[tuple[int, pa.Array]]:
         """The source sentences in the order of their rows, block by block, each block with the number of its first row."""
         return _distinct_texts(pairs, "source", lambda start, count: self.pairs.source[start : start + count], 0)
-
-
-def data_name(pairs: PairSource, tokeniser: Tokeniser) -> str:
-    """The folder of the training data, within that of a run."""
-    return f"data-{content_hash(str(FORMAT), pairs.hash, tokeniser.key)[:16]}"
 
 
 # ── numbering ───────────────────────────────────────────────────────────────────────────────────────────────────────────

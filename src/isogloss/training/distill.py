@@ -34,17 +34,17 @@ from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.choosing import FOLLOW_THE_TEACHER, choose_engine, follows, objectives_of, refuse_misfits, unheeded
 from isogloss.training.crew import Crew
-from isogloss.training.data import TrainingData, data_name
+from isogloss.training.data import TrainingData
 from isogloss.training.dev import DevSet, MeasuredBy
 from isogloss.training.engine import Descent, Material, SentenceEngine
 from isogloss.training.health import Diagnosis
 from isogloss.training.holdout import hold_out
 from isogloss.training.in_parts import vectors_in_parts
-from isogloss.training.leftovers import forget_leftovers
+from isogloss.training.leftovers import use
 from isogloss.training.loop import Loop, Plan, TrainingSummary
 from isogloss.training.negatives import mine_negatives
 from isogloss.training.schedules import rate_at, unfinished_warmup, warmup_steps
-from isogloss.training.teaching import teacher_name, teacher_rows
+from isogloss.training.teaching import teacher_rows
 from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,6 @@ class Distillation:
                 kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
                 self._teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
-        self._used = {data_name(pairs, student.tokeniser), teacher_name(teacher, self.data) if teacher is not None else ""}
         self.key = content_hash(student.fingerprint, self.data.key)[:16]
         self.pairs, self.left_out, self.dev = self._without_dev()
 
@@ -262,11 +261,6 @@ class Distillation:
         name = f"trained-{content_hash(self.student.fingerprint, *texts)[:16]}"
         return self._kept(name, lambda: self._vectors_of(texts, "distilled student"))
 
-    def forget_leftovers(self) -> None:
-        """Remove remembered activations, which are large, and what other trainings left in the folder."""
-        self._activations = None
-        forget_leftovers(self.folder, self._used)
-
     # ── what all of this stands on ──────────────────────────────────────────────────────────────────────────────────────
 
     def _vectors(self, rows: IntArray, stage: str) -> FloatArray:
@@ -334,7 +328,6 @@ class Distillation:
         if self.folder is None:
             return None
         folder = checkpoints.folder_of(self.folder, self._training_key(), kind)
-        self._used.add(folder.name)
         with self.crew.in_turn():  # others sweep the folder when they look for a checkpoint: not while it is written to
             if self.crew.leads:
                 self._say(checkpoints.passed_over(folder, self._settings()))
@@ -352,7 +345,7 @@ class Distillation:
         if self.folder is None:
             return compute()
         path = self.folder / f"{name}.npy"
-        self._used.add(path.name)
+        use(path)
         if self.crew.size > 1:
             self._remembered()  # now, since turns are not taken inside a turn
         with self.crew.in_turn():

@@ -34,6 +34,7 @@ from isogloss.memory import give_back
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import alone_in, content_hash, explaining_disk, make_folder
 from isogloss.training.data import TrainingData, changed_meanwhile
+from isogloss.training.leftovers import use
 from isogloss.types import BoolArray, FloatArray, IntArray, PairSource
 
 WINDOW = 65_536  # sentences that are sorted by length together
@@ -61,7 +62,8 @@ def teacher_rows(
         with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
             return np.array(teacher_rows(encoder, pairs, data, cache, Path(temporary), on_progress))
     shape = (data.sources, encoder.dimension)
-    path = folder / teacher_name(encoder, data)
+    path = folder / f"teacher-{content_hash(encoder.fingerprint, data.source_addresses.view(np.uint8).data)[:16]}.npy"
+    use(path)
     unfinished = path.with_suffix(".unfinished")
     kept = load_array(path)
     if kept is not None and kept.shape == shape:
@@ -78,11 +80,6 @@ def teacher_rows(
     give_back()
     made: Halves = np.load(path, mmap_mode="r")
     return made
-
-
-def teacher_name(encoder: Encoder, data: TrainingData) -> str:
-    """The file of the teacher's vectors, within the folder of a run."""
-    return f"teacher-{content_hash(encoder.fingerprint, data.source_addresses.view(np.uint8).data)[:16]}.npy"
 
 
 def _look_up(cache: VectorCache, data: TrainingData, rows: "_RowFile") -> None:
