@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from isogloss import recipes
 from isogloss.cli.app import _without_debug, main
-from isogloss.cli.launch import LEFT_BEHIND, Team, _place, free_port
+from isogloss.cli.launch import LEFT_BEHIND, Member, Team, _place, free_port
 from isogloss.runs.pipeline import run
 from tiny import UNTAUGHT, tiny_recipe
 
@@ -270,6 +270,21 @@ def test_ctrl_c_stops_all_of_them(tmp_path: Path, how: signal.Signals) -> None:
     _, err = launcher.communicate()
     assert launcher.returncode == 128 + how and err == "stopped 0\n", "each is asked once, and the first one says so"
     assert not any(alive(int((tmp_path / str(rank)).read_text())) for rank in range(3))
+
+
+def test_a_signal_while_they_are_started_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    start = Team._start
+
+    def start_and_be_stopped(self: Team, place: dict[str, str], folder: Path) -> Member:
+        member = start(self, place, folder)
+        started.append(member.process.pid)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return member
+
+    monkeypatch.setattr(Team, "_start", start_and_be_stopped)
+    assert team("signal.pause()").work() == 143
+    assert len(started) == 1 and not alive(started[0])
 
 
 def alive(process: int) -> bool:

@@ -22,7 +22,7 @@ import typer
 from typer import Argument, Option
 
 from isogloss.amounts import amount
-from isogloss.cli.stopping import signal_of, signals_interrupt
+from isogloss.cli.stopping import interrupts_held, signal_of, signals_interrupt
 from isogloss.errors import IsoglossError
 
 TRAINS = ("run", "distill", "quickstart", "add")
@@ -145,7 +145,8 @@ class Team:
             members: list[Member] = []
             try:
                 for place in self.places:
-                    members.append(self._start(place, Path(folder)))
+                    with interrupts_held():  # or one that has just been started would be nobody's
+                        members.append(self._start(place, Path(folder)))
                 failed = self._wait(members)
             except KeyboardInterrupt as error:
                 _end(members, signal.SIGINT)

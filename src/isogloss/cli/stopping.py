@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_held: list[int] | None = None  # signals that came while none was to be raised
+
 
 class Stopped(Exception):
     """A signal, carried past typer, which would only say "Aborted"."""
@@ -63,6 +65,9 @@ def signals_interrupt() -> Iterator[None]:
     def interrupt(number: int, _frame: object) -> None:
         for other in before:
             signal.signal(other, signal.SIG_DFL if other == signal.SIGINT else signal.SIG_IGN)
+        if _held is not None:
+            _held.append(number)
+            return
         raise Signalled(number)
 
     for number in before:
@@ -72,3 +77,17 @@ def signals_interrupt() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Inside `signals_interrupt`: a signal is raised when the block ends, for a step that must not be left half done."""
+    global _held
+    came: list[int] = []
+    _held = came
+    try:
+        yield
+    finally:
+        _held = None
+    if came:
+        raise Signalled(came[0])
