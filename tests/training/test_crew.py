@@ -137,3 +137,23 @@ def test_three_processes_are_one(tmp_path: Path) -> None:
 def test_an_environment_without_a_number_of_processes_is_alone(monkeypatch: pytest.MonkeyPatch, world: str) -> None:
     monkeypatch.setenv("WORLD_SIZE", world)
     assert Crew.here().leads
+
+
+def test_a_process_ends_its_part_before_it_ends() -> None:
+    code = """
+import atexit, os, torch.distributed as dist
+os.environ |= {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+from isogloss.training import crew
+import accelerate
+
+class State:  # of a crew of two, of which the other one need not be there
+    process_index, num_processes = 0, 2
+    def __init__(self, **_):
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+accelerate.PartialState = State
+atexit.register(lambda: print(dist.is_initialized()))
+assert crew.Crew.here().size == 2 and dist.is_initialized()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n", "what was registered last is called first"

@@ -6,11 +6,13 @@ the gradients of all processes add up to that of the whole batch on one. acceler
 launcher, torchrun or a cluster's; with one process nothing is asked of it. `cli/launch.py` starts them.
 """
 
+import atexit
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import ClassVar
 
 import torch
@@ -23,6 +25,18 @@ from isogloss.types import IntArray
 from isogloss.web import whole_number
 
 PATIENCE = timedelta(days=30)  # others wait for as long as the first one embeds a corpus; the death of one is heard at once
+
+
+@cache
+def _leave_at_exit() -> None:
+    """A process that ends while gloo's threads still run is aborted now and then, after all its work was done."""
+    atexit.register(leave)
+
+
+def leave() -> None:
+    """End gloo's part of this process, which asks nothing of the others; NCCL's waits for them, and is left to torch."""
+    if dist.is_initialized() and dist.get_backend() == "gloo":
+        dist.destroy_process_group()
 
 
 class LeftBehind(IsoglossError):
@@ -48,6 +62,7 @@ class Crew:
         _refuse_more_than_devices(whole_number(os.environ.get("LOCAL_WORLD_SIZE")) or 1)
         with _heard():
             state = PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+        _leave_at_exit()
         return cls(int(state.process_index), int(state.num_processes))
 
     @property
