@@ -1,8 +1,9 @@
 """`make test`, many times in a row.
 
 `python benchmarks/steady.py --runs 20` runs it with another PYTHONHASHSEED each time.
-One line a run: its seed, what passed and what was skipped, seconds. A series that was stopped goes on where it was, if
-the commit is the same; a run that fails is kept in the result with the end of its output, and the series goes on.
+One line per run: its seed, what passed and what was skipped, seconds. A series that was stopped goes on where it was, if
+the commit is the same; a run that fails is kept in the result with the end of its output, and the series goes on. The
+result file is written when the series is complete: a test compares it with the docs, so it must not change under the runs.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from provenance import provenance
 
 ROOT = Path(__file__).parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "steady.json"
+UNFINISHED = ROOT / ".steady-unfinished.json"
 SEED = 17
 SHOWN = 4000  # characters of the output of a run that failed
 
@@ -38,17 +40,17 @@ def counts(output: str) -> dict[str, int]:
     return {kind: sum(map(int, re.findall(rf"(\d+) {kind}", last))) for kind in ("passed", "failed", "skipped", "error")}
 
 
-def write(rows: list[dict[str, Any]]) -> None:
+def write(rows: list[dict[str, Any]], path: Path) -> None:
     """The result so far."""
     result = {**provenance(SEED), "runs": len(rows), "green": sum(row["green"] for row in rows), "rows": rows}
-    RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def done_before() -> list[dict[str, Any]]:
     """The runs of this commit that are there already."""
-    if not RESULT.exists():
+    if not UNFINISHED.exists():
         return []
-    result = json.loads(RESULT.read_text(encoding="utf-8"))
+    result = json.loads(UNFINISHED.read_text(encoding="utf-8"))
     rows: list[dict[str, Any]] = result["rows"]
     return rows if result["commit"] == provenance(SEED)["commit"] else []
 
@@ -60,6 +62,8 @@ if __name__ == "__main__":
     rows = done_before()
     for number in range(len(rows), asked.runs):
         rows.append(run(1000 * number + SEED, ["make", "test"]))
-        write(rows)
+        write(rows, UNFINISHED)
         print({name: value for name, value in rows[-1].items() if name != "output"}, flush=True)
+    write(rows, RESULT)
+    UNFINISHED.unlink()
     raise SystemExit(0 if all(row["green"] for row in rows) else 1)
