@@ -9,7 +9,7 @@ import numpy as np
 from provenance import provenance
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.balance import Sampler
+from isogloss.corpora.sampling.balance import Sampler
 from isogloss.storage import write_json
 
 PAIRS, CORPORA, LANGUAGES, SEED = 10_000_000, 10, 50, 17

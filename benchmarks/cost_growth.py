@@ -3,8 +3,8 @@
     python benchmarks/cost_growth.py --data ../shared/data --work /tmp/growth
 
 Each size is a real distillation in a process of its own, with a folder, as `isogloss run` does it: pairs are numbered,
-tokenised, embedded by the teacher, dev pairs put aside, the bridge solved, and every pair is trained on once, with
-checkpoints and dev measurements. Student and teacher are token tables (students/static.py; the teacher's comes from
+tokenized, embedded by the teacher, dev pairs put aside, the bridge solved, and every pair is trained on once, with
+checkpoints and dev measurements. Student and teacher are token tables (models/static.py; the teacher's comes from
 all-MiniLM-L6-v2's vectors of its tokens), so that ten million pairs take two cores minutes and what is measured is the way
 of the pairs, not a body's arithmetic, which depends on no number of pairs.
 
@@ -83,8 +83,8 @@ def joined(data: Path, language: str, rows: int) -> Iterator[pa.Table]:
 
 def make_models(folder: Path) -> None:
     """A teacher from all-MiniLM-L6-v2's tokens, and a student over the same tokens that knows nothing yet."""
-    from isogloss.encode.models import open_model
-    from isogloss.students.static import static_student
+    from isogloss.models.loading import open_model
+    from isogloss.models.static import static_student
 
     encoder = open_model("all-MiniLM-L6-v2")
     tokenizer = encoder.tokenizer
@@ -122,18 +122,18 @@ class Stages:
 def distil(work: Path, pairs: Path) -> dict[str, Any]:
     """All stages over the pairs in a folder."""
     from isogloss.config import Recipe, TrainingSettings
-    from isogloss.encode.encoder import load
-    from isogloss.students.static import StaticStudent
-    from isogloss.training.data import TrainingData
+    from isogloss.models.encoder import load
+    from isogloss.models.static import StaticStudent
     from isogloss.training.distill import Distillation
-    from isogloss.training.teaching import teacher_rows
+    from isogloss.training.pair_dataset import PairDataset
+    from isogloss.training.teacher_vectors import teacher_rows
 
     store = Store(pairs, json.loads((pairs / "manifest.json").read_text()))
     student = StaticStudent.load(str(work / "student"))
     teacher = load(str(work / "teacher"), batch_size=1024, device="cpu")
     recipe = Recipe(seed=SEED, training=TrainingSettings(epochs=1, batch_pairs=BATCH, learning_rate=1e-2))
     folder, stages = pairs / "run", Stages()
-    data = TrainingData.build(store, student.tokeniser, folder, stages.watch)
+    data = PairDataset.build(store, student.text_tokenizer, folder, stages.watch)
     stages.end("tokens")
     with stages.timed("teacher"):
         teacher_rows(teacher, store, data, None, folder)

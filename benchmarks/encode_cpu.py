@@ -21,8 +21,8 @@ import torch
 from provenance import provenance
 from real_pairs import real
 
-from isogloss.encode.encoder import SentenceEncoder
-from isogloss.encode.models import open_model
+from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.loading import open_model
 from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results")

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from provenance import provenance
 
-from isogloss.encode.encoder import SentenceEncoder
-from isogloss.encode.models import quiet_transformers
+from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.loading import quiet_transformers
 from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results")
@@ -80,7 +80,7 @@ def ours(encoder: SentenceEncoder, texts: list[str], rounds: int) -> tuple[dict[
         seconds, vectors = timed(lambda: encoder.encode(texts))
         times.append(seconds)
     rate = len(texts) / median(times)
-    tokens = len(encoder._fast.tokeniser(texts[: 8 * WARM])[0]) / len(texts[: 8 * WARM])
+    tokens = len(encoder._fast.text_tokenizer(texts[: 8 * WARM])[0]) / len(texts[: 8 * WARM])
     found = {
         "sentences_per_second": round(rate),
         "tokens_per_sentence": round(tokens, 2),
@@ -88,7 +88,7 @@ def ours(encoder: SentenceEncoder, texts: list[str], rounds: int) -> tuple[dict[
         "dtype": str(encoder._fast.dtype),
         "seconds": [round(one, 3) for one in times],
         "first_call_seconds": round(prepared, 2),
-        "tokenising_alone": round(len(texts) / timed(lambda: encoder._fast.tokeniser(texts))[0]),  # type: ignore[union-attr]
+        "tokenizing_alone": round(len(texts) / timed(lambda: encoder._fast.text_tokenizer(texts))[0]),  # type: ignore[union-attr]
     }
     return found, vectors
 

@@ -53,8 +53,8 @@ def write_pairs(path: Path, pairs: list[tuple[str, str, str]]) -> None:
 
 
 def write_models(out: Path, pairs: list[tuple[str, str, str]], tatoeba: list[str]) -> None:
-    from isogloss.encode.models import open_model
-    from isogloss.students.student import Student
+    from isogloss.models.loading import open_model
+    from isogloss.models.student import Student
 
     student = Student.load("multilingual-e5-small", device="cpu")
     texts: dict[str, list[str]] = {"en": [pair[0] for pair in pairs] + tatoeba}

@@ -2,14 +2,14 @@
 
     python benchmarks/engine_quality.py --data carry          # what benchmarks/engine_data.py wrote; needs a GPU
 
-Both start from the same student (multilingual-e5-small cut to the pairs' vocabulary, normalised) and the same teacher
+Both start from the same student (multilingual-e5-small cut to the pairs' vocabulary, normalized) and the same teacher
 (all-MiniLM-L6-v2), and see the same training pairs; the last source sentences of the file are kept out as dev pairs.
 Measured: the paper's MSE (mean over dev pairs of both sides' squared distance to the teacher, halved) and accuracy on
 Tatoeba's test sentences of fourteen languages, both directions. The clock of both sides begins with the first sentence
-that the teacher embeds and ends with the last step: compiling, tokenising and the bridge are ours to pay.
+that the teacher embeds and ends with the last step: compiling, tokenizing and the bridge are ours to pay.
 
 1. same pairs: the peer's own recipe (batch 64, MSE, AdamW, 10 % warm-up, bf16), at three learning rates, the best kept;
-   isogloss with the same settings, objective and number of pairs, no bridge, once as it comes (without dropout) and once with
+   isogloss with the same settings, loss and number of pairs, no bridge, once as it comes (without dropout) and once with
    the body's dropout, as the peer trains. Seeds decide which pairs are drawn, in which order; told are averages over them.
 2. same wall clock: isogloss as one would use it (bridge, MSE + 0.1 soft similarity, larger batches).
 """
@@ -29,11 +29,11 @@ import torch
 from provenance import provenance
 from travelling import unpack
 
-from isogloss.config import BalanceSettings, BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
-from isogloss.encode.encoder import SentenceEncoder
-from isogloss.encode.models import open_model
+from isogloss.config import BalanceSettings, BridgeSettings, LossSettings, Recipe, TrainingSettings
 from isogloss.evaluation.metrics import nearest
-from isogloss.students.student import Student
+from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.loading import open_model
+from isogloss.models.student import Student
 from isogloss.training.distill import Distillation
 from isogloss.types import Bitext, Pair
 
@@ -172,7 +172,7 @@ def settings(
         seed=seed,
         balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group=group),
         bridge=BridgeSettings(enabled=bridge),
-        objectives=ObjectiveSettings(soft_similarity=soft),
+        losses=LossSettings(soft_similarity=soft),
         training=TrainingSettings(
             epochs=1,
             batch_pairs=batch,

@@ -25,13 +25,13 @@ import torch
 from numpy.typing import NDArray
 from provenance import provenance
 
-from isogloss.encode.models import quiet_transformers
-from isogloss.objectives.combined import Objectives
-from isogloss.students.student import Student
+from isogloss.losses.combined import CombinedLoss
+from isogloss.models.loading import quiet_transformers
+from isogloss.models.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.captured import CapturedEngine, Loaded
-from isogloss.training.engine import Descent, Material
-from isogloss.training.loop import ahead
+from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
+from isogloss.training.engines.graphs import GraphEngine, Loaded
+from isogloss.training.trainer import ahead
 from isogloss.types import IntArray
 
 RESULTS = Path(__file__).with_name("results")
@@ -98,7 +98,7 @@ def fresh_student(tokenizer: Path, device: str = "cuda") -> Student:
 # ── ours ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def batches(engine: CapturedEngine, data: Data, size: int, grouped: bool, seed: int) -> Iterator[Loaded]:
+def batches(engine: GraphEngine, data: Data, size: int, grouped: bool, seed: int) -> Iterator[Loaded]:
     """Batches without end, prepared by one thread ahead of the device."""
 
     def orders() -> Iterator[IntArray]:
@@ -114,10 +114,14 @@ def batches(engine: CapturedEngine, data: Data, size: int, grouped: bool, seed: 
 
 def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, profile: bool) -> dict[str, Any]:
     student = fresh_student(tokenizer)
-    tokens = student.tokenise(data.texts)
+    tokens = student.tokenize(data.texts)
     torch.cuda.reset_peak_memory_stats()
-    engine = CapturedEngine(
-        student, Material(tokens, data.pairs, data.teacher), Objectives(), Descent([1e-5] * 100_000, 0.01, 1.0), size
+    engine = GraphEngine(
+        student,
+        TrainingInputs(tokens, data.pairs, data.teacher),
+        CombinedLoss(),
+        OptimizerConfig([1e-5] * 100_000, 0.01, 1.0),
+        size,
     )
     began = time.monotonic()
     stream = batches(engine, data, size, grouped, 17)
@@ -171,7 +175,7 @@ def flops_per_token() -> float:
     return 6.0 * LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * INNER)
 
 
-def profiled(engine: CapturedEngine, stream: Iterator[Loaded], size: int) -> None:
+def profiled(engine: GraphEngine, stream: Iterator[Loaded], size: int) -> None:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 

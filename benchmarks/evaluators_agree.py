@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from provenance import provenance
 
-from isogloss.encode.opening import open_encoder
+from isogloss.evaluation.data.test_sets import open_data
 from isogloss.evaluation.embedding import embedded
 from isogloss.evaluation.metrics import pearson, spearman
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.sts import Sts
 from isogloss.evaluation.suites import open_suite
-from isogloss.evaluation.tatoeba import Tatoeba
-from isogloss.evaluation.test_sets import open_data
+from isogloss.evaluation.tasks.sts import Sts
+from isogloss.evaluation.tasks.tatoeba import Tatoeba
+from isogloss.models.encoders.open import open_encoder
 
 RESULTS = Path(__file__).with_name("results")
 SUITE = "sts2017,stsb,korsts,tatoeba:deu+jpn+kat+swh+tat+tgl"

@@ -20,11 +20,11 @@ import torch
 
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.store import open_store
-from isogloss.encode.cache import VectorCache
-from isogloss.encode.encoder import load
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.space import LanguageMeans, read_means
 from isogloss.mining.mine import MiningSettings, mine
+from isogloss.models.encoder import load
+from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual import train_dual
 from isogloss.runs.finetune_settings import FinetuneSettings
@@ -86,8 +86,8 @@ class Worlds:
 
     def __init__(self, place: Path) -> None:
         self.place, self.models, self.tsv = place, place / "models", write_pairs(place / "pairs.tsv")
-        save_tiny_model(self.models / "teacher", width=16, layers=1, seed=1, normalise=True)
-        save_tiny_model(self.models / "student", width=24, layers=4, seed=2, normalise=False)
+        save_tiny_model(self.models / "teacher", width=16, layers=1, seed=1, normalize=True)
+        save_tiny_model(self.models / "student", width=24, layers=4, seed=2, normalize=False)
         write_judged(place)
         for language, texts in (("en", [one.source for one in PAIRS]), ("de", [one.target for one in PAIRS])):
             (place / f"{language}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")

@@ -25,12 +25,12 @@ import isogloss  # noqa: E402
 from additions import LEARNING, write_pairs  # noqa: E402
 from corpora.catalogue.service import Service  # noqa: E402
 from isogloss import recipes  # noqa: E402
-from isogloss.cli import screen  # noqa: E402
 from isogloss.cli.app import main  # noqa: E402
+from isogloss.cli.screens import progress as screen  # noqa: E402
 from isogloss.progress import Step  # noqa: E402
 from isogloss.runs.finetuning import finetune  # noqa: E402
 from isogloss.storage import content_hash, file_hash, read_json, weights_hash  # noqa: E402
-from isogloss.training import loop  # noqa: E402
+from isogloss.training import trainer as loop  # noqa: E402
 from judged import write_judged  # noqa: E402
 from killed import ended, started  # noqa: E402
 from tiny import OFTEN, PAIRS, save_tiny_model, tiny_recipe  # noqa: E402
@@ -172,8 +172,8 @@ class World:
     def _make(self, chance: random.Random) -> None:
         folder = self.folder
         folder.mkdir(parents=True, exist_ok=True)
-        save_tiny_model(folder / "teacher", width=16, layers=1, seed=1, normalise=True)
-        save_tiny_model(folder / "student", width=24, layers=4, seed=2, normalise=False)
+        save_tiny_model(folder / "teacher", width=16, layers=1, seed=1, normalize=True)
+        save_tiny_model(folder / "student", width=24, layers=4, seed=2, normalize=False)
         write_pairs(folder / "pairs.tsv")
         write_pairs(folder / "german.tsv", ("de",))
         write_pairs(folder / "en-ru.tsv", ("ru",))
@@ -204,7 +204,7 @@ class World:
     def _verbs(self) -> dict[str, Verb]:
         at = self.folder
         often = f"--set {OFTEN} --set training.epochs=4"
-        ranked = ("objectives.ranking=0.2", "objectives.hard_negatives=1", "training.dev_share=0.2", "training.epochs=6")
+        ranked = ("losses.ranking=0.2", "losses.hard_negatives=1", "training.dev_share=0.2", "training.epochs=6")
         laser = "--targets en,de --vocabulary 300 --embedding 16 --hidden 16 --layers 1 --decoder 32 --steps 24 --batch 16"
         judged = f"--nli {at}/nli.tsv --sts {at}/sts.tsv --sts-dev {at}/dev.tsv --batch 8"
         online = {"ISOGLOSS_OPUS_API": f"{self.service.url}/opusapi/", "NO_PROXY": "*", "ISOGLOSS_MIRROR": ""}

@@ -12,9 +12,9 @@ from typing import Any
 from provenance import provenance
 
 from isogloss import recipes
-from isogloss.cli.screen import progress
+from isogloss.cli.screens.progress import progress
 from isogloss.corpora.store import Store
-from isogloss.corpora.summary import Summary, summarise
+from isogloss.corpora.summary import Summary, summarize
 from isogloss.report.svg import Scale, Spot, heat_map
 from isogloss.runs.gathering import gather_store
 from isogloss.storage import write_json, write_text
@@ -115,14 +115,14 @@ def _table(waterfall: list[dict[str, Any]], name: str, known: dict[str, Any]) ->
 
 
 def main() -> None:
-    """Prepare, summarise, write."""
+    """Prepare, summarize, write."""
     recipe = recipes.load(ROOT / "recipes" / "lab-data.toml")
     origin = provenance(recipe.seed)
     with tempfile.TemporaryDirectory(prefix="isogloss-bench-") as folder, progress() as bars:
         began = time.perf_counter()
         store = gather_store(recipe, Path(folder) / "store", bars)
         seconds = time.perf_counter() - began
-        write_text(PICTURE, picture(summarise(store)))
+        write_text(PICTURE, picture(summarize(store)))
         write_text(PAGE, page(store, seconds, origin))
         kept = {key: store.manifest[key] for key in ("hash", "rows_in", "rows_out", "languages", "corpora", "waterfall")}
         kept["dropped"] = {drop["rule"]: drop["count"] for drop in store.manifest["dropped"]}

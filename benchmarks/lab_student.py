@@ -35,7 +35,7 @@ def main() -> None:
     untouched = bench.measure(student)
     bitext = Bitext.of(Pair(source, target, language, "lab", "train") for source, target, language in bench.train)
     recipe = settings(options.pairs_seen, options.batch, options.rate, True, 0.1)
-    recipe = replace(recipe, objectives=replace(recipe.objectives, ranking=options.ranking))
+    recipe = replace(recipe, losses=replace(recipe.losses, ranking=options.ranking))
     began = time.monotonic()
     session = Distillation(student, bench.teacher, bitext, recipe, options.out.with_suffix(".work"))
     session.build_bridge()

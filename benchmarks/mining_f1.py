@@ -26,16 +26,16 @@ from typing import Any
 import numpy as np
 from provenance import provenance
 
-from isogloss.encode.encoder import Encoder, SentenceEncoder
-from isogloss.encode.models import choose_device
-from isogloss.encode.opening import open_encoder
-from isogloss.evaluation.bitext import Mining, Splits, open_splits
 from isogloss.evaluation.bootstrap import Sums, draw, f1, interval
+from isogloss.evaluation.data.test_sets import Haystack, open_data
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.test_sets import Haystack, open_data
+from isogloss.evaluation.tasks.bitext import Mining, Splits, open_splits
 from isogloss.mining.gold import read_gold
 from isogloss.mining.mine import MiningSettings, mine
 from isogloss.mining.sentences import ReadingSettings, read_sentences
+from isogloss.models.encoder import Encoder, SentenceEncoder
+from isogloss.models.encoders.open import open_encoder
+from isogloss.models.loading import choose_device
 from isogloss.progress import OnProgress, silent
 from isogloss.storage import content_hash, write_json
 from isogloss.types import FloatArray

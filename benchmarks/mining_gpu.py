@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from provenance import provenance
 
-from isogloss.encode.opening import open_encoder
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
-from isogloss.mining.neighbours import Neighbours, SearchSettings, Vectors, both_ways
+from isogloss.models.encoders.open import open_encoder
+from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, both_ways
 
 RESULTS = Path(__file__).with_name("results")
 MODEL, PROMPT = "multilingual-e5-small", "query: "

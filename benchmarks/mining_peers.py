@@ -71,7 +71,7 @@ def laser(script: Path, left: FloatArray, right: FloatArray, folder: Path) -> Ou
 
 
 def sentence_transformers(folder: Path, left: FloatArray, right: FloatArray, work: Path) -> Outcome:
-    """The lines of bitext_mining.py from the normalising on, with its own functions, each of them timed."""
+    """The lines of bitext_mining.py from the normalizing on, with its own functions, each of them timed."""
     sys.path.insert(0, str(folder))
     import bitext_mining_utils as peer  # type: ignore[import-not-found]
 

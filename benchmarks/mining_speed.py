@@ -28,7 +28,7 @@ from provenance import provenance
 
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
-from isogloss.mining.neighbours import SearchSettings, both_ways
+from isogloss.search.neighbours import SearchSettings, both_ways
 from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results")

@@ -45,17 +45,17 @@ LOADED = (
     "transformers",
 )
 
-OBJECTIVES = [path.name for path in sorted((SOURCE / "objectives").glob("[a-z]*.py"))]
+LOSSES = [path.name for path in sorted((SOURCE / "losses").glob("[a-z]*.py"))]
 MATCHED = {  # the tests of each module, the quickest first
-    **{f"objectives/{name}": (f"objectives/test_{name}", "objectives/test_promises.py") for name in OBJECTIVES},
-    "objectives/combined.py": ("objectives/test_combined.py", "objectives/test_promises.py", "objectives/test_matryoshka.py"),
-    "objectives/rows.py": ("objectives/test_promises.py", "objectives/test_ranking.py", "objectives/test_soft_similarity.py"),
+    **{f"losses/{name}": (f"losses/test_{name}", "losses/test_promises.py") for name in LOSSES},
+    "losses/combined.py": ("losses/test_combined.py", "losses/test_promises.py", "losses/test_matryoshka.py"),
+    "losses/batch.py": ("losses/test_promises.py", "losses/test_ranking.py", "losses/test_soft_similarity.py"),
     "mining/margin.py": ("mining/test_matching.py", "mining/test_mine.py"),
     "mining/matching.py": ("mining/test_matching.py", "mining/test_mine.py"),
     "evaluation/bootstrap.py": ("evaluation/test_bootstrap.py", "evaluation/test_compare.py"),
-    "corpora/leaks.py": ("corpora/test_leaks.py", "corpora/test_prepare.py"),
-    "corpora/selecting.py": ("corpora/test_selecting.py", "corpora/test_scored.py", "corpora/test_prepare.py"),
-    "training/holdout.py": ("training/test_holdout.py",),
+    "corpora/leaks/scan.py": ("corpora/test_leaks.py", "corpora/test_prepare.py"),
+    "corpora/preparation/selection.py": ("corpora/test_selecting.py", "corpora/test_scored.py", "corpora/test_prepare.py"),
+    "training/dev_split.py": ("training/test_holdout.py",),
     "runs/gate.py": ("runs/test_gate.py",),
     "checksums.py": ("test_checksums.py", "encode/test_cache.py"),
     "training/selection.py": ("training/test_selection.py",),

@@ -16,8 +16,8 @@ import torch
 from provenance import provenance
 from torch import Tensor
 
-from isogloss.encode.fused import fuse, separate
-from isogloss.encode.packed import Packed, hidden_states, packing, pooled
+from isogloss.kernels.fused_qkv import fuse, separate
+from isogloss.kernels.packed import Packed, hidden_states, packing, pooled
 
 RESULTS = Path(__file__).with_name("results")
 LIMIT = 1e-5

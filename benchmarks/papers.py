@@ -22,9 +22,9 @@ from papers_travel import carry, laid_out
 from provenance import provenance
 
 from isogloss.errors import IsoglossError
-from isogloss.papers.published import table_names
-from isogloss.papers.reproduce import Reproduction, reproduce, table_rows
-from isogloss.papers.workshop import Workshop
+from isogloss_papers.published import table_names
+from isogloss_papers.reproduce import Reproduction, reproduce, table_rows
+from isogloss_papers.workshop import Workshop
 
 ROOT = Path(__file__).parent.parent
 RESULTS, IMAGES = ROOT / "benchmarks" / "results" / "papers", ROOT / "docs" / "images"
@@ -129,9 +129,9 @@ def merge(options: argparse.Namespace) -> None:
 
 def page(options: argparse.Namespace) -> None:
     """Write docs/papers.md, and its pictures, from the result files."""
-    from isogloss.papers.pictures import picture
-    from isogloss.papers.rendering import markdown
-    from isogloss.papers.rendering import page as all_of_them
+    from isogloss_papers.pictures import picture
+    from isogloss_papers.rendering import markdown
+    from isogloss_papers.rendering import page as all_of_them
 
     comments = json.loads(COMMENTS.read_text(encoding="utf-8")) if COMMENTS.is_file() else {}
     texts, tables = [], []

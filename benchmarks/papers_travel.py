@@ -18,12 +18,12 @@ from pathlib import Path
 
 from isogloss.corpora.store import DROPPED
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.tatoeba import GROUPS, LOW_RESOURCE
-from isogloss.papers.published import published
-from isogloss.papers.recipe import CONTROLS, Making, load_system
-from isogloss.papers.reproduce import table_rows
-from isogloss.papers.workshop import TEXT, Workshop
+from isogloss.evaluation.tasks.tatoeba import GROUPS, LOW_RESOURCE
 from isogloss.storage import file_hash
+from isogloss_papers.published import published
+from isogloss_papers.recipe import CONTROLS, Making, load_system
+from isogloss_papers.reproduce import table_rows
+from isogloss_papers.workshop import TEXT, Workshop
 
 EVAL = ("sts2017", "stsb", "stsb_xling", "kor_nlu", "tatoeba_laser_v1", "bucc2018_zh-en", "mining_news")
 STUDENT, TEACHER = "multilingual-e5-small", "all-MiniLM-L6-v2"
@@ -98,8 +98,8 @@ def _pack_models(out: Path, data: Path) -> None:
     """The student with the rows of its token table that the text uses, in the 4 bits it came in; the teacher as fp16."""
     from travelling import pack
 
-    from isogloss.encode.models import open_model
-    from isogloss.students.student import Student
+    from isogloss.models.loading import open_model
+    from isogloss.models.student import Student
 
     student = Student.load(STUDENT, device="cpu")
     texts: dict[str, list[str]] = {"en": []}
@@ -187,7 +187,7 @@ def _unpacked(folder: Path, work: Path) -> Path:
     """The carried models as folders that sentence-transformers loads."""
     from travelling import unpack
 
-    from isogloss.encode.models import open_model
+    from isogloss.models.loading import open_model
 
     if not (work / TEACHER / "modules.json").is_file():
         unpack(folder / STUDENT).save(str(work / STUDENT))

@@ -2,7 +2,7 @@
 
     python benchmarks/prepare_versus_opusfilter.py --data ../shared/data --peer /path/to/venv/bin/opusfilter
 
-Rules of both: white space normalised, length, length ratio, script, language identification of both sides with the same
+Rules of both: white space normalized, length, length ratio, script, language identification of both sides with the same
 fastText model (lid.176.ftz), exact duplicates. OpusFilter is given two jobs for every step that takes them, and plain text,
 which it reads fastest. The two take turns, so that a noisy machine is noisy for both; the ratio is of the medians.
 """
@@ -53,11 +53,11 @@ def opusfilter_steps(language: str, folder: Path) -> list[dict[str, object]]:
         {"CharacterScoreFilter": {"scripts": ["Latin", SCRIPTS.get(language, "Latin")], "thresholds": [0.5, 0.5]}},
         {"FastTextFilter": {"languages": ["en", language], "thresholds": [0.1, 0.1], "model_path": str(model_path())}},
     ]
-    normalise: list[dict[str, object]] = [{"WhitespaceNormalizer": {}}]
+    normalize: list[dict[str, object]] = [{"WhitespaceNormalizer": {}}]
     return [
         {
             "type": "preprocess",
-            "parameters": {"inputs": raw, "outputs": names["normal"], "preprocessors": normalise, "n_jobs": 2},
+            "parameters": {"inputs": raw, "outputs": names["normal"], "preprocessors": normalize, "n_jobs": 2},
         },
         {
             "type": "filter",

@@ -11,7 +11,7 @@ from pathlib import Path
 from provenance import provenance
 
 from isogloss import recipes
-from isogloss.cli.screen import progress
+from isogloss.cli.screens.progress import progress
 from isogloss.runs.pipeline import quickstart_recipe, run
 
 RESULT = Path(__file__).with_name("results") / "quickstart.json"

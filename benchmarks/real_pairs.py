@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.readers import stream
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.readers import stream
+from isogloss.corpora.reading.sources import find_sources
 
 SENTENCES = ("tatoeba", "libreoffice", "mediawiki", "wesnoth", "nli_mt", "stsb_mt_train", "ebible", "wmt_newstest", "tico19")
 

@@ -66,7 +66,7 @@ def versus_table(results: dict[str, Any]) -> str:
         row(f"sentence-transformers {results['versions']['sentence-transformers']}, MSELoss", peer),
         "",
         f"The peer trains at {peer['pairs_per_second']:.0f} pairs/s here and saw {peer['pairs_seen']:,} pairs. It was given"
-        " the trimmed vocabulary and a normalisation layer; the better of the two learning rates tried is shown"
+        " the trimmed vocabulary and a normalization layer; the better of the two learning rates tried is shown"
         f" (index accuracy by rate: {tried}). The table says what these minutes give on two cores, not where either would end"
         " with an accelerator and a day."
         " ([script](benchmarks/versus_sentence_transformers.py),"
@@ -228,7 +228,7 @@ def papers_text(across: dict[str, Any], mined: dict[str, Any]) -> str:
     distilled = average(across, "xlm-r-from-sbert-nli-stsb", "95 % interval ")
     return (
         "Reimers & Gurevych 2020 and Ham & Kim 2021, with all they compare with: mean pooling, SBERT, XLM-R-nli-stsb, LASER,"
-        " mUSE, LaBSE, distilled students, a teacher that [moves](docs/objectives.md)."
+        " mUSE, LaBSE, distilled students, a teacher that [moves](docs/losses.md)."
         " [`isogloss reproduce`](docs/verbs/reproduce.md) makes every system of a table and measures it, at the"
         " papers' scale or at that of one GPU and some minutes;"
         " each row says what it is made of, and what differs from the paper. [Ours, beside the papers'](docs/papers.md):"

@@ -19,9 +19,9 @@ import numpy as np
 from measuring import Measured, measure
 from provenance import provenance
 
-from isogloss.encode.cache import VectorCache
+from isogloss.evaluation.data.test_sets import open_data
 from isogloss.evaluation.suites import open_suite
-from isogloss.evaluation.test_sets import open_data
+from isogloss.models.vector_cache import VectorCache
 from isogloss.storage import write_json
 
 SUITE = "tatoeba-112"

@@ -26,12 +26,12 @@ from encode_cpu import PROMPT
 from numpy.typing import NDArray
 from provenance import provenance
 
-from isogloss.objectives.combined import Objectives
-from isogloss.students.student import Student
+from isogloss.losses.combined import CombinedLoss
+from isogloss.models.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.crew import Crew
-from isogloss.training.engine import Descent, Material
-from isogloss.training.plain import How, PlainEngine
+from isogloss.training.distributed import Distributed
+from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
+from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results")
@@ -57,7 +57,7 @@ class Data:
 
 def fresh_student() -> Student:
     student = Student.load(MODEL, PROMPT, device="cpu")
-    student.add_normalisation()
+    student.add_normalization()
     for part in student.model.modules():
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.0
@@ -66,8 +66,10 @@ def fresh_student() -> Student:
 
 def ours(data: Data, steps: int, bf16: bool) -> tuple[dict[str, Any], Student]:
     student = fresh_student()
-    material = Material(student.tokenise(data.texts), data.rows, data.teacher)
-    engine = PlainEngine(student, material, Objectives(), Descent([RATE] * steps, 0.0, 1.0), Crew(), How(bf16=bf16))
+    material = TrainingInputs(student.tokenize(data.texts), data.rows, data.teacher)
+    engine = EagerEngine(
+        student, material, CombinedLoss(), OptimizerConfig([RATE] * steps, 0.0, 1.0), Distributed(), EngineConfig(bf16=bf16)
+    )
     stamps, useful, computed = [], 0, 0
     for step in range(steps):
         load = engine.step(engine.prepare(np.arange(step * BATCH, (step + 1) * BATCH)))

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from isogloss.encode.e5_q4 import dequantise_q4
+from isogloss.models.bundled_e5 import dequantise_q4
 
 
 def four_bits(values: Any) -> Any:  # noqa: ANN401 - arrays
-    """Q4_0 blocks (see isogloss.encode.e5_q4) that give back exactly these values; None if there are none."""
+    """Q4_0 blocks (see isogloss.models.bundled_e5) that give back exactly these values; None if there are none."""
     blocks = values.reshape(-1, 32)
     largest = blocks[np.arange(len(blocks)), np.abs(blocks).argmax(1)]
     scale = (largest / -8).astype(np.float16)
@@ -41,7 +41,7 @@ def pack(model: Any, folder: Path) -> None:  # noqa: ANN401 - a SentenceTransfor
 
 
 def unpack(folder: Path) -> Any:  # noqa: ANN401
-    """The model again, on the CPU, in single precision, with a normalisation layer."""
+    """The model again, on the CPU, in single precision, with a normalization layer."""
     import tempfile
 
     from sentence_transformers import SentenceTransformer

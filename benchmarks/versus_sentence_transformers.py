@@ -3,7 +3,7 @@
     pip install datasets accelerate
     python benchmarks/versus_sentence_transformers.py
 
-The peer gets the same teacher, the same student (vocabulary already trimmed, normalisation added to fit the unit-norm
+The peer gets the same teacher, the same student (vocabulary already trimmed, normalization added to fit the unit-norm
 teacher), the same pairs and English text, and as many seconds of teacher vectors and training as isogloss took from the
 first line to the last (reading, trimming and measuring included). It is run at its recipe's learning rate and at higher
 ones, and the best is kept. Needs benchmarks/results/quickstart.json from the same machine; writes
@@ -21,10 +21,10 @@ import numpy as np
 from provenance import provenance
 
 from isogloss import recipes
-from isogloss.encode.encoder import SentenceEncoder
 from isogloss.evaluation.alignment import evaluate
+from isogloss.models.encoder import SentenceEncoder
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.opening import open_models
+from isogloss.runs.models import open_models
 from isogloss.runs.pipeline import quickstart_recipe
 from isogloss.types import TRAIN, Bitext, FloatArray
 
@@ -77,7 +77,7 @@ def fresh_student() -> tuple[Bitext, SentenceEncoder, Any]:
     bitext = gather_pairs(recipe).bitext
     teacher, student, _ = open_models(recipe, bitext)
     assert teacher is not None  # the recipe names one
-    student.add_normalisation()
+    student.add_normalization()
     return bitext, teacher, student.model
 
 

@@ -24,7 +24,7 @@ from transformers import (
     XLMRobertaModel,
 )
 
-from isogloss.encode.models import quiet_transformers
+from isogloss.models.loading import quiet_transformers
 from tiny import unigram
 
 WIDTH, LAYERS, HEADS, WINDOW = 32, 2, 4, 8
@@ -85,7 +85,7 @@ def _distilled(size: dict[str, Any]) -> dict[str, Any]:
 
 
 def sentence_model(
-    family: str, pooling: str = "mean", bridge: int = 0, normalise: bool = False, include_prompt: bool = True
+    family: str, pooling: str = "mean", bridge: int = 0, normalize: bool = False, include_prompt: bool = True
 ) -> SentenceTransformer:
     """A sentence-transformers model on the CPU around such a body; `bridge` is the width of a Dense layer."""
     with TemporaryDirectory() as folder, quiet_transformers():
@@ -94,6 +94,6 @@ def sentence_model(
         modules: list[torch.nn.Module] = [Transformer(str(Path(folder))), Pooling(WIDTH, pooling, include_prompt)]
     if bridge:
         modules.append(Dense(WIDTH, bridge))
-    if normalise:
+    if normalize:
         modules.append(Normalize())
     return SentenceTransformer(modules=modules, device="cpu").eval()

@@ -71,8 +71,8 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `teacher` (16-d, unit norm) and `student` (24-d, four layers, two scripts)."""
     folder = tmp_path_factory.mktemp("models")
-    save_tiny_model(folder / "teacher", width=16, layers=1, seed=1, normalise=True)
-    save_tiny_model(folder / "student", width=24, layers=4, seed=2, normalise=False)
+    save_tiny_model(folder / "teacher", width=16, layers=1, seed=1, normalize=True)
+    save_tiny_model(folder / "student", width=24, layers=4, seed=2, normalize=False)
     return folder
 
 

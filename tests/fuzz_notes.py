@@ -13,22 +13,22 @@ import numpy as np
 from corpora.stores import HOW, feeds, write
 from fuzz_cases import changed_bytes, changed_json
 from isogloss import recipes
-from isogloss.cli.screen import output
-from isogloss.cli.waterfall import show_waterfall
+from isogloss.cli.screens.progress import output
+from isogloss.cli.screens.waterfall import show_waterfall
 from isogloss.corpora.catalogue import freshness
 from isogloss.corpora.catalogue.download import _Part
-from isogloss.corpora.feeds import from_store
-from isogloss.corpora.origin import Origin, origin_of
+from isogloss.corpora.preparation.feeds import from_store
+from isogloss.corpora.preparation.scored import Scorer
 from isogloss.corpora.prepare import prepare_store
-from isogloss.corpora.scored import Scorer
+from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.corpora.store import open_store, scan_of, training_data, unread
-from isogloss.corpora.summary import summarise
-from isogloss.encode.onnx_model import _after_the_body, _tokenizer
-from isogloss.evaluation import leaks
+from isogloss.corpora.summary import summarize
+from isogloss.evaluation import leak_report as leaks
 from isogloss.evaluation.space import LanguageMeans, read_means
+from isogloss.models.encoders.onnx import _after_the_body, _tokenizer
 from isogloss.report.corpora_page import corpora_page
-from isogloss.runs.descent import learnt_in_all
 from isogloss.runs.finished import open_finished
+from isogloss.runs.lineage import learnt_in_all
 from isogloss.shown import printable
 from parallel import put
 
@@ -42,7 +42,7 @@ class Notes:
             feeds(write(folder / "a.en-de.tsv", 8), write(folder / "b.en-fr.tsv", 6, 3)), folder / "store", HOW
         )
         self.manifest = json.loads((folder / "store" / "manifest.json").read_text())
-        self.summary = summarise(store)
+        self.summary = summarize(store)
         self.indexes = {path: json.loads(path.read_text()) for path in (folder / "store" / "scored").glob("*.json")}
         self.model = folder / "run" / "model"
         self.model.mkdir(parents=True)

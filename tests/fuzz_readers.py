@@ -9,13 +9,13 @@ from fuzz_cases import FILES, ODD_VALUES, a_judged_parquet, an_encrypted_zip, ch
 from isogloss import recipes
 from isogloss.config import Recipe
 from isogloss.corpora.catalogue.entries import as_languages, find
-from isogloss.corpora.evaluation_text import evaluation_sets
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.filenames import format_of, stem_of
-from isogloss.corpora.labelled import read_nli, read_sts
-from isogloss.corpora.languages import canonical, is_known, pair_in, same_language, without_pairs, without_region
-from isogloss.corpora.questions import read_questions
-from isogloss.evaluation.test_sets import open_data
+from isogloss.corpora.leaks.evaluation_text import evaluation_sets
+from isogloss.corpora.reading.filenames import format_of, stem_of
+from isogloss.corpora.reading.labelled import read_nli, read_sts
+from isogloss.corpora.reading.languages import canonical, is_known, pair_in, same_language, without_pairs, without_region
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.questions import read_questions
+from isogloss.evaluation.data.test_sets import open_data
 from isogloss.mining.sentences import read_sentences
 from isogloss.shapes import parse_json
 from isogloss.shown import masked

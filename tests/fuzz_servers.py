@@ -17,9 +17,9 @@ from fuzz_cases import an_encrypted_zip, changed_bytes, changed_json, changed_te
 from isogloss.corpora.catalogue import freshness, hub, opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import fetch
 from isogloss.corpora.catalogue.web import Patience
-from isogloss.corpora.origin import Origin
-from isogloss.encode.command import _matrix
-from isogloss.encode.endpoint import Endpoint
+from isogloss.corpora.reading.origin import Origin
+from isogloss.models.encoders.command import _matrix
+from isogloss.models.encoders.endpoint import Endpoint
 from parallel import put
 
 NO_PATIENCE = Patience(attempts=2, attempts_to_connect=1, timeout=5, wait=lambda seconds: None)
@@ -70,7 +70,7 @@ class Answers:
         """Ask one service at an address."""
         here = {"ISOGLOSS_OPUS_API": f"{base}/", "HF_ENDPOINT": base, "HF_HUB_OFFLINE": "", "HF_TOKEN": "hf_x", "NO_PROXY": "*"}
         here |= {"ISOGLOSS_CACHE": str(self.folder / "cache"), "OPENAI_API_KEY": "sk-x"}
-        with mock.patch.dict(os.environ, here), mock.patch("isogloss.encode.endpoint.time.sleep"):
+        with mock.patch.dict(os.environ, here), mock.patch("isogloss.models.encoders.endpoint.time.sleep"):
             if name == "opus":
                 _ = opus.find("TED2020", ("en", "de"), patience=NO_PATIENCE).suffix
             elif name == "hub":

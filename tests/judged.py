@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isogloss.corpora.labelled import Labelled
+from isogloss.corpora.reading.labelled import Labelled
 from tiny import SUBJECTS, VERBS
 
 SENTENCES = [(subject, verb) for subject in SUBJECTS for verb in VERBS]

@@ -18,18 +18,18 @@ import numpy as np
 import torch
 
 from isogloss import recipes
-from isogloss.cli import screen
 from isogloss.cli.app import main
-from isogloss.config import ObjectiveSettings, Recipe, TrainingSettings
+from isogloss.cli.screens import progress as screen
+from isogloss.config import LossSettings, Recipe, TrainingSettings
 from isogloss.corpora.prepare import prepare
-from isogloss.encode import cache as cache_module
-from isogloss.encode.cache import VectorCache
-from isogloss.encode.encoder import load
+from isogloss.models import vector_cache as cache_module
+from isogloss.models.encoder import load
+from isogloss.models.student import Student
+from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step
 from isogloss.runs.pipeline import run
-from isogloss.students.student import Student
 from isogloss.training.distill import distill
-from isogloss.training.loop import TrainingSummary
+from isogloss.training.trainer import TrainingSummary
 from isogloss.types import Bitext, FloatArray
 from tiny import PAIRS
 
@@ -133,7 +133,7 @@ def train_for_real(
         dev_share=0.2,
         dev_checks=9,
     )
-    recipe = Recipe(training=training, objectives=ObjectiveSettings(ranking=0.2, hard_negatives=1))
+    recipe = Recipe(training=training, losses=LossSettings(ranking=0.2, hard_negatives=1))
     student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
     pairs = prepare(Bitext.of(PAIRS)).bitext
     teacher = load(str(models / "teacher"), device="cpu")

@@ -8,7 +8,7 @@ import gzip
 from itertools import cycle, product
 from pathlib import Path
 
-from isogloss.evaluation.known_sets import STSB_ACROSS, TATOEBA
+from isogloss.evaluation.data.known_sets import STSB_ACROSS, TATOEBA
 from made_up_sets import GERMAN, RUSSIAN, haystack, write_sets
 from tiny import SUBJECTS, VERBS, save_tiny_model
 
@@ -35,9 +35,9 @@ TOY = (
 
 def write_models(folder: Path) -> Path:
     """Tiny models under the names of the lab's."""
-    save_tiny_model(folder / "all-MiniLM-L6-v2", width=16, layers=2, seed=1, normalise=True)
-    save_tiny_model(folder / "multilingual-e5-small", width=16, layers=2, seed=2, normalise=False)
-    save_tiny_model(folder / "muse", width=8, layers=1, seed=3, normalise=True)
+    save_tiny_model(folder / "all-MiniLM-L6-v2", width=16, layers=2, seed=1, normalize=True)
+    save_tiny_model(folder / "multilingual-e5-small", width=16, layers=2, seed=2, normalize=False)
+    save_tiny_model(folder / "muse", width=8, layers=1, seed=3, normalize=True)
     return folder
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from isogloss.corpora.blocks import BLOCK_SCHEMA
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.readers import stream
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading.blocks import BLOCK_SCHEMA
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.readers import stream
+from isogloss.corpora.reading.sources import find_sources
 from isogloss.errors import DataError
 
 # Anything that a side can hold and give back: no surrogates, no control characters or whitespace (they are tried apart).

@@ -30,7 +30,7 @@ def test_the_architecture_page_has_the_layers_that_are_checked() -> None:
     assert checked - {"isogloss.cli"} == set(forbidden), "only the command line knows typer and rich"
     parts = {path.name.removesuffix(".py") for path in (ROOT / "src" / "isogloss").iterdir() if path.suffix in ("", ".py")}
     hidden = {"__init__", "__main__", "__pycache__"}
-    assert {f"isogloss.{name}" for name in parts - hidden} == checked, "every module has its layer"
+    assert {f"isogloss.{name}" for name in parts - hidden} | {"isogloss_papers"} == checked, "every module has its layer"
 
 
 def test_the_page_says_which_verbs_continue() -> None:

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from isogloss.memory import no_looking
+from isogloss.memory import gc_paused
 
 MEASURED = """
 from pathlib import Path
-from isogloss.memory import give_back, trim
+from isogloss.memory import release_memory, trim
 
 def held():  # KiB of this process's own memory
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -28,7 +28,7 @@ print(full, freed, held() - before, len(some))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system tells it otherwise")
-@pytest.mark.parametrize("hand_back", ["give_back", "trim"])
+@pytest.mark.parametrize("hand_back", ["release_memory", "trim"])
 def test_what_small_pieces_took_is_given_back(hand_back: str) -> None:
     """In a process of its own: in this one, the heap may have room that earlier tests left."""
     code = MEASURED.replace("HAND_BACK", hand_back)
@@ -38,9 +38,9 @@ def test_what_small_pieces_took_is_given_back(hand_back: str) -> None:
 
 
 def test_python_looks_for_cycles_again_where_it_did_before() -> None:
-    with no_looking():
+    with gc_paused():
         assert not gc.isenabled()
-        with pytest.raises(KeyError), no_looking():
+        with pytest.raises(KeyError), gc_paused():
             raise KeyError
         assert not gc.isenabled(), "it did not look before"
     assert gc.isenabled()

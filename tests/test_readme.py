@@ -53,8 +53,8 @@ def write_evaluation_text(folder: Path) -> None:
 
 def write_models(folder: Path) -> None:
     """Tiny models that are found before those that packages carry: a folder's name goes first."""
-    save_tiny_model(folder / "all-MiniLM-L6-v2", width=16, layers=1, seed=1, normalise=True)
-    save_tiny_model(folder / "multilingual-e5-small", width=24, layers=4, seed=2, normalise=False)
+    save_tiny_model(folder / "all-MiniLM-L6-v2", width=16, layers=1, seed=1, normalize=True)
+    save_tiny_model(folder / "multilingual-e5-small", width=24, layers=4, seed=2, normalize=False)
 
 
 def test_commands_run_as_printed(

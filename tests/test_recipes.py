@@ -115,24 +115,24 @@ def test_the_one_who_wrote_it_is_blamed(override: str, blamed: str) -> None:
         ),
         (["training.patience=3", "training.dev_pairs=0"], "training.patience = 3", "raise training.dev_pairs"),
         (["training.patience=3", "training.dev_share=0"], "training.dev_share = 0 keeps none", "training.patience = 0"),
-        (["training.batch_pairs=1", "objectives.soft_similarity=1"], "objectives.soft_similarity compares", "batch_pairs"),
+        (["training.batch_pairs=1", "losses.soft_similarity=1"], "losses.soft_similarity compares", "batch_pairs"),
         (
-            ["training.batch_pairs=1", "objectives.ranking=1"],
+            ["training.batch_pairs=1", "losses.ranking=1"],
             "training.batch_pairs = 1 leaves it alone",
-            "objectives.ranking = 0",
+            "losses.ranking = 0",
         ),
-        (["training.batch_pairs=1", "objectives.spread=1"], "objectives.spread compares a pair with the others", "batch_pairs"),
-        (["training.batch_pairs=4", "training.accumulate=4", "objectives.ranking=1"], "4 in 4 parts", "raise"),
-        (["objectives.mse=0", "objectives.spread=0.1"], "[objectives] has spread alone", "mse = 1.0 beside spread = 0.1"),
-        (["objectives.mse=0"], "[objectives] has no weight above 0", "for example mse = 1.0"),
+        (["training.batch_pairs=1", "losses.spread=1"], "losses.spread compares a pair with the others", "batch_pairs"),
+        (["training.batch_pairs=4", "training.accumulate=4", "losses.ranking=1"], "4 in 4 parts", "raise"),
+        (["losses.mse=0", "losses.spread=0.1"], "[losses] has spread alone", "mse = 1.0 beside spread = 0.1"),
+        (["losses.mse=0"], "[losses] has no weight above 0", "for example mse = 1.0"),
         (
             ["teacher.model="],
-            "there is no teacher, but objectives.mse follows one and bridge.enabled = true leads to the space of one",
-            "name one in teacher.model, or set objectives.mse = 0 and bridge.enabled = false",
+            "there is no teacher, but losses.mse follows one and bridge.enabled = true leads to the space of one",
+            "name one in teacher.model, or set losses.mse = 0 and bridge.enabled = false",
         ),
-        ([*UNTAUGHT, "objectives.mse=1"], "there is no teacher, but objectives.mse follows one", "objectives.mse = 0"),
-        ([*UNTAUGHT, "objectives.soft_similarity=1"], "but objectives.soft_similarity follows one", "soft_similarity = 0"),
-        ([*UNTAUGHT, "objectives.moving_teacher=1"], "but objectives.moving_teacher is measured", "moving_teacher = 0"),
+        ([*UNTAUGHT, "losses.mse=1"], "there is no teacher, but losses.mse follows one", "losses.mse = 0"),
+        ([*UNTAUGHT, "losses.soft_similarity=1"], "but losses.soft_similarity follows one", "soft_similarity = 0"),
+        ([*UNTAUGHT, "losses.moving_teacher=1"], "but losses.moving_teacher is measured", "moving_teacher = 0"),
         ([*UNTAUGHT, "bridge.enabled=true"], "but bridge.enabled = true leads", "bridge.enabled = false"),
         ([*UNTAUGHT, "student.kind=teacher-body"], 'but student.kind = "teacher-body" is made of one', '"encoder"'),
         ([*UNTAUGHT, "training.select=mse"], 'but training.select = "mse" asks how near one is', '"both"'),
@@ -152,11 +152,11 @@ def test_settings_that_cannot_be_meant_together_are_refused(overrides: list[str]
         ["student.kind=static", "student.dimension=8"],
         ["training.patience=3"],
         ["training.batch_pairs=1"],
-        ["training.batch_pairs=1", "training.batch_tokens=900", "objectives.ranking=1"],
-        ["training.batch_pairs=1", "objectives.ranking=1", "objectives.hard_negatives=2"],
-        ["training.batch_pairs=2", "objectives.soft_similarity=1"],
+        ["training.batch_pairs=1", "training.batch_tokens=900", "losses.ranking=1"],
+        ["training.batch_pairs=1", "losses.ranking=1", "losses.hard_negatives=2"],
+        ["training.batch_pairs=2", "losses.soft_similarity=1"],
         UNTAUGHT,
-        [*UNTAUGHT, "objectives.spread=0.1", "objectives.hard_negatives=2", "student.kind=static"],
+        [*UNTAUGHT, "losses.spread=0.1", "losses.hard_negatives=2", "student.kind=static"],
     ],
 )
 def test_settings_that_can_be_meant_together_are_taken(overrides: Sequence[str]) -> None:
@@ -193,7 +193,7 @@ def test_shipped_recipe_is_valid_and_every_key_is_explained() -> None:
 
 def test_the_recipe_like_labse_is_valid_and_has_no_teacher() -> None:
     recipe = recipes.load(Path(__file__).parent.parent / "recipes" / "labse-style.toml")
-    assert not recipe.teacher.model and recipe.objectives.margin == 0.3
+    assert not recipe.teacher.model and recipe.losses.margin == 0.3
 
 
 def test_the_page_of_recipes_has_the_tables_of_the_settings() -> None:

@@ -47,7 +47,14 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_finished_environment_is_left_alone(tmp_path: Path) -> None:
     fake(tmp_path / "bin", "python3", "exit 1")
-    pins = b"".join(path.read_bytes() for path in [ROOT / "pyproject.toml", *sorted((ROOT / "requirements").glob("*.txt"))])
+    pins = b"".join(
+        path.read_bytes()
+        for path in [
+            ROOT / "pyproject.toml",
+            ROOT / "reproduction" / "pyproject.toml",
+            *sorted((ROOT / "requirements").glob("*.txt")),
+        ]
+    )
     stamp = subprocess.run(["cksum"], input=pins, capture_output=True, check=True).stdout.decode().replace(" ", "-").strip()
     (tmp_path / "venv").mkdir()
     (tmp_path / "venv" / ".isogloss-quickstart,dev").write_text(stamp + "\n")

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from isogloss.errors import IsoglossError
 from isogloss.storage import (
-    alone_in,
     append_line,
+    atomic_write,
     canonical_json,
     content_hash,
+    folder_lock,
     make_folder,
     read_json,
-    replacing,
-    sweep,
+    remove_stale_files,
     write_json,
     write_text,
 )
@@ -26,7 +26,7 @@ from isogloss.storage import (
 def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     write_text(path, "old")
-    with pytest.raises(ZeroDivisionError), replacing(path) as temporary:
+    with pytest.raises(ZeroDivisionError), atomic_write(path) as temporary:
         temporary.write_text(f"half of the new, then {1 / 0}")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["result.json"]
@@ -34,7 +34,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_trace(tmp_path: Path) -> None
 
 def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     for text in ("one", "two"):
-        with replacing(tmp_path / "model") as temporary:
+        with atomic_write(tmp_path / "model") as temporary:
             temporary.mkdir()
             (temporary / f"{text}.txt").write_text(text)
     assert [path.name for path in (tmp_path / "model").iterdir()] == ["two.txt"]
@@ -44,16 +44,16 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [28, 30])
 def test_a_full_or_read_only_disk_is_one_sentence(tmp_path: Path, number: int) -> None:
     path = tmp_path / "x"
-    with pytest.raises(IsoglossError, match="cannot be written") as caught, replacing(path):
+    with pytest.raises(IsoglossError, match="cannot be written") as caught, atomic_write(path):
         raise OSError(number, os.strerror(number))
     assert "untouched" in caught.value.hint
 
 
 def test_a_full_disk_is_known_by_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RuntimeError, match="unexpected pos"), replacing(tmp_path / "x"):
+    with pytest.raises(RuntimeError, match="unexpected pos"), atomic_write(tmp_path / "x"):
         raise RuntimeError("unexpected pos 64")
     monkeypatch.setattr("shutil.disk_usage", lambda _path: type("Usage", (), {"free": 10}))
-    with pytest.raises(IsoglossError, match="cannot be written"), replacing(tmp_path / "x"):
+    with pytest.raises(IsoglossError, match="cannot be written"), atomic_write(tmp_path / "x"):
         raise RuntimeError("unexpected pos 64")
 
 
@@ -62,7 +62,7 @@ def test_a_full_disk_is_known_by_other_names(tmp_path: Path, monkeypatch: pytest
 )
 def test_a_checkpoint_that_found_no_space_is_a_sentence_though_space_came_back(tmp_path: Path, said: str) -> None:
     """What torch.save says on a file system of four megabytes that it fills."""
-    with pytest.raises(IsoglossError, match="no space left"), replacing(tmp_path / "step.pt"):
+    with pytest.raises(IsoglossError, match="no space left"), atomic_write(tmp_path / "step.pt"):
         raise RuntimeError(said)
 
 
@@ -78,12 +78,12 @@ def test_a_file_never_takes_the_place_of_a_folder(tmp_path: Path) -> None:
 def test_a_folder_stepped_aside_is_put_back(tmp_path: Path) -> None:
     (tmp_path / ".model.partial-old-12345678").mkdir()
     (tmp_path / ".model.partial-old-12345678" / "modules.json").write_text("[]")
-    sweep(tmp_path)
+    remove_stale_files(tmp_path)
     assert (tmp_path / "model" / "modules.json").exists()
 
 
 def test_other_system_errors_are_not_renamed(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), replacing(tmp_path / "x"):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "x"):
         raise FileNotFoundError(2, "gone")
 
 
@@ -91,8 +91,8 @@ def test_sweep_removes_only_what_a_killed_process_left(tmp_path: Path) -> None:
     (tmp_path / ".model.partial-12ab").mkdir()
     (tmp_path / ".x.npy.partial-34cd").write_text("half")
     (tmp_path / "keep.npy").write_text("whole")
-    sweep(tmp_path)
-    sweep(tmp_path / "nowhere")
+    remove_stale_files(tmp_path)
+    remove_stale_files(tmp_path / "nowhere")
     assert os.listdir(tmp_path) == ["keep.npy"]
 
 
@@ -133,7 +133,10 @@ def test_kept_json_has_a_checksum_which_a_reader_does_not_see(tmp_path: Path) ->
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a place where nothing can be made")
 @pytest.mark.parametrize("place", ["/proc/runs/mine", "/proc", "/proc/self"])
 def test_a_place_where_nothing_can_be_made_is_one_sentence(place: str) -> None:
-    with pytest.raises(IsoglossError, match=f"^{place}: cannot be written") as caught, alone_in(Path(place), "in use", "wait"):
+    with (
+        pytest.raises(IsoglossError, match=f"^{place}: cannot be written") as caught,
+        folder_lock(Path(place), "in use", "wait"),
+    ):
         pass
     assert "another folder" in caught.value.hint
     with pytest.raises(IsoglossError, match="cannot be written"):
@@ -147,11 +150,11 @@ def test_a_file_where_a_folder_should_be_is_called_one(tmp_path: Path, inner: st
     with pytest.raises(IsoglossError, match=f"cannot be written .*{told}, not a folder") as caught:
         make_folder(file / inner)
     assert "name a folder" in caught.value.hint and "space" not in caught.value.hint
-    with pytest.raises(IsoglossError, match=f"{told}, not a folder"), alone_in(file / inner, "in use", "wait"):
+    with pytest.raises(IsoglossError, match=f"{told}, not a folder"), folder_lock(file / inner, "in use", "wait"):
         pass
     assert file.read_text() == "years of work"
 
 
 def test_what_a_writer_does_not_find_is_its_own_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), replacing(tmp_path / "x"):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "x"):
         (tmp_path / "gone").read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from isogloss.errors import IsoglossError
-from isogloss.storage import replacing
+from isogloss.storage import atomic_write
 from isogloss.system_errors import cause_of, explained
 
 
@@ -25,7 +25,7 @@ def limited(limit: str, most: int, script: str, *arguments: object) -> str:
 WRITES = """
 import numpy as np
 from isogloss.errors import IsoglossError
-from isogloss.storage import replacing
+from isogloss.storage import atomic_write
 WRITERS = {
     "numpy": lambda path: np.save(path.open("wb"), np.zeros(100_000)),
     "tofile": lambda path: np.zeros(100_000).tofile(path),
@@ -33,7 +33,7 @@ WRITERS = {
 }
 for name, write in WRITERS.items():
     try:
-        with replacing(Path(sys.argv[1]) / name) as temporary:
+        with atomic_write(Path(sys.argv[1]) / name) as temporary:
             write(temporary)
     except IsoglossError as error:
         print(name, error.message, error.hint, sep="|")
@@ -113,7 +113,7 @@ def test_a_rename_that_fails_leaves_what_was_there(
 ) -> None:
     """The system call is refused for the new thing, as a network share does; stepping the old one aside works."""
     place = tmp_path / "model"
-    with replacing(place) as temporary:
+    with atomic_write(place) as temporary:
         fill(temporary, folder, "old")
     real = {name: getattr(os, name) for name in ("rename", "replace")}
 
@@ -124,7 +124,7 @@ def test_a_rename_that_fails_leaves_what_was_there(
 
     for how in real:
         monkeypatch.setattr(os, how, lambda source, target, how=how: refuse(how, source, target))
-    with pytest.raises(IsoglossError, match="cannot be written") as caught, replacing(place) as temporary:
+    with pytest.raises(IsoglossError, match="cannot be written") as caught, atomic_write(place) as temporary:
         fill(temporary, folder, "new")
     assert caught.value.message == f"{place}: cannot be written ({os.strerror(number)[0].lower()}{os.strerror(number)[1:]})"
     assert os.listdir(tmp_path) == ["model"]
@@ -140,7 +140,7 @@ def fill(path: Path, folder: bool, text: str) -> None:
 
 def test_a_file_that_cannot_be_read_while_another_is_written_is_the_one_that_is_named(tmp_path: Path) -> None:
     other = tmp_path / "input" / "pairs.tsv"
-    with pytest.raises(IsoglossError) as caught, replacing(tmp_path / "out" / "x"):
+    with pytest.raises(IsoglossError) as caught, atomic_write(tmp_path / "out" / "x"):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(other))
     assert caught.value.message == f"{other}: input/output error"
 

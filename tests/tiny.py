@@ -11,7 +11,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from isogloss import recipes
 from isogloss.config import Recipe
-from isogloss.encode.models import quiet_transformers
+from isogloss.models.loading import quiet_transformers
 from isogloss.types import TEST, TRAIN, Pair
 
 SUBJECTS = {
@@ -74,7 +74,7 @@ def unigram(texts: list[str] = TEXTS, extra: tuple[str, ...] = ("▁λόγος",
     )
 
 
-def save_tiny_model(path: Path, width: int, layers: int, seed: int, normalise: bool) -> None:
+def save_tiny_model(path: Path, width: int, layers: int, seed: int, normalize: bool) -> None:
     """A sentence-transformers folder with a random BERT body and mean pooling."""
     torch.manual_seed(seed)
     tokenizer = unigram()
@@ -93,7 +93,7 @@ def save_tiny_model(path: Path, width: int, layers: int, seed: int, normalise: b
         body.save_pretrained(path / "body")
         tokenizer.save_pretrained(path / "body")
         modules: list[torch.nn.Module] = [Transformer(str(path / "body")), Pooling(width, "mean")]
-        if normalise:
+        if normalize:
             modules.append(Normalize())
         SentenceTransformer(modules=modules, device="cpu").save(str(path), create_model_card=False)
 
@@ -102,9 +102,9 @@ def save_tiny_model(path: Path, width: int, layers: int, seed: int, normalise: b
 UNTAUGHT = (
     "teacher.model=",
     "bridge.enabled=false",
-    "objectives.mse=0",
-    "objectives.ranking=1",
-    "objectives.margin=0.3",
+    "losses.mse=0",
+    "losses.ranking=1",
+    "losses.margin=0.3",
     "training.train_layers=0",
     "training.dev_share=0.2",
 )

@@ -23,33 +23,32 @@ if TYPE_CHECKING:
     from isogloss.config import BridgeSettings as BridgeSettings
     from isogloss.config import CleaningSettings as CleaningSettings
     from isogloss.config import LeakSettings as LeakSettings
-    from isogloss.config import ObjectiveSettings as ObjectiveSettings
+    from isogloss.config import LossSettings as LossSettings
     from isogloss.config import Recipe as Recipe
     from isogloss.config import StudentSettings as StudentSettings
     from isogloss.config import TrainingSettings as TrainingSettings
     from isogloss.corpora.prepare import prepare as prepare
-    from isogloss.corpora.readers import read as read
-    from isogloss.corpora.readers import read_source_text as read_source_text
+    from isogloss.corpora.reading.readers import read as read
+    from isogloss.corpora.reading.readers import read_source_text as read_source_text
     from isogloss.corpora.store import open_store as open_store
-    from isogloss.encode.encoder import embed as embed
-    from isogloss.encode.encoder import load as load
-    from isogloss.encode.opening import open_encoder as open_encoder
     from isogloss.errors import IsoglossError as IsoglossError
     from isogloss.evaluation.alignment import evaluate as evaluate
     from isogloss.evaluation.compare import compare as compare
+    from isogloss.evaluation.data.test_sets import open_data as open_data
     from isogloss.evaluation.space import LanguageMeans as LanguageMeans
     from isogloss.evaluation.space import read_means as read_means
     from isogloss.evaluation.suites import measure as measure
     from isogloss.evaluation.suites import open_suite as open_suite
-    from isogloss.evaluation.test_sets import open_data as open_data
     from isogloss.export.folder import save as save
     from isogloss.mining.mine import MiningSettings as MiningSettings
     from isogloss.mining.mine import mine as mine
-    from isogloss.mining.neighbours import SearchSettings as SearchSettings
-    from isogloss.mining.neighbours import both_ways as both_ways
-    from isogloss.mining.scoring import ScoringSettings as ScoringSettings
-    from isogloss.mining.scoring import score_pairs as score_pairs
-    from isogloss.papers.reproduce import reproduce as reproduce
+    from isogloss.mining.score import ScoringSettings as ScoringSettings
+    from isogloss.mining.score import score_pairs as score_pairs
+    from isogloss.models.encoder import embed as embed
+    from isogloss.models.encoder import load as load
+    from isogloss.models.encoders.open import open_encoder as open_encoder
+    from isogloss.models.static import StaticStudent as StaticStudent
+    from isogloss.models.student import Student as Student
     from isogloss.runs.adding import add as add
     from isogloss.runs.clean import clean as clean
     from isogloss.runs.dual import train_dual as train_dual
@@ -57,11 +56,12 @@ if TYPE_CHECKING:
     from isogloss.runs.finetuning import finetune as finetune
     from isogloss.runs.laser import train_laser as train_laser
     from isogloss.runs.pipeline import run as run
-    from isogloss.students.static import StaticStudent as StaticStudent
-    from isogloss.students.student import Student as Student
+    from isogloss.search.neighbours import SearchSettings as SearchSettings
+    from isogloss.search.neighbours import both_ways as both_ways
     from isogloss.training.distill import distill as distill
     from isogloss.types import Bitext as Bitext
     from isogloss.types import Pair as Pair
+    from isogloss_papers.reproduce import reproduce as reproduce
 
 _HOMES = {
     "AddingSettings": "isogloss.config",
@@ -77,35 +77,35 @@ _HOMES = {
     "ObjectiveSettings": "isogloss.config",
     "Pair": "isogloss.types",
     "Recipe": "isogloss.config",
-    "ScoringSettings": "isogloss.mining.scoring",
-    "SearchSettings": "isogloss.mining.neighbours",
-    "StaticStudent": "isogloss.students.static",
-    "Student": "isogloss.students.student",
+    "ScoringSettings": "isogloss.mining.score",
+    "SearchSettings": "isogloss.search.neighbours",
+    "StaticStudent": "isogloss.models.static",
+    "Student": "isogloss.models.student",
     "StudentSettings": "isogloss.config",
     "TrainingSettings": "isogloss.config",
     "add": "isogloss.runs.adding",
-    "both_ways": "isogloss.mining.neighbours",
+    "both_ways": "isogloss.search.neighbours",
     "clean": "isogloss.runs.clean",
     "compare": "isogloss.evaluation.compare",
     "distill": "isogloss.training.distill",
-    "embed": "isogloss.encode.encoder",
+    "embed": "isogloss.models.encoder",
     "evaluate": "isogloss.evaluation.alignment",
     "finetune": "isogloss.runs.finetuning",
-    "load": "isogloss.encode.encoder",
+    "load": "isogloss.models.encoder",
     "measure": "isogloss.evaluation.suites",
     "mine": "isogloss.mining.mine",
-    "open_data": "isogloss.evaluation.test_sets",
-    "open_encoder": "isogloss.encode.opening",
+    "open_data": "isogloss.evaluation.data.test_sets",
+    "open_encoder": "isogloss.models.encoders.open",
     "open_store": "isogloss.corpora.store",
     "open_suite": "isogloss.evaluation.suites",
     "prepare": "isogloss.corpora.prepare",
-    "read": "isogloss.corpora.readers",
+    "read": "isogloss.corpora.reading.readers",
     "read_means": "isogloss.evaluation.space",
-    "read_source_text": "isogloss.corpora.readers",
-    "reproduce": "isogloss.papers.reproduce",
+    "read_source_text": "isogloss.corpora.reading.readers",
+    "reproduce": "isogloss_papers.reproduce",
     "run": "isogloss.runs.pipeline",
     "save": "isogloss.export.folder",
-    "score_pairs": "isogloss.mining.scoring",
+    "score_pairs": "isogloss.mining.score",
     "train_dual": "isogloss.runs.dual",
     "train_laser": "isogloss.runs.laser",
 }

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.storage import explaining_disk, file_hash, replacing, write_text
+from isogloss.storage import atomic_write, explaining_disk, file_hash, write_text
 
 if TYPE_CHECKING:
     from isogloss.errors import IsoglossError
@@ -37,8 +37,8 @@ READ_AT_ONCE = 1 << 20
 
 @contextmanager
 def sealing(path: Path) -> Iterator[Path]:
-    """Like `storage.replacing`, for a file that gets a seal at its end before it is put into place."""
-    with replacing(path) as temporary:
+    """Like `storage.atomic_write`, for a file that gets a seal at its end before it is put into place."""
+    with atomic_write(path) as temporary:
         yield temporary
         seal(temporary)
 

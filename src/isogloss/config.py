@@ -61,7 +61,7 @@ class PairsSettings:
 class CleaningSettings:
     """Which pairs are left out of training. Held-out rows are cleaned by the same rules."""
 
-    normalise: str = setting(
+    normalize: str = setting(
         "nfc",
         "form of all text: composed characters, also compatibility forms, or also one kind of quote, hyphen and dash",
         one_of=("nfc", "nfkc", "ham-kim"),
@@ -97,9 +97,9 @@ class CleaningSettings:
     similarity: str = setting("cosine", "what that model is asked for", one_of=("cosine", "margin"))
     min_similarity: float = setting(0.5, "least similarity by that model (about 1.05 for margin)", at_least=-1.0)
     duplicates: str = setting(
-        "normalised",
+        "normalized",
         "which copies are left out: the same text, the same letters and digits whatever the case, also near copies, or none",
-        one_of=("exact", "normalised", "near", "keep"),
+        one_of=("exact", "normalized", "near", "keep"),
     )
     near: float = setting(0.8, "how alike near copies are: estimated share of common word triples", at_least=0.5, at_most=1.0)
     auto: bool = setting(False, "set thresholds from the data's own score distribution, language by language")
@@ -115,7 +115,7 @@ class LeakSettings:
     level: str = setting(
         "near",
         "what counts as the same: equal text, equal letters and digits, or also eight words in a row in common",
-        one_of=("exact", "normalised", "near", "off"),
+        one_of=("exact", "normalized", "near", "off"),
     )
 
 
@@ -214,8 +214,8 @@ class BridgeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectiveSettings:
-    """What the student is trained for: weights of losses that are added up. docs/objectives.md has the formulas."""
+class LossSettings:
+    """What the student is trained for: weights of losses that are added up. docs/losses.md has the formulas."""
 
     mse: float = setting(1.0, "land where the teacher puts the source sentence (Reimers & Gurevych 2020)", at_least=0.0)
     moving_teacher: float = setting(
@@ -224,7 +224,7 @@ class ObjectiveSettings:
     soft_similarity: float = setting(0.0, "be as similar to the batch's other sentences as the teacher is", at_least=0.0)
     ranking: float = setting(0.0, "be nearer to the own translation than to the batch's others (mUSE, LaBSE)", at_least=0.0)
     spread: float = setting(0.0, "use the whole space: unrelated sentences at right angles", at_least=0.0)
-    normalised: bool = setting(False, "mse compares directions, not lengths")
+    normalized: bool = setting(False, "mse compares directions, not lengths")
     soft_temperature: float = setting(0.1, "of soft_similarity: smaller looks at near neighbours only", at_least=1e-3)
     ranking_temperature: float = setting(0.05, "of ranking", at_least=1e-3)
     margin: float = setting(0.0, "of ranking: how much nearer the own translation must be (LaBSE takes 0.3)", at_least=0.0)
@@ -239,15 +239,15 @@ class ObjectiveSettings:
     def __post_init__(self) -> None:
         """Refuse what trains nothing."""
         if not any((self.mse, self.moving_teacher, self.soft_similarity, self.ranking)):
-            alone = "[objectives] has spread alone, which keeps sentences apart and knows nothing of what they mean"
+            alone = "[losses] has spread alone, which keeps sentences apart and knows nothing of what they mean"
             raise RecipeError(
-                alone if self.spread else "[objectives] has no weight above 0",
+                alone if self.spread else "[losses] has no weight above 0",
                 hint=f"for example mse = 1.0{f' beside spread = {self.spread:g}' if self.spread else ''}",
             )
         if self.hard_negatives and not self.ranking:
-            raise RecipeError("objectives.hard_negatives is set, but objectives.ranking is 0", hint="set objectives.ranking")
+            raise RecipeError("losses.hard_negatives is set, but losses.ranking is 0", hint="set losses.ranking")
         if any(dimension < 1 for dimension in self.dimensions):
-            raise RecipeError("objectives.dimensions: every length must be 1 or more", hint="for example [64, 128, 256]")
+            raise RecipeError("losses.dimensions: every length must be 1 or more", hint="for example [64, 128, 256]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +270,7 @@ class TrainingSettings:
         " are those of a part (chunk_pairs keeps the whole batch's)",
         at_least=1,
     )
-    optimiser: str = setting("adamw", "what moves the weights: AdamW, or LARS as Ham & Kim", one_of=("adamw", "lars"))
+    optimizer: str = setting("adamw", "what moves the weights: AdamW, or LARS as Ham & Kim", one_of=("adamw", "lars"))
     learning_rate: float = setting(2e-4, "peak learning rate (0.02 in the LARS paper's setting)", at_least=0.0)
     schedule: str = setting("linear", "how the learning rate falls after the warm-up", one_of=("linear", "cosine", "constant"))
     warmup: float = setting(
@@ -369,7 +369,7 @@ class Recipe:
     teacher: TeacherSettings = section(TeacherSettings, "the model whose space is kept")
     student: StudentSettings = section(StudentSettings, "the model that learns")
     bridge: BridgeSettings = section(BridgeSettings, "the closed-form layer solved before training")
-    objectives: ObjectiveSettings = section(ObjectiveSettings, "what the student is trained for")
+    losses: LossSettings = section(LossSettings, "what the student is trained for")
     training: TrainingSettings = section(TrainingSettings, "how the student is distilled")
     evaluation: EvaluationSettings = section(EvaluationSettings, "how the result is measured")
     output: OutputSettings = section(OutputSettings, "where things go")

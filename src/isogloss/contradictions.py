@@ -33,10 +33,10 @@ def refuse_without_teacher(recipe: "Recipe", others: Iterable[tuple[str, str]] =
 def _asking_for_a_teacher(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     """What cannot do without one, as a clause, and the setting that can."""
     for name in ("mse", "soft_similarity"):
-        if getattr(recipe.objectives, name):
-            yield f"objectives.{name} follows one", f"objectives.{name} = 0"
-    if recipe.objectives.moving_teacher:
-        yield "objectives.moving_teacher is measured beside the model it starts as", "objectives.moving_teacher = 0"
+        if getattr(recipe.losses, name):
+            yield f"losses.{name} follows one", f"losses.{name} = 0"
+    if recipe.losses.moving_teacher:
+        yield "losses.moving_teacher is measured beside the model it starts as", "losses.moving_teacher = 0"
     if recipe.bridge.enabled:
         yield "bridge.enabled = true leads to the space of one", "bridge.enabled = false"
     if recipe.student.kind == "teacher-body":
@@ -80,23 +80,23 @@ def _widths(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     if student.dimension and student.kind != "static":
         yield (
             f'student.dimension = {student.dimension} is the width of a static table, but student.kind is "{student.kind}"',
-            'set student.kind = "static", or student.dimension = 0; for vectors that can be cut there is objectives.dimensions',
+            'set student.kind = "static", or student.dimension = 0; for vectors that can be cut there is losses.dimensions',
         )
 
 
 def _lonely_pairs(recipe: "Recipe") -> Iterator[tuple[str, str]]:
-    """Objectives that compare a pair with the others of its batch have no gradient where there are no others."""
-    objectives, training = recipe.objectives, recipe.training
+    """Losses that compare a pair with the others of its batch have no gradient where there are no others."""
+    losses, training = recipe.losses, recipe.training
     if training.batch_pairs > training.accumulate or training.batch_tokens:
         return
     parts = f" in {training.accumulate} parts (training.accumulate)" if training.accumulate > 1 else ""
-    ranked = objectives.ranking and not objectives.hard_negatives  # these are others, too
-    weights = {"soft_similarity": objectives.soft_similarity, "ranking": ranked, "spread": objectives.spread}
+    ranked = losses.ranking and not losses.hard_negatives  # these are others, too
+    weights = {"soft_similarity": losses.soft_similarity, "ranking": ranked, "spread": losses.spread}
     for name in (name for name, weight in weights.items() if weight):
         yield (
-            f"objectives.{name} compares a pair with the others of its batch, but training.batch_pairs ="
+            f"losses.{name} compares a pair with the others of its batch, but training.batch_pairs ="
             f" {training.batch_pairs}{parts} leaves it alone",
-            f"raise training.batch_pairs, or set objectives.{name} = 0",
+            f"raise training.batch_pairs, or set losses.{name} = 0",
         )
 
 

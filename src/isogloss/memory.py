@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Between two stages: hand free memory back. Where the C library cannot, nothing happens."""
     gc.collect()
     trim()
@@ -33,7 +33,7 @@ def trim() -> None:
 
 
 @contextmanager
-def no_looking() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """While a large structure is built, a vocabulary say: no looking for cycles, of which it has none.
 
     Python looks through all that there is, again and again as it grows, which takes several times as long as to build it.

@@ -2,7 +2,7 @@
 
     def on_progress(step: Step) -> None: ...
 
-`cli/screen.py` draws bars from it; a test collects it in a list; the default does nothing.
+`cli/screens/progress.py` draws bars from it; a test collects it in a list; the default does nothing.
 """
 
 from collections.abc import Callable

@@ -77,7 +77,7 @@ def canonical_json(value: Any) -> str:  # noqa: ANN401 - whatever JSON can hold
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it becomes `path`, otherwise it is removed.
 
     Works for a file or a folder. A folder that was there before is swapped out whole, so it is never half old, half new.
@@ -152,7 +152,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def alone_in(folder: Path, refusal: str, hint: str) -> Iterator[None]:
+def folder_lock(folder: Path, refusal: str, hint: str) -> Iterator[None]:
     """Be the only isogloss that writes to a folder; the system itself lets go of the lock when a process dies."""
     from filelock import FileLock, Timeout
 
@@ -209,7 +209,7 @@ def refuse_overwriting(path: Path, inputs: Iterable[str | Path]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Put `text` in `path` atomically."""
-    with replacing(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
@@ -254,7 +254,7 @@ def append_line(path: Path, line: str) -> None:
         handle.write(line.encode() + b"\n")
 
 
-def sweep(folder: Path) -> None:
+def remove_stale_files(folder: Path) -> None:
     """Remove temporary files that a killed process left in `folder`.
 
     A folder that was stepped aside and whose place is empty (killed between two renames) is put back.

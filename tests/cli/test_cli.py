@@ -201,11 +201,10 @@ def test_nan_teacher_and_missing_bridge(isogloss: Call, models: Path, tsv: Path,
 def test_a_recipe_that_follows_a_teacher_needs_one(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
     recipe = tmp_path / "untaught.toml"
     recipe.write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run", *UNTAUGHT)), encoding="utf-8")
-    refused = isogloss("run", recipe, "--set", "objectives.mse=1")
+    refused = isogloss("run", recipe, "--set", "losses.mse=1")
     assert refused.code == 2 and not (tmp_path / "run").exists()
     assert refused.err == (
-        "isogloss: there is no teacher, but objectives.mse follows one\n"
-        "hint: name one in teacher.model, or set objectives.mse = 0\n"
+        "isogloss: there is no teacher, but losses.mse follows one\nhint: name one in teacher.model, or set losses.mse = 0\n"
     )
     refused = isogloss("quickstart", *(part for one in UNTAUGHT for part in ("--set", one)))
     assert refused.code == 2 and "quickstart shows what a teacher teaches, but teacher.model is empty" in refused.err
@@ -246,7 +245,7 @@ def test_a_folder_that_cannot_be_made_is_said(isogloss: Call, models: Path, tsv:
 def test_a_training_that_made_it_worse_is_said_under_the_table(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run")), encoding="utf-8")
     wild = ["training.learning_rate=0.5", "training.warmup=0.0", "training.dev_pairs=0", "training.train_layers=0"]
-    wild += ["objectives.mse=0.001", "objectives.ranking=1", "training.epochs=6"]
+    wild += ["losses.mse=0.001", "losses.ranking=1", "training.epochs=6"]
     answer = isogloss("run", "r.toml", *(part for one in wild for part in ("--set", one)))
     assert answer.code == 0
     table, _, after = answer.out.partition("\n! on the held-out pairs the model is worse than the bridge alone: ")

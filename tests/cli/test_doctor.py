@@ -6,7 +6,7 @@ import pytest
 
 from isogloss import recipes
 from isogloss.cli.app import main
-from isogloss.cli.screen import output
+from isogloss.cli.screens.progress import output
 from tiny import tiny_recipe
 
 

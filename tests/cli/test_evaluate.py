@@ -13,10 +13,10 @@ import pytest
 
 import isogloss as ig
 from isogloss.cli.app import main
-from isogloss.corpora.evaluation_text import evaluation_sets
-from isogloss.corpora.leaks import Guard
-from isogloss.encode.encoder import SentenceEncoder
+from isogloss.corpora.leaks.evaluation_text import evaluation_sets
+from isogloss.corpora.leaks.scan import Guard
 from isogloss.evaluation.space import read_means
+from isogloss.models.encoder import SentenceEncoder
 from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 from made_up_sets import write_sets

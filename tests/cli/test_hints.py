@@ -26,20 +26,20 @@ READING = "prepare distill evaluate score train-dual train-laser"
 SHOWN_BY = {
     "runs/run_folder.py": TRAINING,
     "runs/clean.py": "clean",
-    "encode/embedding_file.py": "embed",
-    "evaluation/test_files.py": "evaluate",
-    "evaluation/test_hub.py": "evaluate reproduce",
+    "models/embedding_file.py": "embed",
+    "evaluation/data/files.py": "evaluate",
+    "evaluation/data/hub.py": "evaluate reproduce",
     "evaluation/suites.py": "evaluate",
-    "training/masking.py": "train-dual",
+    "training/tasks/mlm.py": "train-dual",
     "training/checkpoints.py": TRAINING,
     "mining/gold.py": "mine",
     "mining/sentences.py": "mine",
-    "mining/faiss_index.py": "mine",
+    "search/faiss_index.py": "mine",
     "mining/mine.py": "mine",
     "recipes.py": "run quickstart prepare distill add train-dual train-laser doctor reproduce",
-    "corpora/faults.py": f"{READING} add",
-    "corpora/workers.py": "prepare",
-    "corpora/sources.py": READING,
+    "corpora/reading/malformed.py": f"{READING} add",
+    "corpora/preparation/workers.py": "prepare",
+    "corpora/reading/sources.py": READING,
     "corpora/formats/layout.py": READING,
     "corpora/catalogue/get.py": "corpora get",
     "corpora/catalogue/entries.py": "corpora get",
@@ -56,16 +56,21 @@ SHOWN_BY = {
     "papers/text.py": "reproduce",
     "papers/recipe.py": "reproduce",
     "papers/reproduce.py": "reproduce",
-    "cli/mined.py": "mine score",
-    "cli/waterfall.py": "prepare",
+    "cli/screens/mined.py": "mine score",
+    "cli/screens/waterfall.py": "prepare",
     "cli/options.py": "",
     "cli/app.py": "",
     "cli/corpora.py": "corpora list",
-    "cli/corpora_show.py": "corpora show",
-    "cli/outcome.py": "",
+    "cli/screens/corpora_show.py": "corpora show",
+    "cli/screens/outcome.py": "",
 }
 # Verbs that read the same files by a recipe need the recipe's key beside the option.
-WITH_A_RECIPE = {"corpora/faults.py", "corpora/workers.py", "corpora/sources.py", "corpora/formats/layout.py"}
+WITH_A_RECIPE = {
+    "corpora/reading/malformed.py",
+    "corpora/preparation/workers.py",
+    "corpora/reading/sources.py",
+    "corpora/formats/layout.py",
+}
 WITH_A_RECIPE |= {"runs/gathering.py"}
 
 
@@ -132,7 +137,7 @@ def test_messages_name_options_that_exist() -> None:
     ("place", "text", "problem"),
     [
         ("mining/gold.py", "set --ids, or --nonsense", "isogloss mine has no --nonsense"),
-        ("corpora/sources.py", "leave --language out", "says nothing to those who wrote a recipe"),
+        ("corpora/reading/sources.py", "leave --language out", "says nothing to those who wrote a recipe"),
         ("corpora/store.py", "make one: isogloss prepare FILES --outer FOLDER", "isogloss prepare has no --outer"),
     ],
 )

@@ -66,7 +66,7 @@ def test_two_processes_train_as_one_does(models: Path, tsv: Path, tmp_path: Path
     """
     more = ["training.train_layers=0", "training.epochs=2", "training.batch_pairs=17", "training.dev_checks=8"]
     more += ["training.dev_share=0.2", "training.checkpoint_seconds=20"]
-    taught = ["objectives.ranking=0.2", "objectives.soft_similarity=0.3", "objectives.hard_negatives=1"]
+    taught = ["losses.ranking=0.2", "losses.soft_similarity=0.3", "losses.hard_negatives=1"]
     ways = {"taught": [*more, *taught], "untaught": [*more, *UNTAUGHT]}
     for way, settings in ways.items():
         recipe = tiny_recipe(models, tsv, tmp_path / way / "two", *settings)

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from isogloss.cli.app import main
 from isogloss.cli.reproduce import _parts
-from isogloss.cli.screen import output
-from isogloss.papers.published import published, table_names
-from isogloss.papers.recipe import CONTROLS, system_names
-from isogloss.papers.reproduce import Reproduction, Row
-from isogloss.papers.scores import Figure
+from isogloss.cli.screens.progress import output
+from isogloss_papers.published import published, table_names
+from isogloss_papers.recipe import CONTROLS, system_names
+from isogloss_papers.reproduce import Reproduction, Row
+from isogloss_papers.scores import Figure
 from papers_world import TOY, evaluation, write_models
 
 

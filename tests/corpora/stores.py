@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from isogloss.config import CleaningSettings, LeakSettings
-from isogloss.corpora.feeds import Feed, from_source
+from isogloss.corpora.preparation.feeds import Feed, from_source
 from isogloss.corpora.prepare import Preparation, prepare
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import Store, open_store
 from isogloss.types import Bitext, Pair
 

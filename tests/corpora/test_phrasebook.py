@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from isogloss.corpora import phrasebook
-from isogloss.corpora.readers import read, read_source_text
-from isogloss.students.alphabets import letters_of, script_of
+from isogloss.corpora.reading.readers import read, read_source_text
+from isogloss.models.vocabulary.alphabets import letters_of, script_of
 
 SCRIPTS = {"ar": {"ARABIC"}, "ja": {"CJK", "HIRAGANA", "KATAKANA"}, "ko": {"HANGUL"}, "ru": {"CYRILLIC"}, "zh": {"CJK"}}
 ROWS = [line.split("\t") for line in phrasebook.path().read_text(encoding="utf-8").splitlines()]

@@ -13,7 +13,7 @@ from corpora.stores import HOW, feeds, prepared, write
 from isogloss.config import CleaningSettings
 from isogloss.corpora.prepare import forget_scores, prepare, prepare_store
 from isogloss.corpora.store import open_store
-from isogloss.corpora.text.normalise import normalise
+from isogloss.corpora.text.normalize import normalize
 from isogloss.errors import DataError, IsoglossError
 from isogloss.types import Bitext, Pair
 
@@ -52,7 +52,7 @@ def test_counts_add_up_and_nothing_is_invented(rows: list[Pair]) -> None:
     for line in manifest["waterfall"]:
         assert line["rows_in"] == sum(line["dropped"].values()) + line["train"] + line["test"]
         assert line["rows_in"] == sum((row.corpus, row.language) == (line["corpus"], line["language"]) for row in rows)
-    given_rows = {(normalise(row.source), normalise(row.target), row.language, row.corpus) for row in rows}
+    given_rows = {(normalize(row.source), normalize(row.target), row.language, row.corpus) for row in rows}
     assert {pair[:4] for pair in result.bitext} <= given_rows
 
 
@@ -112,7 +112,7 @@ def test_thresholds_set_from_the_data_say_why(tmp_path: Path) -> None:
 
 def test_a_sample_of_the_scores_is_taken_evenly_over_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isogloss.corpora.prepare.SAMPLE", 10)
-    monkeypatch.setattr("isogloss.corpora.scored.ROWS_A_GROUP", 7)
+    monkeypatch.setattr("isogloss.corpora.preparation.scored.ROWS_A_GROUP", 7)
     how = replace(HOW, cleaning=replace(HOW.cleaning, auto=True))
     store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 100)), tmp_path / "store", how)
     assert {one["reason"] for one in store.manifest["thresholds"]} == {"the recipe's: only 10 pairs to learn from"}

@@ -12,7 +12,7 @@ import pytest
 
 from corpora.stores import HOW, feeds, write
 from isogloss.config import LeakSettings
-from isogloss.corpora.feeds import from_bitext, from_store
+from isogloss.corpora.preparation.feeds import from_bitext, from_store
 from isogloss.corpora.prepare import Preparation, prepare_store
 from isogloss.corpora.store import leaks_in_words, open_store, scan_in_words, scan_of
 from isogloss.errors import DataError
@@ -53,18 +53,18 @@ def test_a_merged_store_repeats_what_all_its_inputs_were_scanned_for(tmp_path: P
         return replace(HOW, leaks=LeakSettings(against=against, level=level), held_out=0.0)
 
     first = prepare_store(
-        feeds(write(tmp_path / "a.en-de.tsv", 50)), tmp_path / "a", scanned("normalised", "both.txt", "one.txt")
+        feeds(write(tmp_path / "a.en-de.tsv", 50)), tmp_path / "a", scanned("normalized", "both.txt", "one.txt")
     )
     second = prepare_store(feeds(write(tmp_path / "b.en-de.tsv", 50, 50)), tmp_path / "b", scanned("near", "both.txt"))
     assert len(first) == 49 and len(second) == 50
     merged = prepare_store([*from_store(first), *from_store(second)], tmp_path / "ab", HOW)
     (kept,) = merged.manifest["leak_scan"]["sets"]
-    assert kept == first.manifest["leak_scan"]["sets"][0] | {"level": "normalised", "before": True}
+    assert kept == first.manifest["leak_scan"]["sets"][0] | {"level": "normalized", "before": True}
     assert scan_of(merged.manifest)["sets"] == ["both.txt"]
     again = prepare_store([*from_store(merged), *from_store(second)], tmp_path / "abb", scanned("near", "one.txt"))
     assert [(one["name"], one["level"], one["before"]) for one in again.manifest["leak_scan"]["sets"]] == [
         ("one.txt", "near", False),
-        ("both.txt", "normalised", True),
+        ("both.txt", "normalized", True),
     ]
     assert sum(again.manifest["leak_scan"]["removed"].values()) == 2, "number 60, of either store"
     mixed = prepare_store([*from_store(merged), *feeds(tmp_path / "a.en-de.tsv")], tmp_path / "mixed", HOW)

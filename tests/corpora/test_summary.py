@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from corpora.stores import stored
 from isogloss.config import BalanceSettings, CleaningSettings
 from isogloss.corpora.store import Store, open_store
-from isogloss.corpora.summary import BINS, SCHEMES, Lengths, Summary, summarise
+from isogloss.corpora.summary import BINS, SCHEMES, Lengths, Summary, summarize
 from isogloss.errors import DataError
 from isogloss.progress import Step
 from isogloss.storage import write_json
@@ -50,7 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def summary(store: Store) -> Summary:
-    return summarise(store)
+    return summarize(store)
 
 
 def tokens(text: str) -> int:
@@ -122,14 +122,14 @@ def test_samples_are_pairs_of_the_store_and_always_the_same(store: Store, summar
     for own in summary.languages:
         assert len(own.samples) == len(set(own.samples)) == 3
         assert set(own.samples) <= {pair for pair in rows if pair.language == own.language}
-    assert summarise(store) == summary
-    many, none = summarise(store, samples=1000), summarise(store, samples=0)
+    assert summarize(store) == summary
+    many, none = summarize(store, samples=1000), summarize(store, samples=0)
     assert {pair for own in many.languages for pair in own.samples} == rows
     assert all(own.samples == () for own in none.languages)
 
 
 def test_samples_come_from_all_over_the_store(store: Store) -> None:
-    drawn = [pair for own in summarise(store, samples=12).languages for pair in own.samples]
+    drawn = [pair for own in summarize(store, samples=12).languages for pair in own.samples]
     assert {pair.corpus for pair in drawn} == {"news", "talks"} and {pair.split for pair in drawn} == {"train", "test"}
 
 
@@ -150,13 +150,13 @@ def test_plans_are_what_each_scheme_promises(summary: Summary) -> None:
 
 
 def test_memory_for_sources_is_bounded(store: Store) -> None:
-    found = summarise(store, limit=20)
+    found = summarize(store, limit=20)
     assert found.overlap.one_in > 1 and found.pairs == len(store)
 
 
 def test_progress_goes_to_the_end(store: Store) -> None:
     steps: list[Step] = []
-    summarise(store, on_progress=steps.append)
+    summarize(store, on_progress=steps.append)
     assert [step.done for step in steps] == sorted(step.done for step in steps)
     assert steps[-1].finished and steps[-1].done == len(store)
 
@@ -173,12 +173,12 @@ def test_a_damaged_store_is_told(tmp_path: Path) -> None:
     parts = [part | {"rows": 0 if place else 3} for place, part in enumerate(opened.manifest["parts"])]
     write_json(tmp_path / "store" / "manifest.json", opened.manifest | {"rows_out": 3, "parts": parts})
     with pytest.raises(DataError, match=r"its parts have \d+ pairs, manifest.json says 3") as caught:
-        summarise(open_store(tmp_path / "store"))
+        summarize(open_store(tmp_path / "store"))
     assert "isogloss prepare" in caught.value.hint
     part = next((tmp_path / "store" / "pairs").glob("*.parquet"))
     part.write_bytes(part.read_bytes()[:100])
     with pytest.raises(DataError, match="is damaged"):
-        summarise(opened)
+        summarize(opened)
     part.unlink()
     with pytest.raises(DataError, match="cannot be read"):
-        summarise(opened)
+        summarize(opened)

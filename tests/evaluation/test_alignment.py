@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isogloss.encode.encoder import load
 from isogloss.errors import DataError
-from isogloss.evaluation.alignment import Questions, Rows, evaluate
+from isogloss.evaluation.alignment import AlignmentEvaluator, Rows, evaluate
+from isogloss.models.encoder import load
+from isogloss.models.student import Student
 from isogloss.progress import OnProgress, silent
-from isogloss.students.student import Student
 from isogloss.types import Bitext, FloatArray, Pair
 from tiny import PAIRS
 
@@ -31,7 +31,7 @@ def rows(vectors: dict[str, tuple[float, float]]) -> Rows:
 def test_known_answers() -> None:
     teacher = rows({"one": (1, 0), "two": (0, 1), "three": (1, 1)})
     student = rows({"one": (0, 1), "two": (1, 0), "three": (-1, 0), "eins": (1, 0.1), "zwei": (0.1, 2), "drei": (-1, -1)})
-    (german,) = Questions(SMALL).ask("m", student, teacher).scores
+    (german,) = AlignmentEvaluator(SMALL).ask("m", student, teacher).scores
     assert german.teacher_index == 1.0, "both queries find their sentence in the teacher's index"
     assert german.to_source == 0.0, "and neither in the student's own, which is mirrored"
     assert german.from_source == 0.0
@@ -40,7 +40,7 @@ def test_known_answers() -> None:
 
 
 def test_source_text_without_translation_is_not_a_candidate() -> None:
-    questions = Questions(SMALL)
+    questions = AlignmentEvaluator(SMALL)
     assert questions.sources == ["one", "two", "three"]
     assert "alone" not in questions.texts()
 
@@ -54,7 +54,7 @@ def test_two_sources_of_one_translation_are_both_right() -> None:
         ]
     )
     vectors = rows({"sofa": (1, 0), "couch": (0.9, 0.1), "tea": (0, 1), "Couch": (0.9, 0.1), "Tee": (0, 1)})
-    report = Questions(bitext).ask("m", vectors, vectors)
+    report = AlignmentEvaluator(bitext).ask("m", vectors, vectors)
     assert report.scores[0].to_source == report.scores[0].from_source == report.scores[0].teacher_index == 1.0
 
 
@@ -81,13 +81,13 @@ def test_a_student_of_another_dimension_is_measured_without_the_teacher(models: 
 
 
 def test_candidates_are_limited_but_never_miss_the_answer(bitext: Bitext) -> None:
-    questions = Questions(bitext, max_candidates=3)
+    questions = AlignmentEvaluator(bitext, max_candidates=3)
     assert set(questions.sources) == set(bitext.where(split="test").sources())
 
 
 def test_nothing_held_out() -> None:
     with pytest.raises(DataError, match="no held-out pairs"):
-        Questions(Bitext.of(pair for pair in PAIRS if pair.split == "train"))
+        AlignmentEvaluator(Bitext.of(pair for pair in PAIRS if pair.split == "train"))
 
 
 class Perfect:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bias import DIFFERENCE
 from isogloss.evaluation.bootstrap import Fixed, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, compare
-from isogloss.evaluation.leaks import Origin, Scan, ScannedSet
-from isogloss.evaluation.measured import Measured
+from isogloss.evaluation.leak_report import Origin, Scan, ScannedSet
+from isogloss.evaluation.results import Measured
 from isogloss.evaluation.tables import grids, latex, markdown, score, short_names
+from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 
 def outcome(model: str, good: float, seed: int = 0, scan: Scan | None = None) -> Outcome:

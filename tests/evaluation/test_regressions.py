@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.evaluation.alignment import Answers, Items, Questions, Rows
+from isogloss.evaluation.alignment import AlignmentEvaluator, Answers, Items, Rows
 from isogloss.evaluation.regressions import in_words, regressions
 from isogloss.types import Bitext, LanguageScores, Pair
 
@@ -96,7 +96,7 @@ def test_answers_are_what_the_scores_count() -> None:
     """A translation of two sentences, one of which is not held out, belongs to the one that is."""
     pairs = [Pair(f"s{n}", f"t{n}", "de", "x", "test" if n < 4 else "train") for n in range(8)]
     pairs += [Pair("s5", "t0", "de", "x", "train"), Pair("a", "t1", "de", "x", "train")]
-    questions = Questions(Bitext.of(pairs), max_candidates=4)
+    questions = AlignmentEvaluator(Bitext.of(pairs), max_candidates=4)
     texts = questions.texts()
     random, row_of = np.random.default_rng(3), {text: row for row, text in enumerate(texts)}
     student, teacher = (Rows(row_of, random.normal(size=(len(texts), 3)).astype(np.float32)) for _ in "ab")

@@ -8,8 +8,8 @@ from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
 from isogloss.evaluation.sts_dev import STSDev
-from isogloss.students.student import Student
-from isogloss.training.siamese import SentencePairs
+from isogloss.models.student import Student
+from isogloss.training.tasks.sentence_pairs import SentencePairs
 from judged import rated
 
 

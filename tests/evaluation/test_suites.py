@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.errors import DataError
-from isogloss.evaluation.bias import JoinedSets, MixedRetrieval
-from isogloss.evaluation.bitext import Mining
 from isogloss.evaluation.compare import MEAN_REMOVED, compare
-from isogloss.evaluation.known_sets import STS_ACROSS, STS_SAME
-from isogloss.evaluation.sts import Sts
+from isogloss.evaluation.data.known_sets import STS_ACROSS, STS_SAME
+from isogloss.evaluation.data.test_sets import Data, open_data
 from isogloss.evaluation.suites import SUITES, Suite, measure, open_suite
-from isogloss.evaluation.tatoeba import Tatoeba
-from isogloss.evaluation.test_sets import Data, open_data
-from isogloss.evaluation.transfer import Transfer
+from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval
+from isogloss.evaluation.tasks.bitext import Mining
+from isogloss.evaluation.tasks.sts import Sts
+from isogloss.evaluation.tasks.tatoeba import Tatoeba
+from isogloss.evaluation.tasks.transfer import Transfer
+from isogloss.models.encoder import SentenceEncoder, load
 from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 from made_up_sets import write_sets

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isogloss.evaluation.bias import JoinedSets, MixedRetrieval, among_both
-from isogloss.evaluation.known_sets import TATOEBA
-from isogloss.evaluation.measured import Task
+from isogloss.evaluation.data.known_sets import TATOEBA
+from isogloss.evaluation.data.test_sets import RatedPairs, Translations, open_data
+from isogloss.evaluation.results import Task
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.sts import Sts
-from isogloss.evaluation.tatoeba import GROUPS, Tatoeba
-from isogloss.evaluation.test_sets import RatedPairs, Translations, open_data
+from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval, among_both
+from isogloss.evaluation.tasks.sts import Sts
+from isogloss.evaluation.tasks.tatoeba import GROUPS, Tatoeba
 from isogloss.types import FloatArray
 from made_up_sets import write_sets
 

@@ -6,7 +6,7 @@ import pytest
 
 from isogloss.errors import IsoglossError
 from isogloss.export.folder import model_card, save
-from isogloss.students.student import Student
+from isogloss.models.student import Student
 from isogloss.types import LanguageScores, Report
 
 

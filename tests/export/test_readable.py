@@ -12,11 +12,11 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from isogloss.export.folder import save
-from isogloss.students.bilstm import EncoderSizes, bilstm_student
-from isogloss.students.bridge import Bridge
-from isogloss.students.joint_vocabulary import learn_vocabulary
-from isogloss.students.static import static_student
-from isogloss.students.student import Student
+from isogloss.models.bilstm import EncoderSizes, bilstm_student
+from isogloss.models.bridge import Bridge
+from isogloss.models.static import static_student
+from isogloss.models.student import Student
+from isogloss.models.vocabulary.learn import learn_vocabulary
 from tiny import TEXTS, unigram
 
 FLAGS = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
@@ -26,7 +26,7 @@ def bridged(models: Path) -> Student:
     student = Student.load(str(models / "student"), max_tokens=20, device="cpu")
     random = np.random.default_rng(1)
     weight = random.normal(size=(7, student.dimension)).astype(np.float32)
-    student.add_bridge(Bridge(weight, random.normal(size=7).astype(np.float32), 0.1, {}), normalise=True)
+    student.add_bridge(Bridge(weight, random.normal(size=7).astype(np.float32), 0.1, {}), normalize=True)
     return student
 
 

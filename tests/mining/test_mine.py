@@ -9,11 +9,11 @@ import pytest
 
 from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.mine import Mined, MiningSettings, mine
-from isogloss.mining.scoring import ScoringSettings, each_anothers, score_pairs
+from isogloss.mining.score import ScoringSettings, each_anothers, score_pairs
 from isogloss.mining.vectors import embedded, forget_work
 from isogloss.progress import Step
 from isogloss.types import Bitext, Pair
-from mining.interpreter import Interpreter
+from search.interpreter import Interpreter
 from tiny import PAIRS
 
 GERMAN = {pair.source: pair.target for pair in PAIRS if pair.language == "de"}
@@ -78,7 +78,7 @@ def test_threshold_by_gold(sides: tuple[Path, Path], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz", "p.jsonl", "p.jsonl.zst", "p.parquet"])
 def test_what_is_written_can_be_read(sides: tuple[Path, Path], tmp_path: Path, name: str) -> None:
-    from isogloss.corpora.readers import read
+    from isogloss.corpora.reading.readers import read
 
     mined = mine(*sides, Interpreter(), ANY)
     mined.write(tmp_path / name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from isogloss.corpora.text.normalise import normalise_block
+from isogloss.corpora.text.normalize import normalize_block
 from isogloss.errors import DataError
 from isogloss.mining import sentences
 from isogloss.mining.sentences import Account, ReadingSettings, read_sentences, without_shared
@@ -71,7 +71,7 @@ def test_text_that_is_alike_on_both_sides_goes(tmp_path: Path) -> None:
 
 def test_a_side_of_a_store(tmp_path: Path, tsv: Path) -> None:
     from isogloss.corpora.prepare import prepare
-    from isogloss.corpora.readers import read
+    from isogloss.corpora.reading.readers import read
 
     prepare(read(tsv), out=tmp_path / "store")
     english = read_sentences(tmp_path / "store", ReadingSettings(language="en", min_language=0))
@@ -126,9 +126,9 @@ def test_a_line_that_is_too_long_is_left_out_before_anything_is_done_to_it(
 
     def watched(block: pa.Array) -> tuple[pa.Array, object]:
         seen.append(block.nbytes)
-        return normalise_block(block)
+        return normalize_block(block)
 
-    monkeypatch.setattr(sentences, "normalise_block", watched)
+    monkeypatch.setattr(sentences, "normalize_block", watched)
     (tmp_path / "x.txt").write_text("a cat\n" + "word " * 100_000 + "\na dog\n")
     found = read_sentences(tmp_path / "x.txt")
     assert found.texts.to_pylist() == ["a cat", "a dog"] and found.ids.to_pylist() == ["1", "3"]

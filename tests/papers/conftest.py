@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isogloss.papers.workshop import Workshop
+from isogloss_papers.workshop import Workshop
 from papers_world import TOY, write_data, write_models
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from isogloss.papers.claims import NOT_SEEN, SEEN, UNDECIDED, UNKNOWN, WITHIN, judge
-from isogloss.papers.published import Claim
+from isogloss_papers.claims import NOT_SEEN, SEEN, UNDECIDED, UNKNOWN, WITHIN, judge
+from isogloss_papers.published import Claim
 
 Figures = dict[tuple[str, str], tuple[float, float, float]]
 

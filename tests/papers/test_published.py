@@ -5,10 +5,10 @@ from statistics import mean
 import pytest
 
 from isogloss.errors import RecipeError
-from isogloss.papers import published as module
-from isogloss.papers.claims import SEEN, judge
-from isogloss.papers.published import PublishedTable, published, table_names
-from isogloss.papers.recipe import system_names
+from isogloss_papers import published as module
+from isogloss_papers.claims import SEEN, judge
+from isogloss_papers.published import PublishedTable, published, table_names
+from isogloss_papers.recipe import system_names
 
 TABLES = [*(f"rg-table-{number}" for number in range(1, 9)), *(f"hk-table-{number}" for number in range(1, 5))]
 MISPRINTED = {("XLM-R ← SBERT-paraphrases", 84.6), ("Reimers and Gurevych (2020)", 84.6)}  # of 88.8, 86.3 and 79.6

@@ -7,9 +7,9 @@ import pytest
 from isogloss.config import Recipe
 from isogloss.corpora.catalogue.entries import find
 from isogloss.errors import RecipeError
-from isogloss.papers.published import SCALES, published, table_names
-from isogloss.papers.recipe import CONTROLS, FOLDER, check_settings, load_system, system_names, with_overrides
-from isogloss.papers.verbs import Inputs, run_recipe
+from isogloss_papers.published import SCALES, published, table_names
+from isogloss_papers.recipe import CONTROLS, FOLDER, check_settings, load_system, system_names, with_overrides
+from isogloss_papers.verbs import Inputs, run_recipe
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -46,32 +46,30 @@ def test_the_papers_own_numbers() -> None:
     rg = parsed("xlm-r-from-sbert-nli-stsb")
     training = rg.training
     assert (training.epochs, training.batch_pairs, training.warmup, training.learning_rate) == (20, 64, 10_000, 2e-5)
-    assert rg.objectives.mse == 1 and not rg.bridge.enabled and rg.balance.scheme == "datasets"
+    assert rg.losses.mse == 1 and not rg.bridge.enabled and rg.balance.scheme == "datasets"
     hk = parsed("hk-moving-teacher")
     training = hk.training
-    assert (training.optimiser, training.learning_rate, training.warmup, training.batch_pairs) == ("lars", 0.02, 54_000, 256)
+    assert (training.optimizer, training.learning_rate, training.warmup, training.batch_pairs) == ("lars", 0.02, 54_000, 256)
     assert hk.balance.pairs_per_epoch == 105_000 * 256 and training.schedule == "cosine" and training.weight_decay == 1e-6
-    assert (hk.objectives.mse, hk.objectives.moving_teacher, hk.objectives.teacher_decay) == (0, 1, 0.99999)
+    assert (hk.losses.mse, hk.losses.moving_teacher, hk.losses.teacher_decay) == (0, 1, 0.99999)
     assert hk.teacher.model == hk.student.model and not hk.bridge.enabled
-    decays = [parsed(f"hk-{name}").objectives.teacher_decay for name in ("tau-0.9999", "tau-0.999999", "freeze-teacher")]
+    decays = [parsed(f"hk-{name}").losses.teacher_decay for name in ("tau-0.9999", "tau-0.999999", "freeze-teacher")]
     assert decays == [0.9999, 0.999999, 1.0]
-    assert load_system("hk-moving-teacher").paper.settings["cleaning"] == {"normalise": "ham-kim", "max_tokens": 128}
+    assert load_system("hk-moving-teacher").paper.settings["cleaning"] == {"normalize": "ham-kim", "max_tokens": 128}
 
 
 def test_decay_rates_of_the_lab_keep_what_they_mean() -> None:
     for name in ("hk-moving-teacher", "hk-tau-0.9999", "hk-tau-0.999999"):
         lab, paper = parsed(name, "lab"), parsed(name)
         steps = lab.balance.pairs_per_epoch / lab.training.batch_pairs
-        assert (1 - lab.objectives.teacher_decay) * steps == pytest.approx(
-            (1 - paper.objectives.teacher_decay) * 105_000, rel=0.01
-        )
+        assert (1 - lab.losses.teacher_decay) * steps == pytest.approx((1 - paper.losses.teacher_decay) * 105_000, rel=0.01)
 
 
 def parsed(name: str, scale: str = "paper") -> Recipe:
     making = load_system(name).at(scale)
     from dataclasses import replace
 
-    from isogloss.papers.recipe import own_settings
+    from isogloss_papers.recipe import own_settings
 
     return run_recipe(replace(making, settings=own_settings(making)), Inputs(), name)
 

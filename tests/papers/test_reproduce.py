@@ -12,12 +12,12 @@ import pytest
 
 import isogloss
 from isogloss.errors import IsoglossError, ModelError, RecipeError
-from isogloss.papers.pictures import picture
-from isogloss.papers.published import published, table_names
-from isogloss.papers.recipe import CONTROLS
-from isogloss.papers.rendering import lines, markdown, notes_of
-from isogloss.papers.reproduce import CONTROL, EXTRA, PAPER, Reproduction
-from isogloss.papers.workshop import CannotBeMade
+from isogloss_papers.pictures import picture
+from isogloss_papers.published import published, table_names
+from isogloss_papers.recipe import CONTROLS
+from isogloss_papers.rendering import lines, markdown, notes_of
+from isogloss_papers.reproduce import CONTROL, EXTRA, PAPER, Reproduction
+from isogloss_papers.workshop import CannotBeMade
 from papers_world import TOY
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -7,12 +7,12 @@ import pytest
 
 from isogloss.errors import DataError
 from isogloss.evaluation.compare import compare
+from isogloss.evaluation.data.test_sets import open_data
 from isogloss.evaluation.suites import Suite, measure, open_suite
-from isogloss.evaluation.test_sets import open_data
-from isogloss.papers.published import PublishedTable, published
-from isogloss.papers.scores import Figure, Gauge, _measured_before
-from isogloss.papers.workshop import Made
 from isogloss.progress import silent
+from isogloss_papers.published import PublishedTable, published
+from isogloss_papers.scores import Figure, Gauge, _measured_before
+from isogloss_papers.workshop import Made
 
 DRAWS = 300
 

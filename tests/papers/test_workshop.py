@@ -10,13 +10,13 @@ import pytest
 
 from isogloss.corpora.store import open_store
 from isogloss.errors import DataError, ModelError, RecipeError
-from isogloss.evaluation.leaks import scan_of
-from isogloss.papers.recipe import FOLDER, system_names
-from isogloss.papers.text import prepared_pairs
-from isogloss.papers.workshop import MADE, CannotBeMade, Made, Workshop, _made_before
+from isogloss.evaluation.leak_report import scan_of
 from isogloss.progress import Step
 from isogloss.storage import weights_hash
 from isogloss.types import TRAIN
+from isogloss_papers.recipe import FOLDER, system_names
+from isogloss_papers.text import prepared_pairs
+from isogloss_papers.workshop import MADE, CannotBeMade, Made, Workshop, _made_before
 from papers_world import JUDGED
 from tiny import PAIRS
 

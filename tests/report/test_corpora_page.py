@@ -11,7 +11,7 @@ import pytest
 from corpora.stores import stored
 from isogloss.config import CleaningSettings
 from isogloss.corpora.store import Store
-from isogloss.corpora.summary import Summary, summarise
+from isogloss.corpora.summary import Summary, summarize
 from isogloss.report.corpora_page import corpora_page, write_corpora_page
 from isogloss.types import Pair
 
@@ -38,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def summary(store: Store) -> Summary:
-    return summarise(store, samples=100)
+    return summarize(store, samples=100)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_corpora_that_share_nothing(store: Store, summary: Summary) -> None:
 def test_one_corpus_without_a_name_in_one_language(tmp_path: Path) -> None:
     """No matrix of one, no heat map of rules; the parts that remain are whole."""
     store = stored(tmp_path / "one", [Pair("The sun shines.", "Die Sonne scheint.", "de", "", "train")], SETTINGS)
-    write_corpora_page(store, summarise(store), tmp_path / "one.html")
+    write_corpora_page(store, summarize(store), tmp_path / "one.html")
     page = ElementTree.parse(tmp_path / "one.html").getroot()
     keys = [one.get("id") for one in page.iter("section")]
     assert "overlap" not in keys and "rules" not in keys and len(keys) == 9

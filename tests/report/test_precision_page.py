@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from isogloss.mining.thresholds import Calibration
+from isogloss.mining.calibration import Calibration
 from isogloss.report.precision_page import Judged, precision_page, shown_places
 
 

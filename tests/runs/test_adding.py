@@ -13,16 +13,16 @@ from sentence_transformers import SentenceTransformer
 from additions import asked, german_recipe, record_of, snapshot, write_pairs
 from isogloss.config import AddingSettings
 from isogloss.corpora.store import open_store
-from isogloss.encode.encoder import SentenceEncoder, load
 from isogloss.errors import ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
-from isogloss.evaluation.leaks import scan_of
+from isogloss.evaluation.leak_report import scan_of
+from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
 from isogloss.runs.pipeline import RunResult
 from isogloss.runs.vocabulary import grow_for, growth_in_words
-from isogloss.students.student import Student
 from isogloss.types import Bitext, LanguageScores
 from tiny import PAIRS
 
@@ -135,7 +135,7 @@ def test_the_new_language_is_told_to_files_that_do_not_name_one(place: Path, tmp
 def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> None:
     finished, settings = open_finished(str(place / "run")), asked(place, "x")
     old, new = german_recipe(models, place / "pairs.tsv", place / "run"), recipe_of(finished, settings)
-    for same in ("seed", "device", "threads", "cleaning", "leaks", "teacher", "student", "objectives", "evaluation"):
+    for same in ("seed", "device", "threads", "cleaning", "leaks", "teacher", "student", "losses", "evaluation"):
         assert getattr(new, same) == getattr(old, same)
     assert new.training == replace(old.training, select="both") and not new.bridge.enabled
     assert new.output.folder == str(place / "x") and new.output.cache == old.output.cache

@@ -11,14 +11,14 @@ import pytest
 from additions import asked, german_recipe, record_of, snapshot, write_pairs
 from isogloss.config import AddingSettings
 from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
-from isogloss.evaluation.leaks import scan_of
+from isogloss.evaluation.leak_report import scan_of
 from isogloss.export.folder import save
+from isogloss.models.static import static_student
+from isogloss.models.student import Student
 from isogloss.runs.adding import add
 from isogloss.runs.finished import open_finished
 from isogloss.runs.pipeline import run
 from isogloss.storage import write_json
-from isogloss.students.static import static_student
-from isogloss.students.student import Student
 from tiny import PAIRS, UNTAUGHT
 
 GERMAN = [text for pair in PAIRS if pair.language == "de" for text in (pair.source, pair.target)]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.corpora.labelled import Labelled
+from isogloss.corpora.reading.labelled import Labelled
+from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.augmenting import label, near_pairs, union
-from isogloss.students.student import Student
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.types import FloatArray
 from judged import rated

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from isogloss.corpora.store import open_store
-from isogloss.encode.encoder import load
 from isogloss.errors import DataError, IsoglossError, ModelError
+from isogloss.models.encoder import load
 from isogloss.progress import Step
 from isogloss.runs.finished import open_finished
 from isogloss.runs.pipeline import run

@@ -14,7 +14,7 @@ from isogloss.errors import IsoglossError
 from isogloss.progress import Step
 from isogloss.runs.clean import DAY, clean
 from isogloss.runs.pipeline import run
-from isogloss.storage import LOCK, alone_in, weights_hash, write_json
+from isogloss.storage import LOCK, folder_lock, weights_hash, write_json
 from tiny import tiny_recipe
 
 
@@ -72,7 +72,7 @@ def test_the_progress_of_an_unfinished_run_stays(finished: Path) -> None:
 def test_a_run_that_is_at_work_is_left_alone_and_others_are_cleaned(finished: Path, tmp_path: Path) -> None:
     shutil.copytree(finished, tmp_path / "busy")
     before = files(tmp_path / "busy")
-    with alone_in(tmp_path / "busy", "x", "y"):
+    with folder_lock(tmp_path / "busy", "x", "y"):
         done = clean([tmp_path / "busy", finished])
     assert done.skipped == {str(tmp_path / "busy"): "a process is working there"}
     assert files(tmp_path / "busy") == before and files(finished) == KEPT

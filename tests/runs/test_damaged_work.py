@@ -13,7 +13,7 @@ from isogloss.runs.pipeline import run
 from isogloss.storage import weights_hash, write_json
 from tiny import OFTEN, PAIRS, tiny_recipe
 
-MORE = (OFTEN, "objectives.hard_negatives=1", "objectives.ranking=0.2", "training.dev_share=0.2", "training.epochs=2")
+MORE = (OFTEN, "losses.hard_negatives=1", "losses.ranking=0.2", "training.dev_share=0.2", "training.epochs=2")
 
 
 class Stop(BaseException):

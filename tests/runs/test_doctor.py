@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
-from isogloss.encode.encoder import load
+from isogloss.models.encoder import load
+from isogloss.models.student import Student
 from isogloss.runs import doctor
 from isogloss.runs.doctor import Finding, examine_machine, examine_recipe, most_steps
-from isogloss.students.student import Student
 from isogloss.training.distill import Distillation
 from isogloss.types import Bitext
 from tiny import UNTAUGHT, tiny_recipe
@@ -110,7 +110,7 @@ def test_too_many_layers(models: Path, tsv: Path, tmp_path: Path) -> None:
 
 
 def test_settings_that_change_nothing(models: Path, tsv: Path, tmp_path: Path) -> None:
-    odd = ("training.warmup=500", "training.select=mse", "objectives.mse=0", "objectives.moving_teacher=1")
+    odd = ("training.warmup=500", "training.select=mse", "losses.mse=0", "losses.moving_teacher=1")
     found = [one for one in examine_recipe(tiny_recipe(models, tsv, tmp_path, *odd)) if one.about == "settings"]
     assert [one.verdict for one in found] == ["note", "note"] and all(one.advice for one in found)
     assert 'training.select = "mse"' in found[0].text and "500 steps, but training has 12" in found[1].text

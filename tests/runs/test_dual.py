@@ -12,17 +12,17 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 import isogloss
-from isogloss.encode.encoder import load
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import evaluate
-from isogloss.evaluation.leaks import scan_of
+from isogloss.evaluation.leak_report import scan_of
+from isogloss.models.encoder import load
+from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.dual import DualResult, train_dual
 from isogloss.runs.dual_rounds import OtherText, Rounds
 from isogloss.runs.dual_settings import LIKE, settings_of, with_recipe
-from isogloss.students.student import Student
-from isogloss.training.data import TrainingData
-from isogloss.training.negatives import mine_negatives
+from isogloss.training.hard_negatives import mine_negatives
+from isogloss.training.pair_dataset import PairDataset
 from isogloss.types import Bitext, IntArray
 from tiny import PAIRS
 
@@ -191,7 +191,7 @@ def test_fresh_starts_again_and_other_settings_do_not_go_on(models: Path, tsv: P
 
 
 def test_trimming_and_the_students_own_pooling(models: Path, tsv: Path, files: dict[str, str], tmp_path: Path) -> None:
-    given: dict[str, Any] = {"trim": "corpus", "qa": (files["qa"],), "normalise": False, "epochs": 1}
+    given: dict[str, Any] = {"trim": "corpus", "qa": (files["qa"],), "normalize": False, "epochs": 1}
     result = trained(models, tsv, tmp_path / "x", **given)
     trimming = result.details["trimming"]
     assert trimming["rows_after"] < trimming["rows_before"]
@@ -203,7 +203,7 @@ def test_trimming_and_the_students_own_pooling(models: Path, tsv: Path, files: d
 def test_what_the_papers_chose() -> None:
     base = {"pairs": ("x",), "student": "y", "out": "z"}
     labse = settings_of("labse", base)
-    assert (labse.margin, labse.pooling, labse.normalise, labse.rounds, labse.tasks) == (0.3, "cls", True, 1, ("translation",))
+    assert (labse.margin, labse.pooling, labse.normalize, labse.rounds, labse.tasks) == (0.3, "cls", True, 1, ("translation",))
     muse = settings_of("muse", {**base, "nli": ("a",), "qa": ("b",)})
     assert (muse.hard_negatives, muse.rounds, muse.margin, muse.pooling) == (5, 2, 0.0, "mean")
     assert muse.tasks == ("translation", "nli", "answers")
@@ -282,7 +282,7 @@ def test_one_pair_has_nothing_to_be_told_from(tmp_path: Path) -> None:
 def test_numbers_are_those_of_the_data(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     """Dev pairs are trained on in no task, and pairs of the test split are nowhere."""
     rounds, student = rounds_of(models, tmp_path / "x", bitext, dev_pairs=500, dev_share=0.1)
-    data = TrainingData.build(bitext, student.tokeniser)
+    data = PairDataset.build(bitext, student.text_tokenizer)
     assert len(rounds.pairs) + len(rounds.dev_rows) == len(data.pairs) == len(bitext.where(split="train"))
     assert len(rounds.dev_rows) and not set(rounds.pairs.source.tolist()) & set(rounds.dev_rows.source.tolist())
     assert len(rounds.tasks(None)[0]) == len(rounds.pairs)

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from isogloss.encode.encoder import load
-from isogloss.evaluation.alignment import Questions
+from isogloss.evaluation.alignment import AlignmentEvaluator
+from isogloss.models.encoder import load
+from isogloss.models.student import Student
+from isogloss.models.vocabulary.grow import needed_pieces, original_rows
 from isogloss.progress import Step
 from isogloss.runs.exam import Exam
-from isogloss.students.growing import needed_pieces, original_rows
-from isogloss.students.student import Student
 from isogloss.types import Bitext
 from tiny import PAIRS
 
@@ -24,7 +24,7 @@ def test_a_grown_student_is_asked_again_for_what_changed_alone(models: Path, bit
     for student in students:
         student.trim(OTHERS, "alphabet")
         taken.append([])
-        exam = Exam(Questions(bitext), teacher, tmp_path / "cache", tmp_path, taken[-1].append)
+        exam = Exam(AlignmentEvaluator(bitext), teacher, tmp_path / "cache", tmp_path, taken[-1].append)
         before = exam.vectors(student, "before")
         pieces = needed_pieces(whole.tokenizer, student.tokenizer, {"ru": RUSSIAN})
         student.grow(pieces, original_rows(whole.table, whole.tokenizer, pieces))

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
 import isogloss
-from isogloss.corpora.labelled import read_sts
+from isogloss.corpora.reading.labelled import read_sts
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.progress import Step
 from isogloss.runs.finetune_settings import FinetuneSettings

@@ -12,8 +12,8 @@ import pytest
 from isogloss import recipes
 from isogloss.config import Recipe
 from isogloss.corpora.prepare import prepare
-from isogloss.encode.encoder import load
 from isogloss.errors import DataError, RecipeError
+from isogloss.models.encoder import load
 from isogloss.progress import Step
 from isogloss.runs.gathering import gather_pairs, gather_store
 from isogloss.types import Bitext, Pair

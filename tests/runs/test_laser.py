@@ -10,8 +10,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from isogloss.corpora import phrasebook
-from isogloss.encode.encoder import load
 from isogloss.errors import DataError, IsoglossError, RecipeError
+from isogloss.models.encoder import load
 from isogloss.progress import Step, silent
 from isogloss.runs.laser import LaserSettings, train_laser
 from isogloss.storage import weights_hash

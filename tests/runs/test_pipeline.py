@@ -10,11 +10,11 @@ from sentence_transformers import SentenceTransformer
 
 from isogloss import recipes
 from isogloss.corpora.store import open_store
-from isogloss.encode.encoder import load
-from isogloss.encode.models import choose_device
 from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.alignment import evaluate
-from isogloss.evaluation.leaks import scan_of
+from isogloss.evaluation.leak_report import scan_of
+from isogloss.models.encoder import load
+from isogloss.models.loading import choose_device
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from killed import ended, run_until, started
@@ -196,14 +196,14 @@ def test_a_run_that_training_made_worse_says_so(
     models: Path, tsv: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     wild = ["training.learning_rate=0.5", "training.warmup=0.0", "training.dev_pairs=0", "training.train_layers=0"]
-    wild += ["objectives.mse=0", "objectives.ranking=1", "training.epochs=6"]
+    wild += ["losses.mse=0", "losses.ranking=1", "training.epochs=6"]
     result = run(tiny_recipe(models, tsv, tmp_path / "run", *wild))
     assert result.training is not None
     bridge, distilled = (report.average().cosine for report in result.reports[1:])
     said = result.training.setback
     shown = f"cosine to the teacher {distilled:.2f} (was {bridge:.2f}) on average"
     assert said.startswith("on the held-out pairs the model is worse than the bridge alone: ") and shown in said
-    assert said in caplog.messages and "no objective holds it" in said
+    assert said in caplog.messages and "no loss holds it" in said
     results, record = (json.loads((result.folder / name).read_text()) for name in ("results.json", "run.json"))
     assert results["training"]["setback"] == said in record["warnings"]
     lost = {(one["stage"], one["language"]): one for one in results["regressions"] if one["score"] == "cosine"}

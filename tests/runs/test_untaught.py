@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from isogloss import recipes
 from isogloss.config import EvaluationSettings, Recipe
 from isogloss.corpora.store import open_store
-from isogloss.evaluation.alignment import Questions
+from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.progress import Step
 from isogloss.runs.pipeline import measured_pairs, run
 from killed import ended, run_until, started
@@ -39,7 +39,7 @@ def test_without_a_teacher_it_learns_to_find_translations(models: Path, tsv: Pat
     assert (after.teacher_index, after.cosine, after.mse) == (None, None, None)
     assert not {"teacher", "teacher, held out", "distil"} & {step.stage for step in steps}, "nobody is distilled"
     assert [(step.done, step.total) for step in steps if step.stage == "models"] == [(0, 1), (1, 1)]
-    questions = Questions(measured_pairs(open_store(result.folder / "pairs"), EvaluationSettings()))
+    questions = AlignmentEvaluator(measured_pairs(open_store(result.folder / "pairs"), EvaluationSettings()))
     (kept,) = (result.folder / "work").glob("trained-*.npy")
     saved = SentenceTransformer(str(result.model), device="cpu").encode(questions.texts())
     assert np.allclose(saved, np.load(kept), atol=1e-5) and np.allclose(np.linalg.norm(saved, axis=1), 1, atol=1e-5)
@@ -54,7 +54,7 @@ def test_without_a_teacher_a_loss_is_said_and_no_teacher_advised(models: Path, t
     assert result.training is not None
     said, (before, after) = result.training.setback, (report.average() for report in result.reports)
     shown = f"sources found by their translation {after.to_source:.1%} (was {before.to_source:.1%}) on average"
-    assert shown in said and "than the untouched student" in said and "objectives.mse" not in said
+    assert shown in said and "than the untouched student" in said and "losses.mse" not in said
     assert {one["score"] for one in result.details["regressions"]} <= {"to_source", "from_source"}
 
 
@@ -64,4 +64,4 @@ def test_a_teacher_that_nothing_follows_is_measured_beside_and_not_named(models:
     assert result.reports[-1].model == "distilled" and result.reports[-1].average().teacher_index is not None
     assert "in the space of" not in (result.model / "README.md").read_text()
     said = json.loads((result.folder / "run.json").read_text())["warnings"]
-    assert any("no objective follows the teacher, and no bridge leads to its space" in one for one in said)
+    assert any("no loss follows the teacher, and no bridge leads to its space" in one for one in said)

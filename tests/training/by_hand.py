@@ -1,6 +1,6 @@
 """A small training problem, and the loop anybody would write for it: padded batches, dense AdamW, nothing shared or packed.
 
-Engines are compared with it. It uses the objectives and the student's modules, and none of the code that makes steps fast.
+Engines are compared with it. It uses the losses and the student's modules, and none of the code that makes steps fast.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isogloss.encode.tokens import TokenStore
-from isogloss.objectives.combined import Objectives, Views
-from isogloss.students.bridge import Bridge
-from isogloss.students.student import Student
+from isogloss.losses.combined import CombinedLoss, LossBatch
+from isogloss.models.bridge import Bridge
+from isogloss.models.student import Student
+from isogloss.models.token_store import TokenStore
 from isogloss.training.batches import PairRows
-from isogloss.training.crew import Crew
-from isogloss.training.engine import Descent, Material
-from isogloss.training.live import LiveTeacher
-from isogloss.training.plain import How, PlainEngine
+from isogloss.training.distributed import Distributed
+from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
+from isogloss.training.engines.eager import EagerEngine, EngineConfig
+from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.types import IntArray
 from tiny import PAIRS
 
@@ -26,7 +26,7 @@ DIMENSION = 16
 LANGUAGES = sorted({pair.language for pair in PAIRS})
 SOURCES = list(dict.fromkeys(pair.source for pair in PAIRS))
 SENTENCES = list(dict.fromkeys([*SOURCES, *(pair.target for pair in PAIRS)]))
-ALL_THREE = Objectives(mse=1.0, soft_similarity=0.2, ranking=0.1)
+ALL_THREE = CombinedLoss(mse=1.0, soft_similarity=0.2, ranking=0.1)
 
 
 def all_pairs() -> PairRows:
@@ -42,7 +42,7 @@ def a_student(models: Path, bridged: bool = True) -> Student:
     if bridged:
         random = np.random.default_rng(0)
         weight = (random.normal(size=(DIMENSION, student.dimension)) / 6).astype(np.float32)
-        student.add_bridge(Bridge(weight, np.zeros(DIMENSION, np.float32), 1.0, {}), normalise=True)
+        student.add_bridge(Bridge(weight, np.zeros(DIMENSION, np.float32), 1.0, {}), normalize=True)
     return student
 
 
@@ -53,18 +53,22 @@ def unit_teacher(dimension: int = DIMENSION) -> NDArray[np.float16]:
     return directions
 
 
-def some_material(student: Student, negatives: IntArray | None = None, teacher: bool = True) -> Material:
+def some_material(student: Student, negatives: IntArray | None = None, teacher: bool = True) -> TrainingInputs:
     """All of it in one place."""
-    return Material(student.tokenise(SENTENCES), all_pairs(), unit_teacher(student.dimension) if teacher else None, negatives)
+    return TrainingInputs(
+        student.tokenize(SENTENCES), all_pairs(), unit_teacher(student.dimension) if teacher else None, negatives
+    )
 
 
-def shared_material(student: Student, negatives: IntArray | None = None) -> Material:
+def shared_material(student: Student, negatives: IntArray | None = None) -> TrainingInputs:
     """The same with pairs whose translations are few: sources share them, and some are sources of other pairs themselves."""
     pairs = all_pairs()
     number = np.arange(len(pairs))
     target = np.where(number % 5 == 4, pairs.source[(number + 7) % len(pairs)], pairs.target[number % 12])
     material = some_material(student, negatives)
-    return Material(material.tokens, PairRows(pairs.source, target, pairs.corpus, pairs.language), material.teacher, negatives)
+    return TrainingInputs(
+        material.tokens, PairRows(pairs.source, target, pairs.corpus, pairs.language), material.teacher, negatives
+    )
 
 
 def some_batches(steps: int, size: int = 8, seed: int = 2) -> list[IntArray]:
@@ -73,22 +77,22 @@ def some_batches(steps: int, size: int = 8, seed: int = 2) -> list[IntArray]:
     return [random.choice(len(PAIRS), size - 3 if step % 4 == 3 else size, replace=False) for step in range(steps)]
 
 
-def a_descent(steps: int, peak: float = 5e-3, clip: float = 2.0, optimiser: str = "adamw") -> Descent:
+def a_descent(steps: int, peak: float = 5e-3, clip: float = 2.0, optimizer: str = "adamw") -> OptimizerConfig:
     """Rates that rise and fall, with decay and a clip that bites at some steps and not at others."""
     rates = [peak * min((step + 1) / 3, 1 - step / (2 * steps)) for step in range(steps)]
-    return Descent(rates, weight_decay=0.1, clip_norm=clip, optimiser=optimiser)
+    return OptimizerConfig(rates, weight_decay=0.1, clip_norm=clip, optimizer=optimizer)
 
 
-def plain_engine(
+def eager_engine(
     student: Student,
-    material: Material,
-    objectives: Objectives,
-    descent: Descent,
-    how: How | None = None,
-    live: LiveTeacher | None = None,
-) -> PlainEngine:
+    material: TrainingInputs,
+    combined: CombinedLoss,
+    descent: OptimizerConfig,
+    how: EngineConfig | None = None,
+    live: MovingTeacher | None = None,
+) -> EagerEngine:
     """The plain engine on one process."""
-    return PlainEngine(student, material, objectives, descent, Crew(), how or How(), live)
+    return EagerEngine(student, material, combined, descent, Distributed(), how or EngineConfig(), live)
 
 
 def weights_of(student: Student) -> dict[str, torch.Tensor]:
@@ -122,8 +126,8 @@ def encode(student: Student, tokens: TokenStore, rows: Sequence[int] | IntArray)
     return vectors
 
 
-def views_by_hand(student: Student, material: Material, chosen: IntArray) -> Views:
-    """A batch as the objectives see it: both sides of each pair encoded, whether or not another pair has them too."""
+def views_by_hand(student: Student, material: TrainingInputs, chosen: IntArray) -> LossBatch:
+    """A batch as the losses see it: both sides of each pair encoded, whether or not another pair has them too."""
     pairs, tokens = material.pairs, material.tokens
     source, target = pairs.source[chosen], pairs.target[chosen]
     teacher = None if material.teacher is None else torch.from_numpy(material.teacher[source].astype(np.float32))
@@ -135,7 +139,7 @@ def views_by_hand(student: Student, material: Material, chosen: IntArray) -> Vie
         hard_text = torch.from_numpy(pairs.target[wrong])
     sides = encode(student, tokens, source), encode(student, tokens, target)
     text = torch.from_numpy(target)
-    return Views(*sides, teacher, torch.from_numpy(source), None, *hard, target_group=text, negative_target_group=hard_text)
+    return LossBatch(*sides, teacher, torch.from_numpy(source), None, *hard, target_group=text, negative_target_group=hard_text)
 
 
 def in_parts(chosen: IntArray, parts: int) -> list[IntArray]:
@@ -146,33 +150,38 @@ def in_parts(chosen: IntArray, parts: int) -> list[IntArray]:
 
 
 def losses_by_hand(
-    student: Student, material: Material, objectives: Objectives, chosen: IntArray, parts: int
+    student: Student, material: TrainingInputs, combined: CombinedLoss, chosen: IntArray, parts: int
 ) -> dict[str, torch.Tensor]:
     """What a batch costs: the mean over its parts' pairs, each part judged as if it were all there is."""
     total: dict[str, torch.Tensor] = {}
     for part in in_parts(chosen, parts):
-        for name, loss in objectives(views_by_hand(student, material, part)).items():
+        for name, loss in combined(views_by_hand(student, material, part)).items():
             total[name] = total.get(name, torch.zeros(())) + loss * len(part) / len(chosen)
     return total
 
 
 def descend(
-    student: Student, material: Material, objectives: Objectives, descent: Descent, batches: list[IntArray], parts: int = 1
+    student: Student,
+    material: TrainingInputs,
+    combined: CombinedLoss,
+    descent: OptimizerConfig,
+    batches: list[IntArray],
+    parts: int = 1,
 ) -> list[dict[str, float]]:
     """Train by the plainest loop there is; the values of every step, as an engine gives them."""
     trained = [(name, one) for name, one in student.model.named_parameters() if ".pooler." not in name]
     matrices = {"params": [one for _, one in trained if one.ndim > 1], "weight_decay": descent.weight_decay}
     vectors = {"params": [one for _, one in trained if one.ndim <= 1], "weight_decay": 0.0}
-    optimiser = torch.optim.AdamW([matrices, vectors], lr=1.0)
+    optimizer = torch.optim.AdamW([matrices, vectors], lr=1.0)
     student.model.eval()
     told = []
     for rate, chosen in zip(descent.rates, batches, strict=False):
-        losses = losses_by_hand(student, material, objectives, chosen, parts)
-        optimiser.zero_grad()
+        losses = losses_by_hand(student, material, combined, chosen, parts)
+        optimizer.zero_grad()
         losses["loss"].backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_([one for _, one in trained], descent.clip_norm or torch.inf)
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = rate
-        optimiser.step()
+        optimizer.step()
         told.append({name: float(loss.detach()) for name, loss in losses.items()} | {"gradient_norm": float(norm)})
     return told

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.dealing import Deal
+from isogloss.corpora.sampling.sharded import ShardedSampler
 from isogloss.training.batches import Batch, PairRows, Schedule, cuts_by_tokens
 from isogloss.types import IntArray
 
@@ -163,7 +163,7 @@ def test_batches_go_on_from_shard_to_shard(
     def schedule() -> Schedule:
         return Schedule(pairs, balance, 5, epochs, size, left_out=left_out, shard=shard)
 
-    whole, deal = schedule(), Deal(pairs.source, pairs.corpus, pairs.language, balance, 5, left_out, shard)
+    whole, deal = schedule(), ShardedSampler(pairs.source, pairs.corpus, pairs.language, balance, 5, left_out, shard)
     expected: list[list[int]] = []
     for epoch in range(epochs):
         order = [pair for part in range(deal.shards) for pair in deal.order(epoch, part).tolist()]
@@ -188,7 +188,7 @@ def test_with_a_budget_of_tokens_shards_are_cut_one_by_one(
     def schedule() -> Schedule:
         return Schedule(pairs, balance, 5, 2, 16, budget, counts.__getitem__, shard=shard)
 
-    deal = Deal(pairs.source, pairs.corpus, pairs.language, balance, 5, None, shard)
+    deal = ShardedSampler(pairs.source, pairs.corpus, pairs.language, balance, 5, None, shard)
     expected: list[list[int]] = []
     for epoch in range(2):
         for part in range(deal.shards):
@@ -205,13 +205,13 @@ def test_with_a_budget_of_tokens_shards_are_cut_one_by_one(
 
 def test_the_next_batch_opens_no_shard_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[tuple[int, int]] = []
-    order = Deal.order
+    order = ShardedSampler.order
 
-    def counting(self: Deal, epoch: int, part: int) -> IntArray:
+    def counting(self: ShardedSampler, epoch: int, part: int) -> IntArray:
         opened.append((epoch, part))
         return order(self, epoch, part)
 
-    monkeypatch.setattr(Deal, "order", counting)
+    monkeypatch.setattr(ShardedSampler, "order", counting)
     schedule = Schedule(some_pairs(list(range(1000))), BalanceSettings(), 5, 2, 16, shard=100)
     assert not opened
     for step in range(schedule.pairs // 4 // 16, schedule.steps):  # from the middle of the first epoch

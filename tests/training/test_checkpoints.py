@@ -94,7 +94,7 @@ def test_nothing_in_a_checkpoint_is_run(tmp_path: Path) -> None:
 
 # ── of other trainings ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-SETTINGS = {"training": {"epochs": 4, "learning_rate": 0.1}, "objectives": {"mse": 1.0}, "seed": 17}
+SETTINGS = {"training": {"epochs": 4, "learning_rate": 0.1}, "losses": {"mse": 1.0}, "seed": 17}
 
 
 def begun(work: Path, key: str, kind: str, settings: dict[str, object], step: int = 0) -> Path:

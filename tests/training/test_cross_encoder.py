@@ -10,10 +10,10 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from bodies import FAMILIES, WIDTH, body
-from isogloss.encode.models import open_model, quiet_transformers
 from isogloss.errors import ModelError
+from isogloss.models.loading import open_model, quiet_transformers
 from isogloss.training.cross_encoder import CrossEncoder, PairScoring, _trained
-from isogloss.training.tasks import TaskSettings
+from isogloss.training.tasks.base import TaskSettings
 from judged import rated
 from tiny import unigram
 
@@ -60,7 +60,7 @@ def test_scores_are_those_of_plain_transformers(encoder: CrossEncoder, tmp_path:
 
 def test_the_loss_is_binary_cross_entropy_with_gold_over_five(encoder: CrossEncoder) -> None:
     pairs = rated()
-    task = PairScoring(encoder, encoder.tokenise(pairs.first, pairs.second), pairs.gold)
+    task = PairScoring(encoder, encoder.tokenize(pairs.first, pairs.second), pairs.gold)
     chosen = np.array([1, 5, 9])
     with torch.no_grad():
         loss = float(task.loss(task.prepare(chosen)))
@@ -85,7 +85,7 @@ def test_it_learns_to_rate_both_orders(encoder: CrossEncoder) -> None:
 def test_both_sentences_of_a_long_pair_are_seen(models: Path) -> None:
     encoder = CrossEncoder.open(str(models / "student"), max_tokens=10, device="cpu")
     long = " ".join(["the cat runs home."] * 20)
-    rows = encoder.tokenise([long, "a child."], [long, long])
+    rows = encoder.tokenize([long, "a child."], [long, long])
     assert rows.tokens.lengths.tolist() == [10, 10]
     assert encoder.max_tokens == 10 and CrossEncoder.open(str(models / "student"), 500, "cpu").max_tokens == 64
     ends = (rows.tokens.ids == encoder.tokenizer.sep_token_id).sum()
@@ -117,7 +117,7 @@ def test_bodies_of_every_family_read_pairs_as_long_as_they_have_places_for(famil
     encoder = CrossEncoder.open(str(tmp_path / "model"), 500, "cpu")
     assert encoder.max_tokens == (64 if family in ("XLM-R", "MPNet") else 66)
     long = " ".join(["the cat runs home."] * 20)
-    assert encoder.tokenise([long], [long]).tokens.lengths.tolist() == [encoder.max_tokens]
+    assert encoder.tokenize([long], [long]).tokens.lengths.tolist() == [encoder.max_tokens]
     scores = encoder.score([long, "the cat."], ["a child.", long])
     assert np.isfinite(scores).all() and scores[0] != scores[1]
 

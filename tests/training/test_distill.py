@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from isogloss.config import BalanceSettings, BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
-from isogloss.encode.encoder import load
+from isogloss.config import BalanceSettings, BridgeSettings, LossSettings, Recipe, TrainingSettings
 from isogloss.errors import DataError, IsoglossError, ModelError
 from isogloss.evaluation.alignment import evaluate
+from isogloss.models.encoder import load
+from isogloss.models.student import Student
 from isogloss.progress import Step
-from isogloss.students.student import Student
 from isogloss.training import distill as distillation
 from isogloss.training.distill import Distillation, distill
 from isogloss.types import Bitext
@@ -30,14 +30,14 @@ def recipe(
     seed: int = 17,
     balance: BalanceSettings | None = None,
     bridge: BridgeSettings | None = None,
-    objectives: ObjectiveSettings | None = None,
+    combined: LossSettings | None = None,
 ) -> Recipe:
     return Recipe(
         seed=seed,
         training=training,
         balance=balance or BalanceSettings(),
         bridge=bridge or BridgeSettings(),
-        objectives=objectives or ObjectiveSettings(),
+        losses=combined or LossSettings(),
     )
 
 
@@ -182,7 +182,7 @@ def test_in_shards_the_bridge_is_solved_without_dev_pairs(models: Path, bitext: 
 
 @pytest.mark.usefixtures("in_shards")
 def test_in_shards_negatives_are_numbers_of_pairs_that_are_trained_on(models: Path, bitext: Bitext) -> None:
-    mined = recipe(SOME_DEV, objectives=ObjectiveSettings(ranking=1.0, hard_negatives=2))
+    mined = recipe(SOME_DEV, combined=LossSettings(ranking=1.0, hard_negatives=2))
     session = Distillation(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, mined)
     assert session.dev is not None and not set(session.pairs.source) & set(session.dev.source)
     assert session._schedule().pairs == 2 * len(session.pairs) == 2 * (len(session.data.pairs) - len(session.dev))
@@ -368,9 +368,9 @@ def test_another_engine_beside_a_checkpoint_is_said(
 
 def test_settings_that_change_nothing_are_said(models: Path, bitext: Bitext, caplog: pytest.LogCaptureFixture) -> None:
     settings = TrainingSettings(epochs=1, batch_pairs=16, warmup=9.0, patience=2, dev_share=0.01, select="mse")
-    moving = ObjectiveSettings(mse=0.0, moving_teacher=1.0)
+    moving = LossSettings(mse=0.0, moving_teacher=1.0)
     teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
-    distill(student, teacher, bitext, recipe(settings, objectives=moving))
+    distill(student, teacher, bitext, recipe(settings, combined=moving))
     select, dev, warmup = caplog.messages
     assert 'training.select = "mse" asks how near the teacher is' in select
     assert "as dev pairs: the last weights are kept, not the best, and training.patience = 2 never ends training" in dev

@@ -191,5 +191,5 @@ def test_what_was_clearly_lost_is_told_from_chance(
 
 def test_what_to_do_depends_on_whether_anything_held_it() -> None:
     for found in (setback({"cosine": 0.9}, {"cosine": 0.1}, 9, "dev", held=False), no_gain(held=False)):
-        assert found is not None and "add objectives.mse" in found.hint
+        assert found is not None and "add losses.mse" in found.hint
     assert "training.epochs" in no_gain(held=True).hint

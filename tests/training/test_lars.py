@@ -79,15 +79,15 @@ def test_it_equals_the_formula(
         for parameter, slope in zip(parameters, slopes, strict=True)
     ]
     rate = torch.tensor(0.0, dtype=torch.float64) if as_tensor else 0.0
-    optimiser = LARS(parameters, lr=rate, momentum=momentum, weight_decay=decay, trust=trust)
+    optimizer = LARS(parameters, lr=rate, momentum=momentum, weight_decay=decay, trust=trust)
     for number, value in enumerate(rates):
         if isinstance(rate, Tensor):
             rate.fill_(value)
         else:
-            optimiser.param_groups[0]["lr"] = value
+            optimizer.param_groups[0]["lr"] = value
         for parameter, slope in zip(parameters, slopes, strict=True):
             parameter.grad = slope[number].clone()
-        optimiser.step()
+        optimizer.step()
     for parameter, numbers in zip(parameters, expected, strict=True):
         assert parameter.flatten().tolist() == pytest.approx(numbers, rel=1e-9, abs=1e-12)
 
@@ -131,10 +131,10 @@ def test_what_has_no_gradient_stays() -> None:
 def test_groups_have_rates_and_types_of_their_own() -> None:
     parameters = [nn.Parameter(torch.ones(2, 2, dtype=kind)) for kind in (torch.float32, torch.bfloat16, torch.float64)]
     groups: list[dict[str, Any]] = [{"params": parameters[:2]}, {"params": parameters[2:], "lr": 0.0}]
-    optimiser = LARS(groups, lr=500.0, momentum=0.0, weight_decay=0)
+    optimizer = LARS(groups, lr=500.0, momentum=0.0, weight_decay=0)
     for parameter in parameters:
         parameter.grad = torch.ones_like(parameter)
-    optimiser.step()
+    optimizer.step()
     assert [parameter.flatten()[0].item() for parameter in parameters] == [0.5, 0.5, 1.0]
 
 
@@ -146,22 +146,22 @@ def test_lengths_of_half_precision_matrices_are_measured_precisely() -> None:
         parameter = nn.Parameter(torch.ones(3, 67, dtype=torch.bfloat16))
         parameter.grad = torch.zeros_like(parameter)
         parameter.grad[0, 0] = 1
-        optimiser = LARS([parameter], lr=rate, weight_decay=0.0)
-        optimiser.step()
-        moved.append(optimiser.state[parameter]["momentum"][0, 0].item())
+        optimizer = LARS([parameter], lr=rate, weight_decay=0.0)
+        optimizer.step()
+        moved.append(optimizer.state[parameter]["momentum"][0, 0].item())
     assert moved == (torch.tensor(rates) * 0.001 * 201**0.5).bfloat16().tolist()
 
 
 def test_a_closure_is_called_with_gradients_on() -> None:
     parameter = nn.Parameter(torch.ones(2, 2))
-    optimiser = LARS([parameter], lr=1.0)
+    optimizer = LARS([parameter], lr=1.0)
 
     def closure() -> float:
         loss = parameter.square().sum()
         loss.backward()  # type: ignore[no-untyped-call]
         return loss.item()
 
-    assert optimiser.step(closure) == 4.0
+    assert optimizer.step(closure) == 4.0
     assert not torch.equal(parameter, torch.ones(2, 2))
 
 
@@ -180,15 +180,15 @@ class Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def test_a_step_reads_no_number_back_and_makes_no_state() -> None:
     """What a CUDA graph cannot record: numbers that come to the host, and momentum that is born inside."""
     parameters = [nn.Parameter(torch.randn(3, 3)), nn.Parameter(torch.randn(3))]
-    optimiser = LARS(parameters, lr=torch.tensor(0.1))
+    optimizer = LARS(parameters, lr=torch.tensor(0.1))
     for parameter in parameters:
         parameter.grad = torch.randn_like(parameter)
-    before = [optimiser.state[parameter]["momentum"].data_ptr() for parameter in parameters]
+    before = [optimizer.state[parameter]["momentum"].data_ptr() for parameter in parameters]
     with Calls() as calls:
-        optimiser.step()
+        optimizer.step()
     assert calls.names and not calls.names & {"_local_scalar_dense", "item", "nonzero", "is_nonzero", "zeros_like", "_to_copy"}
-    assert [optimiser.state[parameter]["momentum"].data_ptr() for parameter in parameters] == before
-    assert all(optimiser.state[parameter]["momentum"].any() for parameter in parameters)
+    assert [optimizer.state[parameter]["momentum"].data_ptr() for parameter in parameters] == before
+    assert all(optimizer.state[parameter]["momentum"].any() for parameter in parameters)
 
 
 def test_it_goes_on_from_a_saved_state_as_if_nothing_had_happened() -> None:
@@ -196,20 +196,20 @@ def test_it_goes_on_from_a_saved_state_as_if_nothing_had_happened() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
     slopes = [[torch.randn_like(parameter) for parameter in model.parameters()] for _ in range(4)]
 
-    def walk(of: nn.Module, optimiser: LARS, steps: list[list[Tensor]]) -> None:
+    def walk(of: nn.Module, optimizer: LARS, steps: list[list[Tensor]]) -> None:
         for step in steps:
             for parameter, slope in zip(of.parameters(), step, strict=True):
                 parameter.grad = slope
-            optimiser.step()
+            optimizer.step()
 
-    optimiser = LARS(model.parameters(), lr=0.3, momentum=0.8, weight_decay=0.1, trust=0.2)
-    walk(model, optimiser, slopes[:2])
+    optimizer = LARS(model.parameters(), lr=0.3, momentum=0.8, weight_decay=0.1, trust=0.2)
+    walk(model, optimizer, slopes[:2])
     file, other = io.BytesIO(), copy.deepcopy(model)
-    torch.save(optimiser.state_dict(), file)
+    torch.save(optimizer.state_dict(), file)
     file.seek(0)
     restored = LARS(other.parameters(), lr=9.0)
     restored.load_state_dict(torch.load(file, weights_only=True))
-    walk(model, optimiser, slopes[2:])
+    walk(model, optimizer, slopes[2:])
     walk(other, restored, slopes[2:])
     assert all(torch.equal(one, same) for one, same in zip(model.parameters(), other.parameters(), strict=True))
 
@@ -224,13 +224,13 @@ def test_a_recorded_step_follows_the_rate_and_equals_the_plain_one() -> None:
     for recorded in (False, True):
         parameters = [nn.Parameter(one.clone()) for one in start]
         rate = torch.zeros((), device="cuda")
-        optimiser = LARS(parameters, lr=rate, weight_decay=0.01, trust=0.1)
+        optimizer = LARS(parameters, lr=rate, weight_decay=0.01, trust=0.1)
         for parameter in parameters:
             parameter.grad = torch.zeros_like(parameter)
         graph = torch.cuda.CUDAGraph()
         if recorded:
             with torch.cuda.graph(graph):
-                optimiser.step()
+                optimizer.step()
         random = torch.Generator("cuda").manual_seed(7)
         for step in range(4):
             rate.fill_(0.1 * (step + 1))
@@ -240,6 +240,6 @@ def test_a_recorded_step_follows_the_rate_and_equals_the_plain_one() -> None:
             if recorded:
                 graph.replay()
             else:
-                optimiser.step()
+                optimizer.step()
         results.append([parameter.detach() for parameter in parameters])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.checksums import seal
-from isogloss.training.dev import DevScore, Taught
+from isogloss.training.dev_set import DevScore, Taught
 from isogloss.training.selection import NOTHING_COUNTED, Merit, Selection, clearly_below, standard_errors
 from isogloss.types import FloatArray, IntArray
-from training.test_loop import PAIRS, STEPS, Dial, Script, measured_at, plan, run, value_after
+from training.test_trainer import PAIRS, STEPS, Dial, Script, measured_at, plan, run, value_after
 
 
 def merit(right: list[int], value: float) -> Merit:

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isogloss.training.dev import DevScore, Taught
+from isogloss.training.dev_set import DevScore, Taught
 from isogloss.types import FloatArray, IntArray
-from training.test_loop import STEPS, Dial, Script, plan, run
+from training.test_trainer import STEPS, Dial, Script, plan, run
 
 
 class Ranking(Dial):
-    """The same by an objective that follows nobody."""
+    """The same by a loss that follows nobody."""
 
     def losses(self) -> list[dict[str, float]]:
         return [{"ranking": one.pop("mse"), **one} for one in super().losses()]
@@ -40,9 +40,7 @@ def test_a_training_that_lost_the_teacher_is_said_and_said_again(tmp_path: Path,
     assert (again.steps_now, again.setback, again.dev_before) == (0, first.setback, first.dev_before)
 
 
-@pytest.mark.parametrize(
-    ("taught", "advice"), [(True, "add objectives.mse"), (False, "lower training.learning_rate, or train")]
-)
+@pytest.mark.parametrize(("taught", "advice"), [(True, "add losses.mse"), (False, "lower training.learning_rate, or train")])
 def test_without_a_teacher_none_is_advised(taught: bool, advice: str) -> None:
     assert advice in run(Ranking(), None, Script([1.0, *[0.5] * STEPS]), how=replace(plan(), taught=taught)).setback
 

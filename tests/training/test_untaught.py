@@ -1,4 +1,4 @@
-"""Objectives that follow nobody, on tiny real models: they train without a teacher, and one that is there changes nothing."""
+"""Losses that follow nobody, on tiny real models: they train without a teacher, and one that is there changes nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isogloss.config import BridgeSettings, ObjectiveSettings, Recipe, TrainingSettings
-from isogloss.encode.encoder import load
+from isogloss.config import BridgeSettings, LossSettings, Recipe, TrainingSettings
 from isogloss.errors import ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
+from isogloss.models.encoder import load
+from isogloss.models.student import Student
 from isogloss.progress import Step
-from isogloss.students.student import Student
 from isogloss.training.distill import Distillation, distill
 from isogloss.types import Bitext
 
 RANKED = Recipe(
     training=TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, dev_pairs=0),
     bridge=BridgeSettings(enabled=False),
-    objectives=ObjectiveSettings(mse=0.0, ranking=1.0, margin=0.3),
+    losses=LossSettings(mse=0.0, ranking=1.0, margin=0.3),
 )
 
 
@@ -35,14 +35,14 @@ def test_without_a_teacher_pairs_are_found_by_vectors_of_length_1(models: Path, 
 
 
 def test_without_a_teacher_nothing_can_follow_one(models: Path, bitext: Bitext) -> None:
-    with pytest.raises(RecipeError, match=r"there is no teacher, but objectives\.mse follows one"):
-        distill(Student.load(str(models / "student")), None, bitext, replace(RANKED, objectives=ObjectiveSettings()))
+    with pytest.raises(RecipeError, match=r"there is no teacher, but losses\.mse follows one"):
+        distill(Student.load(str(models / "student")), None, bitext, replace(RANKED, losses=LossSettings()))
 
 
 def test_without_a_teacher_none_is_advised(models: Path, bitext: Bitext) -> None:
     idle = TrainingSettings(epochs=1, batch_pairs=16, learning_rate=0.0, dev_pairs=4, dev_share=0.5)
     summary = distill(Student.load(str(models / "student")), None, bitext, replace(RANKED, training=idle))
-    assert summary.setback.startswith("no step of the training did better") and "objectives.mse" not in summary.setback
+    assert summary.setback.startswith("no step of the training did better") and "losses.mse" not in summary.setback
 
 
 def test_a_teacher_that_nothing_follows_embeds_nothing(
@@ -53,4 +53,4 @@ def test_a_teacher_that_nothing_follows_embeds_nothing(
     teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
     distill(student, teacher, bitext, short, tmp_path, on_progress=steps.append)
     assert "teacher" not in {step.stage for step in steps} and not list(tmp_path.glob("teacher-*"))
-    assert any("no objective follows the teacher, and no bridge leads to its space" in said for said in caplog.messages)
+    assert any("no loss follows the teacher, and no bridge leads to its space" in said for said in caplog.messages)

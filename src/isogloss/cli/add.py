@@ -37,7 +37,7 @@ def add(
     isogloss add runs/mine sw en-sw.tsv --out runs/with-sw
     """
     from isogloss.cli.options import as_languages
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.progress import progress
     from isogloss.config import AddingSettings
     from isogloss.recipes import FromOption
     from isogloss.runs import adding
@@ -75,7 +75,7 @@ def _points(gate: str) -> float | None:
 
 
 def _show_refused(result: "RunResult", as_json: bool) -> None:
-    from isogloss.cli.screen import output, score_table, show_json
+    from isogloss.cli.screens.progress import output, score_table, show_json
 
     if as_json:
         show_json(result.as_dict())
@@ -84,8 +84,8 @@ def _show_refused(result: "RunResult", as_json: bool) -> None:
 
 
 def _show(result: "RunResult", as_json: bool) -> None:
-    from isogloss.cli.outcome import show_run
-    from isogloss.cli.screen import output
+    from isogloss.cli.screens.outcome import show_run
+    from isogloss.cli.screens.progress import output
 
     show_run(result, as_json)
     if not as_json:

@@ -33,7 +33,7 @@ from isogloss.cli import (
     train_dual,
     train_laser,
 )
-from isogloss.cli.stopping import Stopped, stoppable
+from isogloss.cli.signals import Stopped, stoppable
 from isogloss.errors import IsoglossError
 from isogloss.shown import masked, printable
 from isogloss.system_errors import explained

@@ -26,7 +26,7 @@ def clean(
     isogloss clean --cache --older-than 30
     """
     from isogloss.amounts import size
-    from isogloss.cli.screen import output, show_json
+    from isogloss.cli.screens.progress import output, show_json
     from isogloss.errors import IsoglossError
     from isogloss.runs.clean import clean as remove_kept
 

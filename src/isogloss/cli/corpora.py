@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Exit, Option
 
-from isogloss.cli.corpora_show import show
 from isogloss.cli.options import JsonFlag
+from isogloss.cli.screens.corpora_show import show
 
 if TYPE_CHECKING:
     from isogloss.corpora.catalogue.entries import Entry, Languages
@@ -40,7 +40,7 @@ def list_(
     """
     from dataclasses import asdict
 
-    from isogloss.cli.screen import output, show_json
+    from isogloss.cli.screens.progress import output, show_json
     from isogloss.corpora.catalogue.entries import as_languages, entries, find
 
     languages = as_languages(lang) if lang else None
@@ -78,7 +78,7 @@ def get(
 
     isogloss corpora get TED2020 Tatoeba --lang en-de --lang en-fr
     """
-    from isogloss.cli.screen import output, progress, say, show_json
+    from isogloss.cli.screens.progress import output, progress, say, show_json
     from isogloss.corpora.catalogue.entries import as_languages, find
     from isogloss.corpora.catalogue.get import get as get_corpus
     from isogloss.errors import DataError
@@ -212,7 +212,7 @@ def _online(found: "dict[str, OpusFile]", entry: "Entry") -> dict[str, Any] | No
 
 
 def _described(file: Path, name: str, languages: "Languages") -> dict[str, Any]:
-    from isogloss.corpora.origin import origin_of
+    from isogloss.corpora.reading.origin import origin_of
 
     origin = origin_of(file)
     known = (
@@ -237,7 +237,7 @@ def _licences(fetched: list[dict[str, Any]]) -> list[str]:
 
 def _give_up(failures: "list[DataError]", asked: int) -> None:
     """One failure alone is an error as any other; among several, each is told and the rest is there."""
-    from isogloss.cli.screen import say
+    from isogloss.cli.screens.progress import say
 
     if failures and asked == 1:
         raise failures[0]

@@ -37,8 +37,8 @@ def distill(
     """
     from isogloss import recipes
     from isogloss.cli.options import as_languages
-    from isogloss.cli.outcome import show_run
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.outcome import show_run
+    from isogloss.cli.screens.progress import progress
     from isogloss.runs import pipeline
 
     data = {

@@ -26,7 +26,7 @@ def doctor(
     from rich.text import Text
 
     from isogloss import recipes
-    from isogloss.cli.screen import clean, output, show_json
+    from isogloss.cli.screens.progress import clean, output, show_json
     from isogloss.runs.doctor import examine_machine, examine_recipe
 
     findings = examine_machine()

@@ -31,11 +31,11 @@ def embed(
     """
     import isogloss
     from isogloss.amounts import amount
-    from isogloss.cli.screen import progress, say, show_json
-    from isogloss.corpora.readers import read_lines
-    from isogloss.encode.embedding_file import embed_file
-    from isogloss.encode.opening import refuse_missing
+    from isogloss.cli.screens.progress import progress, say, show_json
+    from isogloss.corpora.reading.readers import read_lines
     from isogloss.errors import IsoglossError
+    from isogloss.models.embedding_file import embed_file
+    from isogloss.models.encoders.open import refuse_missing
     from isogloss.storage import refuse_folder, refuse_overwriting, refuse_unwritable
 
     if (means is None) != (not language):

@@ -106,15 +106,15 @@ def _by_suite(
 ) -> None:
     from dataclasses import replace
 
-    from isogloss.cli.screen import output, progress, show_json
-    from isogloss.cli.suite_screen import show
-    from isogloss.encode.cache import refuse_useless
-    from isogloss.encode.opening import refuse_missing
+    from isogloss.cli.screens.progress import output, progress, show_json
+    from isogloss.cli.screens.suites import show
     from isogloss.evaluation import tables
     from isogloss.evaluation.compare import compare
-    from isogloss.evaluation.leaks import scan_of
+    from isogloss.evaluation.data.test_sets import open_data
+    from isogloss.evaluation.leak_report import scan_of
     from isogloss.evaluation.suites import measure, open_suite
-    from isogloss.evaluation.test_sets import open_data
+    from isogloss.models.encoders.open import refuse_missing
+    from isogloss.models.vector_cache import refuse_useless
     from isogloss.storage import cache_folder, make_folder
 
     kept = cache_folder() if cache is None else Path(cache) if cache else None
@@ -153,10 +153,10 @@ def _by_pairs(
 
     import isogloss
     from isogloss.amounts import amount
-    from isogloss.cli.screen import output, progress, score_table, show_json
-    from isogloss.encode.opening import open_encoder, refuse_missing
+    from isogloss.cli.screens.progress import output, progress, score_table, show_json
     from isogloss.evaluation.alignment import evaluate_each
-    from isogloss.evaluation.leaks import scan_of
+    from isogloss.evaluation.leak_report import scan_of
+    from isogloss.models.encoders.open import open_encoder, refuse_missing
 
     refuse_missing([*models, *([teacher] if teacher else [])])
     languages, language, source_language, on_error, held_out = settings

@@ -59,7 +59,7 @@ def finetune(
     isogloss finetune xlm-roberta-base --nli nli.tsv --sts sts.tsv --out sbert
     """
     import isogloss
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.progress import progress
 
     settings = isogloss.FinetuneSettings(
         model=model,
@@ -93,7 +93,7 @@ def finetune(
 def _show(result: "FinetuneResult", as_json: bool) -> None:
     from rich.table import Table
 
-    from isogloss.cli.screen import output, show_json
+    from isogloss.cli.screens.progress import output, show_json
 
     if as_json:
         show_json(result.as_dict())

@@ -23,7 +23,7 @@ def init(
     """
     from isogloss import recipes
     from isogloss.cli.options import as_languages
-    from isogloss.cli.screen import say
+    from isogloss.cli.screens.progress import say
     from isogloss.errors import IsoglossError
     from isogloss.storage import write_text
 

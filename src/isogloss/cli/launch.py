@@ -1,7 +1,7 @@
 """`isogloss launch`: one training by several processes, on this machine or on several.
 
 Every process runs the same command and is told by its environment who it is, as torchrun and accelerate tell theirs
-(`training/crew.py` reads it). The first one has the screen. The others are silent; what they wrote to standard error is
+(`training/distributed.py` reads it). The first one has the screen. The others are silent; what they wrote to standard error is
 shown only if one of them is the reason for the end.
 """
 
@@ -22,12 +22,12 @@ import typer
 from typer import Argument, Option
 
 from isogloss.amounts import amount
-from isogloss.cli.stopping import interrupts_held, signal_of, signals_interrupt
+from isogloss.cli.signals import interrupts_held, signal_of, signals_interrupt
 from isogloss.errors import IsoglossError
 
 TRAINS = ("run", "distill", "quickstart", "add")
 PORT = 29500  # torchrun's, where several machines must agree on one
-LEFT_BEHIND = 3  # the exit code of a process whose fellow is gone: training.crew.LeftBehind
+LEFT_BEHIND = 3  # the exit code of a process whose fellow is gone: training.distributed.LeftBehind
 AFTERMATH_SECONDS = 2.0  # from one failure to the ends of the others; who fails first is not always the first to be gone
 GRACE_SECONDS = 10.0  # to finish writing, after a process was asked to end
 LOOK_SECONDS = 0.05

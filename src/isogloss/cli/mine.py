@@ -8,7 +8,7 @@ from typer import Argument, Option
 from isogloss.cli.options import JsonFlag
 
 if TYPE_CHECKING:
-    from isogloss.mining.recall import SearchAccount
+    from isogloss.search.recall import SearchAccount
 
 ModelOption = Annotated[
     str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
@@ -60,8 +60,8 @@ def mine(
     isogloss mine news.en news.ko.gz --model runs/ko --out pairs.tsv
     """
     import isogloss
-    from isogloss.cli.mined import as_bytes, finish, refuse_bad_names, work_folder
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.mined import as_bytes, finish, refuse_bad_names, work_folder
+    from isogloss.cli.screens.progress import progress
 
     refuse_bad_names(out, [source, target], model)
     settings = isogloss.MiningSettings(
@@ -92,7 +92,7 @@ def mine(
 def _show_search(account: "SearchAccount") -> None:
     """How neighbours were looked for, and what that may have missed."""
     from isogloss.amounts import amount
-    from isogloss.cli.screen import output, percent
+    from isogloss.cli.screens.progress import output, percent
 
     told = [f"search: {account.kind} ({account.why})"]
     if account.recall is not None:

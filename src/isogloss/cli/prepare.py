@@ -43,10 +43,10 @@ def prepare(
     """
     from isogloss import recipes
     from isogloss.cli.options import as_languages
-    from isogloss.cli.screen import progress, show_json
-    from isogloss.cli.waterfall import show_waterfall
+    from isogloss.cli.screens.progress import progress, show_json
+    from isogloss.cli.screens.waterfall import show_waterfall
     from isogloss.config import Recipe, as_dict
-    from isogloss.corpora.dropped import examples
+    from isogloss.corpora.preparation.dropped import examples
     from isogloss.corpora.prepare import forget_scores as forget
     from isogloss.corpora.store import DROPPED
     from isogloss.errors import IsoglossError

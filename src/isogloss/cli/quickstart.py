@@ -18,8 +18,8 @@ def quickstart(
     """
     from isogloss import recipes
     from isogloss.amounts import amount
-    from isogloss.cli.outcome import show_run
-    from isogloss.cli.screen import progress, say
+    from isogloss.cli.screens.outcome import show_run
+    from isogloss.cli.screens.progress import progress, say
     from isogloss.errors import RecipeError
     from isogloss.runs.pipeline import quickstart_recipe, run
 

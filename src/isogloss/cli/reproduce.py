@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from isogloss.papers.reproduce import Reproduction
+    from isogloss_papers.reproduce import Reproduction
 
 LEAST_TITLE = 14  # cells of the screen for a system's title, over several lines if need be
 MOST_LABEL, WHOSE = 30, 7  # for the name of a row, and for "paper" or "ours" with what is around it
@@ -62,7 +62,7 @@ def reproduce(
         return _list(table, json)
     import isogloss
     from isogloss.amounts import amount
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.progress import progress
     from isogloss.errors import DataError
 
     wanted = _tables(table, as_languages(rows))
@@ -94,7 +94,7 @@ def reproduce(
 
 def _end(results: "list[Reproduction]", alone: bool, out: Path, json: bool) -> None:
     """What can only be said when all tables are there: JSON, and where their page is."""
-    from isogloss.cli.screen import output, show_json
+    from isogloss.cli.screens.progress import output, show_json
 
     if json:
         show_json(results[0].as_dict() if alone else {one.table: one.as_dict() for one in results})
@@ -108,8 +108,8 @@ def _tables(asked: str, rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """The tables that are asked for, and which of the wanted rows each has; of several, those that have none are left out."""
     from isogloss.cli.options import as_languages
     from isogloss.errors import IsoglossError
-    from isogloss.papers.published import published, table_names
-    from isogloss.papers.recipe import CONTROLS
+    from isogloss_papers.published import published, table_names
+    from isogloss_papers.recipe import CONTROLS
 
     names = table_names() if asked == "all" else list(dict.fromkeys(as_languages(asked)))
     if not names:
@@ -126,9 +126,9 @@ def _tables(asked: str, rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 def _write(result: "Reproduction", out: Path) -> None:
     """The table as JSON and as Markdown, and its picture."""
-    from isogloss.papers.pictures import picture
-    from isogloss.papers.rendering import markdown
     from isogloss.storage import json_text, write_text
+    from isogloss_papers.pictures import picture
+    from isogloss_papers.rendering import markdown
 
     drawn = picture(result)
     write_text(out / f"{result.table}.json", json_text(result.as_dict()))
@@ -138,8 +138,8 @@ def _write(result: "Reproduction", out: Path) -> None:
 
 
 def _write_page(results: "list[Reproduction]", out: Path) -> Path:
-    from isogloss.papers.rendering import page
     from isogloss.storage import write_text
+    from isogloss_papers.rendering import page
 
     texts = [(out / f"{one.table}.md").read_text(encoding="utf-8") for one in results]
     lead = f"Made by `isogloss reproduce` at the {results[0].scale} scale: the papers' figures, and ours beside them."
@@ -149,9 +149,9 @@ def _write_page(results: "list[Reproduction]", out: Path) -> Path:
 
 def _list(asked: str, as_json: bool) -> None:
     """The tables that are asked for (all of them, if none is), and the systems that they have."""
-    from isogloss.cli.screen import output, show_json
-    from isogloss.papers.published import published, table_names
-    from isogloss.papers.recipe import CONTROLS, load_system, system_names
+    from isogloss.cli.screens.progress import output, show_json
+    from isogloss_papers.published import published, table_names
+    from isogloss_papers.recipe import CONTROLS, load_system, system_names
 
     tables = {name: published(name) for name in (_tables(asked, ()) if asked else table_names())}
     wanted = {*CONTROLS, *(name for table in tables.values() for name in table.systems)} if asked else {*system_names()}
@@ -190,8 +190,8 @@ def _listed(names: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> "Table
 
 
 def _show(result: "Reproduction", out: Path) -> None:
-    from isogloss.cli.screen import output
-    from isogloss.papers.rendering import heading
+    from isogloss.cli.screens.progress import output
+    from isogloss_papers.rendering import heading
 
     output.print(heading(result), style="dim")
     for part in _parts(result, output.width):
@@ -205,7 +205,7 @@ def _parts(result: "Reproduction", room: int) -> "Iterator[Table]":
     """The table for a screen: where its columns do not fit beside each other, in parts that all have the rows' names."""
     from rich.table import Table
 
-    from isogloss.papers.rendering import OURS, lines
+    from isogloss_papers.rendering import OURS, lines
 
     shown = [line for line in lines(result) if not line.why]
     texts = [[cell.replace(" (", "\n").replace(" to ", "–").rstrip(")") for cell in line.cells] for line in shown]
@@ -233,15 +233,15 @@ def _parts(result: "Reproduction", room: int) -> "Iterator[Table]":
 
 
 def _show_in_markdown(result: "Reproduction") -> None:
-    from isogloss.cli.screen import output
-    from isogloss.papers.rendering import markdown
+    from isogloss.cli.screens.progress import output
+    from isogloss_papers.rendering import markdown
 
     output.print(markdown(result), soft_wrap=True)
 
 
 def _told(result: "Reproduction") -> list[str]:
     """What our rows are, why some are not there, what differs from the paper, and what became of its claims."""
-    from isogloss.papers.rendering import notes_of
+    from isogloss_papers.rendering import notes_of
 
     numbered, rows = notes_of(result.rows), list({row.system: row for row in result.rows}.values())
     told = [""]

@@ -22,8 +22,8 @@ def run(
     from isogloss import recipes
 
     loaded = recipes.load(recipe, set_ or [])  # what is wrong with it is said before the seconds that the imports below take
-    from isogloss.cli.outcome import show_run
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.outcome import show_run
+    from isogloss.cli.screens.progress import progress
     from isogloss.runs import pipeline
 
     with progress() as bars:

@@ -31,8 +31,8 @@ def score(
     isogloss score en-ko.tsv --model runs/ko --threshold auto --out good.tsv
     """
     import isogloss
-    from isogloss.cli.mined import as_bytes, finish, refuse_bad_names, work_folder
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.mined import as_bytes, finish, refuse_bad_names, work_folder
+    from isogloss.cli.screens.progress import progress
 
     refuse_bad_names(out, pairs, model)
     bitext = isogloss.read(pairs, (), language, source_language, on_error or "fail")

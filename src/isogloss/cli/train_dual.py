@@ -66,7 +66,7 @@ def train_dual(
     """
     import isogloss
     from isogloss.cli.options import as_languages
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.progress import progress
 
     given: dict[str, Any] = {
         "nli": tuple(nli) if nli else None,
@@ -111,7 +111,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _show(result: "DualResult", as_json: bool) -> None:
     from isogloss.amounts import duration
-    from isogloss.cli.screen import output, score_table, show_json, what_was_asked
+    from isogloss.cli.screens.progress import output, score_table, show_json, what_was_asked
 
     if as_json:
         show_json(result.as_dict())

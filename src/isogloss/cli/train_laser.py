@@ -64,8 +64,8 @@ def train_laser(
     isogloss train-laser en-de.tsv en-es.tsv --scale lab --out runs/laser
     """
     from isogloss.cli.options import as_languages
-    from isogloss.cli.outcome import show_run
-    from isogloss.cli.screen import progress
+    from isogloss.cli.screens.outcome import show_run
+    from isogloss.cli.screens.progress import progress
     from isogloss.recipes import FromOption
     from isogloss.runs import laser
 

@@ -1,4 +1,4 @@
-"""From pairs as they were found to pairs fit for training and testing: normalise, score, select, write down what happened.
+"""From pairs as they were found to pairs fit for training and testing: normalize, score, select, write down what happened.
 
     feeds → scored parts (scored.py) → thresholds → selection (selecting.py) → final parts and manifest (store.py)
 
@@ -19,23 +19,32 @@ import numpy as np
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings, LeakSettings, PairsSettings
-from isogloss.corpora import account, thresholds
 from isogloss.corpora.cleaning.judgement import Judge
 from isogloss.corpora.cleaning.rules import rules_for
-from isogloss.corpora.evaluation_text import evaluation_sets
-from isogloss.corpora.faults import unread_in_words
-from isogloss.corpora.feeds import Feed, from_bitext, from_source
-from isogloss.corpora.leaks import Guard
-from isogloss.corpora.manifest import manifest_of, write_parts
-from isogloss.corpora.scored import ScoredFeed, Scorer, passed_over
-from isogloss.corpora.scoring import Scoring, score_column, warm_up
-from isogloss.corpora.selecting import RulesOf, Scored, Selection
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.leaks.evaluation_text import evaluation_sets
+from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.preparation import auto_thresholds as thresholds
+from isogloss.corpora.preparation import counts as account
+from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source
+from isogloss.corpora.preparation.manifest import manifest_of, write_parts
+from isogloss.corpora.preparation.scored import ScoredFeed, Scorer, passed_over
+from isogloss.corpora.preparation.scoring import Scoring, score_column, warm_up
+from isogloss.corpora.preparation.selection import RulesOf, Scored, Selection
+from isogloss.corpora.preparation.workers import Workers
+from isogloss.corpora.reading.malformed import unread_in_words
+from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import DROPPED, MANIFEST, PAIRS, SCORED, Store, is_store, open_store
-from isogloss.corpora.workers import Workers
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import alone_in, explaining_disk, make_folder, refuse_folder, sweep, write_json, write_text
+from isogloss.storage import (
+    explaining_disk,
+    folder_lock,
+    make_folder,
+    refuse_folder,
+    remove_stale_files,
+    write_json,
+    write_text,
+)
 from isogloss.types import Bitext
 
 BEGUN = ".isogloss-store"
@@ -110,11 +119,11 @@ def _folder(out: Path | str | None) -> Iterator[Path]:
 def prepare_store(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     """Prepare any number of feeds into a store. What the store already has of them is not read again."""
     refuse_other_things(out)
-    with alone_in(out, "another isogloss is writing to this store", "wait for it, or name another"):
+    with folder_lock(out, "another isogloss is writing to this store", "wait for it, or name another"):
         write_text(out / BEGUN, "isogloss prepare writes here\n")  # so that what is stopped before its manifest is known again
         make_folder(out / SCORED)
         for folder in (out, out / SCORED, out / PAIRS, out / DROPPED):
-            sweep(folder)
+            remove_stale_files(folder)
         return _prepare(feeds, out, how)
 
 
@@ -136,7 +145,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     if how.cleaning.similarity_model and how.judge is None:
         raise DataError("cleaning.similarity_model needs a loaded model here", hint="use isogloss prepare, or give a judge")
     guard = Guard(
-        evaluation_sets(how.leaks.against) if how.leaks.level != "off" else [], how.leaks.level, how.cleaning.normalise
+        evaluation_sets(how.leaks.against) if how.leaks.level != "off" else [], how.leaks.level, how.cleaning.normalize
     )
     scored = _score(feeds, out, how, guard)
     parts = [_part(one, language, out) for one in scored for language in one.rows]

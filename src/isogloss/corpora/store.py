@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isogloss.amounts import amount
-from isogloss.corpora.blocks import Blocks, blocks_of
-from isogloss.corpora.compression import PARQUET_FAULTS
-from isogloss.corpora.faults import unread_in_words
-from isogloss.corpora.manifest_shape import check_manifest
+from isogloss.corpora.preparation.manifest_schema import check_manifest
+from isogloss.corpora.reading.blocks import Blocks, blocks_of
+from isogloss.corpora.reading.compression import PARQUET_FAULTS
+from isogloss.corpora.reading.malformed import unread_in_words
 from isogloss.errors import DataError
 from isogloss.shapes import Misfit
 from isogloss.storage import file_hash, read_json

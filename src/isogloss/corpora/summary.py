@@ -1,6 +1,6 @@
 """What is in a prepared store: counts, token lengths, overlap, samples, and what each way of balancing would draw from it.
 
-`summarise` reads the pairs once, a block at a time; what it keeps does not grow with them. `report/corpora_page.py` draws
+`summarize` reads the pairs once, a block at a time; what it keeps does not grow with them. `report/corpora_page.py` draws
 the result, `isogloss corpora show` prints it.
 """
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from isogloss.amounts import amount
 from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import LIMIT, Overlap, SourceSketch
-from isogloss.corpora.shares import Share, plan
+from isogloss.corpora.sampling.shares import Share, plan
 from isogloss.corpora.store import MANIFEST, Store
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
@@ -123,7 +123,7 @@ class Summary:
         return plain | {"pairs": self.pairs, "histogram_bins": list(BINS)}
 
 
-def summarise(store: Store, samples: int = SAMPLES, on_progress: OnProgress = silent, limit: int = LIMIT) -> Summary:
+def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = silent, limit: int = LIMIT) -> Summary:
     """Read a store once and say what is in it, with `samples` random pairs a language: the same ones every time.
 
     `limit` bounds the memory that comparing source sentences takes; beyond it they are sampled (overlap.py).

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError
 from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error, nearest
+from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
 
@@ -36,7 +36,7 @@ class Answers:
     items: dict[str, Items]
 
 
-class Questions:
+class AlignmentEvaluator:
     """The held-out pairs and what they are searched among; made once, asked of any number of models."""
 
     def __init__(self, bitext: Bitext, max_candidates: int = 10_000) -> None:
@@ -150,7 +150,7 @@ def evaluate_each(
     on_progress: OnProgress = silent,
 ) -> Iterator[Report]:
     """The same for several models, one after the other: the teacher embeds its sentences once."""
-    questions = Questions(bitext, max_candidates)
+    questions = AlignmentEvaluator(bitext, max_candidates)
     teacher_rows = None
     if teacher is not None:
         sources = list(dict.fromkeys(questions.sources + questions.test.sources()))

@@ -12,8 +12,8 @@ import numpy as np
 
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_drawn, interval
-from isogloss.evaluation.leaks import Scan, leak_state
-from isogloss.evaluation.measured import Measured
+from isogloss.evaluation.leak_report import Scan, leak_state
+from isogloss.evaluation.results import Measured
 from isogloss.shown import masked
 
 MEAN_REMOVED = " − means"  # after the name of a model, where each language's mean was taken off its vectors

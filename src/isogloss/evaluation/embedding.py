@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from isogloss.encode.cache import VectorCache, longest_first, text_keys
-from isogloss.encode.encoder import Encoder
+from isogloss.models.encoder import Encoder
+from isogloss.models.vector_cache import VectorCache, longest_first, text_keys
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray
 

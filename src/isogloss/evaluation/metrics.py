@@ -1,6 +1,6 @@
 """Measures over vectors: arrays in, numbers out.
 
-Searching compares directions, not lengths, so a model without a normalisation layer is not punished for its scale. How sure
+Searching compares directions, not lengths, so a model without a normalization layer is not punished for its scale. How sure
 a number is, is the business of `bootstrap`; what is measured on which sentences, of `sts`, `tatoeba`, `bitext`, `bias` and
 `transfer`.
 """

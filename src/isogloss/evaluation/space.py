@@ -14,10 +14,10 @@ import numpy as np
 
 from isogloss.amounts import amount
 from isogloss.checksums import is_intact, load_arrays, save_arrays
-from isogloss.corpora.languages import without_region
-from isogloss.encode.encoder import Encoder
+from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.metrics import unit
+from isogloss.models.encoder import Encoder
 from isogloss.types import FloatArray
 
 MEANS_FILE = "language_means.npz"

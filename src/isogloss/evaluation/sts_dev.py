@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.evaluation.metrics import cosines, spearman
-from isogloss.students.student import Student
+from isogloss.models.student import Student
 from isogloss.training.selection import NOTHING_COUNTED, Merit
-from isogloss.training.siamese import SentencePairs
+from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.types import FloatArray
 
 

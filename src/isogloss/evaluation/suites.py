@@ -14,22 +14,22 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isogloss.corpora.languages import without_region
-from isogloss.encode.encoder import Encoder
-from isogloss.encode.opening import open_encoder
+from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError
-from isogloss.evaluation import mteb
-from isogloss.evaluation.bias import JoinedSets, MixedRetrieval
-from isogloss.evaluation.bitext import Mining, open_splits
 from isogloss.evaluation.compare import MEAN_REMOVED, Outcome
+from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
+from isogloss.evaluation.data.test_sets import Data
 from isogloss.evaluation.embedding import embedded
-from isogloss.evaluation.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
-from isogloss.evaluation.measured import Measured, Task
+from isogloss.evaluation.results import Measured, Task
 from isogloss.evaluation.space import Space, language_means
-from isogloss.evaluation.sts import Sts
-from isogloss.evaluation.tatoeba import GROUPS, LOW_RESOURCE, Tatoeba
-from isogloss.evaluation.test_sets import Data
-from isogloss.evaluation.transfer import Transfer
+from isogloss.evaluation.tasks import mteb
+from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval
+from isogloss.evaluation.tasks.bitext import Mining, open_splits
+from isogloss.evaluation.tasks.sts import Sts
+from isogloss.evaluation.tasks.tatoeba import GROUPS, LOW_RESOURCE, Tatoeba
+from isogloss.evaluation.tasks.transfer import Transfer
+from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from isogloss.amounts import amount
-from isogloss.corpora.languages import canonical
-from isogloss.evaluation.bias import DIFFERENCE
+from isogloss.corpora.reading.languages import canonical
 from isogloss.evaluation.compare import Cell, Comparison, ScoreTable
+from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 WIDEST = 13  # columns; as many fit a page
 STAR = "*"

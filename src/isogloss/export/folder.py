@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.checksums import write_sums
-from isogloss.encode.models import quiet_transformers
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.leaks import TRAINING
+from isogloss.evaluation.leak_report import TRAINING
 from isogloss.evaluation.regressions import IN_WORDS
 from isogloss.export.readable import make_readable, share_modes
+from isogloss.models.loading import quiet_transformers
+from isogloss.models.student import Student
 from isogloss.shown import masked
-from isogloss.storage import replacing, write_json
-from isogloss.students.student import Student
+from isogloss.storage import atomic_write, write_json
 from isogloss.types import Report
 
 CARD = "README.md"
@@ -24,7 +24,7 @@ def save(student: Student, path: Path | str, card: str = "", training: dict[str,
     refuse_other_things(path)
     # It was trained with one prompt: encode_query() and encode_document() put that before a text, as encode() does.
     student.model.prompts |= {"query": student.prompt, "document": student.prompt}
-    with replacing(path) as temporary, quiet_transformers():
+    with atomic_write(path) as temporary, quiet_transformers():
         student.model.save(str(temporary), create_model_card=False)
         make_readable(temporary, student.model.max_seq_length)
         (temporary / CARD).write_text(card or f"# {student.name}\n", encoding="utf-8")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isogloss.corpora.readers import read_lines
+from isogloss.corpora.reading.readers import read_lines
 from isogloss.errors import DataError
 from isogloss.mining.matching import Matches
 from isogloss.mining.sentences import Sentences

@@ -13,7 +13,7 @@ was found with the neighbours: no vector is read again. `matching` chooses pairs
 import numpy as np
 
 from isogloss.errors import DataError
-from isogloss.mining.neighbours import Neighbours
+from isogloss.search.neighbours import Neighbours
 from isogloss.types import FloatArray
 
 MARGINS = ("ratio", "distance", "absolute")

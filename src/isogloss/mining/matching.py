@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.errors import DataError
-from isogloss.mining.neighbours import Neighbours
+from isogloss.search.neighbours import Neighbours
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 STRATEGIES = ("max", "one-to-one", "intersection", "forward", "backward")

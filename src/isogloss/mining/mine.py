@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from isogloss.encode.encoder import Encoder
 from isogloss.errors import DataError
-from isogloss.mining.approximate import search_both_ways
+from isogloss.mining.calibration import Calibration, GoldCurve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
 from isogloss.mining.gold import Gold, read_gold
 from isogloss.mining.margin import MARGINS, candidate_scores, margin_scores
 from isogloss.mining.matching import STRATEGIES, Matches, matched
-from isogloss.mining.neighbours import Neighbours, SearchSettings, Vectors, pair_cosines
-from isogloss.mining.plans import SEARCHES
-from isogloss.mining.recall import SearchAccount
+from isogloss.mining.output import write_pairs
 from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
-from isogloss.mining.thresholds import Calibration, GoldCurve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
 from isogloss.mining.vectors import AT_ONCE, embedded
-from isogloss.mining.writing import write_pairs
 from isogloss.mining.wrong_pairs import SPARE, near_misses, shuffled_pairs
+from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
+from isogloss.search.approximate import search_both_ways
+from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, pair_cosines
+from isogloss.search.plan import SEARCHES
+from isogloss.search.recall import SearchAccount
 from isogloss.storage import content_hash
 from isogloss.types import Bitext, Pair
 
@@ -211,7 +211,7 @@ def opened(model: Encoder | str, device: str) -> Encoder:
     """A model by its name, or as it is."""
     if not isinstance(model, str):
         return model
-    from isogloss.encode.opening import open_encoder
+    from isogloss.models.encoders.open import open_encoder
 
     return open_encoder(model, device)
 

@@ -22,12 +22,12 @@ import pyarrow.compute as pc
 
 from isogloss.corpora.cleaning.language import Language, Script
 from isogloss.corpora.cleaning.rule import PairBatch
-from isogloss.corpora.compression import open_stream
-from isogloss.corpora.languages import canonical, is_shaped_like_a_code
-from isogloss.corpora.lines import line_blocks
+from isogloss.corpora.reading.compression import open_stream
+from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code
+from isogloss.corpora.reading.lines import line_blocks
 from isogloss.corpora.store import is_store, open_store
 from isogloss.corpora.text.hashing import Hashes, among, distinct
-from isogloss.corpora.text.normalise import normalise_block
+from isogloss.corpora.text.normalize import normalize_block
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import OnProgress, Step, silent
@@ -108,7 +108,7 @@ def read_sentences(name: str | Path, settings: ReadingSettings | None = None, on
     lines = _short_lines(_blocks(str(name), label, language, how), MAX_PARAGRAPH if how.documents else MAX_SENTENCE, too_long)
     for sentences, numbers in _split(lines, language, how.documents):
         read += len(sentences)
-        normal, _ = normalise_block(sentences)
+        normal, _ = normalize_block(sentences)
         texts.append(normal)
         ids.append(numbers)
         hashes.append(Side(normal, "").exact_hashes)

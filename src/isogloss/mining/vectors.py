@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from isogloss.checksums import load_array, sealing
-from isogloss.encode.cache import Halves, VectorCache, default_folder, longest_first, text_keys
-from isogloss.encode.encoder import Encoder
+from isogloss.models.encoder import Encoder
+from isogloss.models.vector_cache import Float16Rows, VectorCache, default_folder, longest_first, text_keys
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, make_folder
 
@@ -32,7 +32,7 @@ def embedded(
     folder: Path,
     cache: Path | str | None = None,
     on_progress: OnProgress = silent,
-) -> Halves:
+) -> Float16Rows:
     """The vectors of sentences, which come in blocks, mapped from a file in `folder`; `key` names what they are."""
     path = folder / f"{name}-{content_hash(key, encoder.fingerprint)[:16]}.npy"
     stage, shape = f"embedding {name}", (rows, encoder.dimension)
@@ -54,7 +54,7 @@ def embedded(
         )
         file.flush()
         del file
-    made: Halves = np.load(path, mmap_mode="r")
+    made: Float16Rows = np.load(path, mmap_mode="r")
     return made
 
 
@@ -70,7 +70,7 @@ def _take_space(path: Path) -> None:
 
 
 def _fill(
-    file: Halves, sentences: Iterable[list[str]], encoder: Encoder, cache: VectorCache, on_progress: OnProgress, stage: str
+    file: Float16Rows, sentences: Iterable[list[str]], encoder: Encoder, cache: VectorCache, on_progress: OnProgress, stage: str
 ) -> None:
     """Copy what the cache has, and compute the rest, block by block."""
     first, reused, computed = 0, 0, 0

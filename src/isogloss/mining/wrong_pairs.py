@@ -11,7 +11,7 @@ import numpy as np
 
 from isogloss.mining.margin import margin_scores
 from isogloss.mining.matching import Matches, matched
-from isogloss.mining.neighbours import Neighbours
+from isogloss.search.neighbours import Neighbours
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 SPARE = 4  # neighbours beyond k, to move up where one is hidden

@@ -1,6 +1,6 @@
 """A page beside mined or scored pairs: the precision that is estimated at each threshold, and how many pairs each leaves.
 
-What is estimated, and how, is in `isogloss.mining.thresholds`; this only draws it.
+What is estimated, and how, is in `isogloss.mining.calibration`; this only draws it.
 """
 
 import math
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isogloss.amounts import amount
-from isogloss.mining.thresholds import Calibration, GoldCurve
+from isogloss.mining.calibration import Calibration, GoldCurve
 from isogloss.report import svg
 from isogloss.report.line_chart import Axis, Line, line_chart
 from isogloss.report.markup import Markup, join, tag

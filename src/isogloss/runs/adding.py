@@ -26,35 +26,35 @@ import torch
 
 from isogloss import recipes
 from isogloss.amounts import amount
-from isogloss.config import AddingSettings, BridgeSettings, ObjectiveSettings, Recipe, as_dict
-from isogloss.corpora.languages import canonical
-from isogloss.corpora.sources import find_sources
+from isogloss.config import AddingSettings, BridgeSettings, LossSettings, Recipe, as_dict
+from isogloss.corpora.reading.languages import canonical
+from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
-from isogloss.encode.cache import refuse_useless
-from isogloss.encode.encoder import SentenceEncoder, load
-from isogloss.encode.models import choose_device, open_model
 from isogloss.errors import DataError, IsoglossError, RecipeError
-from isogloss.evaluation.alignment import Questions
+from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.export.folder import model_card, save
+from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.loading import choose_device, open_model
+from isogloss.models.static import StaticStudent
+from isogloss.models.student import MAX_TOKENS, Student
+from isogloss.models.vector_cache import refuse_useless
+from isogloss.models.vocabulary.grow import Growth
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.runs.descent import added_table, learnt_in_all
 from isogloss.runs.exam import Exam
 from isogloss.runs.finished import Finished, open_finished, translations
 from isogloss.runs.gate import Verdict, judge
-from isogloss.runs.gathering import Spoken, gather_source
-from isogloss.runs.opening import cache_of
+from isogloss.runs.gathering import LanguageSubset, gather_source
+from isogloss.runs.lineage import added_table, learnt_in_all
+from isogloss.runs.models import cache_of
 from isogloss.runs.pipeline import RunResult, measured_pairs, pair_counts
 from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS, run_folder
 from isogloss.runs.trackers import Trackers
 from isogloss.runs.vocabulary import grow_for
-from isogloss.storage import WORK, sweep, weights_hash, write_json
-from isogloss.students.growing import Growth
-from isogloss.students.static import StaticStudent
-from isogloss.students.student import MAX_TOKENS, Student
-from isogloss.training.crew import Crew
+from isogloss.storage import WORK, remove_stale_files, weights_hash, write_json
 from isogloss.training.distill import Distillation
+from isogloss.training.distributed import Distributed
 from isogloss.types import PairSource
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def add(
     _refuse_own_folders(folder, finished, settings)
     if recipe.teacher.model:
         refuse_useless(cache_of(recipe))
-    if not Crew.here().leads:
+    if not Distributed.here().is_main_process:
         return _Addition(settings, finished, recipe, silent).walk()
     asked = {name: value for name, value in as_dict(recipe).items() if name != "languages"}  # the record has the old ones too
     record = Path(WORK) / CANDIDATE / RECORD
@@ -116,8 +116,8 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
     pairs = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
     told = _told(settings.pairs, new, pairs.get("source_language", "en"))
     data["pairs"] = pairs | {"files": list(settings.pairs), "language": told}
-    weights = data.get("objectives", {})
-    taught = weights.get("mse", ObjectiveSettings().mse) or weights.get("soft_similarity", 0.0)
+    weights = data.get("losses", {})
+    taught = weights.get("mse", LossSettings().mse) or weights.get("soft_similarity", 0.0)
     if taught and data.get("training", {}).get("select", "retrieval") == "retrieval":
         data["training"] = data.get("training", {}) | {"select": "both"}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
@@ -179,15 +179,15 @@ class _Addition:
 
     def __init__(self, settings: AddingSettings, finished: Finished, recipe: Recipe, on_progress: OnProgress) -> None:
         self.settings, self.finished, self.recipe = settings, finished, recipe
-        self.began, self.crew = time.monotonic(), Crew.here()
+        self.began, self.distributed = time.monotonic(), Distributed.here()
         self.out = Path(recipe.output.folder)
         self.work, self.candidate = self.out / WORK, self.out / WORK / CANDIDATE
         if recipe.threads:
             torch.set_num_threads(recipe.threads)
         self.tell = on_progress
         self.record: Record | None = None
-        if self.crew.leads:
-            sweep(self.candidate)
+        if self.distributed.is_main_process:
+            remove_stale_files(self.candidate)
             shutil.rmtree(self.candidate / MODEL, ignore_errors=True)  # of an attempt before this one
             self.record = Record(self.candidate, {"recipe": as_dict(recipe), "adding": as_dict(settings)})
             self.tell = Metrics(self.candidate / METRICS, on_progress)
@@ -195,10 +195,10 @@ class _Addition:
 
     def walk(self) -> RunResult:
         """Go all the way: to a saved student, or to a refusal."""
-        with self._timed("pairs"), self.crew.in_turn():
+        with self._timed("pairs"), self.distributed.main_process_first():
             pairs = self._gather()
         sample = measured_pairs(Together((pairs.old, pairs.new)), self.recipe.evaluation)
-        questions = Questions(sample, self.recipe.evaluation.max_candidates)
+        questions = AlignmentEvaluator(sample, self.recipe.evaluation.max_candidates)
         self._refuse_unmeasured(questions, pairs.old.languages)
         with self._timed("models"):
             teacher, student = self._open()
@@ -267,14 +267,17 @@ class _Addition:
                 f"there are no training pairs of {', '.join(old.languages)} to replay",
                 hint="name some with --replay-from PAIRS, or do without them: --replay 0",
             )
-        spoken = [*((one.store, one.languages) for one in old.parts if isinstance(one, Spoken)), (store, recipe.languages)]
+        spoken = [
+            *((one.store, one.languages) for one in old.parts if isinstance(one, LanguageSubset)),
+            (store, recipe.languages),
+        ]
         stores = [
             {"folder": os.path.relpath(one.folder, self.out), "hash": one.hash, "languages": list(languages)}
             for one, languages in spoken
         ]
         return _Pairs(old, new, store, replay, stores)
 
-    def _old_pairs(self) -> list[Spoken]:
+    def _old_pairs(self) -> list[LanguageSubset]:
         """Where the finished run says they are, or what the user names."""
         if not self.settings.replay_from:
             return self.finished.old_pairs()
@@ -283,7 +286,7 @@ class _Addition:
         _, store = gather_source(recipe, self.out / REPLAY, lambda step: self.tell(replace(step, stage="old pairs")))
         return [translations(store, self.finished.languages)]
 
-    def _refuse_unmeasured(self, questions: Questions, old: Sequence[str]) -> None:
+    def _refuse_unmeasured(self, questions: AlignmentEvaluator, old: Sequence[str]) -> None:
         if unseen := sorted(set(old) - set(questions.languages)):
             logger.warning("there are no held-out pairs of %s, so the gate cannot see what they lose", ", ".join(unseen))
         if missing := sorted(set(self.recipe.languages) - set(questions.languages)):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from isogloss.corpora.labelled import Labelled
-from isogloss.encode.encoder import Encoder, weights_key
-from isogloss.mining.neighbours import SearchSettings, one_way
+from isogloss.corpora.reading.labelled import Labelled
+from isogloss.models.encoder import Encoder, weights_key
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.search.neighbours import SearchSettings, one_way
 from isogloss.storage import content_hash, read_json, write_json
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.types import FloatArray

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import IsoglossError
+from isogloss.models.static import TOKEN_TABLES
 from isogloss.runs.record import RECORD
 from isogloss.runs.run_folder import MODEL
-from isogloss.storage import TEMPORARY_MARK, WORK, alone_in, cache_folder, read_json, remove, sweep
-from isogloss.students.static import TOKEN_TABLES
+from isogloss.storage import TEMPORARY_MARK, WORK, cache_folder, folder_lock, read_json, remove, remove_stale_files
 
 KINDS = {
     "training data": ("data-*", "replay-*", "vocabulary-*"),
@@ -88,10 +88,10 @@ def clean(
     skipped: dict[str, str] = {}
     for name in dict.fromkeys(map(Path, runs)):
         try:
-            with alone_in(name, "a process is working there", "wait for it"):
+            with folder_lock(name, "a process is working there", "wait for it"):
                 items += _removed(_of_run(name, older_than, unfinished), dry_run)
                 if not dry_run:
-                    sweep(name)
+                    remove_stale_files(name)
         except IsoglossError as error:
             skipped[str(name)] = error.message.removeprefix(f"{name}: ")
     if cache:

@@ -17,22 +17,22 @@ import numpy as np
 
 from isogloss.amounts import amount, size
 from isogloss.config import Recipe
-from isogloss.corpora.languages import canonical
-from isogloss.encode.cache import refuse_unwritable
-from isogloss.encode.encoder import SentenceEncoder
-from isogloss.encode.models import choose_device
+from isogloss.corpora.reading.languages import canonical
 from isogloss.errors import IsoglossError
+from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.frozen_layers import SplitBody
+from isogloss.models.loading import choose_device
+from isogloss.models.student import Student
+from isogloss.models.vector_cache import refuse_unwritable
+from isogloss.models.vocabulary.coverage import UNSPACED
 from isogloss.runs.clean import size_of
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.opening import cache_of, open_models, text_blocks
+from isogloss.runs.models import cache_of, open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.trackers import refuse_missing
 from isogloss.storage import cache_folder
-from isogloss.students.coverage import UNSPACED
-from isogloss.students.frozen import SplitBody
-from isogloss.students.student import Student
 from isogloss.training.batches import PairRows, Schedule
-from isogloss.training.choosing import refuse_misfits, unheeded
+from isogloss.training.engines.choose import ignored_settings, refuse_misfits
 from isogloss.training.schedules import unfinished_warmup
 from isogloss.types import TEST, TRAIN, Bitext
 
@@ -112,7 +112,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         return findings
     wanted, steps = None if teacher is None else teacher.dimension, most_steps(bitext, recipe)
     findings.append(_student(student, recipe, wanted))
-    found = [*unheeded(student.dimension, wanted, recipe), unfinished_warmup(recipe.training.warmup, steps)]
+    found = [*ignored_settings(student.dimension, wanted, recipe), unfinished_warmup(recipe.training.warmup, steps)]
     findings += [Finding("settings", "note", one.sentence, one.hint) for one in found if one is not None]
     findings += _languages(student, bitext, recipe)
     return findings
@@ -161,7 +161,7 @@ def _trackers(recipe: Recipe) -> list[Finding]:
 def most_steps(bitext: Bitext, recipe: Recipe) -> int:
     """The steps that training will have if no dev pairs are put aside; they take a few.
 
-    Batches that are counted in tokens cannot be known before text is tokenised: each has one pair, for all that is known.
+    Batches that are counted in tokens cannot be known before text is tokenized: each has one pair, for all that is known.
     """
     table, settings = bitext.where(split=TRAIN).table, recipe.training
     columns = [table.column(name).combine_chunks().dictionary_encode() for name in ("source", "corpus", "language")]
@@ -254,14 +254,14 @@ def _joined(findings: Sequence[Finding]) -> Finding:
 
 
 def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
-    tokens = student.tokenise(list(texts))
+    tokens = student.tokenize(list(texts))
     special = set(student.tokenizer.all_special_ids) - {student.tokenizer.unk_token_id}
     counted = tokens.ids[~np.isin(tokens.ids, list(special))]
     unknown = float((counted == student.tokenizer.unk_token_id).mean()) if len(counted) else 1.0
     unspaced = language.split("-")[0] in UNSPACED
     units = sum(len(text) if unspaced else len(text.split()) for text in texts)
     fertility = len(counted) / max(units, 1)
-    cut = float((tokens.lengths >= student.tokeniser.max_tokens).mean())
+    cut = float((tokens.lengths >= student.text_tokenizer.max_tokens).mean())
     unit = "character" if unspaced else "word"
     text = f"{fertility:.2f} tokens per {unit}, {100 * unknown:.2f} % unknown, {100 * cut:.1f} % truncated"
     if unknown > MANY_UNKNOWN:

@@ -3,7 +3,7 @@
     read, clean → (masked language modelling) → round 1 → hard negatives by its model → round 2, from the same start → save
 
 A round trains one student for all its tasks: translation ranking, and beside it inference and answers where there are files
-(`training/ranking_tasks.py`, `training/siamese.py`). In a second round the student goes back to the weights that the first
+(`training/tasks/rank.py`, `training/tasks/sentence_pairs.py`). In a second round the student goes back to the weights the first
 began with, and is trained again with the wrong translations that the first one's model took for near: so mUSE was made, by the
 account of Reimers & Gurevych (2020). `dual_rounds` has these stages, `dual_settings` what each paper chose. Every stage keeps
 checkpoints and what was measured after it: the same command goes on, and once it has finished, only looks all that up.
@@ -19,22 +19,22 @@ from typing import Any
 from isogloss.amounts import amount
 from isogloss.config import Recipe, as_dict
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
-from isogloss.encode.models import choose_device
 from isogloss.errors import DataError
 from isogloss.evaluation import alignment
 from isogloss.export.folder import save
+from isogloss.models.loading import choose_device
+from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_rounds import OtherText, Rounds, pooled_by
 from isogloss.runs.dual_settings import TABLES, DualSettings, with_recipe
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.opening import text_blocks
+from isogloss.runs.models import text_blocks
 from isogloss.runs.pipeline import measured_pairs, pair_counts
 from isogloss.runs.record import Record
 from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS, run_folder
 from isogloss.shapes import COUNT, Exactly, check, fields_shape
 from isogloss.storage import WORK, canonical_json, content_hash, read_json, weights_hash, write_json
-from isogloss.students.student import Student
-from isogloss.training.masking import with_mask_token
+from isogloss.training.tasks.mlm import with_mask_token
 from isogloss.types import TEST, LanguageScores, PairSource, Report
 
 
@@ -141,7 +141,7 @@ class _Dual:
         student: Student,
         source: PairSource,
         others: OtherText,
-        questions: alignment.Questions | None,
+        questions: alignment.AlignmentEvaluator | None,
         asked: str,
     ) -> None:
         """All rounds, each measured when it has ended."""
@@ -158,11 +158,11 @@ class _Dual:
                 self._ask(name, student, questions, asked)
         self.details["training"] = rounds.summaries
 
-    def _questions(self, source: PairSource) -> alignment.Questions | None:
+    def _questions(self, source: PairSource) -> alignment.AlignmentEvaluator | None:
         """What the student is asked after each stage; None where nothing is held out."""
         limits = self.recipe.evaluation
         held = measured_pairs(source, limits)
-        return alignment.Questions(held, limits.max_candidates) if len(held.where(split=TEST)) else None
+        return alignment.AlignmentEvaluator(held, limits.max_candidates) if len(held.where(split=TEST)) else None
 
     def _student(self, source: PairSource, others: OtherText) -> Student:
         """The student as it comes, but for its vocabulary."""
@@ -181,10 +181,10 @@ class _Dual:
         if one.mlm or one.tlm:
             with_mask_token(student)
         pooled_by(student, one.pooling)
-        if one.normalise:
-            student.add_normalisation()
+        if one.normalize:
+            student.add_normalization()
 
-    def _ask(self, name: str, student: Student, questions: alignment.Questions | None, asked: str) -> None:
+    def _ask(self, name: str, student: Student, questions: alignment.AlignmentEvaluator | None, asked: str) -> None:
         """Measure the student as it is now; a report on the same weights and questions (`asked` names these) is kept."""
         if questions is None:
             return

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 
 from isogloss.checksums import load_array, save_array
-from isogloss.corpora.labelled import Labelled, read_nli
-from isogloss.corpora.questions import Questions, read_questions
-from isogloss.corpora.readers import read_lines
-from isogloss.encode.spelling import refuse_unknown_text
-from isogloss.encode.tokens import TokenStore
+from isogloss.corpora.reading.labelled import Labelled, read_nli
+from isogloss.corpora.reading.questions import Questions, read_questions
+from isogloss.corpora.reading.readers import read_lines
+from isogloss.models.student import Student
+from isogloss.models.token_store import TokenStore
+from isogloss.models.tokenizer_checks import refuse_unknown_text
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_settings import DualSettings
-from isogloss.runs.judged_files import judged_files
+from isogloss.runs.labelled_files import labelled_files
 from isogloss.runs.record import Metrics
 from isogloss.storage import WORK, canonical_json, content_hash
-from isogloss.students.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.data import TrainingData
-from isogloss.training.holdout import hold_out
-from isogloss.training.leftovers import use
-from isogloss.training.masking import MaskedHead, MaskedPairs, MaskedText
-from isogloss.training.negatives import mine_negatives
-from isogloss.training.ranking_tasks import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking
-from isogloss.training.siamese import NLITask, SentencePairs
-from isogloss.training.tasks import Task, TaskSettings, run_tasks
+from isogloss.training.dev_split import hold_out
+from isogloss.training.hard_negatives import mine_negatives
+from isogloss.training.pair_dataset import PairDataset
+from isogloss.training.tasks.base import Task, TaskSettings, run_tasks
+from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText
+from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking
+from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs
+from isogloss.training.work_files import use
 from isogloss.types import FloatArray, IntArray, PairSource
 
 PRETRAIN, MINING = "pretrain", "hard negatives"
@@ -45,7 +45,7 @@ class OtherText:
     @classmethod
     def read(cls, settings: DualSettings) -> "OtherText":
         """From the files that the settings name."""
-        nli = read_nli(judged_files(settings.nli, "--nli")) if settings.nli else None
+        nli = read_nli(labelled_files(settings.nli, "--nli")) if settings.nli else None
         qa = read_questions(settings.qa) if settings.qa else None
         lines = chain.from_iterable(map(read_lines, settings.mlm))
         return cls(nli, qa, list(dict.fromkeys(text for line in lines if (text := line.strip()))))
@@ -80,7 +80,7 @@ class Rounds:
         self.settings, self.student, self.others = settings, student, others
         self.folder, self.on_progress = folder, on_progress
         self.work = folder / WORK
-        self.data = TrainingData.build(source, student.tokeniser, self.work, on_progress)
+        self.data = PairDataset.build(source, student.text_tokenizer, self.work, on_progress)
         refuse_unknown_text(self.data.tokens, student.tokenizer, student.name)
         self.pairs, self.dev_rows = self._without_dev()
         self.dev = TranslationDev(student, self.data.tokens, self.dev_rows) if len(self.dev_rows) else None

@@ -16,14 +16,14 @@ from isogloss.amounts import amount
 from isogloss.config import Recipe, setting
 from isogloss.errors import RecipeError
 from isogloss.recipes import apply_override, parse, refuse_out_of_range
-from isogloss.training.ranking_tasks import TEMPERATURE
+from isogloss.training.tasks.rank import TEMPERATURE
 
 HARD_NEGATIVES, ROUNDS = 5, 2
 TABLES = ("pairs", "cleaning", "leaks", "evaluation")  # of a recipe: those that say something here
 WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 LIKE: dict[str, dict[str, Any]] = {
-    "labse": {"margin": 0.3, "pooling": "cls", "normalise": True},
-    "muse": {"hard_negatives": HARD_NEGATIVES, "rounds": ROUNDS, "pooling": "mean", "normalise": True},
+    "labse": {"margin": 0.3, "pooling": "cls", "normalize": True},
+    "muse": {"hard_negatives": HARD_NEGATIVES, "rounds": ROUNDS, "pooling": "mean", "normalize": True},
 }
 
 
@@ -50,7 +50,7 @@ class DualSettings:
     pooling: str = setting(
         "", "how token states become a vector; empty: as the student has it", one_of=("", "mean", "cls", "max")
     )
-    normalise: bool = setting(True, "vectors of length 1")
+    normalize: bool = setting(True, "vectors of length 1")
     prompt: str = setting("", "text put before every sentence; it becomes part of the saved model")
     max_tokens: int = setting(128, "longer sentences are cut here", at_least=4, at_most=8192)
     trim: str = setting(

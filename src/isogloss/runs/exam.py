@@ -10,21 +10,23 @@ from pathlib import Path
 import numpy as np
 
 from isogloss.checksums import load_array, save_array
-from isogloss.encode.cache import VectorCache
-from isogloss.encode.encoder import Encoder
-from isogloss.evaluation.alignment import Questions, Rows
+from isogloss.evaluation.alignment import AlignmentEvaluator, Rows
+from isogloss.models.encoder import Encoder
+from isogloss.models.student import Student
+from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
-from isogloss.students.student import Student
-from isogloss.training.crew import Crew
+from isogloss.training.distributed import Distributed
 from isogloss.types import FloatArray, Report
 
 
-def taught_rows(questions: Questions, teacher: Encoder, cache: Path, crew: Crew, on_progress: OnProgress) -> Rows:
+def taught_rows(
+    questions: AlignmentEvaluator, teacher: Encoder, cache: Path, distributed: Distributed, on_progress: OnProgress
+) -> Rows:
     """The teacher's vectors of what is searched, from the cache as far as they are there."""
     sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
     vectors = VectorCache(cache, teacher.fingerprint, teacher.dimension)
-    with crew.in_turn():
+    with distributed.main_process_first():
         taught = vectors.embed(sources, teacher.encode, on_progress, "teacher, held out")[0]
     return Rows({text: row for row, text in enumerate(sources)}, taught)
 
@@ -33,14 +35,19 @@ class Exam:
     """Questions, the teacher's answers to them if there is one, and the reports on the student's."""
 
     def __init__(
-        self, questions: Questions, teacher: Encoder | None, cache: Path, folder: Path, on_progress: OnProgress = silent
+        self,
+        questions: AlignmentEvaluator,
+        teacher: Encoder | None,
+        cache: Path,
+        folder: Path,
+        on_progress: OnProgress = silent,
     ) -> None:
-        self.questions, self.folder, self.tell, self.crew = questions, folder, on_progress, Crew.here()
+        self.questions, self.folder, self.tell, self.distributed = questions, folder, on_progress, Distributed.here()
         self.texts = questions.texts()
         self.reports: list[Report] = []
         self._row_of = {text: row for row, text in enumerate(self.texts)}
         self._last: tuple[list[bytes], FloatArray] | None = None  # how texts were cut, and the vectors that gave
-        self._teacher = None if teacher is None else taught_rows(questions, teacher, cache, self.crew, on_progress)
+        self._teacher = None if teacher is None else taught_rows(questions, teacher, cache, self.distributed, on_progress)
 
     def ask(self, name: str, vectors: FloatArray) -> None:
         """Score vectors of `texts`, and keep the report."""
@@ -51,10 +58,10 @@ class Exam:
 
         Between two calls it may have grown, and nothing else: a text that is cut as before has the vector it had.
         """
-        tokens = student.tokenise(self.texts)
+        tokens = student.tokenize(self.texts)
         cut = [tokens.ids[start:end].tobytes() for start, end in pairwise(tokens.offsets.tolist())]
         path = self.folder / f"student-{content_hash(student.fingerprint, *self.texts)[:16]}.npy"
-        with self.crew.in_turn():
+        with self.distributed.main_process_first():
             kept = load_array(path)
             if kept is None:
                 vectors = self._computed(student, cut, stage)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from isogloss.config import setting
 from isogloss.errors import RecipeError
 from isogloss.recipes import refuse_out_of_range
-from isogloss.training.tasks import TaskSettings
+from isogloss.training.tasks.base import TaskSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

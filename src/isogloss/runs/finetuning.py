@@ -17,24 +17,24 @@ from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import as_dict
-from isogloss.corpora.labelled import Labelled, read_nli, read_sts
-from isogloss.encode.encoder import Encoder, load
+from isogloss.corpora.reading.labelled import Labelled, read_nli, read_sts
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.metrics import spearman
 from isogloss.evaluation.sts_dev import STSDev
 from isogloss.export.folder import save
+from isogloss.models.encoder import Encoder, load
+from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.augmenting import label, union
 from isogloss.runs.finetune_settings import FinetuneSettings
-from isogloss.runs.judged_files import judged_files
+from isogloss.runs.labelled_files import labelled_files
 from isogloss.runs.record import Metrics, Record
 from isogloss.runs.run_folder import MODEL, RESULTS, run_folder
 from isogloss.storage import WORK, content_hash, weights_hash, write_json
-from isogloss.students.student import Student
 from isogloss.training.cross_encoder import CrossEncoder
-from isogloss.training.loop import TrainingSummary
-from isogloss.training.siamese import NLITask, SentencePairs, STSTask
-from isogloss.training.tasks import Task, run_tasks
+from isogloss.training.tasks.base import Task, run_tasks
+from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
+from isogloss.training.trainer import TrainingSummary
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class _Finetuning:
         settings = self.settings
         with self.record.timed("reading"):
             names = {"nli": settings.nli, "sts": settings.sts, "sts_dev": settings.sts_dev}
-            files = {name: judged_files(some, f"--{name.replace('_', '-')}") for name, some in names.items()}
+            files = {name: labelled_files(some, f"--{name.replace('_', '-')}") for name, some in names.items()}
             nli = read_nli(files["nli"]) if files["nli"] else None
             rated = read_sts(files["sts"]) if files["sts"] else None
             held = read_sts(files["sts_dev"]) if files["sts_dev"] else None

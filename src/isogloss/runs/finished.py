@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isogloss.corpora.languages import canonical
-from isogloss.corpora.manifest_shape import TRAINING as KNOWN_TRAINING
+from isogloss.corpora.preparation.manifest_schema import TRAINING as KNOWN_TRAINING
+from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.store import Store, open_store, read_manifest
-from isogloss.encode.models import FINISH_A_RUN
 from isogloss.errors import DataError, ModelError, RecipeError
-from isogloss.evaluation.leaks import TRAINING
-from isogloss.runs.gathering import Spoken
+from isogloss.evaluation.leak_report import TRAINING
+from isogloss.models.loading import FINISH_A_RUN
+from isogloss.runs.gathering import LanguageSubset
 from isogloss.runs.record import RECORD
 from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS
 from isogloss.shapes import OBJECT, TEXT, Each, Misfit, check
@@ -65,7 +65,7 @@ class Finished:
             )
             return None
 
-    def old_pairs(self) -> list[Spoken]:
+    def old_pairs(self) -> list[LanguageSubset]:
         """The pairs it learnt from, store by store."""
         if not self.stores:
             raise DataError(
@@ -86,9 +86,9 @@ class Finished:
         )
 
 
-def translations(store: Store, languages: Sequence[str] = ()) -> Spoken:
+def translations(store: Store, languages: Sequence[str] = ()) -> LanguageSubset:
     """The pairs of some languages of a store, or of all: source text without translations is not among them."""
-    return Spoken(store, languages or [one for one in store.languages if one != store.source_language])
+    return LanguageSubset(store, languages or [one for one in store.languages if one != store.source_language])
 
 
 def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:

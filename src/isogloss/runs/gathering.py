@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from isogloss.config import CleaningSettings, LeakSettings, Recipe
 from isogloss.corpora import phrasebook
 from isogloss.corpora.cleaning.judgement import Judge
-from isogloss.corpora.compression import looks_packed
-from isogloss.corpora.feeds import Feed, from_bitext, from_source, from_store
-from isogloss.corpora.languages import canonical
+from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source, from_store
+from isogloss.corpora.preparation.workers import cpu_count
 from isogloss.corpora.prepare import Preparation, Prepared, prepare_store, refuse_missing, refuse_other_things
-from isogloss.corpora.readers import read_source_text
-from isogloss.corpora.sources import STANDARD_INPUT, Source, find_sources
+from isogloss.corpora.reading.compression import looks_packed
+from isogloss.corpora.reading.languages import canonical
+from isogloss.corpora.reading.readers import read_source_text
+from isogloss.corpora.reading.sources import STANDARD_INPUT, Source, find_sources
 from isogloss.corpora.store import Store, is_store, open_store
-from isogloss.corpora.workers import cpu_count
 from isogloss.errors import DataError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, explaining_disk
@@ -48,7 +48,7 @@ def gather_source(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -
     """The pairs of a recipe as they are streamed from the store in `out` (or the one it names), and that store."""
     store = the_store(recipe, out, on_progress)
     wanted = _wanted(recipe, store)
-    return (Spoken(store, wanted) if wanted and set(store.languages) - set(wanted) else store), store
+    return (LanguageSubset(store, wanted) if wanted and set(store.languages) - set(wanted) else store), store
 
 
 def the_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -> Store:
@@ -60,7 +60,7 @@ def _wanted(recipe: Recipe, store: Store) -> tuple[str, ...]:
     return (*map(canonical, recipe.languages), store.source_language) if recipe.languages else ()
 
 
-class Spoken:
+class LanguageSubset:
     """Some languages of a store, as a source of pairs."""
 
     def __init__(self, store: Store, languages: Sequence[str]) -> None:
@@ -201,7 +201,7 @@ def _judge(recipe: Recipe) -> Judge | None:
     """The model that judges pairs, if the recipe names one."""
     if not recipe.cleaning.similarity_model:
         return None
-    from isogloss.encode.encoder import load
+    from isogloss.models.encoder import load
 
     encoder = load(recipe.cleaning.similarity_model, "", recipe.teacher.batch_size, recipe.device)
     return Judge(lambda texts: encoder.encode(texts), encoder.fingerprint)

@@ -1,9 +1,9 @@
 """LASER from pairs to a saved model (Artetxe & Schwenk 2019): an encoder that was never told what a good vector is.
 
-    read → clean → vocabulary → tokenise → train encoder and decoder → measure → save the encoder
+    read → clean → vocabulary → tokenize → train encoder and decoder → measure → save the encoder
 
-Only what is written of translations teaches it: no teacher, no model to start from. `training/translation.py` says which
-sentence is translated into what, and has the decoder, `students/bilstm.py` the encoder, `students/joint_vocabulary.py` the
+Only what is written of translations teaches it: no teacher, no model to start from. `training/tasks/translate.py` says which
+sentence is translated into what, and has the decoder, `models/bilstm.py` the encoder, `models/vocabulary/learn.py` the
 vocabulary. Every stage keeps its result in the run's folder: the same command after an interruption goes on from there.
 `pipeline` is the same road for a student that follows a teacher.
 """
@@ -22,29 +22,29 @@ import torch
 from isogloss import recipes
 from isogloss.amounts import amount
 from isogloss.config import Recipe, as_dict, setting
-from isogloss.corpora.languages import canonical
+from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.store import scan_in_words, scan_of, training_data
-from isogloss.encode.models import choose_device
 from isogloss.errors import DataError, RecipeError
-from isogloss.evaluation.alignment import Questions, Rows
+from isogloss.evaluation.alignment import AlignmentEvaluator, Rows
 from isogloss.export.folder import save
+from isogloss.models.bilstm import BiLstmStudent, EncoderSizes, bilstm_student
+from isogloss.models.loading import choose_device
+from isogloss.models.vocabulary.learn import KINDS, learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.recipes import refuse_out_of_range
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.opening import text_blocks
+from isogloss.runs.models import text_blocks
 from isogloss.runs.pipeline import RunResult, measured_pairs, pair_counts
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, RESULTS, run_folder
 from isogloss.storage import WORK, canonical_json, content_hash, make_folder, weights_hash, write_json
-from isogloss.students.bilstm import BiLstmStudent, EncoderSizes, bilstm_student
-from isogloss.students.joint_vocabulary import KINDS, learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.training.batches import PairRows
-from isogloss.training.data import TrainingData
-from isogloss.training.holdout import hold_out
-from isogloss.training.loop import TrainingSummary
+from isogloss.training.dev_split import hold_out
+from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.schedules import SHAPES
-from isogloss.training.tasks import TaskSettings, run_tasks
-from isogloss.training.translation import SECOND, Decoder, DecoderSizes, Translation, TranslationDev, examples_of
+from isogloss.training.tasks.base import TaskSettings, run_tasks
+from isogloss.training.tasks.translate import SECOND, Decoder, DecoderSizes, Translation, TranslationDev, examples_of
+from isogloss.training.trainer import TrainingSummary
 from isogloss.types import PairSource, Report
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ LAB: dict[str, Any] = {
     "batch": 64,
 }
 SCALES: dict[str, dict[str, Any]] = {"paper": {}, "lab": LAB}
-NOT_HERE = ("balance", "teacher", "student", "bridge", "objectives", "training")  # tables of a recipe that say nothing here
+NOT_HERE = ("balance", "teacher", "student", "bridge", "losses", "training")  # tables of a recipe that say nothing here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,12 +184,12 @@ def _run(recipe: Recipe, settings: LaserSettings, folder: Path, on_progress: OnP
     with record.timed("pairs"):
         pairs, store = gather_source(recipe, folder / PAIRS, tell)
     pivot, second = _targets(pairs, settings)
-    questions = Questions(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
+    questions = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
     with record.timed("vocabulary"):
         tokenizer = _vocabulary(pairs, settings, work, tell)
     student = bilstm_student(tokenizer, settings.encoder_sizes, recipe.name, settings.max_tokens, recipe.seed)
     with record.timed("tokens"):
-        data = TrainingData.build(pairs, student.tokeniser, work, tell)
+        data = PairDataset.build(pairs, student.text_tokenizer, work, tell)
     session = _Session(recipe, settings, student, data, pivot, second)
     record.note(hashes={"pairs": store.hash, "data": data.key}, pairs=training_data(store.manifest))
     with record.timed("train"):
@@ -257,7 +257,7 @@ class _Session:
     """The encoder and the decoder over one set of examples."""
 
     def __init__(
-        self, recipe: Recipe, settings: LaserSettings, student: BiLstmStudent, data: TrainingData, pivot: str, second: str
+        self, recipe: Recipe, settings: LaserSettings, student: BiLstmStudent, data: PairDataset, pivot: str, second: str
     ) -> None:
         self.settings, self.seed, self.student, self.data = settings, recipe.seed, student, data
         self.languages = pivot, second
@@ -326,7 +326,7 @@ class _Session:
         }
 
 
-def _measured(questions: Questions, student: BiLstmStudent, on_progress: OnProgress) -> Report:
+def _measured(questions: AlignmentEvaluator, student: BiLstmStudent, on_progress: OnProgress) -> Report:
     texts = questions.texts()
     vectors = student.encode(texts, on_progress, "trained student")
     return questions.ask("laser", Rows({text: row for row, text in enumerate(texts)}, vectors), None)

@@ -1,9 +1,9 @@
 """A recipe in, a measured and saved model out: the road through the whole house, one stage after another.
 
-    read → clean → tokenise → teacher vectors → bridge → distil → measure → save
+    read → clean → tokenize → teacher vectors → bridge → distil → measure → save
 
 Every stage keeps its result under a name made from its inputs, in the run's folder or in the cache: the same command
-after an interruption goes on from there, and a second run finds everything done. A recipe whose objectives follow no teacher
+after an interruption goes on from there, and a second run finds everything done. A recipe whose losses follow no teacher
 needs none: then teacher vectors, the bridge, and what is measured beside a teacher are left out.
 """
 
@@ -23,26 +23,26 @@ import torch
 from isogloss.amounts import amount
 from isogloss.config import EvaluationSettings, Recipe, as_dict
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
-from isogloss.encode.cache import refuse_useless
-from isogloss.encode.opening import refuse_missing
-from isogloss.evaluation.alignment import Answers, Questions, Rows
+from isogloss.evaluation.alignment import AlignmentEvaluator, Answers, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.evaluation.regressions import in_words, regressions
 from isogloss.export.folder import lost_table, model_card, save
+from isogloss.models.encoders.open import refuse_missing
+from isogloss.models.student import Student
+from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.exam import taught_rows
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.opening import cache_of, open_models
+from isogloss.runs.models import cache_of, open_models
 from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, RESULTS, run_folder
 from isogloss.runs.trackers import Trackers
 from isogloss.storage import WORK, weights_hash, write_json
-from isogloss.students.student import Student
-from isogloss.training.choosing import heeds
-from isogloss.training.crew import Crew
 from isogloss.training.distill import Distillation
+from isogloss.training.distributed import Distributed
+from isogloss.training.engines.choose import uses_teacher
 from isogloss.training.health import Diagnosis, better_next
-from isogloss.training.loop import TrainingSummary
+from isogloss.training.trainer import TrainingSummary
 from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, r
     is replaced only with `replace`.
     """
     folder = Path(recipe.output.folder)
-    if not Crew.here().leads:
+    if not Distributed.here().is_main_process:
         return _run(recipe, folder, silent)
     refuse_missing([name for name in (recipe.teacher.model, recipe.student.model) if name])
     if recipe.teacher.model:
@@ -107,15 +107,15 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, r
 
 def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
     began = time.monotonic()
-    crew = Crew.here()
+    distributed = Distributed.here()
     if recipe.threads:
         torch.set_num_threads(recipe.threads)
-    record = Record(folder, {"recipe": as_dict(recipe)}) if crew.leads else None
-    tell = _listeners(recipe, folder, on_progress) if crew.leads else silent
+    record = Record(folder, {"recipe": as_dict(recipe)}) if distributed.is_main_process else None
+    tell = _listeners(recipe, folder, on_progress) if distributed.is_main_process else silent
     timed = record.timed if record is not None else _untimed
-    with timed("pairs"), crew.in_turn():
+    with timed("pairs"), distributed.main_process_first():
         pairs, store = gather_source(recipe, folder / PAIRS, tell)
-    questions = Questions(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
+    questions = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
     with timed("models"):
         teacher, student, done = open_models(recipe, pairs, tell)
     details: dict[str, Any] = {"store": str(store.folder), "leak_scan": scan_of(store.manifest), "student": done}
@@ -143,7 +143,7 @@ def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
 class Stages:
     """The student untouched, bridged and trained, each measured by the same questions."""
 
-    def __init__(self, recipe: Recipe, session: Distillation, questions: Questions, timed: Timed) -> None:
+    def __init__(self, recipe: Recipe, session: Distillation, questions: AlignmentEvaluator, timed: Timed) -> None:
         self.recipe, self.session, self.questions, self.timed = recipe, session, questions, timed
         self.texts = questions.texts()
         self.row_of = {text: row for row, text in enumerate(self.texts)}
@@ -157,7 +157,7 @@ class Stages:
         with self.timed("vectors"):
             teacher = None
             if session.teacher is not None:
-                where = cache_of(recipe), session.crew, session.on_progress
+                where = cache_of(recipe), session.distributed, session.on_progress
                 teacher = taught_rows(self.questions, session.teacher, *where)
             untouched = session.untouched_vectors(self.texts)
         self._ask("untouched", untouched, teacher)
@@ -188,9 +188,9 @@ class Stages:
         if not said:
             return
         if self.summary is not None and any(one.clear for one in found):
-            held = self.session.teacher is None or bool(self.recipe.objectives.mse)
+            held = self.session.teacher is None or bool(self.recipe.losses.mse)
             said = str(Diagnosis("worse", said, better_next(held)))
-        if self.session.crew.leads:
+        if self.session.distributed.is_main_process:
             logger.warning("%s", said)
         if self.summary is not None:
             self.summary = replace(self.summary, setback="; ".join(one for one in (self.summary.setback, said) if one))
@@ -246,7 +246,7 @@ def _save(recipe: Recipe, result: RunResult, student: Student, pairs: PairSource
     if counts["source_only"]:
         learnt += f" and {amount(counts['source_only'], 'sentence')} without translation"
     learnt += f" ({scan_in_words(scan_of(store.manifest))})"
-    teacher = recipe.teacher.model if heeds(recipe) else ""
+    teacher = recipe.teacher.model if uses_teacher(recipe) else ""
     lost = lost_table(result.details["regressions"])
     card = model_card(recipe.name, teacher, recipe.student.model, languages, learnt, result.reports[-1]) + lost
     student.model.to("cpu")

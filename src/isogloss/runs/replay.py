@@ -5,7 +5,7 @@ A network that is trained on new things alone loses old ones; seeing a few of th
 store, however large, is gone through once.
 
 Held-out text stays held out: a pair is not trained on if a side of it is also in the test split, be it that of the old
-pairs or that of the new ones (letters and digits compared, as `corpora/selecting.py` does within one store). `finished`
+pairs or that of the new ones (letters and digits compared, as `preparation/selection.py` does within one store). `finished`
 knows where the old pairs are; `adding` trains on what comes out of here.
 """
 
@@ -55,7 +55,7 @@ def held_out_text(pairs: PairSource) -> Hashes:
 
 
 def _hashes(block: pa.Table, side: str) -> Hashes:
-    return Side(block.column(side), "").normalised_hashes
+    return Side(block.column(side), "").normalized_hashes
 
 
 def _touches(block: pa.Table, held: Hashes) -> BoolArray:

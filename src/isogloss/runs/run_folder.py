@@ -17,9 +17,18 @@ from isogloss.errors import IsoglossError
 from isogloss.export.folder import refuse_other_things
 from isogloss.runs.record import RECORD, ending_noted
 from isogloss.shown import masked_values
-from isogloss.storage import LOCK, TEMPORARY_MARK, WORK, alone_in, explaining_disk, read_json, refuse_folder, sweep
+from isogloss.storage import (
+    LOCK,
+    TEMPORARY_MARK,
+    WORK,
+    explaining_disk,
+    folder_lock,
+    read_json,
+    refuse_folder,
+    remove_stale_files,
+)
 from isogloss.training.checkpoints import changed_settings
-from isogloss.training.leftovers import only_used_kept
+from isogloss.training.work_files import only_used_kept
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +58,7 @@ def run_folder(
     """
     refuse_foreign(folder)
     with (
-        alone_in(folder, "another run is using this folder", "wait for it, or name another output folder"),
+        folder_lock(folder, "another run is using this folder", "wait for it, or name another output folder"),
         ending_noted(folder / record),
     ):
         refuse_other_things(folder / MODEL)
@@ -61,7 +70,7 @@ def run_folder(
             shutil.rmtree(folder / WORK, ignore_errors=True)
             (folder / record).unlink(missing_ok=True)
         for place in (folder, folder / WORK):
-            sweep(place)
+            remove_stale_files(place)
         remove_misplaced(folder / WORK)
         with only_used_kept(folder / WORK):
             yield

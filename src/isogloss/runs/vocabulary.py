@@ -1,7 +1,7 @@
 """The vocabulary of a finished student, grown for new languages from the one that it was trimmed from.
 
-`opening` trims when a student is first opened; this is the way back. `students/growing.py` has the rows and what they do to
-old text; here is where the original comes from, and what is said about it.
+`opening` trims when a student is first opened; this is the way back. `models/vocabulary/grow.py` has the rows and their effect
+on old text; here is where the original comes from, and what is said about it.
 """
 
 import logging
@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from isogloss.config import Recipe
-from isogloss.encode.encoder import SentenceEncoder
-from isogloss.encode.models import open_model
 from isogloss.errors import IsoglossError, ModelError
+from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.loading import open_model
+from isogloss.models.static import StaticStudent
+from isogloss.models.student import Student
+from isogloss.models.vocabulary.coverage import survey
+from isogloss.models.vocabulary.grow import Growth, needed_pieces, original_rows
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.runs.opening import open_student, text_blocks
-from isogloss.students.coverage import survey
-from isogloss.students.growing import Growth, needed_pieces, original_rows
-from isogloss.students.static import StaticStudent
-from isogloss.students.student import Student
+from isogloss.runs.models import open_student, text_blocks
 from isogloss.types import Bitext, PairSource
 
 if TYPE_CHECKING:

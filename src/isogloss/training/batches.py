@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.dealing import SHARD, Deal
+from isogloss.corpora.sampling.sharded import SHARD, ShardedSampler
 from isogloss.types import BoolArray, IntArray
 
 
@@ -97,7 +97,7 @@ class Schedule:
     ) -> None:
         """`left_out` are pairs that are never drawn, by number, ascending; `shard` is how many are ordered at once."""
         self._batch_pairs, self._batch_tokens, self._tokens_of = batch_pairs, batch_tokens, tokens_of
-        self._deal = Deal(pairs.source, pairs.corpus, pairs.language, settings, seed, left_out, shard)
+        self._deal = ShardedSampler(pairs.source, pairs.corpus, pairs.language, settings, seed, left_out, shard)
         self._order = lru_cache(maxsize=2)(self._deal.order)
         self._cuts_of = lru_cache(maxsize=1)(self._cut_by_tokens)
         lengths = [self._deal.lengths(epoch) for epoch in range(epochs)]

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 
 from isogloss.checksums import is_usable, sealing
-from isogloss.storage import make_folder, read_json, sweep, write_json
+from isogloss.storage import make_folder, read_json, remove_stale_files, write_json
 from isogloss.system_errors import cause_of
 from isogloss.training.health import Diagnosis
-from isogloss.training.leftovers import use
+from isogloss.training.work_files import use
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def save(folder: Path, step: int, state: dict[str, Any]) -> None:
 
 def latest(folder: Path) -> dict[str, Any] | None:
     """The newest state, or None if there is none yet, or none that can be read."""
-    sweep(folder)
+    remove_stale_files(folder)
     states = (_read(path) for path in sorted(folder.glob(PATTERN), reverse=True))
     return next((state for state in states if state is not None), None)
 

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isogloss.amounts import amount
-from isogloss.encode.models import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers, token_places
-from isogloss.encode.spelling import refuse_speechless
-from isogloss.encode.tokens import TokenStore, by_length
 from isogloss.errors import ModelError
-from isogloss.objectives.sts import HIGHEST
+from isogloss.losses.sts import HIGHEST
+from isogloss.models.loading import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers, token_places
+from isogloss.models.token_store import TokenStore, by_length
+from isogloss.models.tokenizer_checks import refuse_speechless
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
-from isogloss.training.engine import Load
-from isogloss.training.loop import TrainingSummary
-from isogloss.training.tasks import TaskSettings, run_tasks
+from isogloss.training.engines.base import TokenCount
+from isogloss.training.tasks.base import TaskSettings, run_tasks
+from isogloss.training.trainer import TrainingSummary
 from isogloss.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class CrossEncoder:
             raise ModelError(f"{name}: it has no transformer body to read two sentences with", hint="name an encoder")
         return cls(_with_head(body, name, seed).to(place).eval(), encoder.tokenizer, name, max_tokens)
 
-    def tokenise(self, first: Sequence[str], second: Sequence[str]) -> "TokenisedPairs":
+    def tokenize(self, first: Sequence[str], second: Sequence[str]) -> "TokenizedPairs":
         """Both sentences of each pair in one row, with what separates them."""
         encoded = self.tokenizer(
             list(first), list(second), truncation="longest_first", max_length=self.max_tokens, return_token_type_ids=True
@@ -82,7 +82,7 @@ class CrossEncoder:
 
         knows_sides = getattr(self.model.config, "type_vocab_size", 0) > 1
         ids = flat("input_ids", int(self.tokenizer.pad_token_id or 0))
-        return TokenisedPairs(ids, flat("token_type_ids", 0) if knows_sides else None)
+        return TokenizedPairs(ids, flat("token_type_ids", 0) if knows_sides else None)
 
     def logits(self, features: dict[str, Tensor]) -> Tensor:
         """One number a pair, before the sigmoid."""
@@ -94,7 +94,7 @@ class CrossEncoder:
         self, first: Sequence[str], second: Sequence[str], on_progress: OnProgress = silent, stage: str = "cross-encoder"
     ) -> FloatArray:
         """How alike the sentences of each pair are, from 0 to 5; pairs of similar length go together."""
-        pairs = self.tokenise(first, second) if len(first) else None
+        pairs = self.tokenize(first, second) if len(first) else None
         scores = np.empty(len(first), dtype=np.float32)
         if pairs is None:
             return scores
@@ -119,7 +119,7 @@ class CrossEncoder:
         on_progress: OnProgress = silent,
     ) -> TrainingSummary:
         """Learn from rated pairs (0 to 5), each in both orders: what is like is like both ways."""
-        both = self.tokenise([*first, *second], [*second, *first])
+        both = self.tokenize([*first, *second], [*second, *first])
         task = PairScoring(self, both, np.concatenate([scores, scores]))
         key = content_hash("cross-encoder", self.name, str(self.max_tokens), *first, *second, scores.tobytes())
         summary = run_tasks(self.model, [task], settings, None, folder, on_progress, "cross-encoder", key)
@@ -133,7 +133,7 @@ class CrossEncoder:
             self.tokenizer.save_pretrained(folder)
 
 
-class TokenisedPairs:
+class TokenizedPairs:
     """Pairs as rows of ids and, for bodies that are told, which of the two sentences each id is of."""
 
     def __init__(self, tokens: TokenStore, sides: TokenStore | None) -> None:
@@ -150,7 +150,7 @@ class PairScoring:
 
     name = "cross-encoder"
 
-    def __init__(self, encoder: CrossEncoder, pairs: TokenisedPairs, scores: FloatArray) -> None:
+    def __init__(self, encoder: CrossEncoder, pairs: TokenizedPairs, scores: FloatArray) -> None:
         self.encoder, self.pairs, self.scores = encoder, pairs, scores
 
     @property
@@ -172,9 +172,9 @@ class PairScoring:
         logits = self.encoder.logits(features)
         return functional.binary_cross_entropy_with_logits(logits, wanted.to(logits.device))
 
-    def load(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> Load:
+    def load(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> TokenCount:
         """Tokens without padding, and with it."""
-        return Load(int(prepared[2].sum()), prepared[0]["input_ids"].numel())
+        return TokenCount(int(prepared[2].sum()), prepared[0]["input_ids"].numel())
 
 
 def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | None":

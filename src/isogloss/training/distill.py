@@ -18,33 +18,40 @@ from numpy.typing import NDArray
 
 from isogloss.checksums import load_array, save_array
 from isogloss.config import Recipe, TrainingSettings, as_dict
-from isogloss.corpora.dealing import SHARD
-from isogloss.encode.cache import Halves, VectorCache
-from isogloss.encode.encoder import Encoder
-from isogloss.encode.spelling import refuse_unknown_text
+from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.errors import ModelError
-from isogloss.memory import give_back
-from isogloss.objectives.combined import Objectives
+from isogloss.losses.combined import CombinedLoss
+from isogloss.memory import release_memory
+from isogloss.models.bridge import Bridge, BridgeSolver
+from isogloss.models.encoder import Encoder
+from isogloss.models.frozen_layers import Activations, SplitBody, remember
+from isogloss.models.student import Student
+from isogloss.models.tokenizer_checks import refuse_unknown_text
+from isogloss.models.vector_cache import Float16Rows, VectorCache
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import canonical_json, content_hash
-from isogloss.students.bridge import Bridge, BridgeSolver
-from isogloss.students.frozen import Activations, SplitBody, remember
-from isogloss.students.student import Student
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
-from isogloss.training.choosing import FOLLOW_THE_TEACHER, choose_engine, follows, objectives_of, refuse_misfits, unheeded
-from isogloss.training.crew import Crew
-from isogloss.training.data import TrainingData
-from isogloss.training.dev import DevSet, MeasuredBy
-from isogloss.training.engine import Descent, Material, SentenceEngine
+from isogloss.training.chunked_vectors import vectors_in_parts
+from isogloss.training.dev_set import DevSet, MeasuredBy
+from isogloss.training.dev_split import hold_out
+from isogloss.training.distributed import Distributed
+from isogloss.training.engines.base import OptimizerConfig, SentenceEngine, TrainingInputs
+from isogloss.training.engines.choose import (
+    FOLLOW_THE_TEACHER,
+    choose_engine,
+    combined_loss,
+    ignored_settings,
+    needs_teacher_vectors,
+    refuse_misfits,
+)
+from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
-from isogloss.training.holdout import hold_out
-from isogloss.training.in_parts import vectors_in_parts
-from isogloss.training.leftovers import use
-from isogloss.training.loop import Loop, Plan, TrainingSummary
-from isogloss.training.negatives import mine_negatives
+from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.schedules import rate_at, unfinished_warmup, warmup_steps
-from isogloss.training.teaching import teacher_rows
+from isogloss.training.teacher_vectors import teacher_rows
+from isogloss.training.trainer import LoopConfig, Trainer, TrainingSummary
+from isogloss.training.work_files import use
 from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
@@ -74,16 +81,16 @@ class Distillation:
     ) -> None:
         self.student, self.teacher, self.source, self.recipe = student, teacher, pairs, recipe or Recipe()
         self.folder, self.on_progress = Path(folder) if folder is not None else None, on_progress
-        self.training, self.crew = self.recipe.training, Crew.here()
+        self.training, self.distributed = self.recipe.training, Distributed.here()
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
         wanted = None if teacher is None else teacher.dimension
         refuse_misfits(student, wanted, self.recipe)
-        self._say(*unheeded(student.dimension, wanted, self.recipe))
-        with self.crew.in_turn():  # the first makes what the others find
-            self.data = TrainingData.build(pairs, student.tokeniser, self.folder, on_progress)
+        self._say(*ignored_settings(student.dimension, wanted, self.recipe))
+        with self.distributed.main_process_first():  # the first makes what the others find
+            self.data = PairDataset.build(pairs, student.text_tokenizer, self.folder, on_progress)
             refuse_unknown_text(self.data.tokens, student.tokenizer, student.name)
-            self._teacher_rows: Halves | None = None
-            if teacher is not None and follows(self.recipe):
+            self._teacher_rows: Float16Rows | None = None
+            if teacher is not None and needs_teacher_vectors(self.recipe):
                 kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
                 self._teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
@@ -105,19 +112,19 @@ class Distillation:
         if not len(held):
             self._say(_no_dev_pairs(settings))
             return pairs, none, None
-        if len(pairs) > SHARD and not self.recipe.objectives.hard_negatives:
+        if len(pairs) > SHARD and not self.recipe.losses.hard_negatives:
             return pairs, held, pairs.where(held)
         trained = np.ones(len(pairs), dtype=np.bool_)
         trained[held] = False
         return pairs.where(trained), none, pairs.where(held)
 
     @property
-    def teacher_rows(self) -> Halves:
-        """The teacher's vectors of the source sentences; only there where the recipe's bridge or objectives follow them."""
+    def teacher_rows(self) -> Float16Rows:
+        """The teacher's vectors of the source sentences; only there where the recipe's bridge or losses follow them."""
         if self._teacher_rows is None:
             raise ModelError(
                 "there are no vectors of a teacher: the session was opened for a recipe that follows none",
-                hint="set bridge.enabled = true or objectives.mse in it, and name a teacher",
+                hint="set bridge.enabled = true or losses.mse in it, and name a teacher",
             )
         return self._teacher_rows
 
@@ -183,53 +190,53 @@ class Distillation:
         _, place, views = np.unique(source_of, return_inverse=True, return_counts=True)
         add(targets, source_of, (1 / views[place]).astype(np.float32))
         bridge = solver.solve(self.recipe.bridge.strengths)
-        self.student.add_bridge(bridge, normalise=self.teacher_is_unit_norm)
+        self.student.add_bridge(bridge, normalize=self.teacher_is_unit_norm)
         return bridge
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def train(self) -> TrainingSummary:
-        """Train by the recipe's objectives from where the student stands, continuing from a checkpoint if there is one."""
-        give_back()
-        settings, objectives = self.training, objectives_of(self.recipe.objectives)
-        teacher = self._teacher_for(objectives)
+        """Train by the recipe's losses from where the student stands, continuing from a checkpoint if there is one."""
+        release_memory()
+        settings, combined = self.training, combined_loss(self.recipe.losses)
+        teacher = self._teacher_for(combined)
         schedule = self._schedule()
         self._say(unfinished_warmup(settings.warmup, schedule.steps))
         rising = warmup_steps(settings.warmup, schedule.steps)
         peak, total = settings.learning_rate, schedule.steps
         rates = [rate_at(step, total, peak, rising, settings.schedule) for step in range(total)]
-        descent = Descent(rates, settings.weight_decay, settings.clip_norm, settings.optimiser)
+        descent = OptimizerConfig(rates, settings.weight_decay, settings.clip_norm, settings.optimizer)
         torch.manual_seed(self.recipe.seed)
         frozen = self.split, functools.cache(self._remembered_in_turn)
-        material = Material(self.data.tokens, self.pairs, teacher, self._negatives())
-        engine = choose_engine(self.student, material, objectives, descent, self.recipe, frozen, self.crew)
+        material = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives())
+        engine = choose_engine(self.student, material, combined, descent, self.recipe, frozen, self.distributed)
         folder = self._checkpoint_folder(engine.kind)
         dev = self._dev_set(teacher, engine)
         looks = settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience
-        plan = Plan(rates, rising, *looks, taught=self.teacher is not None)
+        plan = LoopConfig(rates, rising, *looks, taught=self.teacher is not None)
         try:
             stage = TAUGHT if plan.taught else UNTAUGHT
-            return Loop(engine, schedule, plan, dev, folder, self.crew, self.on_progress, stage).run()
+            return Trainer(engine, schedule, plan, dev, folder, self.distributed, self.on_progress, stage).run()
         finally:
             engine.close()
 
-    def _teacher_for(self, objectives: Objectives) -> NDArray[np.float16] | None:
-        """The teacher's rows, if an objective follows them; then the student must give vectors of their kind.
+    def _teacher_for(self, combined: CombinedLoss) -> NDArray[np.float16] | None:
+        """The teacher's rows, if a loss follows them; then the student must give vectors of their kind.
 
         Without a teacher nobody's lengths are to be kept, and vectors have length 1, as those of `train-dual`.
         """
         if self.teacher is None:
-            self.student.add_normalisation()
+            self.student.add_normalization()
             return None
-        if not FOLLOW_THE_TEACHER & set(objectives.active):
+        if not FOLLOW_THE_TEACHER & set(combined.active):
             return None
-        if "mse" in objectives.active and self.student.dimension != self.teacher_rows.shape[1]:
+        if "mse" in combined.active and self.student.dimension != self.teacher_rows.shape[1]:
             raise ModelError(
                 f"{self.student.name} gives {self.student.dimension}-d vectors, the teacher {self.teacher_rows.shape[1]}-d",
                 hint="a bridge is needed between them: set bridge.enabled = true",
             )
         if self.teacher_is_unit_norm:
-            self.student.add_normalisation()
+            self.student.add_normalization()
         return self.teacher_rows
 
     def _dev_set(self, teacher: NDArray[np.float16] | None, engine: SentenceEngine) -> MeasuredBy | None:
@@ -248,7 +255,7 @@ class Distillation:
         return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of, self.left_out, SHARD)
 
     def _negatives(self) -> IntArray | None:
-        wanted = self.recipe.objectives.hard_negatives
+        wanted = self.recipe.losses.hard_negatives
         if not wanted:
             return None
         name = f"negatives-{self._training_key()}"
@@ -307,13 +314,13 @@ class Distillation:
 
     def _remembered_in_turn(self) -> tuple[SplitBody, Activations] | None:
         """The same for all processes: the first one makes it, unless an earlier turn of it did."""
-        with self.crew.in_turn():
+        with self.distributed.main_process_first():
             return self._remembered()
 
     def _settings(self) -> dict[str, Any]:
         """The settings that the trained weights depend on, table by table."""
         recipe, training = self.recipe, as_dict(self.training) | NOT_LEARNT_FROM
-        others = {name: as_dict(getattr(recipe, name)) for name in ("bridge", "balance", "objectives")}
+        others = {name: as_dict(getattr(recipe, name)) for name in ("bridge", "balance", "losses")}
         return {"training": training, **others, "seed": recipe.seed}
 
     def _training_key(self) -> str:
@@ -328,8 +335,10 @@ class Distillation:
         if self.folder is None:
             return None
         folder = checkpoints.folder_of(self.folder, self._training_key(), kind)
-        with self.crew.in_turn():  # others sweep the folder when they look for a checkpoint: not while it is written to
-            if self.crew.leads:
+        with (
+            self.distributed.main_process_first()
+        ):  # others sweep the folder when they look for a checkpoint: not while it is written to
+            if self.distributed.is_main_process:
                 self._say(checkpoints.passed_over(folder, self._settings()))
                 checkpoints.open_folder(folder, self._settings())
         return folder
@@ -337,7 +346,7 @@ class Distillation:
     def _say(self, *found: Diagnosis | None) -> None:
         """A word on the way, from the process that has the screen."""
         for one in found:
-            if one is not None and self.crew.leads:
+            if one is not None and self.distributed.is_main_process:
                 logger.warning("%s", one)
 
     def _kept(self, name: str, compute: Callable[[], NDArray[Kept]]) -> NDArray[Kept]:
@@ -346,9 +355,9 @@ class Distillation:
             return compute()
         path = self.folder / f"{name}.npy"
         use(path)
-        if self.crew.size > 1:
+        if self.distributed.size > 1:
             self._remembered()  # now, since turns are not taken inside a turn
-        with self.crew.in_turn():
+        with self.distributed.main_process_first():
             kept = load_array(path)
             if kept is not None:
                 stage = name.split("-")[0] + " student"
@@ -381,9 +390,9 @@ def distill(
 ) -> TrainingSummary:
     """Teach `student` to put the training pairs where `teacher` puts their source sentences.
 
-    Changes the student in place: first the closed-form bridge (unless the recipe turns it off), then its objectives. Where
+    Changes the student in place: first the closed-form bridge (unless the recipe turns it off), then its losses. Where
     nothing of that follows a teacher, it may be None, and the student's vectors get length 1. The recipe's bridge, balance,
-    objectives, training and seed are what counts here. With `folder`, unfinished work is kept there and taken up again;
+    losses, training and seed are what counts here. With `folder`, unfinished work is kept there and taken up again;
     `cache` keeps the teacher's vectors for other runs.
     """
     session = Distillation(student, teacher, pairs, recipe, folder, cache, on_progress)

@@ -41,7 +41,7 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class Course:
-    """The course that one objective's loss has taken. `low` and `high` are of the running median since the warm-up."""
+    """The course that one loss's loss has taken. `low` and `high` are of the running median since the warm-up."""
 
     recent: deque[float]
     low: float | None = None
@@ -77,7 +77,7 @@ class LossWatch:
         self._norms: deque[float] = deque(maxlen=RECENT_NORMS)
 
     def check(self, step: int, losses: dict[str, float], gradient_norm: float | None = None) -> Diagnosis | None:
-        """Take in the losses of a step (counted from 0) by objective; None if all is well.
+        """Take in the losses of a step (counted from 0) by loss; None if all is well.
 
         `gradient_norm` is the norm before clipping, if it is known.
         """
@@ -96,7 +96,7 @@ class LossWatch:
         return diagnosis
 
     def typical(self) -> dict[str, float]:
-        """The running median of each objective's loss: steadier to show than the last one."""
+        """The running median of each loss's loss: steadier to show than the last one."""
         return {name: median(course.recent) for name, course in self._courses.items() if course.recent}
 
     @property
@@ -177,7 +177,7 @@ def setback(
 
         2 · √(2 p (1 − p) / count),
 
-    a mean cosine by `CLEAR_COSINE`. `held` says whether an objective wants the teacher's points themselves.
+    a mean cosine by `CLEAR_COSINE`. `held` says whether a loss wants the teacher's points themselves.
     """
     lost = []
     for name, words in SCORES_IN_WORDS.items():
@@ -206,7 +206,7 @@ def better_next(held: bool) -> str:
     """What to do about a training that lost something; `held` as in `setback`."""
     if held:
         return "lower training.learning_rate, or train for more steps: raise training.epochs"
-    return "no objective holds it where the teacher is: add objectives.mse, or lower training.learning_rate"
+    return "no loss holds it where the teacher is: add losses.mse, or lower training.learning_rate"
 
 
 def listed(words: list[str]) -> str:

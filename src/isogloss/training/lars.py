@@ -7,7 +7,7 @@ For a matrix w with gradient g, rate γ, momentum m, weight decay β and trust c
     w ← w − v
 
 Biases and norms (anything with one dimension) have λ = 1 and β = 0, as in BYOL, whose settings Ham & Kim (2021) took:
-γ = 0.02, m = 0.9, β = 1e-6. It is for large batches and many steps; AdamW (`optimiser.py`) is what the other paper uses.
+γ = 0.02, m = 0.9, β = 1e-6. It is for large batches and many steps; AdamW (`optimizer.py`) is what the other paper uses.
 Clipping the gradient's norm does next to nothing here: λ takes the gradient's length out again.
 """
 

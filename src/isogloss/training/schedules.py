@@ -7,8 +7,8 @@ With n steps in all, w of them warm-up, peak p, and steps k counted from 0:
              cosine     p · (1 + cos(π (k − w) / (n − w))) / 2         Loshchilov & Hutter 2017; Ham & Kim 2021 (w = 54,000)
              constant   p
 
-The last step is still taken at a rate above zero, or it would be a step for nothing. Plain floats: `optimiser.set_rate`
-hands them to an optimiser.
+The last step is still taken at a rate above zero, or it would be a step for nothing. Plain floats: `optimizer.set_rate`
+hands them to an optimizer.
 """
 
 import math

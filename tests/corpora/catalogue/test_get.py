@@ -15,11 +15,11 @@ from corpora.catalogue.test_wikipedia import dump, link, page
 from isogloss.corpora.catalogue.download import is_kept
 from isogloss.corpora.catalogue.get import get
 from isogloss.corpora.catalogue.web import Patience
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.languages import pair_in
-from isogloss.corpora.origin import origin_of
-from isogloss.corpora.readers import stream
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading.languages import pair_in
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.origin import origin_of
+from isogloss.corpora.reading.readers import stream
+from isogloss.corpora.reading.sources import find_sources
 from isogloss.errors import DataError
 from isogloss.progress import Step
 

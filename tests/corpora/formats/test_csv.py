@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats import quoted
 from isogloss.corpora.formats.quoted import split_quoted
-from isogloss.corpora.readers import read
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.readers import read
 from parallel import SOME, complaint, packings, put, rows, sides
 
 CELL = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), max_size=20)

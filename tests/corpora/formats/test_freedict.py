@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import find_sources
 from parallel import PACK, complaint, few, packings, put, rows, sides
 
 WORD = st.text(st.characters(codec="utf-8", categories=["L", "Nd"]), min_size=1, max_size=10)

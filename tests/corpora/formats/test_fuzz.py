@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fuzz_cases import FILES, PIECES, edited
-from isogloss.corpora.faults import Faults
+from isogloss.corpora.reading.malformed import Faults
 from isogloss.errors import DataError
 from parallel import PACK, put, rows
 

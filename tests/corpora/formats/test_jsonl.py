@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.faults import Faults
+from isogloss.corpora.reading.malformed import Faults
 from parallel import PAIRS, SOME, complaint, few, packings, put, rows, sides
 
 SPELLINGS: dict[str, Callable[[str, str], dict[str, object]]] = {

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora import lines
-from isogloss.corpora.faults import Faults
+from isogloss.corpora.reading import lines
+from isogloss.corpora.reading.malformed import Faults
 from isogloss.errors import DataError
 from parallel import SOME, complaint, put, rows, sides
 

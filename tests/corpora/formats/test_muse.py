@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import find_sources
 from parallel import complaint, put, rows, sides
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
-from isogloss.corpora.faults import Faults
+from isogloss.corpora.reading.malformed import Faults
 from parallel import PAIRS, SOME, complaint, packings, put, rows, sides
 
 

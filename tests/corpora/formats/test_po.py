@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.readers import read
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.readers import read
 from parallel import SOME, complaint, packings, put, rows, sides
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\0\x04"), max_size=25).filter(

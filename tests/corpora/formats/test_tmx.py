@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats import records
-from isogloss.corpora.readers import stream
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.readers import stream
+from isogloss.corpora.reading.sources import find_sources
 from parallel import SOME, complaint, packings, put, rows, sides
 
 # XML cannot hold these, not even escaped.

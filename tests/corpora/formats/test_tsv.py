@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora import blocks, lines
-from isogloss.corpora.faults import Faults
-from isogloss.corpora.readers import stream
-from isogloss.corpora.sources import find_sources
+from isogloss.corpora.reading import blocks, lines
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.readers import stream
+from isogloss.corpora.reading.sources import find_sources
 from isogloss.errors import DataError
 from parallel import PACK, complaint, put, rows, sides
 

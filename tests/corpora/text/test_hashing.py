@@ -27,7 +27,7 @@ def test_many_similar_texts_do_not_collide() -> None:
 
 
 def test_normalised_names_see_letters_and_digits_only() -> None:
-    hashes = Side(pa.array(["Hello, World 2!", "hello world2", "HELLO WORLD 3", "…"]), "").normalised_hashes
+    hashes = Side(pa.array(["Hello, World 2!", "hello world2", "HELLO WORLD 3", "…"]), "").normalized_hashes
     assert hashes[0] == hashes[1] != hashes[2]
 
 

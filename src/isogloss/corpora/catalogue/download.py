@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from isogloss.amounts import amount, duration
 from isogloss.corpora.catalogue.freshness import Remote, forget, is_unchanged, recall, remember
 from isogloss.corpora.catalogue.web import NothingLeft, Patience, Tries, Trouble, open_url, read_some
-from isogloss.corpora.origin import Origin, origin_of
+from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import TEXT, check
@@ -292,7 +292,7 @@ def _check(path: Path, size: int | None, sha256: str | None, counted: bool) -> N
 
 
 def _check_packed(path: Path, kind: str) -> None:
-    from isogloss.corpora.compression import open_file  # imports Arrow, which most downloads do not need
+    from isogloss.corpora.reading.compression import open_file  # imports Arrow, which most downloads do not need
 
     try:
         with open_file(path, f".{kind}") as stream:
@@ -303,7 +303,7 @@ def _check_packed(path: Path, kind: str) -> None:
 
 
 def _check_zip(path: Path) -> None:
-    from isogloss.corpora.compression import ARCHIVE_FAULTS
+    from isogloss.corpora.reading.compression import ARCHIVE_FAULTS
 
     try:
         with zipfile.ZipFile(path) as archive:

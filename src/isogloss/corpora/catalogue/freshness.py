@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from isogloss.corpora.catalogue.web import NotChanged, Patience, Tries, Trouble, open_url
-from isogloss.corpora.origin import origin_of
+from isogloss.corpora.reading.origin import origin_of
 from isogloss.shapes import COUNT, NOTHING, TEXT, Either, check
 from isogloss.shown import masked
 from isogloss.storage import cache_folder, content_hash, read_json, write_json

@@ -17,12 +17,12 @@ from isogloss.corpora.catalogue.download import alone, fetch, is_kept, refuse_fo
 from isogloss.corpora.catalogue.entries import Entry, Languages, as_languages, find
 from isogloss.corpora.catalogue.freshness import forget, is_unchanged, recall, remember
 from isogloss.corpora.catalogue.web import NotThere, Patience, mirrored
-from isogloss.corpora.origin import Origin, origin_of
+from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import SHA256, TEXT, Each, check
 from isogloss.shown import masked
-from isogloss.storage import cache_folder, content_hash, file_hash, read_json, replacing, write_json
+from isogloss.storage import atomic_write, cache_folder, content_hash, file_hash, read_json, write_json
 from isogloss.web import parse_url
 
 _VERSION = re.compile(r"\w[\w.-]*")  # it becomes the name of a folder
@@ -299,7 +299,7 @@ def _is_made(target: Path, version: str) -> bool:
 def _made(wish: _Wish, target: Path, origin: Origin, originals: list[Path], build: Callable[[Path], int]) -> Path:
     """A file that is made here of what was fetched. The originals go, unless the work was only interrupted."""
     try:
-        with replacing(target) as temporary:
+        with atomic_write(target) as temporary:
             if not build(temporary):
                 raise DataError(f"{wish.entry.name} has no pairs for {wish.pair}", hint="is it the right pair of languages?")
             replace(origin, sha256=file_hash(temporary)).write_beside(target)

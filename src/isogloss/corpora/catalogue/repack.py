@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from isogloss.corpora.catalogue.entries import Languages
-from isogloss.corpora.compression import ARCHIVE_FAULTS
+from isogloss.corpora.reading.compression import ARCHIVE_FAULTS
 from isogloss.errors import DataError
 
 CHANGED = "the corpus is not laid out as it was: look at its page, and tell us"

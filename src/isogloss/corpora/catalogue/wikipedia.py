@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from isogloss.corpora.catalogue.entries import Languages
-from isogloss.corpora.compression import ARCHIVE_FAULTS
+from isogloss.corpora.reading.compression import ARCHIVE_FAULTS
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
 

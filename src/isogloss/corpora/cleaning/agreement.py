@@ -31,7 +31,7 @@ class Identical(Rule):
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """1 where both sides are the same letters and digits, whatever their case and punctuation."""
-        return np.asarray(pairs.source.normalised_hashes == pairs.target.normalised_hashes, dtype=np.float32)
+        return np.asarray(pairs.source.normalized_hashes == pairs.target.normalized_hashes, dtype=np.float32)
 
     def accept(self, score: FloatArray) -> BoolArray:
         """Only what differs."""

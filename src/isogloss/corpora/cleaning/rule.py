@@ -1,7 +1,7 @@
 """What a rule is: a score for every pair, and a threshold that accepts it or not.
 
 The two are kept apart so that a threshold can be moved without scoring again: scores are kept on disk under a name made
-from everything but the threshold. Rules see text that is already normalised and never change it.
+from everything but the threshold. Rules see text that is already normalized and never change it.
 """
 
 from dataclasses import dataclass, fields

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.corpora.blocks import BLOCK_SCHEMA
-from isogloss.corpora.faults import SKIPPING, Faults
-from isogloss.corpora.languages import canonical, is_shaped_like_a_code
+from isogloss.corpora.reading.blocks import BLOCK_SCHEMA
+from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code
+from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.errors import DataError
 from isogloss.types import TEST, TRAIN, BoolArray, IntArray
 

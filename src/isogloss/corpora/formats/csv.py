@@ -1,11 +1,11 @@
 """Comma- or semicolon-separated text, quoted. The first line decides which of the two (or the tab) separates the cells."""
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats import quoted
-from isogloss.corpora.formats.opening import opened
-from isogloss.corpora.lines import line_blocks
-from isogloss.corpora.sources import Source
+from isogloss.corpora.formats.open import opened
+from isogloss.corpora.reading.blocks import Blocks
+from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import Source
 
 SEPARATORS = ",;\t"
 

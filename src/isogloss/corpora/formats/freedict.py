@@ -1,11 +1,11 @@
 """FreeDict dictionaries (TEI): every headword of an entry with every translation of it."""
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.layout import target_language
 from isogloss.corpora.formats.markup import Units, collected
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import Source
 
 _TRANSLATION = {"trans", "translation", "translationEquivalent"}
 _INFLECTED = {"infl", "inflected"}

@@ -10,12 +10,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.layout import Layout, Told, from_codes, from_header, from_told, parse_columns
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
-from isogloss.corpora.lines import line_blocks
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks
+from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.malformed import SKIPPING, Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 

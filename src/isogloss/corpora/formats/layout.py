@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isogloss.corpora.languages import canonical, is_known, is_shaped_like_a_code, is_source
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.languages import canonical, is_known, is_shaped_like_a_code, is_source
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 # What tables may have: those of stores, and those that `isogloss mine` and `isogloss score` write.

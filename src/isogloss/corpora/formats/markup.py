@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Generic, TypeVar
 from xml.parsers import expat
 
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 Unit = TypeVar("Unit")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from isogloss.corpora.formats.layout import language_unknown
 from isogloss.corpora.formats.records import known_code
-from isogloss.corpora.languages import without_region
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.languages import without_region
+from isogloss.corpora.reading.sources import Source
 
 _MANY = 5  # "%d files" is translated by the form that five files have
 

@@ -4,12 +4,12 @@ import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.messages import Catalogue, read_header
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
-from isogloss.corpora.lines import not_utf8
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks
+from isogloss.corpora.reading.lines import not_utf8
+from isogloss.corpora.reading.malformed import SKIPPING, Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 _ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}

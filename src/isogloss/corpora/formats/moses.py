@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.blocks import Blocks, cut
-from isogloss.corpora.compression import open_stream
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, empty_side, marked, trimmed
 from isogloss.corpora.formats.layout import target_language
-from isogloss.corpora.lines import LineBlock, line_blocks
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks, cut
+from isogloss.corpora.reading.compression import open_stream
+from isogloss.corpora.reading.lines import LineBlock, line_blocks
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 

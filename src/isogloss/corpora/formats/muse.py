@@ -5,12 +5,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isogloss.amounts import amount
-from isogloss.corpora.blocks import Blocks, cut
-from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
 from isogloss.corpora.formats.layout import target_language
-from isogloss.corpora.lines import LineBlock, line_blocks
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks, cut
+from isogloss.corpora.reading.lines import LineBlock, line_blocks
+from isogloss.corpora.reading.malformed import SKIPPING, Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora.blocks import BLOCK_BYTES, Blocks, cut
-from isogloss.corpora.compression import PARQUET_FAULTS, STANDARD_INPUT, unpacked_name
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.assemble import Cells, assemble, marked, trimmed
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_told, parse_columns
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import BLOCK_BYTES, Blocks, cut
+from isogloss.corpora.reading.compression import PARQUET_FAULTS, STANDARD_INPUT, unpacked_name
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 from isogloss.types import BoolArray
 

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.messages import Catalogue, read_header
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
-from isogloss.corpora.lines import line_blocks
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks
+from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.malformed import SKIPPING, Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 _LINE = re.compile(r'(?:(msgctxt|msgid|msgid_plural|msgstr|msgstr\[(\d{1,2})\])\s*)?"([^"\\]*(?:\\.[^"\\]*)*)"')

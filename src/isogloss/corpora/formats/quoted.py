@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from isogloss.amounts import amount
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.faults import SKIPPING, Faults
 from isogloss.corpora.formats.layout import Layout
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
-from isogloss.corpora.lines import LineBlock
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks
+from isogloss.corpora.reading.lines import LineBlock
+from isogloss.corpora.reading.malformed import SKIPPING, Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 # Of one record: a quote that is never closed must not swallow the rest of the file, nor the memory.

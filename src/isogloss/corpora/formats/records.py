@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from isogloss.corpora.blocks import BLOCK_SCHEMA, MAX_ROWS, MAX_TEXT, Blocks
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.assemble import empty_side
-from isogloss.corpora.languages import canonical, is_shaped_like_a_code
+from isogloss.corpora.reading.blocks import BLOCK_SCHEMA, MAX_ROWS, MAX_TEXT, Blocks
+from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code
+from isogloss.corpora.reading.malformed import Faults
 from isogloss.errors import DataError
 from isogloss.types import TEST, TRAIN
 

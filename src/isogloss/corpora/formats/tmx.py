@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from isogloss.corpora.blocks import Blocks
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats.markup import Units, collected
 from isogloss.corpora.formats.records import Record, gathered
-from isogloss.corpora.languages import canonical, is_shaped_like_a_code, is_source, same_language, without_region
-from isogloss.corpora.sources import Source
+from isogloss.corpora.reading.blocks import Blocks
+from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code, is_source, same_language, without_region
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import Source
 
 _FORMATTING = {"bpt", "ept", "ph", "it", "ut"}
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.blocks import Blocks, cut
-from isogloss.corpora.faults import Faults
 from isogloss.corpora.formats import quoted
 from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
 from isogloss.corpora.formats.layout import Layout
-from isogloss.corpora.formats.opening import opened
-from isogloss.corpora.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
-from isogloss.corpora.sources import Source
+from isogloss.corpora.formats.open import opened
+from isogloss.corpora.reading.blocks import Blocks, cut
+from isogloss.corpora.reading.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 from isogloss.types import IntArray
 

@@ -84,7 +84,7 @@ class Side:
         return self.lowered[self.wordlike]
 
     @cached_property
-    def normalised_hashes(self) -> Hashes:
+    def normalized_hashes(self) -> Hashes:
         """Names of the sentences by their letters and digits alone, in lower case."""
         return hash_texts(self.kept, self.kept_starts)
 

@@ -1,0 +1,1 @@
+"""What commands show: progress bars, tables, waterfalls."""

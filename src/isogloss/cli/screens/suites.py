@@ -1,0 +1,40 @@
+"""How a comparison of models is shown on a terminal."""
+
+from functools import partial
+
+from rich.table import Table
+from rich.text import Text
+
+from isogloss.cli.screens.progress import output
+from isogloss.evaluation.compare import Comparison
+from isogloss.evaluation.tables import Grid, grids, short_names, with_interval
+
+CELL = 10  # "83.7–90.6" and a space
+
+
+def show(comparison: Comparison) -> None:
+    """Every table, with intervals under the scores, and what has to be known to read it."""
+    label = max(map(len, short_names(comparison.models)))
+    for grid in grids(comparison, partial(with_interval, form="\n{}–{}"), max(3, (output.width - label) // CELL)):
+        output.print(_table(grid))
+        for note in grid.notes:
+            output.print(note, style="dim")
+        output.print()
+
+
+def _table(grid: Grid) -> Table:
+    table = Table(title=grid.title, title_justify="left", header_style="bold", box=None, padding=(0, 1, 0, 0))
+    table.add_column(grid.corner, no_wrap=True)
+    for name in grid.header:
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in grid.lines:
+        cells = [_marked(cell, best) for cell, best in zip(line.cells, line.best, strict=True)]
+        table.add_row(line.label, *cells)
+    return table
+
+
+def _marked(cell: str, best: bool) -> Text:
+    """The score, in bold if it is the best, and its interval in a lighter tone."""
+    number, _, span = cell.partition("\n")
+    shown = Text(number, style="bold" if best else "", justify="right")
+    return shown.append(f"\n{span}", style="dim" if not best else "not bold dim") if span else shown

@@ -1,0 +1,97 @@
+"""How a preparation is shown: what came in, what each rule took out with examples, what stayed, by corpus and language."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from isogloss.amounts import amount
+from isogloss.cli.screens.progress import output
+from isogloss.corpora.preparation.counts import Line, grouped
+from isogloss.corpora.preparation.dropped import Example
+from isogloss.corpora.store import Store, unread
+
+FULL_TABLE = 30  # lines: beyond that corpora and languages are shown apart
+WIDE, SIDE, EXPLAINED_SIDE, NAME = 11, 46, 300, 24
+
+
+def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> None:
+    """The account of a store, for a person."""
+    manifest = store.manifest
+    left_out = unread(manifest)
+    _line(manifest["rows_in"], "pairs read" + (f" ({left_out})" if left_out else ""))
+    for drop in manifest["dropped"]:
+        _line(-drop["count"], drop["rule"])
+        asked = [one.as_dict(EXPLAINED_SIDE) for one in explained.get(drop["rule"], [])]
+        for example in asked or drop["examples"]:
+            _example(example, EXPLAINED_SIDE if asked else SIDE)
+    _line(manifest["rows_out"], f"pairs kept → {store.folder}")
+    _thresholds(manifest["thresholds"])
+    _scan(manifest["leak_scan"])
+    output.print()
+    lines = [Line(**line) for line in manifest["waterfall"]]
+    if len(lines) <= FULL_TABLE:
+        output.print(_table(lines, ("corpus", "language")))
+    else:
+        for name in ("corpus", "language"):
+            output.print(_table(grouped(lines, name), (name,)))
+            output.print()
+    went = manifest["rows_out"] < manifest["rows_in"]
+    dropped = f"Every dropped pair, with its reason: {store.folder}/dropped. " if went else ""
+    output.print(f"{dropped}Look at the store: isogloss corpora show {store.folder}")
+
+
+def _line(number: int, text: str) -> None:
+    output.print(f"{number:>{WIDE},}  {text}")
+
+
+def _example(example: Mapping[str, Any], shown: int) -> None:
+    score = "" if example["score"] is None else f"{example['score']:.2f}  "
+    sides = f"{_cut(example['source'], shown)} ↔ {_cut(example['target'], shown)}"
+    place = f"{example['corpus']} {example['language']} line {example['line']}"
+    output.print(f"{'':>{WIDE + 2}}{score}{sides}  ({place})", style="dim")
+
+
+def _cut(text: str, shown: int) -> str:
+    return text if len(text) < shown else text[: shown - 1] + "…"
+
+
+def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
+    if not chosen:
+        return
+    output.print("\nThresholds set from the data:")
+    for one in chosen:
+        if not one["reason"].startswith("the recipe's"):
+            output.print(f"  {one['rule']}, {one['language']}: {one['value']:g}  ({one['reason']})")
+    kept = sum(one["reason"].startswith("the recipe's") for one in chosen)
+    output.print(f"  as the recipe has them: {kept} more; the reasons are in manifest.json")
+
+
+def _scan(scan: Mapping[str, Any]) -> None:
+    found, before = ([one for one in scan["sets"] if one["texts"] and one["before"] == earlier] for earlier in (False, True))
+    text = "Scanned for the held-out rows only; name evaluation sets with --against."
+    if found:
+        texts = amount(sum(one["texts"] for one in found), "text")
+        text = f"Scanned for {texts} of {_sets(found)} (level: {scan['level']}), and for the held-out rows."
+    if empty := sum(not one["texts"] for one in scan["sets"]):
+        text += f" {amount(empty, 'file')} had no sentences in {'it' if empty == 1 else 'them'}."
+    if before:
+        text += f" The stores it is made from had all been scanned for {_sets(before)} before."
+    output.print("\n" + text)
+
+
+def _sets(found: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(found)} evaluation sets" if len(found) > 1 else str(found[0]["name"])
+
+
+def _table(lines: Sequence[Line], names: Sequence[str]) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for name in names:
+        table.add_column(name, no_wrap=True, max_width=NAME)
+    for name in ("read", "dropped", "train", "test"):
+        table.add_column(name, justify="right", no_wrap=True, min_width=5)
+    table.add_column("most dropped by", overflow="fold")
+    for line in lines:
+        numbers = (f"{number:,}" for number in (line.rows_in, line.rows_in - line.kept, line.train, line.test))
+        table.add_row(*(_cut(getattr(line, name), NAME + 1) for name in names), *numbers, line.worst)
+    return table

@@ -1,0 +1,1 @@
+"""The leak scan: evaluation text that must not be trained on."""

@@ -1,0 +1,175 @@
+"""The sentences of evaluation sets, whatever their layout: plain lines, tables of sentences and scores, JSON, Parquet.
+
+Nobody has to say which columns hold sentences. A column does if nearly all its cells have letters, they are not names of
+things (`zh-000123`, `MSRvid`), and they are either several words long or seldom the same. Labels, scores and ids are left
+alone: guarding the word "neutral" would throw dictionary entries out.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isogloss.corpora import phrasebook
+from isogloss.corpora.leaks.evaluation_files import Row, Table, may_hold_sentences, read_tables
+from isogloss.corpora.store import Store, is_store, open_store
+from isogloss.corpora.text import characters
+from isogloss.errors import DataError
+from isogloss.types import TEST
+
+SIDES = ("source", "target")
+LOOKED_AT = 1000
+FEW = 20  # below this many cells, a word that repeats says little
+SEVERAL_WORDS = 3  # "not entailment" is a label, "it is raining" a sentence
+LETTERS_A_WORD = 4  # in scripts without spaces; generous, so that a label of two words stays one
+IDENTIFIER = re.compile(r"[\w.:/#-]*[\d_][\w.:/#-]*")
+PLACES = re.compile(r"\W+")
+UNSPACED = re.compile(
+    "[" + "".join(f"{chr(a)}-{chr(b)}" for script in characters.UNSPACED for a, b in characters.SCRIPT_RANGES[script]) + "]"
+)
+
+
+def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
+    """Every set that is named, with its sentences, one after the other: a file is a set, each file of a folder or glob too.
+
+    A name that begins with ! leaves out the files it fits: `["eval", "!*train*"]`. A file without sentences is an error if
+    it was named, and an empty set if it lay in a folder: nobody should think that something was guarded which was not.
+    """
+    excluded = [name[1:] for name in names if name.startswith("!")]
+    if names and len(excluded) == len(names):
+        raise DataError("leaks.against only says what to leave out", hint='name what to guard as well: ["eval", "!*train*"]')
+
+    def wanted(path: PurePath) -> bool:
+        return not any(path.match(pattern) for pattern in excluded)
+
+    for name in (one for one in names if not one.startswith("!")):
+        if name == phrasebook.NAME and not Path(name).exists():
+            yield f"{name} (test)", pa.array(_phrasebook_test(), pa.string())
+            continue
+        if is_store(Path(name)):
+            yield f"{Path(name).name} (test)", _held_out(open_store(name))
+            continue
+        found = 0
+        for path in filter(wanted, _files(name)):
+            texts = _texts(path, wanted)
+            found += len(texts)
+            if not texts and Path(name).is_file():
+                raise DataError(
+                    f"{path}: no sentences found in it",
+                    hint="leaks.against takes text, tables, JSON, Parquet and archives of these, in UTF-8 or UTF-16",
+                )
+            yield _label(path, name), pa.array(texts, pa.string())
+        if not found:
+            raise DataError(f"{name}: no sentences found in any file there", hint="are they text, tables, JSON or Parquet?")
+
+
+def _label(path: Path, name: str) -> str:
+    """The file's name, with its folder's where a folder was named."""
+    return path.name if Path(name).is_file() else f"{path.parent.name}/{path.name}"
+
+
+def _files(name: str) -> list[Path]:
+    if not name.strip():
+        raise DataError("leaks.against has an empty name", hint="name files, folders or globs")
+    path = Path(name)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        found = sorted(one for one in path.rglob("*") if one.is_file())
+    else:
+        anchor = Path(path.anchor) if path.is_absolute() else Path()
+        try:
+            found = sorted(one for one in anchor.glob(str(path.relative_to(anchor))) if one.is_file())
+        except (ValueError, OSError) as error:
+            raise DataError(f"{name}: not a pattern of files ({error})", hint="for example 'eval/*.tsv'") from error
+    found = [one for one in found if may_hold_sentences(one)]
+    if not found:
+        raise DataError(f"{name}: no evaluation text there", hint="leaks.against names files, folders or globs")
+    return found
+
+
+def _held_out(store: Store) -> pa.Array:
+    """Both sides of the held-out pairs of a store, each once."""
+    tables = (table.filter(pc.equal(table["split"], TEST)) for table in store.tables())
+    sides = [chunk for table in tables for name in SIDES for chunk in table[name].chunks]
+    return pc.unique(pa.chunked_array(sides, pa.string()))
+
+
+def _phrasebook_test() -> list[str]:
+    lines = phrasebook.path().read_text(encoding="utf-8").splitlines()
+    split = lines[0].split("\t").index("split")
+    rows = [line.split("\t") for line in lines[1:]]
+    return [cell for row in rows if row[split] == TEST for cell in row[split + 1 :]]
+
+
+def _texts(path: Path, wanted: Callable[[PurePath], bool]) -> list[str]:
+    """The sentences of one file, each once, in order."""
+    found = dict.fromkeys(text for table in read_tables(path, wanted) for text in _sentences(table))
+    return list(found)
+
+
+def _sentences(table: Table) -> Iterator[str]:
+    rows = table.rows
+    columns = text_columns(rows)
+    if table.may_have_header and _has_header(rows, columns):
+        rows = rows[1:]
+        columns = text_columns(rows)  # again: in a short table, a label and its column's name can pass for two sentences
+    cells = (cell.strip() for row in rows for column, cell in row if column in columns)
+    return (cell for cell in cells if cell)
+
+
+def text_columns(rows: Iterable[Row]) -> set[str]:
+    """Which columns hold sentences."""
+    columns: dict[str, list[str]] = {}
+    for row in rows:
+        for column, cell in row:
+            if filled := cell.strip():
+                columns.setdefault(column, []).append(filled)
+    return {column for column, cells in columns.items() if _is_text(cells, alone=len(columns) == 1)}
+
+
+def _is_text(cells: Sequence[str], alone: bool) -> bool:
+    # From all over the file, since sets are often sorted by where their sentences come from.
+    sample = cells[:: -(-len(cells) // LOOKED_AT)]
+    if _share(_has_letters, sample) <= 0.8 or _share(_is_name, sample) >= 0.5 or _share(_is_reference, sample) > 0.8:
+        return False
+    if _share(_has_several_words, sample) > 0.5:
+        return True
+    if len(sample) < FEW:
+        return alone or len(set(sample)) > 0.5 * len(sample)
+    return len(set(sample)) > 0.2 * len(sample)
+
+
+def _share(test: Callable[[str], bool], cells: Sequence[str]) -> float:
+    return sum(map(test, cells)) / len(cells)
+
+
+def _has_letters(cell: str) -> bool:
+    return any(map(str.isalpha, cell))
+
+
+def _is_name(cell: str) -> bool:
+    return bool(IDENTIFIER.fullmatch(cell))
+
+
+def _is_reference(cell: str) -> bool:
+    """Whether it says where a sentence is from: STS sets have columns of such."""
+    return "://" in cell
+
+
+def _has_several_words(cell: str) -> bool:
+    words = sum(map(_has_letters, cell.split()))
+    return words + sum(map(str.isalpha, UNSPACED.findall(cell))) / LETTERS_A_WORD >= SEVERAL_WORDS
+
+
+def _has_header(rows: Sequence[Row], columns: set[str]) -> bool:
+    """Whether the first row names the columns: short words where the rows below have sentences."""
+    if len(rows) < 2 or not columns or len(rows[0]) < 2:
+        return False
+    first = [cell.strip() for column, cell in rows[0] if column in columns]
+    below = [cell for row in rows[1:4] for column, cell in row if column in columns]
+    return all(len(PLACES.split(cell)) <= 2 and len(cell) < 20 and cell.isascii() for cell in first) and any(
+        " " in cell or not cell.isascii() for cell in below
+    )

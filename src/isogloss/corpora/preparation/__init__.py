@@ -1,0 +1,1 @@
+"""The stages of `prepare`: score, select, count, write."""

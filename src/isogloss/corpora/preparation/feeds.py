@@ -1,0 +1,152 @@
+"""What is prepared: files, prepared stores, or pairs already in memory, each as blocks under a name made from its content."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from isogloss.corpora.leaks.scan import GuardedSet
+from isogloss.corpora.reading.blocks import MAX_ROWS, Blocks, blocks_of
+from isogloss.corpora.reading.languages import is_known
+from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.reading.readers import stream
+from isogloss.corpora.reading.sources import STANDARD_INPUT, Source
+from isogloss.corpora.store import PAIRS, Store
+from isogloss.errors import DataError
+from isogloss.storage import canonical_json, content_hash, file_hash
+from isogloss.types import TEST, TRAIN, Bitext
+
+HEADER_BYTES = 4096
+# How many bytes of text a packed byte holds, roughly: only the estimate of the time left depends on it.
+_UNPACKED = {".gz": 2.7, ".xz": 3.4, ".zst": 2.8, ".bz2": 3.4, ".zip": 2.7, ".parquet": 2.2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Pairs of one corpus from one place."""
+
+    name: str
+    corpus: str
+    key: str  # names the content, and how it is read
+    source_language: str
+    blocks: Callable[[Faults], Blocks] = field(repr=False)
+    language: str = ""  # of the target, where the whole feed has one
+    dictionary: bool = False
+    licence: str = ""
+    version: str = ""
+    text_bytes: float = 0.0  # about how much text it is, for the time left
+    scanned: tuple[GuardedSet, ...] = ()  # evaluation sets whose text was taken out of it before
+
+
+def from_source(source: Source) -> Feed:
+    """A file as the readers understand it."""
+    if source.path == STANDARD_INPUT:
+        raise DataError("standard input cannot be prepared as it comes", hint="write it to a file first")
+    files = [path for path in (source.path, source.other, source.scores) if path is not None]
+    if any(_is_odd(str(path)) for path in files):
+        raise DataError(f"{str(source.path)!r}: the name of the file is not UTF-8", hint="rename it")
+    try:
+        hashes = [file_hash(path) for path in files]
+    except OSError as error:
+        raise DataError(f"{source.name}: cannot be read ({error.strerror})", hint="check who may read the file") from error
+    told: dict[str, Any] = {key: str(value) for key, value in asdict(source).items()}
+    for name in ("path", "other", "scores", "licence", "version", "called"):
+        told.pop(name)
+    size = sum(path.stat().st_size * _UNPACKED.get(path.suffix, 1.0) for path in files)
+    return Feed(
+        name=source.name,
+        corpus=source.corpus,
+        key=content_hash(canonical_json([told, hashes])),
+        source_language=source.source_language,
+        blocks=lambda faults: stream(source, faults),
+        language="" if _has_many_languages(source) else source.language,
+        dictionary=source.dictionary,
+        licence=source.licence,
+        version=source.version,
+        text_bytes=size,
+    )
+
+
+def _is_odd(name: str) -> bool:
+    """Whether a name has bytes in it that are no text."""
+    return any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def _has_many_languages(source: Source) -> bool:
+    """Whether a table that is named after one pair has columns of more languages in its header."""
+    if not source.language or source.format not in ("tsv", "csv"):
+        return False
+    with source.open() as raw:
+        first = raw.read(HEADER_BYTES).split(b"\n", 1)[0].decode("utf-8", errors="replace")
+    cells = [cell.strip('"\r ').casefold() for cell in re.split(r"[\t,;]", first)]
+    return source.source_language in cells and sum(len(cell) < 8 and is_known(cell) for cell in cells) > 2
+
+
+def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda corpus: False) -> list[Feed]:
+    """Pairs in memory, corpus by corpus."""
+    if odd := set(bitext.table.column("split").unique().to_pylist()) - {"", TRAIN, TEST}:
+        raise DataError(f"a split is {min(map(str, odd))!r}", hint="it must be train, test, or empty")
+    feeds = []
+    for corpus in bitext.table.column("corpus").unique().to_pylist():
+        own = bitext.where(corpus=corpus).table
+        digest = content_hash(*(_content(own, name) for name in ("source", "target", "language", "split")))
+        feeds.append(
+            Feed(
+                name=corpus or "pairs",
+                corpus=corpus,
+                key=digest,
+                source_language=bitext.source_language,
+                blocks=lambda faults, own=own: blocks_of(_slices(own)),  # type: ignore[misc]
+                dictionary=dictionaries(corpus),
+                text_bytes=float(own.nbytes),
+            )
+        )
+    return feeds
+
+
+def from_store(store: Store) -> list[Feed]:
+    """A prepared store, corpus by corpus, to be prepared again with other things; it is read as it is needed."""
+    scan = store.manifest["leak_scan"]
+    scanned = tuple(GuardedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
+    feeds = []
+    for corpus, known in store.manifest["corpora"].items():
+        files = [part["file"] for part in store.manifest["parts"] if part["corpus"] == corpus]
+        there = [path for path in (store.folder / PAIRS / file for file in files) if path.is_file()]  # or reading will say so
+        feeds.append(
+            Feed(
+                name=f"{store.folder.name}/{corpus}",
+                corpus=corpus,
+                key=content_hash(store.hash, corpus),
+                source_language=store.source_language,
+                blocks=lambda faults, files=files: store.blocks(files),  # type: ignore[misc]
+                dictionary=bool(known.get("dictionary")),
+                licence=str(known.get("licence", "")),
+                version=str(known.get("version", "")),
+                text_bytes=float(sum(path.stat().st_size for path in there)) * _UNPACKED[".parquet"],
+                scanned=scanned,
+            )
+        )
+    return feeds
+
+
+def only(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:
+    """The blocks of a feed, with the pairs of some languages only."""
+    keep = pa.array(list(wanted), pa.string())
+    for block in feed.blocks(faults):
+        table = block.filter(pc.is_in(block.column("language"), keep))
+        if table.num_rows:
+            yield table
+
+
+def _content(table: pa.Table, name: str) -> bytes:
+    column = table.column(name)
+    parts = [pc.binary_length(column).combine_chunks().buffers()[1]] if len(column) else []
+    parts += [chunk.take(pa.array(range(len(chunk)))).buffers()[2] for chunk in column.chunks if len(chunk)]
+    return b"".join(bytes(part) for part in parts if part is not None)
+
+
+def _slices(table: pa.Table) -> Blocks:
+    return (table.slice(start, MAX_ROWS) for start in range(0, table.num_rows, MAX_ROWS))

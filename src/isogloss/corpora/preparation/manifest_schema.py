@@ -1,0 +1,86 @@
+"""What a manifest of a store must look like before anything in it is believed: stores come from other people, too."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from isogloss.corpora.leaks.scan import LEVELS
+from isogloss.shapes import (
+    COUNT,
+    FILE_NAME,
+    FLAG,
+    NOTHING,
+    NUMBER,
+    OBJECT,
+    SHA256,
+    TEXT,
+    Each,
+    Either,
+    Exactly,
+    Leaf,
+    Misfit,
+    check,
+)
+from isogloss.types import TEST, TRAIN
+
+CODE = Leaf("a language", lambda value: FILE_NAME.fits(value) and not value.startswith("."))  # it is part of file names
+LEVEL = Leaf(f"one of {', '.join(LEVELS)}", lambda value: value in LEVELS if isinstance(value, str) else False)
+COUNTS = Each(TEXT, COUNT)
+SPLITS = {"rows_in": COUNT, TRAIN: COUNT, TEST: COUNT}
+EXAMPLE = {
+    "source": TEXT,
+    "target": TEXT,
+    "language": TEXT,
+    "corpus": TEXT,
+    "score": Either(NUMBER, NOTHING),
+    "line": Either(COUNT, NOTHING),
+}
+SCANNED_SET = {"name": TEXT, "texts": COUNT, "hash": TEXT, "level?": LEVEL, "before?": FLAG}
+LEAK_SCAN = {"level": LEVEL, "sets": [SCANNED_SET], "removed": COUNTS}
+CORPORA = Each(TEXT, {**SPLITS, "licence": TEXT, "version": TEXT, "dictionary": FLAG})
+LINE = Exactly({"corpus": TEXT, "language": CODE, **SPLITS, "dropped": COUNTS})
+MANIFEST: dict[str, Any] = {
+    "hash": TEXT,
+    "source_language": CODE,
+    "rows_in": COUNT,
+    "rows_out": COUNT,
+    "dropped": [{"rule": TEXT, "count": COUNT, "examples": [EXAMPLE]}],
+    "languages": Each(CODE, SPLITS),
+    "corpora": CORPORA,
+    "waterfall": [LINE],
+    "sources": [{"first_fault": TEXT}],
+    "skipped_lines": COUNT,
+    "passed_over?": COUNTS,
+    "settings": {"cleaning": OBJECT},
+    "thresholds": [{"rule": TEXT, "language": TEXT, "value": NUMBER, "reason": TEXT}],
+    "leak_scan": LEAK_SCAN,
+    "parts": [{"file": FILE_NAME, "corpus": TEXT, "rows": COUNT, "sha256": SHA256}],
+}
+# what a model says of the text that it learnt from (`isogloss_training.json`), if that text was scanned for leaks
+TRAINING = {
+    **{key: MANIFEST[key] for key in ("hash", "rows_in", "rows_out", "languages", "corpora", "leak_scan")},
+    "dropped": COUNTS,
+    "added?": [OBJECT],
+}
+
+
+def check_manifest(manifest: dict[str, Any], folder: Path, parts: str) -> None:
+    """Raise a Misfit where the manifest is not one, does not add up, or names what is not in the store's own folder."""
+    check(manifest, MANIFEST)
+    dropped: Counter[str] = Counter()
+    for number, line in enumerate(manifest["waterfall"]):
+        if line["rows_in"] != sum(line["dropped"].values()) + line[TRAIN] + line[TEST]:
+            raise Misfit(f"waterfall[{number}] does not add up")
+        dropped.update(line["dropped"])
+    if {drop["rule"]: drop["count"] for drop in manifest["dropped"] if drop["count"]} != {**+dropped}:
+        raise Misfit("dropped and waterfall differ")
+    if {line["corpus"] for line in manifest["waterfall"]} != set(manifest["corpora"]):
+        raise Misfit("corpora and waterfall name different ones")
+    if not manifest["rows_out"] or manifest["rows_out"] != sum(part["rows"] for part in manifest["parts"]):
+        raise Misfit("the rows of its parts are not as many as it says")
+    place = (folder / parts).resolve()
+    for part in manifest["parts"]:
+        if (place / part["file"]).resolve().parent != place:
+            raise Misfit(f"{part['file']} leads out of the store")
+        if part["corpus"] not in manifest["corpora"]:
+            raise Misfit(f"{part['file']} is of no corpus that is listed")

@@ -1,0 +1,1 @@
+"""Reading pairs and other text from files in any layout."""

@@ -1,0 +1,154 @@
+"""Text by the block: whole lines, checked to be UTF-8, as one Arrow array over the bytes that were read.
+
+Only the line feed ends a line (with or without a carriage return before it). A lone carriage return, U+2028 or U+0085 is
+part of the text: treating them as line ends would put the two sides of a Moses pair out of step.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from isogloss.corpora.reading.blocks import BLOCK_BYTES
+from isogloss.corpora.reading.compression import ByteStream, looks_packed
+from isogloss.corpora.reading.malformed import SKIPPING
+from isogloss.errors import DataError
+from isogloss.types import IntArray
+
+MAX_LINE = 2**28  # bytes: a file without line ends is not text, and would fill the memory
+LINE_FEED, TAB = 10, 9
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Some whole lines of a file. Line i is `data[starts[i]:starts[i + 1]]`, with its line end.
+
+    Lines that are not UTF-8 are in `faults`, by their row; their bytes are spaces here, so that the rest can be read.
+    """
+
+    data: bytes
+    starts: IntArray
+    first: int  # the number of its first line, counted from 1
+    faults: dict[int, DataError] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Number of lines."""
+        return len(self.starts) - 1
+
+    @property
+    def numbers(self) -> IntArray:
+        """Where each line stands in the file."""
+        return np.arange(self.first, self.first + len(self), dtype=np.int64)
+
+    def text(self) -> pa.StringArray:
+        """The lines with their line ends, over the same bytes."""
+        return strings_over(self.data, self.starts)
+
+    def line(self, row: int) -> str:
+        """One line, without its line end."""
+        return self.data[self.starts[row] : self.starts[row + 1]].decode().rstrip("\r\n")
+
+    def is_blank(self, row: int) -> bool:
+        """Whether a line has nothing but whitespace."""
+        return not self.line(row).strip()
+
+    def without(self, row: int) -> "LineBlock":
+        """The same lines with a blank one in the place of `row`, so that all others keep their numbers."""
+        start, end = int(self.starts[row]), int(self.starts[row + 1])
+        data = b"".join([self.data[:start], _blank_like(self.data[start:end]), self.data[end:]])
+        return LineBlock(data, self.starts, self.first, self.faults)
+
+    def first_content(self) -> int | None:
+        """The first line that is not blank, or None."""
+        return next((row for row in range(len(self)) if not self.is_blank(row)), None)
+
+
+def strings_over(data: bytes, bounds: IntArray) -> pa.StringArray:
+    """Strings that lie one after another in `data`, which must be UTF-8 and is not copied."""
+    offsets = pa.py_buffer(bounds.astype(np.int32))
+    return pa.StringArray.from_buffers(len(bounds) - 1, offsets, pa.py_buffer(data))
+
+
+def line_blocks(stream: ByteStream, name: str) -> Iterator[LineBlock]:
+    """Cut a stream into blocks of whole lines, about `BLOCK_BYTES` each; the cuts depend on the bytes alone."""
+    number = 1
+    for data in _whole_lines(stream, name):
+        if number == 1:
+            data = _without_mark(data, name)
+        block = _checked(data, number, name)
+        number += len(block)
+        if len(block):
+            yield block
+
+
+def _whole_lines(stream: ByteStream, name: str) -> Iterator[bytes]:
+    kept: list[bytes] = []
+    while chunk := stream.read(BLOCK_BYTES):
+        cut = chunk.rfind(b"\n") + 1
+        if not cut:
+            kept.append(chunk)
+            if len(kept) * BLOCK_BYTES > MAX_LINE:
+                raise DataError(f"{name}: a line is longer than {MAX_LINE:,} bytes", hint="is it a text file?")
+            continue
+        yield b"".join([*kept, chunk[:cut]])
+        kept = [chunk[cut:]]
+    if rest := b"".join(kept):
+        yield rest
+
+
+def _without_mark(data: bytes, name: str) -> bytes:
+    if data.startswith(_UTF16_MARKS):
+        # Always raised: read as bytes, half of such a file would pass for text full of NULs.
+        raise not_utf8(data, 0, name, 1)
+    if (suffix := looks_packed(data)) and not _is_utf8(data):
+        raise DataError(f"{name}: this is not text but a {suffix} file", hint=f"give it a name that ends in {suffix}")
+    return data.removeprefix(_BYTE_ORDER_MARK)
+
+
+def _checked(data: bytes, first: int, name: str) -> LineBlock:
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_FEED) + 1
+    last = [] if data.endswith(b"\n") or not data else [len(data)]
+    starts = np.concatenate([np.array([0]), ends, np.array(last, dtype=np.int64)])
+    return LineBlock(data, starts, first) if _is_utf8(data) else _mended(data, starts, first, name)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        strings_over(data, np.array([0, len(data)])).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _mended(data: bytes, starts: IntArray, first: int, name: str) -> LineBlock:
+    """Find the lines that are not UTF-8, one by one, and put spaces in their place."""
+    pieces: list[bytes] = []
+    faults: dict[int, DataError] = {}
+    bounds = starts.tolist()
+    for row, (start, end) in enumerate(pairwise(bounds)):
+        line = data[start:end]
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            faults[row] = not_utf8(line, error.start, name, first + row)
+            line = _blank_like(line)
+        pieces.append(line)
+    return LineBlock(b"".join(pieces), starts, first, faults)
+
+
+def _blank_like(line: bytes) -> bytes:
+    """As many spaces, and the line end if there was one."""
+    return b" " * (len(line) - 1) + (b"\n" if line.endswith(b"\n") else b" ")
+
+
+def not_utf8(line: bytes, place: int, name: str, number: int) -> DataError:
+    """What to say of a line with bytes that are no UTF-8; the byte is named, and what the file may be instead."""
+    wide = line.startswith(_UTF16_MARKS) or line.count(0) * 4 > len(line)
+    encoding = "UTF-16" if wide else "LATIN1"
+    hint = f"convert it first: iconv -f {encoding} -t UTF-8 FILE > fixed; or {SKIPPING}"
+    looks = "; the file looks like UTF-16" if wide else ""
+    return DataError(f"{name} line {number}: not UTF-8 (byte 0x{line[place]:02x} at column {place + 1}){looks}", hint=hint)

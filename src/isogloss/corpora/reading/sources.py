@@ -1,0 +1,369 @@
+"""From what a user names to what is read: files, folders, globs, archives and standard input become `Source`s."""
+
+import glob
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from pathlib import Path
+
+from isogloss.amounts import amount
+from isogloss.corpora import phrasebook
+from isogloss.corpora.reading.compression import STANDARD_INPUT as STANDARD_INPUT
+from isogloss.corpora.reading.compression import ByteStream, is_archive, members, open_stream, unpacked_name
+from isogloss.corpora.reading.filenames import (
+    CATALOGUES,
+    FORMATS,
+    Entry,
+    catalogue_language,
+    corpus_of,
+    format_of,
+    is_no_corpus,
+    pair_of,
+    stem_of,
+)
+from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code, pair_in, same_language
+from isogloss.corpora.reading.moses_files import Float16Rows, half_of, matched, missing_half
+from isogloss.corpora.reading.origin import origin_of
+from isogloss.corpora.store import is_store
+from isogloss.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+STORE, MOSES = "store", "moses"
+_DICTIONARIES = ("muse", "freedict")
+_NOTHING_HINT = f"known are {', '.join(FORMATS)}, plain or packed; tell the format and the language where names do not"
+_MISSING_HINT = "check the path; files, folders, globs and - for standard input can be named"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One thing to read: where it lies, how it is written, what it holds.
+
+    `path` may be an archive, with `member` the file in it. Moses text is two line-aligned files: `path` has the source
+    side and `other` (or `other_member`) the target side; `scores` (or `scores_member`) a number a line, if there is one.
+    """
+
+    path: Path
+    format: str
+    corpus: str
+    language: str = ""  # of the target; empty where the file says it row by row or column by column
+    source_language: str = "en"
+    source_first: bool = True  # for two columns without names
+    member: str = ""
+    other: Path | None = None
+    other_member: str = ""
+    scores: Path | None = None
+    scores_member: str = ""
+    dictionary: bool = False
+    licence: str = ""
+    version: str = ""
+    columns: str = ""  # which column holds what, where the user said so: see formats/layout.py
+    called: str = ""  # what messages call it, where that is not its path
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.called or (f"{self.path}:{self.member}" if self.member else str(self.path))
+
+    def open(self) -> ByteStream:
+        """Its unpacked bytes; of Moses text, those of the source side."""
+        return open_stream(self.path, self.member, self.called)
+
+
+def find_sources(
+    names: str | Path | Sequence[str | Path],
+    language: str | None = None,
+    source_language: str = "en",
+    format: str | None = None,
+    columns: str | None = None,
+    dictionaries: Sequence[str] = (),
+) -> list[Source]:
+    """Everything that `names` stand for, in their order; what a folder or a glob stands for is sorted by name.
+
+    Names of files are explicit: they are read, or it is an error. In a folder, a glob or an archive, files that are no
+    corpora are passed over and counted in the log. `dictionaries` are patterns of corpora that hold entries, not sentences.
+    """
+    if format is not None and format not in FORMATS:
+        raise DataError(f"the format {format!r} is not known", hint=f"choose one of {', '.join(FORMATS)}")
+    told = canonical(language) if language else None
+    if told and not is_shaped_like_a_code(told):
+        raise DataError(f"{language!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
+    if told and told == canonical(source_language):
+        raise DataError(f"the target language cannot be the source language, {told}", hint="tell the other one")
+    search = _Search(told, canonical(source_language), format, columns or "", tuple(dictionaries))
+    found: list[Source] = []
+    for name in [names] if isinstance(names, str | Path) else names:
+        for source in search.named(str(name)):
+            if source.format != MOSES or source not in found:  # both halves of a pair may be named
+                found.append(source)
+    return found
+
+
+def _exists(path: Path) -> str:
+    """Whether a name is a "file", a "folder" or nothing (""); names that the system refuses are explained."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
+        return ""
+    except OSError as error:
+        name = str(path)
+        shown = name if len(name) < 200 else f"{name[:100]}…{name[-60:]}"
+        raise DataError(f"{shown}: cannot be read ({error.strerror})", hint=_MISSING_HINT) from error
+    return "folder" if path.is_dir() else "file"
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What the user told, and how names become sources under it."""
+
+    told: str | None
+    source_language: str
+    format: str | None
+    columns: str
+    dictionaries: tuple[str, ...]
+
+    def named(self, name: str) -> list[Source]:
+        if name == str(STANDARD_INPUT):
+            return [self._standard_input()]
+        kind = _exists(Path(name)) if name else ""
+        if name == phrasebook.NAME and kind != "file":
+            return [replace(self._source(Entry(phrasebook.path()), "tsv"), corpus=phrasebook.NAME, language="")]
+        if kind == "file":
+            return self._file(Entry(Path(name)))
+        if kind == "folder":
+            return self._folder(Path(name))
+        if glob.has_magic(name):
+            return self._glob(name)
+        raise DataError(f"{name or repr(name)}: no such file", hint=_MISSING_HINT)
+
+    def _standard_input(self) -> Source:
+        if self.format == MOSES:
+            raise DataError("standard input cannot be Moses text, which is two files", hint="paste the two together as TSV")
+        return Source(
+            path=STANDARD_INPUT,
+            format=self.format or "tsv",
+            corpus="stdin",
+            called="standard input",
+            language=self.told or "",
+            source_language=self.source_language,
+            dictionary=self.format in _DICTIONARIES,
+            columns=self.columns,
+        )
+
+    def _glob(self, pattern: str) -> list[Source]:
+        paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+        if not paths:
+            raise DataError(f"{pattern}: no file matches", hint=_MISSING_HINT)
+        files = [path for path in paths if _exists(path) == "file"]
+        found = self._among([Entry(path) for path in files], pattern, chosen=self.format is not None)
+        for folder in (path for path in paths if _exists(path) == "folder"):
+            if "**" not in pattern:  # there it has matched the files already
+                found += self._folder(folder)
+        if not found:
+            raise DataError(
+                f"{pattern}: matches {amount(len(paths), 'file')}, but none that can be read as pairs", hint=_NOTHING_HINT
+            )
+        return found
+
+    def _folder(self, folder: Path) -> list[Source]:
+        if is_store(folder):
+            return [Source(path=folder, format=STORE, corpus=folder.name, source_language=self.source_language)]
+        entries: list[Entry] = []
+        stores: list[Source] = []
+        for path in _walk(folder):
+            if path.is_dir():
+                stores += self._folder(path)
+            else:
+                entries.append(Entry(path))
+        found = stores + self._among(entries, str(folder), chosen=False)
+        if not found:
+            raise DataError(f"{folder}: is a folder without a file that can be read as pairs", hint=_NOTHING_HINT)
+        return found
+
+    def _file(self, entry: Entry) -> list[Source]:
+        """A file that was named: it must be readable as something."""
+        if is_archive(entry.name):
+            if found := self._archive(entry.path):
+                return found
+            raise DataError(f"{entry.path}: the archive has no file that can be read as pairs", hint=_NOTHING_HINT)
+        kind = self.format or format_of(entry.name)
+        half = half_of(entry.name, self.source_language) if kind in ("", MOSES) else None
+        if half:
+            return self._half(entry, half, _neighbours(entry), chosen=True)
+        if kind == MOSES:
+            raise DataError(f"{entry.path}: the name does not end in a language", hint="Moses text is news.en and news.de")
+        return [self._source(entry, kind or "tsv")]
+
+    def _archive(self, path: Path) -> list[Source]:
+        """What an archive holds. Where that is one pair, the archive's own name decides what it is called.
+
+        OPUS has `en-jp` inside what was fetched as `en-ja`, and `zh_cn` inside `zh`.
+        """
+        found = self._among([Entry(path, name) for name in members(path)], str(path), chosen=False)
+        outer = pair_in(stem_of(path.name), self.source_language)
+        if outer and len({source.language for source in found}) == 1 and found[0].language:
+            return [replace(source, language=outer[0]) for source in found]
+        return found
+
+    def _among(self, entries: Sequence[Entry], place: str, chosen: bool) -> list[Source]:
+        """The corpora among many files. Those that are none are counted; `chosen` reads unknown names as the told format."""
+        found: list[Source] = []
+        skipped: list[Entry] = []
+        beside: dict[tuple[Path, str, str], list[Entry]] = {}
+        for entry in entries:
+            beside.setdefault(_family(entry), []).append(entry)
+        paired: set[tuple[Path, str, str]] = set()
+        for entry in entries:
+            if _family(entry) in paired:
+                continue  # the other half, or the scores, of what was just found
+            new = [] if _is_hidden(entry) else self._one_of(entry, beside[_family(entry)], chosen)
+            found += new
+            if any(source.format == MOSES for source in new):
+                paired.add(_family(entry))
+            if not new:
+                skipped.append(entry)
+        if skipped:
+            missed = any(format_of(entry.name) and not is_no_corpus(entry.name) for entry in skipped)
+            names = ", ".join(entry.member or entry.path.name for entry in skipped[:5]) + (", …" if len(skipped) > 5 else "")
+            told = "%s: %s passed over, of no known format or without their languages: %s"
+            logger.log(logging.WARNING if missed else logging.INFO, told, place, amount(len(skipped), "file"), names)
+        return found
+
+    def _one_of(self, entry: Entry, neighbours: Iterable[Entry], chosen: bool) -> list[Source]:
+        if is_archive(entry.name):
+            return [] if entry.member else self._archive(entry.path)
+        kind = format_of(entry.name)
+        half = half_of(entry.name, self.source_language) if not kind else None
+        if half and self.format in (None, MOSES):
+            return self._half(entry, half, neighbours, chosen=False)
+        if self.format:
+            fits = chosen or kind == self.format or (self.format == "muse" and kind == "tsv")
+            return [self._source(entry, self.format)] if fits and self.format != MOSES else []
+        if not kind or entry.name.lower().endswith(".json"):
+            return []
+        source = self._source(entry, kind)
+        return [source] if self._is_corpus(source) else []
+
+    def _half(self, entry: Entry, half: tuple[str, str], neighbours: Iterable[Entry], chosen: bool) -> list[Source]:
+        """The pairs that one half belongs to. One that was chosen, or whose name has a pair in it, may not stand alone."""
+        pair = pair_in(half[0], self.source_language)
+        self._agreed(pair[0] if pair else "", entry)
+        found = matched(*half, neighbours, self.source_language, self.told, chosen)
+        if not found and (pair or chosen):
+            raise missing_half(entry, *half, self.source_language, self.told)
+        return [self._moses(halves) for halves in found]
+
+    def _is_corpus(self, source: Source) -> bool:
+        """Whether a text file that nobody named says its languages somewhere; a README.txt does not."""
+        if source.language or self.columns or source.format not in ("tsv", "csv"):
+            return True
+        from isogloss.corpora.formats import csv, tsv
+        from isogloss.corpora.formats.open import tells_its_languages
+
+        separators = tsv.SEPARATORS if source.format == "tsv" else csv.SEPARATORS
+        return tells_its_languages(source, separators, quoted=source.format == "csv")
+
+    def _source(self, entry: Entry, kind: str) -> Source:
+        """A source of one file."""
+        stem = stem_of(entry.name)
+        catalogue = kind in CATALOGUES
+        if catalogue:
+            named, first = catalogue_language(entry, stem), True
+        else:
+            named, first = pair_of(entry, stem, self.source_language) or ("", True)
+        source = Source(
+            path=entry.path,
+            member=entry.member,
+            format=kind,
+            corpus=corpus_of(entry, stem, self.source_language, catalogue),
+            language=self._agreed(named, entry),
+            source_language=self.source_language,
+            source_first=first,
+            columns=self.columns,
+        )
+        return self._with_origin(self._sniffed(source))
+
+    def _sniffed(self, source: Source) -> Source:
+        """A name leaves one thing open: .txt may be a word list."""
+        plain = source.format == "tsv" and source.language and not self.format and not self.columns
+        if plain and unpacked_name(source.member or source.path.name)[0].lower().endswith(".txt"):
+            from isogloss.corpora.formats.muse import looks_like_it
+
+            return replace(source, format="muse") if looks_like_it(source) else source
+        return source
+
+    def _moses(self, halves: Float16Rows) -> Source:
+        entry, target, scores = halves.source, halves.target, halves.scores
+        self._agreed(halves.language, target)
+        source = Source(
+            path=entry.path,
+            member=entry.member,
+            other=None if target.member else target.path,
+            other_member=target.member,
+            scores=scores.path if scores and not scores.member else None,
+            scores_member=scores.member if scores else "",
+            format=MOSES,
+            corpus=corpus_of(entry, halves.stem, self.source_language),
+            language=self.told or halves.language,
+            source_language=self.source_language,
+        )
+        return self._with_origin(source)
+
+    def _agreed(self, named: str, entry: Entry) -> str:
+        """The target language, as told or as named; the two may not contradict each other."""
+        if named and self.told and not same_language(named, self.told):
+            raise DataError(
+                f"{entry.path}: the file name says {named}, but --language (in a recipe pairs.language) says {self.told}",
+                hint="rename the file, or leave --language (in a recipe pairs.language) out",
+            )
+        return self.told or named
+
+    def _with_origin(self, source: Source) -> Source:
+        """What was written down when it was downloaded comes before what the name says."""
+        if origin := origin_of(source.path) or (origin_of(source.other) if source.other else None):
+            source = replace(
+                source,
+                corpus=origin.corpus,
+                version=origin.version,
+                licence=origin.licence,
+                dictionary=origin.dictionary,
+            )
+        listed = any(fnmatch(source.corpus, pattern) for pattern in self.dictionaries)
+        return replace(source, dictionary=source.dictionary or listed or source.format in _DICTIONARIES)
+
+
+def _family(entry: Entry) -> tuple[Path, str, str]:
+    """Where a file lies and its name up to the last part: the same for the two halves of a pair."""
+    return *entry.folder, unpacked_name(entry.name)[0].rpartition(".")[0]
+
+
+def _neighbours(entry: Entry) -> list[Entry]:
+    try:
+        return [Entry(path) for path in sorted(entry.path.parent.iterdir()) if path.is_file()]
+    except OSError:  # a file may be readable in a folder that is not
+        return [entry]
+
+
+def _is_hidden(entry: Entry) -> bool:
+    inner = entry.member.split("/") if entry.member else [entry.path.name]
+    return any(is_no_corpus(part) for part in inner[:-1] if part.startswith((".", "__"))) or is_no_corpus(inner[-1])
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files under a folder, and the stores as they are; sorted, links followed once."""
+
+    def refused(error: OSError) -> None:
+        raise DataError(f"{error.filename}: cannot be read ({error.strerror})", hint="check who may read the folder")
+
+    seen: set[str] = set()
+    for place, folders, files in os.walk(folder, onerror=refused, followlinks=True):
+        real = os.path.realpath(place)
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if real not in seen else []
+        if real in seen:
+            continue
+        seen.add(real)
+        stores = [name for name in folders if is_store(Path(place, name))]
+        folders[:] = [name for name in folders if name not in stores]
+        yield from (Path(place, name) for name in sorted([*files, *stores]))

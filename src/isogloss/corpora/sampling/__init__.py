@@ -1,0 +1,1 @@
+"""How much of each corpus and language an epoch holds."""

@@ -1,1 +1,0 @@
-"""A text in, a vector out."""

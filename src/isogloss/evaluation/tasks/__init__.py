@@ -1,0 +1,1 @@
+"""Evaluation tasks: one file per kind."""

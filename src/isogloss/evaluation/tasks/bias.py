@@ -1,0 +1,101 @@
+"""Language bias: whether a model prefers pairs, or neighbours, of some languages over others.
+
+1. *Joined sets* (Reimers & Gurevych 2020, table 8): a correlation over sentence pairs of all languages thrown together,
+   against the average of the separate ones. Without bias the two are alike; a model that finds all English pairs more alike
+   than all Arabic ones loses when they stand in one list.
+
+       expected = 1/n · Σ_i ρ(set i)        actual = ρ(set 1 ∪ … ∪ set n)        difference = actual − expected
+
+2. *Mixed retrieval*: a sentence looks for its translation among sentences of both languages. How often is it found, where
+   without the others of its own language it would be; and how many of the ten nearest are of its own language? Half of
+   them, if the model does not care.
+
+Taking off each language's mean is the simplest cure: `space.LanguageMeans`, with which every task here can be measured.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from isogloss.evaluation.bootstrap import Average, Correlation, Difference, Joined, share
+from isogloss.evaluation.data.test_sets import RatedPairs, Translations
+from isogloss.evaluation.metrics import BLOCK, Doubles, nearest, unit
+from isogloss.evaluation.results import Measured
+from isogloss.evaluation.space import Space
+from isogloss.evaluation.tasks.sts import MEASURE, similarities
+from isogloss.types import BoolArray, FloatArray
+
+NEAR = 10
+MIXED = "translation is nearest of all, both directions"
+EXPECTED, ACTUAL, DIFFERENCE = "Expected Score", "Actual Score", "Difference"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedSets:
+    """Sets of rated pairs, apart and together."""
+
+    sets: tuple[RatedPairs, ...]
+    table: str = "Language bias, joined STS sets"
+
+    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Both sides of every set."""
+        for one in self.sets:
+            yield one.languages[0], one.left
+            yield one.languages[1], one.right
+
+    def measure(self, space: Space) -> list[Measured]:
+        """What would be expected, what is, and the difference, drawn on the same pairs."""
+        parts = tuple(Correlation(similarities(one, space)["cosine"], one.gold, one.unit) for one in self.sets)
+        expected, actual = Average(parts), Joined(parts)
+        origin = tuple(file for one in self.sets for file in one.origin)
+        columns = ((EXPECTED, expected), (ACTUAL, actual), (DIFFERENCE, Difference(actual, expected)))
+        return [Measured(self.table, name, MEASURE, sample, {}, origin, averaged=False) for name, sample in columns]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MixedRetrieval:
+    """Sentences and their translations in one heap."""
+
+    sets: tuple[Translations, ...]
+    table: str = "Language bias, mixed retrieval"
+
+    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Both sides of every language."""
+        for one in self.sets:
+            yield one.subset, one.foreign
+            yield "eng", one.english
+
+    def measure(self, space: Space) -> list[Measured]:
+        """For each language: how often the translation is nearest of all sentences of both languages."""
+        return [self._one(one, space) for one in self.sets]
+
+    def _one(self, pairs: Translations, space: Space) -> Measured:
+        sides = space.of(pairs.foreign, pairs.subset), space.of(pairs.english, "eng")
+        rows = np.arange(len(sides[0]))
+        apart = [nearest(sides[own], sides[1 - own]) == rows for own in (0, 1)]
+        mixed = [among_both(sides[own], sides[1 - own]) for own in (0, 1)]
+        found = np.mean([hit for hit, _ in mixed], axis=0)
+        others = {
+            "translations alone": float(np.mean(apart)),
+            "lost to own language": float(np.mean(apart) - found.mean()),
+            "own language in nearest 10": float(np.mean([own for _, own in mixed])),
+        }
+        sample = share(found, f"{pairs.set} {pairs.subset} mixed")
+        return Measured(self.table, pairs.subset, MIXED, sample, others, pairs.origin, shown=tuple(others))
+
+
+def among_both(queries: FloatArray, translations: FloatArray) -> tuple[BoolArray, Doubles]:
+    """Whether each query's nearest, other than itself, is its translation; and the share of its own side in the nearest ten."""
+    own, other = unit(queries), unit(translations)
+    hits, shares = [], []
+    for start in range(0, len(own), BLOCK):
+        rows = np.arange(start, min(start + BLOCK, len(own)))
+        mine, theirs = own[rows] @ own.T, own[rows] @ other.T
+        mine[np.arange(len(rows)), rows] = -np.inf
+        hits.append((theirs.argmax(axis=1) == rows) & (theirs.max(axis=1) >= mine.max(axis=1)))
+        both = np.concatenate([theirs, mine], axis=1)
+        count = min(NEAR, both.shape[1] - 1)
+        near = np.argpartition(-both, count - 1, axis=1)[:, :count]
+        shares.append((near >= theirs.shape[1]).mean(axis=1))
+    return np.concatenate(hits), np.concatenate(shares)

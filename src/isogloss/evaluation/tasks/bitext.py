@@ -1,0 +1,152 @@
+"""BUCC: two heaps of sentences, a few of which are translations of each other; find them and nothing else.
+
+Pairs are mined as LASER does it (Artetxe & Schwenk 2019; Reimers & Gurevych 2020, §4.2): the ratio margin over k neighbours,
+both ways, each sentence at most once (`isogloss.mining`). Sentences that occur twice are searched once and never extracted,
+since nobody can say which copy the gold pair meant. The score above which a pair counts as found is chosen on the training
+split. Where there is only one split, the sentences are halved by a hash of the left id, and each half is measured with the
+threshold of the other: no gold pair has a say in the threshold it is judged by.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from isogloss.evaluation.bootstrap import f1
+from isogloss.evaluation.data.known_sets import SETS
+from isogloss.evaluation.data.test_sets import Data, Haystack
+from isogloss.evaluation.metrics import Doubles
+from isogloss.evaluation.results import Measured
+from isogloss.evaluation.space import Space
+from isogloss.mining.calibration import best_threshold, retrieved
+from isogloss.mining.margin import candidate_scores
+from isogloss.mining.matching import matched
+from isogloss.search.neighbours import both_ways
+from isogloss.types import BoolArray, IntArray
+
+MEASURE = "F1"
+K = 4
+SPLITS = ("test", "training", "dev")
+HALVES_NOTE = "one split only: each half, by id, is measured with the threshold chosen on the other"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """What a pair of languages is measured on, and what its threshold is chosen on; None: on the other half."""
+
+    test: Haystack
+    training: Haystack | None = None
+
+
+def open_splits(data: Data, name: str, subset: str) -> Splits:
+    """The splits of a mining set that the data has; a set without any is an error."""
+    if not any("{split}" in path for path in SETS[name].folder.paths):
+        found = {"test": data.haystack(name, subset, "test")}
+    else:
+        found = {split: data.haystack(name, subset, split) for split in SPLITS}
+    there = [one for one in found.values() if one is not None]
+    if not there:
+        raise data.missing(name, subset)
+    return Splits(there[0], found.get("training") if found["test"] is not None else None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mining:
+    """Mining sets that stand in one table."""
+
+    table: str
+    sets: tuple[Splits, ...]
+    k: int = K
+
+    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Both sides of every split."""
+        for splits in self.sets:
+            for haystack in (splits.test, splits.training):
+                if haystack is not None:
+                    yield from zip(haystack.languages, haystack.texts, strict=True)
+
+    def measure(self, space: Space) -> list[Measured]:
+        """One F1 a pair of languages."""
+        return [self._one(splits, space) for splits in self.sets]
+
+    def _one(self, splits: Splits, space: Space) -> Measured:
+        mined = mine(splits.test, space, self.k)
+        if splits.training is not None:
+            chosen = mine(splits.training, space, self.k).best_threshold()
+            thresholds, note = np.full(len(splits.test.ids[0]), chosen), ""
+        else:
+            half = halves(splits.test.ids[0])
+            of_half = [mined.best_threshold(half != own) for own in (False, True)]
+            thresholds, note = np.where(half, of_half[1], of_half[0]), HALVES_NOTE
+        taken = mined.scores >= thresholds[mined.left]
+        counts = mined.counts(taken)
+        told = retrieved(*(int(one.sum()) for one in counts))
+        others = {
+            "precision": told.precision,
+            "recall": told.recall,
+            "F1, threshold in hindsight": mined.f1_at(mined.best_threshold()),
+            "threshold": float(thresholds.mean()),
+        }
+        haystack = splits.test
+        sample = f1(*counts, f"{haystack.set} {haystack.subset} {haystack.split}")
+        shown = ("precision", "recall")
+        return Measured(self.table, haystack.subset, MEASURE, sample, others, haystack.origin, shown=shown, note=note)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MinedPairs:
+    """Pairs by the rows of their sentences, with their margin, and which of them are gold."""
+
+    left: IntArray
+    scores: Doubles
+    right_answer: BoolArray
+    wanted: IntArray  # gold pairs of each left sentence
+
+    def best_threshold(self, among: BoolArray | None = None) -> float:
+        """The threshold with the highest F1, over all left sentences or some of them."""
+        rows = np.ones(len(self.wanted), dtype=np.bool_) if among is None else among
+        pairs = rows[self.left]
+        return best_threshold(self.scores[pairs], self.right_answer[pairs], int(self.wanted[rows].sum()))
+
+    def counts(self, taken: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
+        """For each left sentence: pairs that are taken and right, pairs that are taken, pairs that are wanted."""
+        rows = len(self.wanted)
+        right = np.bincount(self.left[taken & self.right_answer], minlength=rows)
+        return right.astype(np.int64), np.bincount(self.left[taken], minlength=rows).astype(np.int64), self.wanted
+
+    def f1_at(self, threshold: float) -> float:
+        """F1 if every pair of this score or more is taken."""
+        return retrieved(*(int(one.sum()) for one in self.counts(self.scores >= threshold))).f1
+
+
+def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
+    """Pairs of a haystack with their margins, each sentence at most once."""
+    distinct = [list(dict.fromkeys(texts)) for texts in haystack.texts]
+    vectors = [space.of(texts, language) for texts, language in zip(distinct, haystack.languages, strict=True)]
+    left, right = both_ways(vectors[0], vectors[1], k)
+    found = matched(left, right, *candidate_scores(left, right), strategy="max")
+    places = [_only_places(texts) for texts in haystack.texts]
+    rows = [np.array([own.get(text, -1) for text in texts]) for own, texts in zip(places, distinct, strict=True)]
+    lefts, rights = rows[0][found.left], rows[1][found.right]
+    once = (lefts >= 0) & (rights >= 0)
+    lefts, rights, scores = lefts[once], rights[once], found.scores[once].astype(np.float64)
+    number = [{name: row for row, name in enumerate(ids)} for ids in haystack.ids]
+    gold = {(number[0][one], number[1][other]) for one, other in haystack.gold}
+    wanted = np.zeros(len(haystack.ids[0]), dtype=np.int64)
+    for one, _ in gold:
+        wanted[one] += 1
+    right_answer = np.array([pair in gold for pair in zip(lefts.tolist(), rights.tolist(), strict=True)], dtype=np.bool_)
+    return MinedPairs(lefts, scores, right_answer, wanted)
+
+
+def halves(ids: Sequence[str]) -> BoolArray:
+    """Two halves that depend on nothing but the ids, so that they are the same for every model and machine."""
+    return np.array([hashlib.blake2b(one.encode(), digest_size=1).digest()[0] & 1 for one in ids], dtype=np.bool_)
+
+
+def _only_places(texts: Sequence[str]) -> dict[str, int]:
+    """Where each sentence stands that occurs once."""
+    times = Counter(texts)
+    return {text: row for row, text in enumerate(texts) if times[text] == 1}

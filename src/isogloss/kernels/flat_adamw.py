@@ -1,0 +1,127 @@
+"""All trained parameters in one piece: single-precision masters, half-precision copies for the body, one AdamW over both.
+
+A step then has one kernel for the update where it had hundreds, one product of norms for clipping, and one tensor to add
+up over processes. The body computes in bf16 from its copies (their gradients are bf16 too); what is learnt is kept, and
+added to, in single precision: a step of 1e-5 of a weight's size would vanish in bf16's 8 bits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from isogloss.kernels.row_adamw import at_step
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where one parameter lies."""
+
+    name: str
+    start: int
+    stop: int
+    shape: torch.Size
+
+
+class FlatParameters:
+    """Parameters as views of one tensor. Matrices, which decay, come first; vectors, which do not, after `decaying`."""
+
+    def __init__(self, named: Sequence[tuple[str, nn.Parameter]], dtype: torch.dtype) -> None:
+        ordered = [one for one in named if one[1].ndim > 1] + [one for one in named if one[1].ndim <= 1]
+        self.decaying = sum(parameter.numel() for _, parameter in named if parameter.ndim > 1)
+        self.parameters = [parameter for _, parameter in ordered]
+        self.spans: list[Span] = []
+        place = 0
+        for name, parameter in ordered:
+            self.spans.append(Span(name, place, place + parameter.numel(), parameter.shape))
+            place += parameter.numel()
+        device = self.parameters[0].device
+        self.master = torch.empty(place, dtype=torch.float32, device=device)
+        for view, parameter in zip(self.views(self.master), self.parameters, strict=True):
+            view.copy_(parameter.detach())
+        self.copy = self.master if dtype == torch.float32 else self.master.to(dtype)
+        self.gradient = torch.zeros_like(self.copy)
+        for view, parameter in zip(self.views(self.copy), self.parameters, strict=True):
+            parameter.data = view
+
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """The parameters' shapes over a tensor of this layout."""
+        return [flat[span.start : span.stop].view(span.shape) for span in self.spans]
+
+    def gather(self, gradients: Sequence[Tensor]) -> None:
+        """Put gradients, one a parameter, end to end."""
+        torch._foreach_copy_(self.views(self.gradient), list(gradients))
+
+    def release(self) -> None:
+        """Give every parameter its own single-precision memory again."""
+        for view, parameter in zip(self.views(self.master), self.parameters, strict=True):
+            parameter.data = view.clone()
+
+
+class FlatAdamW:
+    """AdamW over `FlatParameters`; `rates` are the learning rates of all steps to come."""
+
+    def __init__(
+        self,
+        flat: FlatParameters,
+        rates: Sequence[float],
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        self.flat, self.weight_decay, self.betas, self.eps = flat, weight_decay, betas, eps
+        self.first, self.second = torch.zeros_like(flat.master), torch.zeros_like(flat.master)
+        device = flat.master.device
+        step = torch.arange(len(rates) + 1, dtype=torch.float64)
+        self.rate = torch.tensor([0.0, *rates], dtype=torch.float32, device=device)
+        self.one, self.two = ((1 - beta**step).float().to(device) for beta in betas)
+        self.update = update
+
+    def step(self, scale: Tensor, step: Tensor) -> None:
+        """One step, number `step + 1`, from the gathered gradient times `scale`. Reads no value on the host."""
+        flat, cut, now = self.flat, self.flat.decaying, step + 1
+        rate, one, two = (at_step(values, now) for values in (self.rate, self.one, self.two))
+        for part, decay in ((slice(0, cut), self.weight_decay), (slice(cut, None), 0.0)):
+            if len(flat.master[part]):
+                copy = None if flat.copy is flat.master else flat.copy[part]
+                tensors = (flat.master[part], copy, self.first[part], self.second[part], flat.gradient[part])
+                self.update(*tensors, scale, rate, one, two, decay, self.betas, self.eps)
+
+    def state(self) -> dict[str, Tensor]:
+        """What the next step depends on."""
+        return {"master": self.flat.master, "first": self.first, "second": self.second}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Take up what `state` gave."""
+        self.flat.master.copy_(state["master"])
+        self.flat.copy.copy_(self.flat.master)
+        self.first.copy_(state["first"])
+        self.second.copy_(state["second"])
+
+
+def update(
+    master: Tensor,
+    copy: Tensor | None,
+    first: Tensor,
+    second: Tensor,
+    gradient: Tensor,
+    scale: Tensor,
+    rate: Tensor,
+    one: Tensor,
+    two: Tensor,
+    weight_decay: float,
+    betas: tuple[float, float],
+    eps: float,
+) -> None:
+    """AdamW (Loshchilov & Hutter 2019) in place, as one pass if compiled; `one` and `two` are 1 − βᵗ."""
+    beta1, beta2 = betas
+    seen = gradient.to(torch.float32) * scale
+    moment = beta1 * first + (1 - beta1) * seen
+    square = beta2 * second + (1 - beta2) * seen * seen
+    value = master * (1 - rate * weight_decay) - rate / one * moment / ((square / two).sqrt() + eps)
+    first.copy_(moment)
+    second.copy_(square)
+    master.copy_(value)
+    if copy is not None:
+        copy.copy_(value)

@@ -1,0 +1,339 @@
+"""No padding: a batch is one long row of tokens, and attention is told where each sentence begins.
+
+Every layer but attention treats tokens one by one, so sentences laid end to end give what padded ones give, without the
+work on padding. Attention goes through transformers' AttentionInterface, so any encoder that uses it is packed unchanged:
+
+- on CUDA in half precision, by `torch.nn.attention.varlen` (flash attention over cumulative lengths);
+- where sentences lie in order of length, the ones of equal length are a batch as they lie, without padding or mask;
+- elsewhere, sentences are padded for the attention product alone and packed again after it.
+
+MPNet computes its own attention, with a bias by distance; it is packed by the last two ways. Whether a body is packed right
+is not assumed: `packs_exactly` compares both ways on the body at hand, and one that differs is padded as before.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+ATTENTION = "isogloss_packed"
+KERNELS_ARE_THERE = find_spec("triton") is not None  # torch for Windows comes without it
+WIDEST_HEAD = 256  # that flash attention takes
+STRANGE = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError)  # what bodies with other ideas raise
+EXACT = 1e-4  # largest difference that rounding explains in single precision, for hidden states of size about 1
+
+
+class Run(NamedTuple):
+    """Neighbouring sentences of equal length."""
+
+    start: int  # the first one's first token
+    sentences: int
+    length: int
+
+    def of(self, tokens: Tensor) -> Tensor:
+        """What these sentences have of something with a row a token, as sentences × length × whatever a row is."""
+        own = tokens[self.start : self.start + self.sentences * self.length]
+        return own.view(self.sentences, self.length, *tokens.shape[1:])
+
+
+def runs_of(lengths: Sequence[int]) -> tuple[Run, ...]:
+    """The runs of sentences whose lengths ascend."""
+    start, runs = 0, []
+    for length, count in Counter(lengths).items():
+        runs.append(Run(start, count, length))
+        start += count * length
+    return tuple(runs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """Sentences end to end. `starts` has one entry more than there are sentences; sentence i is starts[i]:starts[i + 1]."""
+
+    ids: Tensor
+    within: Tensor  # the place of each token in its own sentence, from 0
+    sentence: Tensor  # the number of each token's sentence
+    starts: Tensor  # int32, cumulative lengths
+    longest: int
+    first: Tensor  # int32, where the sentence of each token begins
+    end: Tensor  # int32, and where it ends
+    runs: tuple[Run, ...] = ()  # all of it, where sentences lie in order of length; empty where nobody said so
+
+    @classmethod
+    def laid_out(
+        cls, ids: Tensor, within: Tensor, sentence: Tensor, starts: Tensor, longest: int, runs: tuple[Run, ...] = ()
+    ) -> "Packed":
+        """From places that are known already."""
+        first = torch.arange(len(within), device=within.device, dtype=torch.int32) - within.to(torch.int32)
+        return cls(ids, within, sentence, starts, longest, first, starts[sentence + 1], runs)
+
+    @classmethod
+    def of(cls, ids: Tensor, lengths: Tensor, runs: tuple[Run, ...] = ()) -> "Packed":
+        """From tokens end to end and the length of each sentence."""
+        starts = F.pad(lengths.cumsum(0), (1, 0))
+        sentence = torch.repeat_interleave(torch.arange(len(lengths), device=ids.device), lengths)
+        within = torch.arange(len(ids), device=ids.device) - starts[sentence]
+        return cls.laid_out(ids, within, sentence, starts.to(torch.int32), int(lengths.max()), runs)
+
+    @property
+    def sentences(self) -> int:
+        """How many there are."""
+        return len(self.starts) - 1
+
+
+Way = Callable[[Packed], Tensor]  # from packed sentences to hidden states, a row a token
+
+
+def packed_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    *,
+    packed: Packed,
+    **_others: Any,  # noqa: ANN401 - whatever else a body hands to its attention
+) -> tuple[Tensor, None]:
+    """Attention over (1, heads, tokens, width) that never crosses from one sentence into another."""
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    mixed = attend(query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1), packed, scale, dropout)
+    return mixed[None], None
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float = 0.0, bias: Tensor | None = None
+) -> Tensor:
+    """Attention inside each sentence; arguments and result are tokens × heads × width. `bias` is 1 × heads × L × L."""
+    plain = bias is None and not dropout and query.is_cuda
+    if plain and is_short(query.shape[-1], packed):
+        return attend_together(torch.stack([query, key, value], dim=1), packed, scale)
+    if plain and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] <= WIDEST_HEAD:
+        return _in_one_go(query, key, value, packed, scale)
+    if packed.runs:
+        return _run_by_run(query, key, value, packed, scale, dropout, bias)
+    return _padded_inside(query, key, value, packed, scale, dropout, bias)
+
+
+def _in_one_go(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float) -> Tensor:
+    """Flash attention, which wants heads of a multiple of eight: zeros beside them change no product."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    width, starts, longest = query.shape[-1], packed.starts, packed.longest
+    if more := -width % 8:
+        query, key, value = (F.pad(one, (0, more)) for one in (query, key, value))
+    mixed: Any = varlen_attn(query, key, value, starts, starts, longest, longest, scale=scale)
+    whole: Tensor = mixed
+    return whole[..., :width]
+
+
+def is_short(width: int, packed: Packed) -> bool:
+    """Whether the kernels for short sentences serve these."""
+    if not packed.starts.is_cuda or not KERNELS_ARE_THERE:
+        return False
+    from isogloss.kernels.short_attention import fits
+
+    return fits(width, packed.longest)
+
+
+def attend_together(together: Tensor, packed: Packed, scale: float) -> Tensor:
+    """The same for query, key and value side by side (tokens × 3 × heads × width), where `is_short` holds."""
+    from isogloss.kernels.short_attention import short_attention
+
+    mixed: Tensor = short_attention(together, packed.first, packed.end, scale)[0]
+    return mixed
+
+
+def _kernels_for_any_shape(query: Tensor) -> AbstractContextManager[None]:
+    """Without cuDNN's attention: it plans tens of milliseconds for each new shape, and here nearly every batch has its own."""
+    if not query.is_cuda:
+        return nullcontext()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kernels: AbstractContextManager[None] = sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    )
+    return kernels
+
+
+def _run_by_run(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
+) -> Tensor:
+    # Split, not sliced run by run: the gradient of a slice is as large as what it was cut from.
+    sizes = [run.sentences * run.length for run in packed.runs]
+    parts = zip(*(torch.split(one, sizes) for one in (query, key, value)), strict=True)
+    mixed = []
+    for run, part in zip(packed.runs, parts, strict=True):
+        shape = (run.sentences, run.length, *query.shape[1:])
+        asked, keys, values = (one.reshape(shape).transpose(1, 2) for one in part)
+        mask = None if bias is None else bias[..., : run.length, : run.length].to(query.dtype)
+        with _kernels_for_any_shape(query):
+            own = F.scaled_dot_product_attention(asked, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
+        mixed.append(own.transpose(1, 2).flatten(0, 1))
+    return mixed[0] if len(mixed) == 1 else torch.cat(mixed)
+
+
+def _padded_inside(
+    query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
+) -> Tensor:
+    shape = (packed.sentences, packed.longest)
+    place = packed.sentence * packed.longest + packed.within
+
+    def padded(one: Tensor) -> Tensor:
+        room = one.new_zeros((shape[0] * shape[1], *one.shape[1:])).index_copy(0, place, one)
+        return room.view(*shape, *one.shape[1:]).transpose(1, 2)
+
+    lengths = packed.starts.diff()
+    there = torch.arange(packed.longest, device=query.device)[None] < lengths[:, None]
+    mask: Tensor = there[:, None, None]
+    if bias is not None:
+        mask = bias.to(query.dtype).masked_fill(~mask, torch.finfo(query.dtype).min)
+    with _kernels_for_any_shape(query):
+        mixed = F.scaled_dot_product_attention(
+            padded(query), padded(key), padded(value), attn_mask=mask, dropout_p=dropout, scale=scale
+        )
+    flat: Tensor = mixed.transpose(1, 2).reshape(shape[0] * shape[1], *query.shape[1:])[place]
+    return flat
+
+
+def hidden_states(body: "PreTrainedModel", packed: Packed, embedded: Tensor | None = None) -> Tensor:
+    """Last hidden states, tokens × width, of a body inside `packing`. `embedded` stands for rows of the token table."""
+    positions = (packed.within + first_position(body))[None]
+    given = {"input_ids": packed.ids[None]} if embedded is None else {"inputs_embeds": embedded[None]}
+    states: Tensor = body(**given, position_ids=positions, packed=packed).last_hidden_state
+    return states[0]
+
+
+def first_position(body: "PreTrainedModel") -> int:
+    """RoBERTa's family counts positions from behind the padding token's number, others from 0."""
+    embeddings = getattr(body, "embeddings", None)
+    table = getattr(embeddings, "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
+
+
+@contextmanager
+def packing(body: "PreTrainedModel") -> Iterator[None]:
+    """Inside this block the body takes packed sentences (`hidden_states`); after it, padded ones as before."""
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(ATTENTION, packed_attention)
+    before = body.config._attn_implementation
+    body.config._attn_implementation = ATTENTION
+    pooler = getattr(body, "pooler", None)  # it reads the first token of the first sentence, for nobody
+    if pooler is not None:
+        body.pooler = None
+    try:
+        if body.config.model_type == "mpnet":
+            with _packed_mpnet(body):
+                yield
+        else:
+            yield
+    finally:
+        body.config._attn_implementation = before
+        if pooler is not None:
+            body.pooler = pooler
+
+
+@contextmanager
+def _packed_mpnet(body: "PreTrainedModel") -> Iterator[None]:
+    """MPNet hands nothing on to its attention: give each one the packing and the bias of its own encoder."""
+    encoder: Any = body.encoder
+    attentions: list[Any] = [layer.attention.attn for layer in encoder.layer]
+    current: dict[str, Any] = {}
+
+    def begin(_module: nn.Module, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:  # noqa: ANN401
+        current["packed"] = options.pop("packed")
+        return arguments, options
+
+    def distance_bias(states: Tensor) -> Tensor:
+        longest = current["packed"].longest
+        like = states.new_empty((1, longest, 1))
+        bias: Tensor = type(encoder).compute_position_bias(encoder, like)
+        return bias
+
+    def forward_of(attention: Any) -> Any:  # noqa: ANN401 - an MPNetSelfAttention
+        def forward(hidden_states: Tensor, _mask: Any = None, position_bias: Any = None, **_options: Any) -> tuple[Tensor]:  # noqa: ANN401
+            width = attention.attention_head_size
+            heads = [one(hidden_states)[0].unflatten(-1, (-1, width)) for one in (attention.q, attention.k, attention.v)]
+            drop = attention.dropout.p if attention.training else 0.0
+            mixed = attend(heads[0], heads[1], heads[2], current["packed"], width**-0.5, drop, position_bias)
+            return (attention.o(mixed.flatten(1)[None]),)
+
+        return forward
+
+    hook = body.register_forward_pre_hook(begin, with_kwargs=True)
+    encoder.compute_position_bias = distance_bias
+    for attention in attentions:
+        attention.forward = forward_of(attention)
+    try:
+        yield
+    finally:
+        hook.remove()
+        del encoder.compute_position_bias
+        for attention in attentions:
+            del attention.forward
+
+
+def packs_exactly(body: "PreTrainedModel", vocabulary: int, longest: int = 64, way: Way | None = None) -> bool:
+    """Whether packed and padded sentences give this body's same hidden states, tried on random ones up to `longest` tokens.
+
+    A body that looks only so far around each token is told apart by a sentence that is longer than that, so `longest` is
+    the length in use. `way` is another way of computing packed states of this body; without it, it is `hidden_states`.
+    """
+    device, was_training = body.device, body.training
+    generator = torch.Generator().manual_seed(0)
+    lengths = sorted([1, 2, min(7, longest), min(7, longest), min(11, longest), longest])
+    ids = torch.randint(vocabulary // 2, vocabulary - 1, (sum(lengths),), generator=generator)
+    ids[ids == body.config.pad_token_id] = vocabulary - 1  # wherever it is: RoBERTa would not count it
+    packed = Packed.of(ids.to(device), torch.tensor(lengths, device=device), () if way is None else runs_of(lengths))
+    body.eval()
+    try:
+        with torch.no_grad():
+            # The long one on its own: padding the others to its length would be most of the work.
+            each = [ids[begin:end] for begin, end in pairwise(packed.starts.tolist())]
+            padded = [_padded_states(body, part) for part in (each[:-1], each[-1:])]
+            if way is None:
+                with packing(body):
+                    states = hidden_states(body, packed)
+            else:
+                states = way(packed)
+        expected = torch.cat(padded)
+        return bool((states - expected).abs().max() <= EXACT * expected.abs().max().clamp(min=1))
+    except STRANGE:
+        return False
+    finally:
+        body.train(was_training)
+
+
+def _padded_states(body: "PreTrainedModel", sentences: Sequence[Tensor]) -> Tensor:
+    """Hidden states of sentences as the body has them without us, end to end."""
+    rows = nn.utils.rnn.pad_sequence(list(sentences), batch_first=True, padding_value=body.config.pad_token_id or 0)
+    mask = torch.arange(rows.shape[1])[None] < torch.tensor([len(one) for one in sentences])[:, None]
+    states: Tensor = body(input_ids=rows.to(body.device), attention_mask=mask.long().to(body.device)).last_hidden_state
+    return states[mask.to(body.device)]
+
+
+def pooled(states: Tensor, sentence: Tensor, starts: Tensor, how: str) -> Tensor:
+    """Sentence vectors from token states: mean, maximum or first token of each sentence."""
+    sentences, width = len(starts) - 1, states.shape[1]
+    if how == "cls":
+        return states[starts[:-1].long().clamp(max=len(states) - 1)]
+    if how == "max":
+        lowest = states.new_full((sentences, width), -torch.inf)
+        highest = lowest.scatter_reduce(0, sentence[:, None].expand_as(states), states, "amax")
+        # A place without a sentence is zero, as in a mean: infinity times a gradient of zero is no number.
+        return highest.masked_fill((starts.diff() == 0)[:, None], 0.0)
+    total = torch.zeros((sentences, width), dtype=torch.float32, device=states.device).index_add(0, sentence, states.float())
+    mean: Tensor = total / starts.diff().clamp(min=1)[:, None]
+    return mean

@@ -1,0 +1,1 @@
+"""Losses: one formula per file."""

@@ -1,0 +1,148 @@
+"""Scores for pairs that exist already: which lines of a bitext are translations of each other, and which are not.
+
+The score is the margin of `mine`: the cosine of the two sides against their nearest sentences in the same bitext, language by
+language. A wrong line is mostly a random one, so the precision of what stays is estimated from shuffled pairs (`thresholds`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from isogloss.corpora.reading.readers import read
+from isogloss.corpora.text.side import Side
+from isogloss.errors import DataError
+from isogloss.mining.calibration import Calibration, calibrated
+from isogloss.mining.margin import MARGINS, margin_scores
+from isogloss.mining.mine import AUTO, opened, refuse_odd_threshold, working_in
+from isogloss.mining.output import write_pairs
+from isogloss.mining.vectors import AT_ONCE, embedded
+from isogloss.models.encoder import Encoder
+from isogloss.progress import OnProgress, silent
+from isogloss.search.neighbours import SearchSettings, both_ways, pair_cosines
+from isogloss.storage import content_hash
+from isogloss.types import Bitext, FloatArray, IntArray
+
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringSettings:
+    """How to score. `threshold` is "none" (all pairs stay), "auto" (estimated to be as precise as `precision`), or a number."""
+
+    k: int = 4
+    margin: str = "ratio"
+    threshold: str = NONE
+    precision: float = 0.9
+    memory: int = 0
+    device: str = "auto"
+    cache: Path | str | None = None
+    folder: Path | str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """Pairs with their scores, in the order they were given, those below the threshold left out."""
+
+    pairs: pa.Table  # score, and the columns of a bitext
+    read: int
+    thresholds: dict[str, float] = field(default_factory=dict)  # by language
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return int(self.pairs.num_rows)
+
+    def write(self, path: Path | str) -> None:
+        """Write the pairs as TSV, JSON lines or Parquet, by the name of the file."""
+        write_pairs(self.pairs, Path(path))
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to say of it, for JSON."""
+        scores = self.pairs.column("score").to_numpy()
+        quantiles = np.quantile(scores, [0.05, 0.25, 0.5, 0.75, 0.95]).round(4).tolist() if len(self) else []
+        told: dict[str, Any] = {"read": self.read, "pairs": len(self), "score_quantiles": quantiles}
+        if self.thresholds:
+            told["thresholds"] = {name: one if np.isfinite(one) else None for name, one in self.thresholds.items()}
+        if self.calibrations:
+            told["calibrations"] = {name: one.as_dict() for name, one in self.calibrations.items()}
+        return told
+
+
+def score_pairs(
+    pairs: str | Path | Sequence[str | Path] | Bitext,
+    model: Encoder | str,
+    settings: ScoringSettings | None = None,
+    on_progress: OnProgress = silent,
+) -> Scored:
+    """Score the pairs of files (or a bitext in memory) by their margin, and leave out those below the threshold."""
+    how = settings or ScoringSettings()
+    if how.margin not in MARGINS:
+        raise DataError(f"margin = {how.margin!r} is not known", hint=f"choose one of {', '.join(MARGINS)}")
+    refuse_odd_threshold(how.threshold, (NONE, AUTO))
+    bitext = pairs if isinstance(pairs, Bitext) else read(pairs)
+    encoder = opened(model, how.device)
+    scores = np.zeros(len(bitext), dtype=np.float32)
+    kept = np.ones(len(bitext), dtype=np.bool_)
+    thresholds, calibrations = {}, {}
+    languages = bitext.table.column("language").combine_chunks().dictionary_encode()
+    for number, language in enumerate(languages.dictionary.to_pylist()):
+        rows = np.flatnonzero(languages.indices.to_numpy() == number)
+        own = bitext.table.take(pa.array(rows))
+        scores[rows], wrong = _scored(own, language, encoder, how, on_progress)
+        if how.threshold == NONE:
+            continue
+        if how.threshold == AUTO:
+            calibrations[language] = calibrated(scores[rows], wrong, wrong[np.isfinite(wrong)], len(rows))
+            thresholds[language] = calibrations[language].threshold_for(how.precision)
+        else:
+            thresholds[language] = float(how.threshold)
+        kept[rows] = scores[rows] >= thresholds[language]
+    table = bitext.table.add_column(0, "score", pa.array(scores)).filter(pa.array(kept))
+    return Scored(table, len(bitext), thresholds, calibrations)
+
+
+def _scored(
+    pairs: pa.Table, language: str, encoder: Encoder, how: ScoringSettings, on_progress: OnProgress
+) -> tuple[FloatArray, FloatArray]:
+    """The scores of pairs of one language, and of the same sources with shuffled targets."""
+    with working_in(how.folder) as folder:
+        sides = []
+        for name in ("source", "target"):
+            encoded = pairs.column(name).combine_chunks().dictionary_encode()
+            texts, rows = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+            key = content_hash(Side(texts, language).exact_hashes.data)
+            stage = f"{name} {language}"
+            vectors = embedded(stage, _blocks(texts), key, len(texts), encoder, folder, how.cache, on_progress)
+            sides.append((vectors, rows))
+        (left, of_left), (right, of_right) = sides
+        around = [np.zeros(len(left), np.float32), np.zeros(len(right), np.float32)]
+        if how.margin != "absolute":
+            search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder)
+            found = both_ways(left, right, how.k, search, on_progress, f"neighbours {language}")
+            around = [found[0].mean, found[1].mean]
+
+        def margins(other: IntArray) -> FloatArray:
+            cosine = pair_cosines(left, right, of_left, other)
+            return margin_scores(cosine, around[0][of_left], around[1][other], how.margin)
+
+        other = each_anothers(of_right)
+        wrong = margins(other)
+        wrong[other == of_right] = -np.inf  # the same text, in another line
+        return margins(of_right), wrong
+
+
+def each_anothers(rows: IntArray) -> IntArray:
+    """The same rows in another order, in which none is where it was: of a plain shuffle one is, on average."""
+    order = np.random.default_rng(0).permutation(len(rows))
+    shuffled = np.empty_like(rows)
+    shuffled[order] = rows[np.roll(order, 1)]
+    return shuffled
+
+
+def _blocks(texts: pa.Array) -> Iterator[list[str]]:
+    for start in range(0, len(texts), AT_ONCE):
+        yield texts.slice(start, AT_ONCE).to_pylist()

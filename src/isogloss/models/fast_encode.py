@@ -1,0 +1,332 @@
+"""Vectors of many sentences: a sentence-transformers model taken apart, so that only its arithmetic costs time.
+
+The model itself pads every batch to its longest sentence and does one thing after the other. Here a window of sentences is
+tokenized by a thread while the one before it is computed; a window is laid out in order of length and cut into chunks of
+so many tokens; a chunk goes through the body packed (`packed`, `postnorm`), and its vectors come back while the next chunk
+is at work. On CUDA the body computes in half precision from a copy of its weights, and pooling and what follows it in single
+precision. On a CPU every core has chunks of its own: cores that share each product wait for one another after each.
+
+What cannot be taken apart gives None (`fast_encoder`); a sentence that does not pack, a chunk that overflows half precision
+or the device's memory goes through the model as it is. Which of both ways a text takes is for `encoder` to decide.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isogloss.kernels.fused_qkv import fuse
+from isogloss.kernels.packed import STRANGE, Packed, Run, Way, first_position, hidden_states, packing, packs_exactly, runs_of
+from isogloss.kernels.postnorm import copied, post_norm
+from isogloss.models.token_store import Ids, TextTokenizer, TokenStore, by_length
+from isogloss.types import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from transformers import PreTrainedModel
+
+logger = logging.getLogger(__name__)
+
+FIRST_WINDOW, WINDOW = 2048, 16_384  # sentences; the first is small, so that the device need not wait long for it
+TOKENS_AT_ONCE = {"cuda": 65_536, "cpu": 1024}  # on a CPU, for each core: beyond, nothing is gained
+FEWEST_AT_ONCE = 128
+PADDED_AT_ONCE = {"cuda": 16_384, "cpu": 1024}
+IN_FLIGHT = 2  # chunks on the way, for each worker
+TRIED_FIRST, LONGEST = 128, 1 << 20  # tokens of a sentence
+ALIKE_HALF, ALIKE_SINGLE = 0.999, 1e-4  # cosine; difference, relative to the largest number
+POOLINGS = ("mean", "cls", "max")
+
+Done = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Sentences that are computed together, in order of length. `rows` says where their vectors belong."""
+
+    rows: IntArray
+    tokens: TokenStore
+    packs: bool
+
+    def packed(self, device: torch.device) -> Packed:
+        """On the device, sent in one piece."""
+        lengths, starts, size = self.tokens.lengths, self.tokens.offsets, len(self.tokens.ids)
+        sentence = np.repeat(np.arange(len(lengths)), lengths)
+        within = np.arange(size) - starts[sentence]
+        numbers = torch.from_numpy(np.concatenate([self.tokens.ids, within, sentence, starts]).astype(np.int32))
+        if device.type == "cuda":
+            numbers = numbers.pin_memory().to(device, non_blocking=True)
+        ids, places, owners = (numbers[start : start + size].long() for start in (0, size, 2 * size))
+        return Packed.laid_out(ids, places, owners, numbers[3 * size :], int(lengths[-1]), runs_of(lengths.tolist()))
+
+
+class FastEncoder:
+    """One model's vectors, from texts or from tokens. Start with `fast_encoder`."""
+
+    def __init__(self, model: "SentenceTransformer", prompt: str, dtype: torch.dtype) -> None:
+        self.model, self.prompt, self.dtype = model, prompt, dtype
+        self.body: PreTrainedModel = model[0].auto_model
+        self.device: torch.device = self.body.device
+        self.pooling: str = model[1].pooling_mode
+        self.tail = [copied(module, torch.float32) for module in list(model)[2:]]
+        self.dimension = int(model.get_embedding_dimension())
+        self.text_tokenizer = TextTokenizer(model.tokenizer, int(model.max_seq_length), prompt)
+        self.way: Way | None = None
+        self._build: Callable[[PreTrainedModel, torch.dtype], Way | None] = post_norm
+        self._tried, self._reach = 0, 0  # tokens of the longest sentence that was tried, and that packed exactly
+        first = first_position(self.body)
+        self._uncounted = first - 1 if first else None  # RoBERTa gives the padding token in a text no position
+
+    # ── what it is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def encode(self, texts: Sequence[str], done: Done = lambda _count: None) -> FloatArray:
+        """One row a text; `done` hears how many more there are."""
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        with torch.inference_mode(), closing(self._of_texts(texts)) as chunks:  # its thread ends here, whatever breaks
+            self._fill(vectors, chunks, done)
+        return vectors
+
+    def vectors(self, tokens: TokenStore, rows: IntArray | None = None, done: Done = lambda _count: None) -> FloatArray:
+        """The same for sentences that are tokenized already (for `rows` of them, if given)."""
+        rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, dtype=np.int64)
+        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
+        windows = (np.arange(start, min(start + WINDOW, len(rows))) for start in range(0, len(rows), WINDOW))
+        chunks = (chunk for places in windows for chunk in self._cut(tokens, rows[places], places))
+        with torch.inference_mode():
+            self._fill(vectors, chunks, done)
+        return vectors
+
+    def agrees(self, texts: Sequence[str]) -> bool:
+        """Whether the model's own `encode` gives these texts the same vectors."""
+        own = self.model.encode(list(texts), prompt=self.prompt or None, show_progress_bar=False, convert_to_numpy=True)
+        return self.alike(own.astype(np.float32), self.encode(texts))
+
+    def alike(self, expected: FloatArray, found: FloatArray) -> bool:
+        """Whether vectors are the same, as far as the precision goes."""
+        if not np.isfinite(found).all():
+            return False
+        if self.dtype == torch.float32:
+            return bool(np.abs(found - expected).max() <= ALIKE_SINGLE * max(1.0, float(np.abs(expected).max())))
+        sizes = np.linalg.norm(expected, axis=1) * np.linalg.norm(found, axis=1)
+        return bool(((expected * found).sum(axis=1) >= ALIKE_HALF * sizes).all())
+
+    def reaches(self, longest: int) -> bool:
+        """Whether sentences of this length pack exactly: tried once for each doubling, up to the model's own limit.
+
+        The layers taken out of their modules are tried first, then the modules themselves.
+        """
+        if longest > self._tried:
+            size = max(TRIED_FIRST, 1 << (longest - 1).bit_length())
+            self._tried = min(size, max(self.text_tokenizer.max_tokens, longest))
+            if self._packs(self._build) or self._packs(_own_modules):
+                self._reach = self._tried
+        return longest <= self._reach
+
+    def _packs(self, build: Callable[["PreTrainedModel", torch.dtype], Way | None]) -> bool:
+        """Whether a way of building it is exact, tried in single precision. It is kept if it is."""
+        if self.way is not None and build is not self._build:
+            return False  # chunks may be at work by the way that was exact so far
+        kept = self.way if self.dtype == torch.float32 else None
+        try:
+            exact = kept or build(self.body, torch.float32)
+            vocabulary = len(self.body.get_input_embeddings().weight)
+        except STRANGE:
+            return False
+        if exact is None or not packs_exactly(self.body, vocabulary, self._tried, exact):
+            return False
+        if self.way is None:
+            self._build, self.way = build, exact if self.dtype == torch.float32 else build(self.body, self.dtype)
+        return True
+
+    # ── from texts to chunks ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _of_texts(self, texts: Sequence[str]) -> Generator[Chunk]:
+        """Chunks of all texts; a thread tokenizes the next window meanwhile."""
+        edges = [0, *range(FIRST_WINDOW, len(texts), WINDOW), len(texts)]
+        with ThreadPoolExecutor(1) as thread:
+            coming = thread.submit(self._tokenized, texts[: edges[1]])
+            for place, start in enumerate(edges[:-1]):
+                store = coming.result()
+                if place + 2 < len(edges):
+                    coming = thread.submit(self._tokenized, texts[edges[place + 1] : edges[place + 2]])
+                rows = np.arange(len(store))
+                yield from self._cut(store, rows, rows + start)
+
+    def _tokenized(self, texts: Sequence[str]) -> TokenStore:
+        return _stored(*self.text_tokenizer(texts), self.text_tokenizer.pad_id)
+
+    def _cut(self, tokens: TokenStore, rows: IntArray, places: IntArray) -> Iterator[Chunk]:
+        """Some sentences as chunks; `places` says where the vector of each row belongs."""
+        lengths, kind = tokens.lengths_of(rows), self.device.type
+        most = TOKENS_AT_ONCE[kind]
+        if kind == "cpu":  # no core waits long for the last chunk of another
+            most = max(FEWEST_AT_ONCE, min(most, int(lengths.sum()) // (4 * self._workers(len(rows)))))
+        packs = self._which_pack(tokens, rows, lengths)
+        for those, budget in ((packs, most), (~packs, PADDED_AT_ONCE[kind])):
+            chosen = np.flatnonzero(those)
+            for group in by_length(lengths[chosen], budget):
+                own = chosen[group]
+                ids, counts = tokens.gather(rows[own])
+                yield Chunk(places[own], _stored(ids, counts, self.text_tokenizer.pad_id), those is packs)
+
+    def _which_pack(self, tokens: TokenStore, rows: IntArray, lengths: IntArray) -> BoolArray:
+        """Which of these sentences may be packed: not empty, as long as was tried at most, no padding token in the text."""
+        self.reaches(int(lengths.max(initial=1)))
+        packs: BoolArray = (lengths > 0) & (lengths <= self._reach)
+        if self._uncounted is not None:
+            odd = np.flatnonzero(tokens.gather(rows)[0] == self._uncounted)
+            packs[np.searchsorted(np.cumsum(lengths), odd, side="right")] = False
+        return packs
+
+    # ── from chunks to vectors ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fill(self, vectors: FloatArray, chunks: Iterable[Chunk], done: Done) -> None:
+        """Compute chunk after chunk, a few of them on the way at a time, and put each one's vectors in their rows."""
+        waiting: deque[tuple[Chunk, Callable[[], FloatArray]]] = deque()
+
+        def finish() -> None:
+            chunk, arrive = waiting.popleft()
+            found = arrive()
+            if chunk.packs and not np.isfinite(found).all():
+                found = self._padded(chunk)  # half precision ends at 65,504
+            vectors[chunk.rows] = found
+            done(len(chunk.rows))
+
+        workers = self._workers(len(vectors))
+        with self._at_work(workers) as submit:
+            for chunk in chunks:
+                waiting.append((chunk, submit(chunk)))
+                if len(waiting) > IN_FLIGHT * workers:
+                    finish()
+            while waiting:
+                finish()
+
+    def _workers(self, sentences: int) -> int:
+        """One for CUDA, whose queue keeps order; one for each core, as long as there are sentences for it."""
+        return 1 if self.device.type == "cuda" else max(1, min(torch.get_num_threads(), sentences))
+
+    @contextmanager
+    def _at_work(self, workers: int) -> Iterator[Callable[[Chunk], Callable[[], FloatArray]]]:
+        """A function that sets a chunk going and gives another one, which waits for its vectors."""
+        if self.device.type == "cuda":
+            with torch.cuda.device(self.device):
+                yield self._launch
+            return
+        threads = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
+                yield lambda chunk: pool.submit(self._compute, chunk).result
+        finally:
+            torch.set_num_threads(threads)  # threads that others start take the number that was set last, whoever set it
+
+    def _launch(self, chunk: Chunk) -> Callable[[], FloatArray]:
+        try:
+            vectors = self._vectors(chunk)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            logger.warning(
+                "%d tokens at once are too many for the GPU's memory; they are computed in parts", len(chunk.tokens.ids)
+            )
+            found = self._padded(chunk)
+            return lambda: found
+        landing = torch.empty(vectors.shape, dtype=torch.float32, pin_memory=True)
+        landing.copy_(vectors, non_blocking=True)
+        event: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record()
+
+        def arrive() -> FloatArray:
+            event.synchronize()
+            there: FloatArray = landing.numpy()
+            return there
+
+        return arrive
+
+    def _compute(self, chunk: Chunk) -> FloatArray:
+        with torch.inference_mode():  # each thread has its own mode
+            vectors: FloatArray = self._vectors(chunk).numpy()
+        return vectors
+
+    def _vectors(self, chunk: Chunk) -> Tensor:
+        if not chunk.packs or self.way is None:
+            return torch.from_numpy(self._padded(chunk))
+        packed = chunk.packed(self.device)
+        features = {"sentence_embedding": pooled_runs(self.way(packed), packed.runs, self.pooling)}
+        for module in self.tail:
+            features = module(features)
+        return features["sentence_embedding"][:, : self.dimension]
+
+    def _padded(self, chunk: Chunk) -> FloatArray:
+        """The same vectors by the model itself."""
+        vectors = np.empty((len(chunk.rows), self.dimension), dtype=np.float32)
+        with torch.inference_mode():
+            for places in by_length(chunk.tokens.lengths, PADDED_AT_ONCE[self.device.type]):
+                features = chunk.tokens.padded(places)
+                if not features["input_ids"].shape[1]:  # not one token in any of them: the model has to be shown something
+                    features["input_ids"] = torch.full((len(places), 1), self.text_tokenizer.pad_id)
+                    features["attention_mask"] = torch.zeros((len(places), 1), dtype=torch.int64)
+                features = {name: value.to(self.device) for name, value in features.items()}
+                own = self.model(features)["sentence_embedding"][:, : self.dimension]
+                vectors[places] = own.float().cpu().numpy()
+        return vectors
+
+
+def fast_encoder(model: "SentenceTransformer", prompt: str = "", dtype: torch.dtype = torch.float32) -> FastEncoder | None:
+    """A model taken apart, if it is of a kind that can be, and packs; the model itself stays as it is.
+
+    Its weights are those of this moment: after training, ask for another one.
+    """
+    if not _is_known(model, prompt):
+        return None
+    model.eval()
+    fast = FastEncoder(model, prompt, dtype)
+    return fast if fast.reaches(min(TRIED_FIRST, fast.text_tokenizer.max_tokens)) else None
+
+
+def pooled_runs(states: Tensor, runs: Sequence[Run], how: str) -> Tensor:
+    """Sentence vectors in single precision from token states in order of length. Compare `packed.pooled`, for any order."""
+    if how == "cls":
+        return torch.cat([run.of(states)[:, 0].float() for run in runs])
+    if how == "max":
+        return torch.cat([run.of(states).amax(1).float() for run in runs])
+    return torch.cat([run.of(states).mean(1, dtype=torch.float32) for run in runs])
+
+
+def _is_known(model: "SentenceTransformer", prompt: str) -> bool:
+    """A transformer, then a pooling that we have, then modules that take a sentence's vector to another."""
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+
+    modules: list[Any] = list(model)
+    if [type(module) for module in modules[:2]] != [Transformer, Pooling]:
+        return False
+    tail = all(
+        type(module) in (Dense, Normalize) and module.module_input_name == module.module_output_name == "sentence_embedding"
+        for module in modules[2:]
+    )
+    body, pooling = modules[0].auto_model, modules[1]
+    pools = pooling.pooling_mode in POOLINGS and (pooling.include_prompt or not prompt)
+    ends = 0 < (model.max_seq_length or 0) <= LONGEST
+    return tail and pools and ends and isinstance(body, nn.Module) and str(body.device.type) in TOKENS_AT_ONCE
+
+
+def _own_modules(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
+    """The body's own modules, copied and told to take packed sentences."""
+    if body.config.model_type == "mpnet":
+        return None  # its packing holds one chunk at a time, and threads have several
+    own, open_for_good = copied(body, dtype), ExitStack()
+    open_for_good.enter_context(packing(own))
+    fuse(own)
+
+    def states(packed: Packed, _held: ExitStack = open_for_good) -> Tensor:
+        return hidden_states(own, packed)
+
+    return states
+
+
+def _stored(ids: Ids, lengths: IntArray, pad_id: int) -> TokenStore:
+    return TokenStore(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pad_id)

@@ -1,0 +1,132 @@
+"""Fewer layers: a student that keeps some layers of a body, as DistilBERT began from every other layer of BERT.
+
+Which ones: with n of L, the layers that lie evenly from the first to the last,
+
+    kept_i = round(i · (L − 1) / (n − 1))        i = 0 … n − 1;  for n = 1 the first
+
+so 6 of 12 are 0 2 4 7 9 11, the choice of DistilBERT (Sanh et al. 2019). The first layer stays because it alone has learnt
+to read the token table, the last because the pooling has learnt to read it. MiniLM's small models are made in the same
+spirit; any other choice can be given by numbers.
+
+`frozen` also works on the stack of layers, but gives it back whole; here layers are gone for good. The kept ones have not
+learnt to follow one another: a shortened body has to be trained.
+"""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from isogloss.amounts import amount
+from isogloss.errors import ModelError
+from isogloss.models.frozen_layers import layers_of
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Dropping:
+    """What was dropped: layers before, the numbers of those kept, and parameters before and after."""
+
+    layers_before: int
+    kept: tuple[int, ...]
+    parameters_before: int
+    parameters_after: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written to run.json."""
+        return {
+            "layers_before": self.layers_before,
+            "layers_after": len(self.kept),
+            "kept": list(self.kept),
+            "parameters_saved": self.parameters_before - self.parameters_after,
+        }
+
+
+def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
+    """Keep `keep` layers of the body, evenly spread, or the layers with these numbers (from 0, lowest first); in place."""
+    stack = layers_of(body)
+    count = len(stack)
+    if count != body.config.num_hidden_layers:  # ALBERT runs one layer many times over
+        raise ModelError(
+            f"{type(body).__name__} says it has {amount(body.config.num_hidden_layers, 'layer')}, but its stack holds {count}",
+            hint="layers cannot be dropped from it: set student.layers = 0",
+        )
+    kept = spread(keep, count) if isinstance(keep, int) else _checked(keep, count)
+    short = _shortened(body.config, kept, count)
+    _refuse_unloadable(body, kept, short)
+    before = _parameters(body)
+    _cut(stack, kept)
+    for name in ("num_hidden_layers", "layer_types"):
+        if hasattr(short, name):
+            setattr(body.config, name, getattr(short, name))
+    return Dropping(count, kept, before, _parameters(body))
+
+
+def spread(keep: int, count: int) -> tuple[int, ...]:
+    """The numbers of `keep` layers, evenly from the first to the last of `count`."""
+    if not 0 < keep <= count:
+        hint = f"choose 1 to {count}, or 0 to keep all" if count > 1 else "it has one: set student.layers = 0 to keep it"
+        raise ModelError(f"{amount(keep, 'layer')} cannot be kept of {count}", hint=hint)
+    if keep == 1:
+        return (0,)
+    steps = keep - 1
+    return tuple((2 * place * (count - 1) + steps) // (2 * steps) for place in range(keep))  # rounded, halves up
+
+
+def _checked(keep: Sequence[int], count: int) -> tuple[int, ...]:
+    numbers = tuple(int(number) for number in keep)
+    if not numbers or list(numbers) != sorted(set(numbers)) or numbers[0] < 0 or numbers[-1] >= count:
+        raise ModelError(
+            f"layers {list(numbers)} cannot be kept of {count}",
+            hint=f"give different numbers from 0 to {count - 1}, the lowest first",
+        )
+    return numbers
+
+
+def _cut(stack: nn.ModuleList, kept: tuple[int, ...]) -> None:
+    """Take the other layers out of the stack, and tell layers that know their number the new one."""
+    for place in reversed(range(len(stack))):
+        if place not in kept:
+            del stack[place]
+    for number, layer in enumerate(stack):
+        for module in layer.modules():
+            for name in ("layer_idx", "layer_id"):
+                if isinstance(getattr(module, name, None), int):
+                    setattr(module, name, number)
+
+
+def _shortened(config: "PretrainedConfig", kept: tuple[int, ...], count: int) -> "PretrainedConfig":
+    short = copy.deepcopy(config)
+    short.num_hidden_layers = len(kept)
+    kinds = getattr(config, "layer_types", None)  # local or global attention, layer by layer (ModernBERT)
+    if isinstance(kinds, list) and len(kinds) == count:
+        short.layer_types = [kinds[number] for number in kept]
+    return short
+
+
+def _refuse_unloadable(body: "PreTrainedModel", kept: tuple[int, ...], short: "PretrainedConfig") -> None:
+    """A body made anew from the short config must hold the same weights, or the saved student would not load.
+
+    Tried on bodies without memory: ModernBERT's first layer has one norm less than the others, so it cannot be dropped.
+    """
+    with torch.device("meta"):
+        cut, anew = type(body)(copy.deepcopy(body.config)), type(body)(short)
+    _cut(layers_of(cut), kept)
+    if _shapes(cut) != _shapes(anew):
+        raise ModelError(
+            f"{type(body).__name__} with layers {list(kept)} alone is not what a config can describe",
+            hint="keep its first layer, or set student.layers = 0 to keep all",
+        )
+
+
+def _shapes(body: "PreTrainedModel") -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in body.state_dict().items()}
+
+
+def _parameters(body: "PreTrainedModel") -> int:
+    return sum(parameter.numel() for parameter in body.parameters())

@@ -1,0 +1,1 @@
+"""Vocabularies: trim, grow, learn, and measure how well they cover a language."""

@@ -1,0 +1,142 @@
+"""How a vocabulary copes with text, language by language: counted in one pass, whatever amount of text goes by.
+
+A `Survey` keeps how often each row was used and which characters were seen, never the text. `trimming` chooses rows from
+it, and `coverage` compares two surveys, of the full and of the trimmed vocabulary: what share of tokens kept its row, how
+much became unknown, and into how many tokens a word falls.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from isogloss.models.vocabulary.resize import token_rows
+from isogloss.types import IntArray
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+# Text by language: all of it, or in blocks, of a language and some of its sentences; a language may come back later.
+Texts = Mapping[str, Sequence[str]] | Iterable[tuple[str, Sequence[str]]]
+
+TEXTS_AT_ONCE = 10_000
+UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo"})  # no spaces between words: their unit is the character
+
+
+@dataclass(slots=True, eq=False)
+class LanguageSurvey:
+    """What was seen of one language: uses of each row, lower-case characters, sentences, words (or characters)."""
+
+    counts: IntArray
+    characters: set[str] = field(default_factory=set)
+    texts: int = 0
+    words: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens of its text, without the special ones around a sentence."""
+        return int(self.counts.sum())
+
+
+class Survey:
+    """What text asks of a tokenizer. Start with `survey(tokenizer, texts)`."""
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
+        self.tokenizer = tokenizer
+        self.rows = 1 + max(tokenizer.get_vocab().values())
+        self.languages: dict[str, LanguageSurvey] = {}
+
+    def add(self, language: str, texts: Sequence[str]) -> None:
+        """Take in more text of a language."""
+        seen = self.languages.setdefault(language, LanguageSurvey(np.zeros(self.rows, dtype=np.int64)))
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            some = list(texts[start : start + TEXTS_AT_ONCE])
+            flat = np.fromiter(chain.from_iterable(token_rows(self.tokenizer, some)), dtype=np.int64)
+            seen.counts += np.bincount(flat, minlength=self.rows)
+            seen.characters.update("".join(some).lower())
+            seen.texts += len(some)
+            seen.words += sum(map(len if unit_of(language) == "character" else _words, some))
+
+    @property
+    def used(self) -> IntArray:
+        """Rows that any language used, ascending."""
+        used = np.zeros(self.rows, dtype=bool)
+        for seen in self.languages.values():
+            used |= seen.counts > 0
+        return np.flatnonzero(used)
+
+    def unknown(self, language: str) -> float:
+        """Share of a language's tokens that are the unknown token."""
+        row, seen = self.tokenizer.unk_token_id, self.languages[language]
+        return 0.0 if row is None or not seen.tokens else int(seen.counts[row]) / seen.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageCoverage:
+    """One language under the full vocabulary (before) and under the trimmed one (after). Shares are between 0 and 1.
+
+    `kept` is the share of tokens whose row is kept, `rows` how many rows of the full vocabulary the language used. Words
+    are counted in characters for languages that put no spaces between them: `unit` says which.
+    """
+
+    language: str
+    texts: int
+    tokens: int
+    rows: int
+    kept: float
+    unknown_before: float
+    unknown_after: float
+    tokens_per_word_before: float
+    tokens_per_word_after: float
+    unit: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written to run.json."""
+        values = asdict(self)
+        return {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def survey(tokenizer: "PreTrainedTokenizerFast", texts: Texts) -> Survey:
+    """Read all text once and keep what it asks of the tokenizer; of blocks, only one is held at a time."""
+    return survey_each((tokenizer,), texts)[0]
+
+
+def survey_each(tokenizers: "Sequence[PreTrainedTokenizerFast]", texts: Texts) -> tuple[Survey, ...]:
+    """The same for several tokenizers in one pass."""
+    found = tuple(Survey(tokenizer) for tokenizer in tokenizers)
+    for language, some in texts.items() if isinstance(texts, Mapping) else texts:
+        for one in found:
+            one.add(language, some)
+    return found
+
+
+def coverage(before: Survey, keep: IntArray, after: Survey) -> tuple[LanguageCoverage, ...]:
+    """How each language fares when only the rows `keep` are left: `after` surveyed the same text with what is left."""
+    return tuple(_compared(language, before, keep, after) for language in sorted(before.languages))
+
+
+def unit_of(language: str) -> str:
+    """What the length of a text is counted in: words, or characters where no spaces tell words apart."""
+    return "character" if language.split("-")[0] in UNSPACED else "word"
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+def _compared(language: str, before: Survey, keep: IntArray, after: Survey) -> LanguageCoverage:
+    old, new = before.languages[language], after.languages[language]
+    return LanguageCoverage(
+        language=language,
+        texts=old.texts,
+        tokens=old.tokens,
+        rows=int(np.count_nonzero(old.counts)),
+        kept=int(old.counts[keep[keep < before.rows]].sum()) / old.tokens if old.tokens else 1.0,
+        unknown_before=before.unknown(language),
+        unknown_after=after.unknown(language),
+        tokens_per_word_before=old.tokens / max(old.words, 1),
+        tokens_per_word_after=new.tokens / max(new.words, 1),
+        unit=unit_of(language),
+    )

@@ -1,0 +1,221 @@
+"""What a piece of a vocabulary stands for, and how another tokenizer would write it.
+
+The same "cat" at the start of a word is `▁cat` to SentencePiece, `Ġcat` to byte-level BPE (both mark the space before it)
+and `cat` to WordPiece, which marks the going-on instead: "cat" inside a word is `cat`, `cat` and `##cat`. A `Piece` says it
+without marks, and a `Speller` finds the rows by which its tokenizer writes one: the same piece where there is one, else
+the pieces it splits the text into, under its own normalizer. `teacher_body` and `growing` make new rows out of those.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.models.vocabulary.resize import State, pieces_of, state_of
+from isogloss.types import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+SPACE_MARK = "▁"
+NO_TEXT = re.compile(r"<0x[0-9A-Fa-f]{2}>|\[unused\d+\]")  # SentencePiece's single bytes, BERT's spare rows
+
+
+class Piece(NamedTuple):
+    """The text of a piece, and whether it begins a word; None where its mark does not tell (a WordPiece comma)."""
+
+    text: str
+    begins: bool | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spelt:
+    """Rows that write each of many pieces: piece i is `rows[offsets[i]:offsets[i + 1]]`, nothing where it is unknown.
+
+    `same` tells the pieces that the vocabulary has itself.
+    """
+
+    rows: IntArray
+    offsets: IntArray
+    same: BoolArray
+
+    @property
+    def known(self) -> BoolArray:
+        """Which pieces are written with at least one row."""
+        known: BoolArray = np.diff(self.offsets) > 0
+        return known
+
+
+def read_pieces(tokenizer: "PreTrainedTokenizerFast") -> dict[int, Piece]:
+    """The pieces that stand for text, by row: no control tokens, no added tokens, no bytes that are half a character."""
+    state = state_of(tokenizer)
+    control = set(tokenizer.all_special_ids) | {token["id"] for token in state["added_tokens"]}
+    read = _reader(tokenizer, state)
+    named = ((row, piece) for row, piece in pieces_of(tokenizer) if row not in control and not NO_TEXT.fullmatch(piece))
+    found = ((row, read(piece)) for row, piece in named)
+    return {row: piece for row, piece in found if piece is not None}
+
+
+def rows_like(table: Tensor, spelt: Spelt, seed: int) -> Tensor:
+    """A new row for each spelt piece: the average of the rows that write it.
+
+    Where nothing is known of a piece its row is drawn around the mean of the table, as widely as the table's own rows lie:
+    such rows must not all be the same, or training could not tell them apart.
+    """
+    offsets = torch.from_numpy(spelt.offsets[:-1]).to(table.device)
+    rows = torch.from_numpy(spelt.rows).to(table.device)
+    new = torch.nn.functional.embedding_bag(rows, table, offsets, mode="mean")
+    unknown = torch.from_numpy(np.flatnonzero(~spelt.known)).to(table.device)
+    if len(unknown):
+        noise = torch.randn((len(unknown), table.shape[1]), generator=torch.Generator().manual_seed(seed)).to(table)
+        new[unknown] = table.mean(0) + noise * table.std(0)
+    return new
+
+
+class Speller:
+    """A tokenizer that is asked how it would write the pieces of another one."""
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
+        state = state_of(tokenizer)
+        self.continues = _continuing_prefix(state)
+        self.normalize, self.joins = _normalizer(tokenizer), _joiner(tokenizer)
+        self.at_start, self.inside = _at_start(state), _inside(state, self.continues)
+        self.unknown = -1 if tokenizer.unk_token_id is None else int(tokenizer.unk_token_id)
+        self.row_of = {
+            (piece.text, bool(piece.begins) or (self.continues is not None and piece.begins is None)): row
+            for row, piece in read_pieces(tokenizer).items()
+        }
+
+    def spell(self, pieces: Sequence[Piece]) -> Spelt:
+        """The rows that write each piece; rows of unknown characters are left out."""
+        rows: list[list[int]] = [[] for _ in pieces]
+        same = np.zeros(len(pieces), dtype=bool)
+        to_split: dict[bool, list[tuple[int, str]]] = {True: [], False: []}
+        for place, piece in enumerate(pieces):
+            text = self.normalize(piece.text)
+            places = self._places(text, piece.begins)
+            row = next((self.row_of[text, begins] for begins in places if (text, begins) in self.row_of), None)
+            if row is not None:
+                rows[place], same[place] = [row], True
+            elif text:
+                to_split[places[0]].append((place, text))
+        for begins, backend in ((True, self.at_start), (False, self.inside)):
+            split = backend.encode_batch_fast([text for _, text in to_split[begins]], add_special_tokens=False)
+            for (place, _), encoding in zip(to_split[begins], split, strict=True):
+                rows[place] = [row for row in encoding.ids if row != self.unknown]
+        offsets = np.concatenate([[0], np.cumsum([len(some) for some in rows])]).astype(np.int64)
+        return Spelt(np.array([row for some in rows for row in some], dtype=np.int64), offsets, same)
+
+    def _places(self, text: str, begins: bool | None) -> tuple[bool, ...]:
+        """Where in a word this tokenizer meets the text: at its start (True), inside (False), or first this, then that."""
+        if self.continues is not None:
+            return (True,) if begins is not False or not self.joins(text) else (False,)
+        return (False, True) if begins is None else (begins,)
+
+
+def _reader(tokenizer: "PreTrainedTokenizerFast", state: State) -> Callable[[str], Piece | None]:
+    """A function from what the vocabulary writes to what it stands for; None where that is no text."""
+    prefix = _continuing_prefix(state)
+    if prefix is not None:
+        joins = _joiner(tokenizer)
+        return lambda piece: _read_wordpiece(piece, prefix, joins)
+    if '"ByteLevel"' in json.dumps([state.get("pre_tokenizer"), state.get("decoder")]):
+        return _byte_level_reader()
+    return _read_marked
+
+
+def _read_wordpiece(piece: str, prefix: str, joins: Callable[[str], bool]) -> Piece:
+    if prefix and piece.startswith(prefix) and piece != prefix:
+        return Piece(piece.removeprefix(prefix), False)
+    return Piece(piece, True if joins(piece) else None)  # a comma is written alike after a space and after a letter
+
+
+def _read_marked(piece: str) -> Piece:
+    return Piece(piece.replace(SPACE_MARK, " ").strip(" "), piece.startswith(SPACE_MARK))
+
+
+def _byte_level_reader() -> Callable[[str], Piece | None]:
+    from tokenizers import decoders
+
+    decoder = decoders.ByteLevel()
+
+    def read(piece: str) -> Piece | None:
+        text: str = decoder.decode([piece])
+        return None if "\N{REPLACEMENT CHARACTER}" in text else Piece(text.strip(" "), text.startswith(" "))
+
+    return read
+
+
+def _continuing_prefix(state: State) -> str | None:
+    """WordPiece's mark of a piece that goes on a word; None for vocabularies that mark spaces."""
+    model = state["model"]
+    return str(model["continuing_subword_prefix"]) if model["type"] == "WordPiece" else None
+
+
+def _normalizer(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], str]:
+    """Text as the tokenizer's vocabulary sees it: lower case for an uncased one, composed or not, without spaces around."""
+    normaliser = tokenizer.backend_tokenizer.normalizer
+    if normaliser is None:
+        return lambda text: text.strip(" ")
+    return lambda text: str(normaliser.normalize_str(text)).replace(SPACE_MARK, " ").strip(" ")
+
+
+def _joiner(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], bool]:
+    """Whether a text directly behind a letter is one word with it: letters are, a comma and Chinese characters are not."""
+    normalize, splitter = _normalizer(tokenizer), tokenizer.backend_tokenizer.pre_tokenizer
+    if splitter is None:
+        return lambda text: True
+    return lambda text: len(splitter.pre_tokenize_str(normalize("a" + text))) == 1
+
+
+def _at_start(state: State) -> "Tokenizer":
+    """The tokenizer for the text of whole words: it sees a space before them."""
+    return _backend(state | {"pre_tokenizer": _prefixing(state.get("pre_tokenizer"), True)})
+
+
+def _inside(state: State, prefix: str | None) -> "Tokenizer":
+    """The tokenizer for text that goes on a word: no space before it, or WordPiece's mark on its first piece too."""
+    if prefix is not None:
+        model = state["model"]
+        goes_on = {
+            piece: row for piece, row in model["vocab"].items() if piece.startswith(prefix) or piece == model["unk_token"]
+        }
+        first = {piece.removeprefix(prefix): row for piece, row in goes_on.items()}
+        return _backend(state | {"model": model | {"vocab": goes_on | first}})
+    changed = {
+        "pre_tokenizer": _prefixing(state.get("pre_tokenizer"), False),
+        "normalizer": _without_prepend(state.get("normalizer")),
+    }
+    return _backend(state | changed)
+
+
+def _backend(state: State) -> "Tokenizer":
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_str(json.dumps(state | {"truncation": None, "padding": None, "post_processor": None}))
+
+
+def _prefixing(part: State | None, wanted: bool) -> State | None:
+    """The pre-tokenizer, told whether text begins with a space it cannot see."""
+    if part is None:
+        return None
+    if "pretokenizers" in part:
+        return part | {"pretokenizers": [_prefixing(inner, wanted) for inner in part["pretokenizers"]]}
+    if part["type"] == "Metaspace":
+        return part | {"prepend_scheme": "always" if wanted else "never"}
+    return part | {"add_prefix_space": wanted} if part["type"] == "ByteLevel" else part
+
+
+def _without_prepend(part: State | None) -> State | None:
+    """The normalizer without the step by which some SentencePiece models put a mark before the text."""
+    if part is None or part["type"] == "Prepend":
+        return None
+    if "normalizers" in part:
+        return part | {"normalizers": [kept for inner in part["normalizers"] if (kept := _without_prepend(inner))]}
+    return part

@@ -1,0 +1,146 @@
+"""Tokenizers with other rows: fewer, more, or in another order; everything else about them stays.
+
+A fast tokenizer is one JSON text, so its vocabulary is changed there and the tokenizer read back. `trimming` and `growing`
+decide which rows a vocabulary should have, `pieces` knows what a piece stands for; here rows are only moved.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from isogloss.errors import ModelError
+from isogloss.memory import gc_paused
+from isogloss.types import IntArray
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+State = dict[str, Any]
+
+
+class NewPiece(NamedTuple):
+    """A piece to be added, as the vocabulary writes it ("▁Haus", "##er"), with its Unigram score where it has one."""
+
+    piece: str
+    score: float | None = None
+
+
+def state_of(tokenizer: "PreTrainedTokenizerFast") -> State:
+    """The tokenizer as data: normalizer, pre-tokenizer, model, added tokens, template."""
+    with gc_paused():
+        state: State = json.loads(tokenizer.backend_tokenizer.to_str())
+    return state
+
+
+def pieces_of(tokenizer: "PreTrainedTokenizerFast") -> list[tuple[int, str]]:
+    """Row number and piece, ascending."""
+    return sorted((row, piece) for piece, row in tokenizer.get_vocab().items())
+
+
+def unigram_scores(tokenizer: "PreTrainedTokenizerFast") -> dict[str, float] | None:
+    """The log probability of each piece of a Unigram vocabulary; None for other kinds."""
+    model = state_of(tokenizer)["model"]
+    return dict(model["vocab"]) if model["type"] == "Unigram" else None
+
+
+def with_rows(tokenizer: "PreTrainedTokenizerFast", rows: IntArray) -> "PreTrainedTokenizerFast":
+    """The same tokenizer over some of its rows, in the order given: row i of the result was `rows[i]`."""
+    state = state_of(tokenizer)
+    model = state["model"]
+    _absorb_added(state)
+    new_row = {int(old): new for new, old in enumerate(rows)}
+    kind = model["type"]
+    if kind == "Unigram":
+        model["vocab"] = [model["vocab"][old] for old in rows]
+        model["unk_id"] = new_row[model["unk_id"]] if model.get("unk_id") is not None else None
+    elif kind == "WordPiece" or (kind == "BPE" and new_row.keys() >= set(model["vocab"].values())):
+        model["vocab"] = {piece: new_row[row] for piece, row in model["vocab"].items() if row in new_row}
+    else:
+        raise ModelError(
+            f"a {kind} vocabulary cannot be trimmed: its merges build pieces out of pieces",
+            hint='set student.trim = "off" for this model',
+        )
+    state["added_tokens"] = [token | {"id": new_row[token["id"]]} for token in state["added_tokens"] if token["id"] in new_row]
+    _renumber_template(state.get("post_processor"), new_row)
+    return rewrapped(tokenizer, state)
+
+
+def with_pieces(tokenizer: "PreTrainedTokenizerFast", added: Sequence[NewPiece]) -> "PreTrainedTokenizerFast":
+    """The same tokenizer with more pieces, numbered on from its last row; old pieces keep their numbers."""
+    state = state_of(tokenizer)
+    model = state["model"]
+    _absorb_added(state)
+    if model["type"] == "Unigram":
+        if unscored := [piece for piece, score in added if score is None]:
+            raise ModelError(
+                f"the piece {unscored[0]!r} has no score, and a Unigram vocabulary chooses by scores",
+                hint="take pieces from a Unigram tokenizer: needed_pieces(fuller, tokenizer, texts)",
+            )
+        model["vocab"] += [[piece, score] for piece, score in added]
+    elif model["type"] == "WordPiece":
+        first = max(model["vocab"].values()) + 1
+        model["vocab"] |= {piece: first + place for place, (piece, _) in enumerate(added)}
+    else:
+        raise ModelError(
+            f"a {model['type']} vocabulary cannot grow by pieces: it would need the merges that make them",
+            hint="start from a student with a Unigram or WordPiece vocabulary",
+        )
+    return rewrapped(tokenizer, state)
+
+
+def rewrapped(tokenizer: "PreTrainedTokenizerFast", state: State) -> "PreTrainedTokenizerFast":
+    """A tokenizer like `tokenizer` around a changed state."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    special = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
+        model_max_length=tokenizer.model_max_length,
+        padding_side=tokenizer.padding_side,
+        model_input_names=tokenizer.model_input_names,
+        **special,
+    )
+
+
+def token_rows(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[list[int]]:
+    """The rows of each text, whole and without special tokens."""
+    rows: list[list[int]] = tokenizer(
+        list(texts),
+        add_special_tokens=False,
+        truncation=False,
+        padding=False,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,
+    )["input_ids"]
+    return rows
+
+
+def _absorb_added(state: State) -> None:
+    """Write added tokens that stand behind the vocabulary into it, so that they keep their numbers when rows are moved.
+
+    XLM-R's <mask> is such a token: read back, it would be numbered anew behind whatever the vocabulary then holds. Text
+    never reaches these pieces through the model, since added tokens are cut out of it first.
+    """
+    vocab = state["model"]["vocab"]
+    beyond = sorted((token["id"], token["content"]) for token in state["added_tokens"])
+    if isinstance(vocab, dict):
+        vocab.update({content: row for row, content in beyond if content not in vocab})
+        return
+    for row, content in beyond:
+        if row == len(vocab):
+            vocab.append([content, 0.0])
+
+
+def _renumber_template(processor: State | None, new_row: dict[int, int]) -> None:
+    """Post-processors repeat the ids of special tokens: give them their new numbers, wherever they are nested."""
+    if not processor:
+        return
+    for inner in processor.get("processors", []):
+        _renumber_template(inner, new_row)
+    for token in (processor.get("special_tokens") or {}).values():
+        token["ids"] = [new_row[row] for row in token["ids"]]
+    for name in ("sep", "cls"):
+        if name in processor:
+            processor[name][1] = new_row[processor[name][1]]

@@ -1,0 +1,46 @@
+"""Files of judged pairs (`--nli`, `--sts`) by what a user names: a file is itself, a folder is all the tables in it.
+
+Published sets keep training, dev and test files side by side. A folder with more than one of these is refused: nobody who names
+it wants to learn the test. `corpora.labelled` reads what is found here; `corpora.sources` does the same for translations.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from isogloss.corpora.reading.compression import unpacked_name
+from isogloss.corpora.reading.filenames import is_no_corpus
+from isogloss.errors import DataError
+
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet")  # not .txt or .json: in a folder these are mostly about the data
+_SPLITS = re.compile(r"(?<![a-z])(?:(?P<train>train(?:ing)?)|(?P<dev>dev|valid(?:ation)?)|(?P<test>test))(?![a-z])", re.I)
+
+
+def labelled_files(names: Sequence[str], option: str) -> tuple[str, ...]:
+    """The files that are named, and for each folder those in it, sorted; `option` is what a person calls them by."""
+    return tuple(file for name in names for file in (_within(Path(name), option) if Path(name).is_dir() else [name]))
+
+
+def _within(folder: Path, option: str) -> list[str]:
+    """The tables under a folder, if they are of one kind."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and _is_table(path.relative_to(folder)))
+    if not found:
+        raise DataError(
+            f"{folder}: is a folder without a table in it",
+            hint=f"tables end in {', '.join(TABLES)}, packed or not; or name files",
+        )
+    splits: dict[str, Path] = {}
+    for path in found:
+        told = _SPLITS.search(str(path.relative_to(folder)))
+        splits.setdefault("train" if told is None else str(told.lastgroup), path)
+    if len(splits) > 1:
+        some = ", ".join(str(path.relative_to(folder)) for path in splits.values())
+        raise DataError(
+            f"{folder}: is a folder with files of more than one split: {some}",
+            hint=f"name the files that are meant: {option} {splits.get('train', found[0])}",
+        )
+    return [str(path) for path in found]
+
+
+def _is_table(path: Path) -> bool:
+    return unpacked_name(path.name)[0].lower().endswith(TABLES) and not any(map(is_no_corpus, path.parts))

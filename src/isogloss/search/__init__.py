@@ -1,0 +1,1 @@
+"""Nearest-neighbour search, exact and approximate, in bounded memory."""

@@ -1,0 +1,228 @@
+"""All with all, block by block: one product, and from it the candidates of both directions.
+
+A block of the coarse product (`sides`) is cut into groups of `GROUP` entries, along its rows and along its columns, and only
+the greatest of each group is looked at. That gives two things for next to nothing:
+
+    a floor     the k-th greatest of a row's group maxima is no greater than its k-th greatest entry, so what lies more than
+                twice the error of the product below it is not among the row's k nearest
+    the way     a group whose greatest entry is below the floor needs no further look; of the others, entries go on a list
+
+Floors rise quickly, so lists stay short: a few dozen entries a sentence out of any number. They are thinned out as they
+grow, and what is left is computed exactly (`ranking`). A sentence whose candidates lie closer together than the product can
+tell has a longer list, never a wrong one.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from isogloss.errors import IsoglossError
+from isogloss.search.exact_order import Best, cosines, shortlisted
+from isogloss.search.sides import Side, Sides
+from isogloss.types import FloatArray, IntArray
+
+GROUP = 32
+BYTES_LISTED = 96  # what a candidate on a list takes, with the room for sorting it
+FEWEST_LISTED = 2**14
+SETTLED_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # candidates; merging them takes several times their size
+LOWEST = torch.finfo(torch.float32).min
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """Candidates of one direction that wait for their exact cosine: flat columns of owner, other and coarse cosine."""
+
+    parts: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+    length: int = 0
+
+    def add(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
+        """Put candidates on the list."""
+        if len(owner):
+            self.parts.append((owner, other, rough))
+            self.length += len(owner)
+
+    def take(self) -> tuple[Tensor, Tensor, Tensor]:
+        """All of them; the list is empty afterwards."""
+        owner, other, rough = (torch.cat(column) for column in zip(*self.parts, strict=True))
+        self.parts, self.length = [], 0
+        return owner, other, rough
+
+
+class Direction:
+    """The neighbours of one side: the best that are known, and the floor below which nothing can be among them."""
+
+    def __init__(self, owners: Side, others: Side, k: int, constant: float, error: float) -> None:
+        self.owners, self.others, self.constant, self.error = owners, others, constant, error
+        self.best = Best(len(owners), min(k, len(others)), owners.raw.device.type)
+        # Rows that only fill up the last block have no neighbours: nothing reaches their floor.
+        self.floor = torch.full((len(owners.coarse),), torch.inf, device=owners.raw.device)
+        self.floor[: len(owners)] = LOWEST
+        self.lock = threading.Lock()
+
+    @property
+    def k(self) -> int:
+        """How many neighbours are looked for."""
+        return self.best.ids.shape[1]
+
+    def raise_floor(self, start: int, maxima: Tensor, entries: Tensor) -> None:
+        """Let the k-th greatest group of the first block (owners × groups) say what is worth a look."""
+        of = maxima if maxima.shape[1] >= self.k else entries
+        if of.shape[1] >= self.k:
+            floor = self.floor[start : start + len(of)]
+            torch.maximum(floor, of.topk(self.k, dim=1).values[:, -1].float() - 2 * self.error, out=floor)
+
+    def thin(self, waiting: Waiting) -> None:
+        """Drop what is known by now not to be among the best, and raise the floors."""
+        if not waiting.length:
+            return
+        owner, other, rough, least = shortlisted(*waiting.take(), self.k, 2 * self.error)
+        self.floor[owner] = torch.maximum(self.floor[owner], least)
+        waiting.add(owner, other, rough)
+
+    def settle(self, waiting: Waiting) -> None:
+        """Compute exactly what is on the list, and keep the best."""
+        if not waiting.length:
+            return
+        owner, other, rough, _ = shortlisted(*waiting.take(), self.k, 2 * self.error)
+        worth = rough >= self.floor[owner]  # another thread may have raised them
+        owner, other, rough = owner[worth], other[worth], rough[worth]
+        for some in _by_owner(owner, SETTLED_AT_ONCE[owner.device.type]):
+            self._settle(owner[some], other[some], rough[some])
+
+    def _settle(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
+        exact = cosines(self.owners, self.others, owner, other)
+        if float((exact.double() - self.constant - rough).abs().max()) > self.error:
+            raise IsoglossError(
+                f"products in {self.owners.coarse.dtype} are less exact here than they should be",
+                hint='set precision="float32"',
+            )
+        with self.lock:
+            self.best.merge(owner, other, exact)
+            self.remember(owner)
+
+    def remember(self, owner: "Tensor | slice") -> None:
+        """Raise the floors to what the exact neighbours say."""
+        self.floor[owner] = torch.maximum(self.floor[owner], self.best.last[owner] - self.constant - self.error)
+
+
+class Search(ABC):
+    """A search of both directions, in stripes that may be done in any order and from several threads at once."""
+
+    stripes: int
+    sentences: int  # that have an answer when all stripes are done
+
+    def __init__(self, sides: Sides, k: int, room: int) -> None:
+        self.left, self.right = sides.left, sides.right
+        self.of_left = Direction(sides.left, sides.right, k, sides.constant, sides.error)
+        self.of_right = Direction(sides.right, sides.left, k, sides.constant, sides.error)
+        self.most_listed = max(room // BYTES_LISTED, FEWEST_LISTED)
+        self.stopped = threading.Event()
+
+    @abstractmethod
+    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
+        """Search one stripe, telling which share of it is done; False where it was stopped."""
+
+    def found(self) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
+        """The neighbours of both sides as they are known now: ids and cosines of the left, ids and cosines of the right."""
+        with self.of_left.lock, self.of_right.lock:
+            left, right = (
+                (best.ids.cpu().numpy().copy(), best.similarity.cpu().numpy().copy())
+                for best in (self.of_left.best, self.of_right.best)
+            )
+        return *left, *right
+
+    def resume(self, found: tuple[IntArray, FloatArray, IntArray, FloatArray]) -> None:
+        """Begin with what was found before."""
+        for direction, ids, similarity in ((self.of_left, *found[:2]), (self.of_right, *found[2:])):
+            direction.best.ids.copy_(torch.from_numpy(ids))
+            direction.best.similarity.copy_(torch.from_numpy(similarity))
+            direction.remember(slice(0, len(ids)))
+
+
+class AllWithAll(Search):
+    """The exact one: a stripe is some rows of the left, with all of the right."""
+
+    def __init__(self, sides: Sides, k: int, shape: tuple[int, int], both: bool, room: int) -> None:
+        super().__init__(sides, k, room)
+        self.both = both
+        self.rows, self.columns = shape
+        self.stripes, self.sentences = -(-len(self.left) // self.rows), len(self.left)
+
+    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
+        """Find the neighbours of some rows, and what those are to the columns."""
+        first = number * self.rows
+        coarse = self.left.coarse[first : first + self.rows]
+        space = torch.empty(len(coarse) * self.columns, dtype=coarse.dtype, device=coarse.device)
+        rows, columns = Waiting(), Waiting()
+        look_again = 1
+        for turn, start in enumerate(range(0, len(self.right), self.columns), 1):
+            if self.stopped.is_set():
+                return False
+            block = self._product(coarse, first, start, space)
+            self._list_rows(rows, block, first, start, new=turn == 1)
+            if self.both:
+                self._list_columns(columns, block, first, start)
+            if turn == look_again or rows.length > self.most_listed:
+                self.of_left.thin(rows)
+                look_again = 2 * turn
+            for direction, waiting in ((self.of_left, rows), (self.of_right, columns)):
+                if waiting.length > self.most_listed:
+                    direction.settle(waiting)
+            advanced(min(start + self.columns, len(self.right)) / len(self.right))
+        self.of_left.settle(rows)
+        self.of_right.settle(columns)
+        return True
+
+    def _product(self, coarse: Tensor, first: int, start: int, space: Tensor) -> Tensor:
+        """A block of coarse cosines; what only fills it up is −∞."""
+        others = self.right.coarse[start : start + self.columns]
+        block = space[: len(coarse) * len(others)].view(len(coarse), len(others))
+        torch.mm(coarse, others.T, out=block)
+        block[max(len(self.left) - first, 0) :] = -torch.inf
+        block[:, max(len(self.right) - start, 0) :] = -torch.inf
+        return block
+
+    def _list_rows(self, waiting: Waiting, block: Tensor, first: int, start: int, new: bool) -> None:
+        groups = block.view(len(block), GROUP, -1)  # a group is every so many-th column: memory is read in order
+        if new:
+            self.of_left.raise_floor(first, groups.amax(1), block)
+        floor = self.of_left.floor[first : first + len(block)]
+        row, group = (greatest(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
+        entries = groups[row, :, group].float()
+        hit, member = (entries >= floor[row][:, None]).nonzero(as_tuple=True)
+        waiting.add(first + row[hit], start + member * groups.shape[2] + group[hit], entries[hit, member])
+
+    def _list_columns(self, waiting: Waiting, block: Tensor, first: int, start: int) -> None:
+        groups = block.view(GROUP, -1, block.shape[1])
+        floor = self.of_right.floor[start : start + block.shape[1]]
+        if float(floor.min()) == LOWEST:
+            self.of_right.raise_floor(start, groups.amax(0).T, block.T)
+        group, column = (greatest(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
+        entries = groups[:, group, column].float()
+        member, hit = (entries >= floor[column]).nonzero(as_tuple=True)
+        waiting.add(start + column[hit], first + member * groups.shape[1] + group[hit], entries[member, hit])
+
+
+def _by_owner(owner: Tensor, at_once: int) -> Iterator[slice]:
+    """Candidates in parts of about `at_once`, none of which divides those of one owner; owners ascend."""
+    start = 0
+    while start < len(owner):
+        last = owner[min(start + at_once, len(owner)) - 1]
+        end = int(torch.searchsorted(owner, last, right=True))
+        yield slice(start, end)
+        start = end
+
+
+def greatest(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
+    """The greatest entry of each group, as far as it may reach the floor.
+
+    Bits of positive bfloat16 numbers sort like integers, and of these a CPU compares several times as many at once. Bits of
+    negative ones do not, but they all come before zero: where every floor is above it, that is all there is to know of them.
+    """
+    if groups.dtype == torch.bfloat16 and groups.device.type == "cpu" and float(floor.min()) > 0:
+        return groups.view(torch.int16).amax(dim).view(torch.bfloat16)
+    return groups.amax(dim)

@@ -1,0 +1,175 @@
+"""The search by cells: a sentence is compared with those in the cells it looks into, many at once, for both directions.
+
+Where an inverted index goes through lists one query at a time, here all sentences of a stripe that look into a cell are
+multiplied with all that lie in it: a matrix product, at the speed of the exact search (`blockwise`), and like there every
+product counts for both sentences. Floors, lists and exact ranking are those of the exact search too, so cosines are exact, and
+what is compared is never lost; all that can be missed are pairs that are not compared.
+
+    stripes    sentences in the order of their cells: first those of the left look into cells of the right, then the reverse
+    within     first each sentence's own cell, then those near to it, then the others: floors are high before most is compared;
+               who lies in the same cell has met when the left looked around
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.search.blockwise import LOWEST, Direction, Search, Waiting
+from isogloss.search.partition import LOOKING_BYTES, TURNS, Located
+from isogloss.search.sides import Side, Sides
+from isogloss.types import IntArray
+
+STRIPE = 1 << 18  # sentences; fewer would make products so small that starting them takes longer than they do
+FEWEST = 32  # by which numbers of sentences are rounded up
+GROUP = 16  # rows of a product whose greatest entry is looked at before any of them; FEWEST is a multiple of it
+
+
+class _Asking(NamedTuple):
+    """One side as it looks into the cells of the other."""
+
+    side: Side
+    other: Side
+    located: Located
+    order: IntArray  # its sentences by their cells
+    members: IntArray  # the other side's sentences by their cells
+    starts: IntArray  # and where the cells begin among them
+    own: Direction
+    back: Direction
+
+
+class CellSearch(Search):
+    """Compare those who look into each other's cells."""
+
+    def __init__(self, sides: Sides, k: int, located: tuple[Located, Located], cells: int, area: int, room: int) -> None:
+        super().__init__(sides, k, room)
+        self.cells, self.area = cells, area
+        orders = [np.argsort(one.own, kind="stable") for one in located]
+        starts = [np.concatenate([[0], np.cumsum(np.bincount(one.own, minlength=cells))]) for one in located]
+        self.asking = (
+            _Asking(self.left, self.right, located[0], orders[0], orders[1], starts[1], self.of_left, self.of_right),
+            _Asking(self.right, self.left, located[1], orders[1], orders[0], starts[0], self.of_right, self.of_left),
+        )
+        self.parts = [
+            (one, rows) for one in self.asking for rows in np.array_split(one.order, _stripes(one.located, room // 2))
+        ]
+        self.stripes, self.sentences = len(self.parts), len(self.left) + len(self.right)
+
+    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
+        """Let some sentences look around, and tell those they find."""
+        asking, rows_asking = self.parts[number]
+        own, back = Waiting(), Waiting()
+        lists = ((asking.own, own), (asking.back, back))
+        thinned = [self.most_listed // 8] * 2
+        turn = 0
+        for now, done, rows, members in self._blocks(asking, rows_asking):
+            if self.stopped.is_set():
+                return False
+            if now != turn:
+                turn = now
+                for direction, waiting in lists:
+                    direction.thin(waiting)
+            block = _product(asking.side, asking.other, rows, members)
+            _list(asking.own, own, block, rows, members, 0)
+            _list(asking.back, back, block, members, rows, 1)
+            for place, (direction, waiting) in enumerate(lists):
+                if waiting.length > 2 * thinned[place]:
+                    direction.thin(waiting)
+                    thinned[place] = max(waiting.length, self.most_listed // 8)
+                if waiting.length > self.most_listed:
+                    direction.settle(waiting)
+            advanced(done)
+        asking.own.settle(own)
+        asking.back.settle(back)
+        advanced(1.0)
+        return True
+
+    def _blocks(self, asking: _Asking, rows: IntArray) -> Iterator[tuple[int, float, Tensor, Tensor]]:
+        """Who is compared with whom, cell by cell, in turns, and which share of the stripe that completes."""
+        keys, place = asking.located.looked_into(rows, self.cells)
+        place = place[np.argsort(keys, kind="stable")]
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=TURNS * self.cells))])
+        device, first = asking.side.coarse.device, self.cells if asking is self.asking[1] else 0  # own cells were compared
+        for key in range(first, TURNS * self.cells):
+            turn, where = divmod(key, self.cells)
+            members = torch.from_numpy(asking.members[asking.starts[where] : asking.starts[where + 1]]).to(device)
+            start, end = bounds[key : key + 2].tolist()
+            if start == end or not len(members):
+                continue
+            lookers = torch.from_numpy(rows[place[start:end]]).to(device)
+            for some in torch.split(members, max(int(self.area**0.5), 1)):  # a cell may hold everything there is
+                for few in torch.split(lookers, max(self.area // len(some), 1)):
+                    yield turn, end / len(place), few, some
+
+
+def _stripes(located: Located, room: int) -> int:
+    """In how many stripes the sentences of a side look around: few, but the looks of one have to fit."""
+    fitting = -(-len(located.looks) * LOOKING_BYTES // max(room, 1))
+    return max(-(-len(located.own) // STRIPE), min(fitting, len(located.own)), 1)
+
+
+def _product(one: Side, other: Side, rows: Tensor, members: Tensor) -> Tensor:
+    """The coarse products of some sentences, in one of few shapes: a CPU's library compiles code for every new one.
+
+    What only fills it up is −∞.
+    """
+    left, right = (side.coarse.index_select(0, _filled_up(ids)) for side, ids in ((one, rows), (other, members)))
+    block = left @ right.T
+    block[len(rows) :] = -torch.inf
+    block[:, len(members) :] = -torch.inf
+    return block
+
+
+def _filled_up(ids: Tensor) -> Tensor:
+    """The same numbers, the last one repeated up to a round length: one of four for each doubling."""
+    step = max(1 << max(len(ids).bit_length() - 3, 0), FEWEST)
+    more = -len(ids) % step
+    return torch.cat([ids, ids[-1:].expand(more)]) if more else ids
+
+
+def _list(direction: Direction, waiting: Waiting, block: Tensor, owners: Tensor, others: Tensor, axis: int) -> None:
+    """Put what reaches its owner's floor on the list. Owners are along `axis`; the floorless get one from this block."""
+    floor = torch.full((block.shape[axis],), torch.inf, device=block.device)
+    floor[: len(owners)] = direction.floor[owners]
+    if len(others) >= direction.k and float(floor.min()) == LOWEST:
+        new = (floor == LOWEST).nonzero()[:, 0]
+        greatest = block.index_select(axis, new).float().topk(direction.k, dim=1 - axis).values
+        floor[new] = greatest.select(1 - axis, -1) - 2 * direction.error
+        direction.floor[owners] = torch.maximum(direction.floor[owners], floor[: len(owners)])
+    place = _reaching(block, floor, axis)
+    entries = block[place].float()
+    worth = entries >= floor[place[axis]].clamp(min=LOWEST)  # −∞ is nobody
+    waiting.add(owners[place[axis][worth]], others[place[1 - axis][worth]], entries[worth])
+
+
+def _reaching(block: Tensor, floor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Rows and columns of what may reach the floors, which are along `axis`."""
+    if block.dtype != torch.bfloat16 or block.device.type != "cpu":
+        row, column = (block >= floor.unsqueeze(1 - axis)).nonzero(as_tuple=True)
+        return row, column
+    low = (floor <= 0).nonzero()[:, 0]
+    if not len(low):
+        return _reaching_high(block, floor, axis)
+    few = (block.index_select(axis, low) >= floor[low].unsqueeze(1 - axis)).nonzero(as_tuple=True)
+    places = list(_reaching_high(block, floor.index_fill(0, low, torch.inf), axis))
+    places[axis], places[1 - axis] = torch.cat([places[axis], low[few[axis]]]), torch.cat([places[1 - axis], few[1 - axis]])
+    return places[0], places[1]
+
+
+def _reaching_high(block: Tensor, floor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The same for floors above zero, and quicker.
+
+    Bits of positive bfloat16 numbers sort like integers (`blockwise.greatest`), and a floor without its last bits is no higher.
+    Few reach it: of rows the greatest entry is looked at first, and of columns the greatest of every few.
+    """
+    numbers, least = block.view(torch.int16), (floor.view(torch.int32) >> 16).to(torch.int16)
+    if axis == 0:
+        near = (numbers.amax(1) >= least).nonzero()[:, 0]
+        row, column = (numbers[near] >= least[near, None]).nonzero(as_tuple=True)
+        return near[row], column
+    groups = numbers.view(GROUP, -1, block.shape[1])  # a group is every so many-th row: memory is read in order
+    group, column = (groups.amax(0) >= least).nonzero(as_tuple=True)
+    member, hit = (groups[:, group, column] >= least[column]).nonzero(as_tuple=True)
+    return member * groups.shape[1] + group[hit], column[hit]

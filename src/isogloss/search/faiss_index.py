@@ -1,0 +1,282 @@
+"""The search with an index of faiss, for what does not fit into memory otherwise: one side at a time, as codes or as a graph.
+
+    ivf-pq   lists of codes of four bits for every few numbers, compared in registers (IVF…,PQ…x4fs)
+    hnsw     a graph of near ones over vectors in half precision (HNSW…,SQfp16)
+
+As in the coarse copies (`sides`), means are taken out: with x = m + x′ and y = n + y′, what ranks the y for one x is
+x′·y′ + m·y′, so
+
+    in the index   [ y′, m·y′, r, 0 … ]          asked with   [ x′, 1, 0, 0 … ]
+
+With r = 0 these are compared by product, as lists do. A graph needs distances: r fills everybody up to the length of the
+longest, and the least distance is the greatest product (Bachrach et al. 2014).
+
+What the index finds are candidates; they are ranked by their exact cosines (`ranking`), and count for both sentences.
+Nothing else in isogloss knows faiss.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from isogloss.checksums import is_usable, sealing
+from isogloss.errors import ModelError
+from isogloss.progress import OnProgress, Step
+from isogloss.search.blockwise import Direction, Search
+from isogloss.search.exact_order import cosines
+from isogloss.search.neighbours import Neighbours, SearchPlan, SearchSettings, Vectors, run_stripes, torch_as_planned
+from isogloss.search.plan import LINKS, REFINED, Plan, index_width
+from isogloss.search.recall import Met, Sample, SearchAccount, aim, sampled, share_found
+from isogloss.search.resume import Kept
+from isogloss.search.sides import Side, Sides, uncopied
+from isogloss.types import FloatArray, IntArray
+
+STRIPE = 4096  # sentences that ask together
+ADDED_AT_ONCE = 8192
+PER_LIST = 32  # sentences that a list's centre is learnt from
+ROUNDS = 6
+BUILDING_DEPTH = 80
+MOST_REFINED = 64  # candidates for each neighbour
+DEEPEST = 4096
+LITTLE = 0.001  # a gain in recall that looking half as far again should give
+
+
+class Tuned(NamedTuple):
+    """How far to look: lists or depth, and candidates to rank again."""
+
+    probes: int
+    candidates: int
+
+
+def by_faiss(
+    left: Vectors,
+    right: Vectors,
+    k: int,
+    settings: SearchSettings,
+    on: SearchPlan,
+    plan: Plan,
+    on_progress: OnProgress,
+    stage: str,
+) -> tuple[SearchAccount, Met]:
+    """An account, and the neighbours of both sides."""
+    faiss = opened_faiss()
+    sides = uncopied(left, right, settings.normalize)
+    exact = SearchSettings(device=settings.device, memory=on.memory, normalize=settings.normalize)
+    asked = (k, settings.normalize, settings.recall, plan.kind, plan.lists, plan.code_width, STRIPE)
+    state, how, size = None, [], 0
+    samples = _samples(left, right, k, exact, Kept(settings.folder, left, right, ("sample", k, settings.normalize)))
+    for turn, sample in enumerate(samples):
+        kept = Kept(settings.folder, left, right, (*asked, turn))
+        asking, other = (sides.left, sides.right) if turn == 0 else (sides.right, sides.left)
+        with torch_as_planned(on), _threads(faiss, on.threads):
+            index = _kept_index(faiss, kept.index_path(".faiss"), plan, other, asking, on.memory // 8, on_progress, stage)
+            size = max(size, index_bytes(faiss, index))
+            tuned = tune(index, plan, asking, sample, k, settings.recall)
+            search = FaissSearch(faiss, index, sides, turn == 1, k, tuned)
+            if state is not None:
+                search.resume(state)
+            run_stripes(search, on.threads, kept, on_progress, stage)
+        state = search.found()
+        how.append(tuned)
+    assert state is not None  # two turns were taken
+    account = SearchAccount(
+        kind=plan.kind,
+        why=plan.why,
+        lists=plan.lists,
+        probes=sum(one.probes for one in how) / 2,
+        index_bytes=size,
+        recall_wanted=settings.recall,
+    )
+    return account, Met(Neighbours(*state[:2]), Neighbours(*state[2:]), samples)
+
+
+def opened_faiss() -> Any:  # noqa: ANN401 - faiss has no types
+    """The library, or a sentence on how to get it."""
+    try:
+        import faiss
+    except ImportError as error:
+        hint = "pip install 'isogloss[mining]', or allow more memory, or set --search exact"
+        raise ModelError("an index for what does not fit into memory needs the package faiss", hint=hint) from error
+    return faiss
+
+
+class FaissSearch(Search):
+    """One side asks an index of the other; what it finds is ranked again, and told to both."""
+
+    def __init__(self, faiss: Any, index: Any, sides: Sides, swapped: bool, k: int, tuned: Tuned) -> None:  # noqa: ANN401
+        super().__init__(sides, k, 0)
+        self.faiss, self.index, self.tuned = faiss, index, tuned
+        both = (self.of_left, self.of_right)
+        self.own, self.back = both[::-1] if swapped else both
+        self.sentences = len(self.own.owners)
+        self.stripes = -(-self.sentences // STRIPE)
+        _look(index, tuned.probes)
+
+    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
+        """Let some sentences ask."""
+        if self.stopped.is_set():
+            return False
+        asking, other = self.own.owners, self.own.others
+        self.faiss.omp_set_num_threads(1)  # of this thread: stripes are searched several at once
+        rows = torch.arange(number * STRIPE, min((number + 1) * STRIPE, len(asking)))
+        ids = torch.from_numpy(self.index.search(questions(asking, rows), min(self.tuned.candidates, len(other)))[1])
+        place, column = (ids >= 0).nonzero(as_tuple=True)
+        owner, member = rows[place], ids[place, column]
+        exact = cosines(asking, other, owner, member)
+        _merge(self.own, owner, member, exact)
+        order = torch.sort(member, stable=True).indices
+        _merge(self.back, member[order], owner[order], exact[order])
+        advanced(1.0)
+        return True
+
+
+def _merge(direction: Direction, owner: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> None:
+    with direction.lock:
+        direction.best.merge(owner, other, exact)
+
+
+def questions(asking: Side, rows: torch.Tensor) -> FloatArray:
+    """Vectors as the index of the other side is asked with them."""
+    found = np.zeros((len(rows), index_width(asking.raw.shape[1])), dtype=np.float32)
+    vectors = asking.raw[rows].double() * asking.scale[rows, None] - asking.mean
+    found[:, : vectors.shape[1]] = vectors
+    found[:, vectors.shape[1]] = 1
+    return found
+
+
+def answers(side: Side, asking: Side, rows: torch.Tensor, length: float = 0.0) -> FloatArray:
+    """Vectors as they go into an index that `asking` will ask, filled up to a length if there is one."""
+    found = questions(side, rows)
+    width = side.raw.shape[1]
+    found[:, width] = found[:, :width] @ asking.mean.numpy().astype(np.float32)
+    if length:
+        found[:, width + 1] = np.sqrt(np.maximum(length**2 - (found * found).sum(axis=1), 0))
+    return found
+
+
+def _blocks(side: Side) -> Iterator[torch.Tensor]:
+    for start in range(0, len(side), ADDED_AT_ONCE):
+        yield torch.arange(start, min(start + ADDED_AT_ONCE, len(side)))
+
+
+def _longest(side: Side, asking: Side) -> float:
+    """The length of the longest vector in an index."""
+    return max(float(np.linalg.norm(answers(side, asking, rows), axis=1).max()) for rows in _blocks(side))
+
+
+def tune(index: Any, plan: Plan, asking: Side, sample: Sample, k: int, recall: float) -> Tuned:  # noqa: ANN401
+    """Look further until the first half of a sample finds what is wanted; at more candidates where that helps no more."""
+    asked = questions(asking, torch.from_numpy(sample.rows[: sample.half]))
+    true, wanted = sample.ids[: sample.half], aim(recall, sample.half)
+    most = plan.lists or DEEPEST
+    probes, candidates, before = min(plan.probes, most), REFINED * k, 0.0
+    while True:
+        _look(index, max(probes, candidates if not plan.lists else 0))
+        share = share_found(true, index.search(asked, min(candidates, index.ntotal))[1])
+        further, deeper = probes < most, candidates < min(MOST_REFINED * k, index.ntotal)
+        if share >= wanted or not (further or deeper):
+            return Tuned(max(probes, candidates if not plan.lists else 0), candidates)
+        if further and (share - before > LITTLE or not deeper):
+            probes = min(probes + (probes + 1) // 2, most)
+        else:
+            candidates *= 2
+        before = share
+
+
+def _look(index: Any, probes: int) -> None:  # noqa: ANN401
+    """How many lists are looked into, or how deep into a graph."""
+    if hasattr(index, "hnsw"):
+        index.hnsw.efSearch = probes
+    else:
+        index.nprobe = probes
+
+
+def _kept_index(
+    faiss: Any,  # noqa: ANN401
+    path: Path | None,
+    plan: Plan,
+    side: Side,
+    asking: Side,
+    room: int,
+    on_progress: OnProgress,
+    stage: str,
+) -> Any:  # noqa: ANN401
+    """The index of a side: read, where it was kept, or built and kept."""
+    if path is not None and is_usable(path):
+        return faiss.read_index(str(path))
+    index = built(faiss, plan, side, asking, room)
+    length = _longest(side, asking) if plan.kind == "hnsw" else 0.0
+    for rows in _blocks(side):
+        index.add(answers(side, asking, rows, length))
+        on_progress(Step(f"{stage}: index", int(rows[-1]) + 1, len(side), "sentences", plan.kind))
+    if path is not None:
+        with sealing(path) as temporary:
+            faiss.write_index(index, str(temporary))
+    return index
+
+
+def built(faiss: Any, plan: Plan, side: Side, asking: Side, room: int) -> Any:  # noqa: ANN401
+    """An index with nothing in it yet, trained where it has to be."""
+    width = index_width(side.raw.shape[1])
+    wanted = min(max(PER_LIST * plan.lists, 2**14), max(room // (8 * width), 256))
+    drawn = np.random.default_rng(0).permutation(len(side))[:wanted]
+    sample = answers(side, asking, torch.from_numpy(np.sort(drawn)))
+    if plan.kind == "hnsw":
+        index = faiss.IndexHNSWSQ(width, faiss.ScalarQuantizer.QT_fp16, LINKS, faiss.METRIC_L2)
+        index.hnsw.efConstruction = BUILDING_DEPTH
+    else:
+        coarse = faiss.IndexFlatIP(width)
+        index = faiss.IndexIVFPQFastScan(coarse, width, plan.lists, width // plan.code_width, 4, faiss.METRIC_INNER_PRODUCT)
+        for how in (index.cp, index.pq.cp):
+            how.niter, how.min_points_per_centroid = ROUNDS, 1
+        coarse.this.disown()  # the index frees it
+        index.own_fields = True
+    if len(sample) < max(plan.lists, 16):  # fewer than there are centres: each stands for several
+        sample = np.resize(sample, (max(plan.lists, 16), width))
+    index.train(sample)
+    return index
+
+
+def index_bytes(faiss: Any, index: Any) -> int:  # noqa: ANN401
+    """What an index takes, as it would be written."""
+    counter = _Counter(faiss)
+    faiss.write_index(index, counter.writer)
+    return counter.bytes
+
+
+class _Counter:
+    """Counts what is written to it, and keeps none of it."""
+
+    def __init__(self, faiss: Any) -> None:  # noqa: ANN401
+        self.bytes = 0
+        self.writer = faiss.PyCallbackIOWriter(self._count, 1 << 20)
+
+    def _count(self, data: bytes) -> int:
+        self.bytes += len(data)
+        return len(data)
+
+
+def _samples(left: Vectors, right: Vectors, k: int, settings: SearchSettings, kept: Kept) -> tuple[Sample, Sample]:
+    """A sample of each side, kept beside the index."""
+
+    def made() -> dict[str, IntArray]:
+        one, other = sampled(left, right, k, settings)
+        return {"left_rows": one.rows, "left_ids": one.ids, "right_rows": other.rows, "right_ids": other.ids}
+
+    arrays = kept.index(made)
+    return Sample(arrays["left_rows"], arrays["left_ids"]), Sample(arrays["right_rows"], arrays["right_ids"])
+
+
+@contextmanager
+def _threads(faiss: Any, threads: int) -> Iterator[None]:  # noqa: ANN401
+    """So many threads for training, adding and tuning."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(threads)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)

@@ -1,0 +1,179 @@
+"""The two sides of a search: their vectors as they were given, and coarse copies of them for the product.
+
+The product of all with all is taken in whatever precision is fast; only what it cannot rule out is computed again from the
+vectors themselves (`ranking`). For that to be exact, the product must say how far off it can be; for it to be quick, that
+must be little. Sentence vectors share a direction, and most of their bits go into saying so again and again. So each side's
+mean is taken out. With x = m + x′ and y = n + y′
+
+    x·y − m·n  =  x′·y′ + x′·n + m·y′
+
+The last two are one number a row: they travel as further columns, in two halves each, facing columns of ones. With x̃ the
+coarse copy of x′, what is left is
+
+    |x′·y′ − x̃·ỹ|  ≤  |x′|·‖y′ − ỹ‖ + |ỹ|·‖x′ − x̃‖  +  rounding while adding up  +  rounding of the result
+
+where the distances are measured here, row by row, not assumed. `blockwise` searches with these copies.
+"""
+
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.errors import DataError
+from isogloss.search.neighbours import Vectors
+
+AT_ONCE = 8192  # rows that are prepared together
+EXTRA = 4  # columns: the two halves of the own number, and two that face the other side's
+SINGLE = torch.finfo(torch.float32).eps  # floors and exact cosines are kept in single precision, too
+WIDTHS = 8  # tensor cores want rows of a multiple of it
+
+
+@dataclass(slots=True, eq=False)
+class Side:
+    """Vectors to search with or among; `coarse` has rows of zeros at its end, up to a whole number of groups."""
+
+    raw: Tensor
+    scale: Tensor  # what each row is multiplied with: 1 / length, in double precision; 0 for a vector of zeros
+    mean: Tensor
+    coarse: Tensor
+    length: float = 0.0  # of the longest row without the mean
+    off: float = 0.0  # how far the furthest coarse row is from what it stands for
+    number: float = 0.0  # the greatest of the numbers in the further columns
+    number_off: float = 0.0  # and how far those are from what they stand for
+
+    def __len__(self) -> int:
+        """Number of vectors."""
+        return len(self.raw)
+
+    def some(self, rows: Tensor) -> "Side":
+        """Some of the vectors, as a side of their own."""
+        taken = self.raw[rows], self.scale[rows], self.mean, self.coarse[rows]
+        return Side(*taken, self.length, self.off, self.number, self.number_off)
+
+    def chunks(self) -> Iterator[tuple[slice, Tensor]]:
+        """The vectors in double precision, scaled, some rows at a time."""
+        for start in range(0, len(self.raw), AT_ONCE):
+            rows = slice(start, min(start + AT_ONCE, len(self.raw)))
+            yield rows, self.raw[rows].double() * self.scale[rows, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Both of them; a coarse product is within `error` of the true one less `constant`."""
+
+    left: Side
+    right: Side
+    constant: float
+    error: float
+
+
+@contextmanager
+def prepared(
+    left: Vectors, right: Vectors, device: str, dtype: torch.dtype, multiple: int, normalize: bool, room: int
+) -> Iterator[Sides]:
+    """Both sides of a search. Coarse copies of more than `room` bytes are in temporary files instead of memory."""
+    with ExitStack() as stack:
+        one, other = (
+            _opened(stack, vectors, device, dtype, multiple, normalize, room, name)
+            for vectors, name in ((left, "left"), (right, "right"))
+        )
+        _fill(one, other, 0)
+        _fill(other, one, 2)
+        longest = (one.length + one.off) * (other.length + other.off) + one.number + other.number
+        copies = one.length * other.off + (other.length + other.off) * one.off + one.number_off + other.number_off
+        # Products of halves are exact in single precision; they are added up in single precision, in any order.
+        adding = (one.coarse.shape[1] + 8) * SINGLE
+        whole = (one.length + float(one.mean.norm())) * (other.length + float(other.mean.norm()))
+        error = 1.01 * (copies + longest * (adding + torch.finfo(dtype).eps / 2)) + 4 * SINGLE * whole
+        yield Sides(one, other, float(one.mean @ other.mean), error)
+
+
+def uncopied(left: Vectors, right: Vectors, normalize: bool) -> Sides:
+    """Both sides without coarse copies, for searches that make an index of their own."""
+    one, other = (
+        _measured(Side(raw, *_blank(raw), torch.zeros(1, 1).expand(len(raw), 1)), normalize, name)
+        for raw, name in ((_as_tensor(left), "left"), (_as_tensor(right), "right"))
+    )
+    return Sides(one, other, 0.0, 0.0)
+
+
+def _opened(
+    stack: ExitStack,
+    vectors: Vectors,
+    device: str,
+    dtype: torch.dtype,
+    multiple: int,
+    normalize: bool,
+    room: int,
+    name: str,
+) -> Side:
+    """A side with its scale and mean, and room for its coarse copy."""
+    raw = _as_tensor(vectors).to(device)
+    width = -(-(raw.shape[1] + EXTRA) // WIDTHS) * WIDTHS
+    coarse = stack.enter_context(_space(-(-len(raw) // multiple) * multiple, width, device, dtype, room))
+    return _measured(Side(raw, *_blank(raw), coarse), normalize, name)
+
+
+def _blank(raw: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for scale and mean."""
+    width, device = raw.shape[1], raw.device
+    return torch.ones(len(raw), dtype=torch.float64, device=device), torch.zeros(width, dtype=torch.float64, device=device)
+
+
+def _measured(side: Side, normalize: bool, name: str) -> Side:
+    """The same side, its scale and mean filled in."""
+    for rows, chunk in side.chunks():
+        norms = torch.linalg.vector_norm(chunk, dim=1)
+        if not torch.isfinite(norms).all():
+            bad = rows.start + int((~torch.isfinite(norms)).nonzero()[0])
+            raise DataError(f"the {name} vector in row {bad} is not finite", hint="embed that sentence again, or leave it out")
+        if normalize:
+            side.scale[rows] = torch.where(norms > 0, 1 / norms, 0)
+        side.mean += (chunk * side.scale[rows, None]).sum(0)
+    side.mean /= len(side)
+    return side
+
+
+def _fill(side: Side, other: Side, place: int) -> None:
+    """Write the coarse copy: the rows without their mean, and from `place` on the further columns of this side."""
+    width, dtype = side.raw.shape[1], side.coarse.dtype
+    for rows, chunk in side.chunks():
+        chunk -= side.mean
+        number = chunk @ other.mean
+        first = number.to(dtype)
+        second = (number - first.double()).to(dtype)
+        half, copy = chunk.to(dtype), side.coarse[rows]
+        copy[:, :width] = half
+        copy[:, width : width + EXTRA] = 1
+        copy[:, width + place], copy[:, width + place + 1] = first, second
+        side.length = max(side.length, float(torch.linalg.vector_norm(chunk, dim=1).max()))
+        side.off = max(side.off, float(torch.linalg.vector_norm(chunk - half.double(), dim=1).max()))
+        side.number = max(side.number, float(number.abs().max()))
+        side.number_off = max(side.number_off, float((number - first.double() - second.double()).abs().max()))
+
+
+def _as_tensor(vectors: Vectors) -> Tensor:
+    """The same memory as a tensor; a mapped file that may not be written is only read here."""
+    if vectors.dtype not in (np.float16, np.float32, np.float64):
+        raise DataError(f"vectors of {vectors.dtype} cannot be searched", hint="give them as float16 or float32")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.asarray(vectors))
+
+
+@contextmanager
+def _space(rows: int, width: int, device: str, dtype: torch.dtype, room: int) -> Iterator[Tensor]:
+    """Zeros: in memory, or in a file that is gone when the search is over."""
+    if device != "cpu" or rows * width * dtype.itemsize <= room:
+        yield torch.zeros(rows, width, dtype=dtype, device=device)
+        return
+    with tempfile.TemporaryDirectory(prefix="isogloss-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder) / "coarse"
+        yield torch.from_file(str(file), shared=True, size=rows * width, dtype=dtype).view(rows, width)

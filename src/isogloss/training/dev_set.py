@@ -1,0 +1,199 @@
+"""How the student does on dev pairs while it is trained: what a checkpoint is chosen by.
+
+Per language, with the student's own vectors: the share of translations whose nearest source sentence is their own, and the
+other way round (`retrieval`, the mean of both). Against the teacher, where there is one in the student's space: the share of
+translations that find their source among the teacher's vectors (`teacher_index`), the mean squared distance of both sides to
+the teacher's vector of the source (`mse`, the paper's measure) and the cosine. Where there is none: by how much cosine
+translations lead the nearest wrong sentence (`lead`). All are means over languages, so that a large language does not speak
+for the others.
+
+What was found is kept for each source sentence, too: `selection` tells by it whether two steps differ by more than noise.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from isogloss.training.batches import PairRows
+from isogloss.training.selection import NOTHING_COUNTED, Doubles, Merit
+from isogloss.types import BoolArray, FloatArray, IntArray
+
+BLOCK = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taught:
+    """How near the teacher is: `indexed` adds up to `teacher_index`, as `translated` of `DevScore` to `retrieval`."""
+
+    teacher_index: float
+    mse: float
+    cosine: float
+    indexed: Doubles
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DevScore:
+    """Means over languages; `taught` is None without a teacher in the student's space, and only then there is a `lead`.
+
+    `translated` has a number for each source sentence: what its queries add to `retrieval`.
+    """
+
+    retrieval: float
+    translated: Doubles
+    taught: Taught | None = None
+    lead: float = 0.0
+
+    def merit(self, select: str) -> Merit:
+        """By "both", what is found among translations and in the teacher's index; "retrieval" leaves the index out.
+
+        Where that is within noise, the weights nearer to the teacher are better; by "mse" they always are. Without a teacher
+        in the student's space, translations are counted, and then how far they lead.
+        """
+        if self.taught is None:
+            return Merit(self.translated, self.lead)
+        if select == "mse":
+            return Merit(NOTHING_COUNTED, -self.taught.mse)
+        found = self.translated if select == "retrieval" else (self.translated + self.taught.indexed) / 2
+        return Merit(found, -self.taught.mse)
+
+    def values(self) -> dict[str, float]:
+        """For the metrics."""
+        if self.taught is None:
+            return {"dev_retrieval": self.retrieval, "dev_lead": self.lead}
+        near = self.taught
+        named = {"dev_teacher_index": near.teacher_index, "dev_mse": near.mse, "dev_cosine": near.cosine}
+        return {"dev_retrieval": self.retrieval, **named}
+
+    def note(self) -> str:
+        """For the screen."""
+        found = f"dev {100 * self.retrieval:.1f} % found"
+        if self.taught is None:
+            return f"{found}, lead {self.lead:.3f}"
+        return f"{found}, {100 * self.taught.teacher_index:.1f} % in the teacher's index, mse {self.taught.mse:.4f}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """The dev pairs of one language: distinct rows of each side, and for each pair the place of its rows among them."""
+
+    sources: IntArray
+    targets: IntArray
+    source_of: IntArray
+    target_of: IntArray
+
+    @classmethod
+    def of(cls, pairs: PairRows) -> "_Spoken":
+        sources, source_of = np.unique(pairs.source, return_inverse=True)
+        targets, target_of = np.unique(pairs.target, return_inverse=True)
+        return cls(sources, targets, source_of, target_of)
+
+    def right_sources(self, found: list[int]) -> BoolArray:
+        """For each target whether the source that was found is one of its own."""
+        paired = set(zip(self.source_of.tolist(), self.target_of.tolist(), strict=True))
+        return np.array([(one, place) in paired for place, one in enumerate(found)], dtype=bool)
+
+    def right_targets(self, found: list[int]) -> BoolArray:
+        """For each source whether the target that was found is one of its own."""
+        paired = set(zip(self.source_of.tolist(), self.target_of.tolist(), strict=True))
+        return np.array([(place, one) in paired for place, one in enumerate(found)], dtype=bool)
+
+    def first_sources(self) -> IntArray:
+        """For each target the row of a source of it: the sentence that its queries are counted with."""
+        first = np.full(len(self.targets), len(self.sources))
+        np.minimum.at(first, self.target_of, self.source_of)
+        rows: IntArray = self.sources[first]
+        return rows
+
+
+class DevSet:
+    """Dev pairs as rows, and the teacher's vectors of their sources (None if no loss follows it)."""
+
+    def __init__(self, pairs: PairRows, teacher: NDArray[np.float16] | None) -> None:
+        self.pairs, self.teacher = pairs, teacher
+        self.rows = np.unique(np.concatenate([pairs.source, pairs.target]))
+        self._all_sources = np.unique(pairs.source)
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
+        """Ask for the vectors of all dev sentences once, and measure."""
+        vectors = vectors_of(self.rows)
+        languages = np.unique(self.pairs.language)
+        translated, indexed = (np.zeros(len(self._all_sources)) for _ in range(2))
+        retrieval, near, is_main_process = [], [], []
+        for language in languages:
+            spoken = _Spoken.of(self.pairs.where(self.pairs.language == language))
+            ours, theirs = (vectors[np.searchsorted(self.rows, rows)] for rows in (spoken.sources, spoken.targets))
+            there = spoken.right_targets(nearest(ours, theirs))
+            back = spoken.right_sources(nearest(theirs, ours))
+            retrieval.append((there.mean() + back.mean()) / 2)
+            translated += (self._by_source(spoken.sources, there) + self._by_source(spoken.first_sources(), back)) / 2
+            if self.teacher is None:
+                is_main_process.append(_lead(ours, theirs, spoken))
+                continue
+            taught = self.teacher[spoken.sources].astype(np.float32)
+            right = spoken.right_sources(nearest(theirs, taught))
+            indexed += self._by_source(spoken.first_sources(), right)
+            near.append((right.mean(), *_nearness(ours, theirs, taught, spoken)))
+        found, translated, indexed = float(np.mean(retrieval)), translated / len(languages), indexed / len(languages)
+        if self.teacher is None:
+            return DevScore(found, translated, lead=float(np.mean(is_main_process)))
+        index, mse, cosine = (float(np.mean(column)) for column in zip(*near, strict=True))
+        return DevScore(found, translated, Taught(index, mse, cosine, indexed))
+
+    def _by_source(self, sources: IntArray, right: BoolArray) -> Doubles:
+        """What each source sentence adds to the share of right answers of one language."""
+        places = np.searchsorted(self._all_sources, sources)
+        return np.bincount(places, right / len(right), len(self._all_sources)).astype(np.float64)
+
+
+def _nearness(ours: FloatArray, theirs: FloatArray, taught: FloatArray, spoken: _Spoken) -> tuple[float, float]:
+    """Mean squared distance of both sides to the teacher's vectors of the sources, and mean cosine of the translations."""
+    wanted, seen = taught[spoken.source_of], theirs[spoken.target_of]
+    mse = float((np.square(seen - wanted).sum(1) + np.square(ours[spoken.source_of] - wanted).sum(1)).mean() / 2)
+    lengths = np.linalg.norm(seen, axis=1) * np.linalg.norm(wanted, axis=1)
+    return mse, float(((seen * wanted).sum(1) / np.maximum(lengths, 1e-12)).mean())
+
+
+def _lead(ours: FloatArray, theirs: FloatArray, spoken: _Spoken) -> float:
+    """Mean over pairs of cos(s, t) less the largest cos(s, t') of a t' that is not s's."""
+    left, right = (torch.nn.functional.normalize(torch.from_numpy(one)) for one in (ours, theirs))
+    found = []
+    for start in range(0, len(left), BLOCK):
+        here = (start <= spoken.source_of) & (spoken.source_of < start + BLOCK)
+        cosine, own = left[start : start + BLOCK] @ right.T, (spoken.source_of[here] - start, spoken.target_of[here])
+        of_own = cosine[own]
+        cosine[own] = -1.0  # where all are right, the nearest wrong one is as far as can be
+        found.append(of_own - cosine.amax(1)[own[0]])
+    return float(torch.cat(found).mean())
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBy:
+    """Dev pairs, and who gives the vectors of their sentences: the engine that trains, or the student."""
+
+    pairs: DevSet
+    vectors_of: Callable[[IntArray], FloatArray]
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def score(self) -> DevScore:
+        """Measure the student as it is now."""
+        return self.pairs.score(self.vectors_of)
+
+
+def nearest(queries: FloatArray, candidates: FloatArray) -> list[int]:
+    """The row of each query's nearest candidate by cosine."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    left, right = (torch.nn.functional.normalize(torch.from_numpy(one).to(device), dim=1) for one in (queries, candidates))
+    found: list[int] = []
+    for start in range(0, len(left), BLOCK):
+        found += (left[start : start + BLOCK] @ right.T).argmax(1).tolist()
+    return found

@@ -1,0 +1,1 @@
+"""Engines: how a training step is run, eagerly or as recorded CUDA graphs."""

@@ -1,0 +1,1 @@
+"""Tasks: what a batch is and what its loss is, one file per task."""

@@ -1,0 +1,330 @@
+"""Masked language modelling and translation language modelling as tasks: LaBSE's stage before any sentence vector is trained.
+
+What is hidden (BERT, Devlin et al. 2019). Of the n ordinary tokens of a sequence, max(1, round(0.15 n)) are chosen at random,
+never special ones. Of the chosen, 80 % become the mask token, 10 % another ordinary token drawn evenly, 10 % stay; all of them
+are to be told. Which are chosen is a function of the seed and the batch, and batches are drawn anew in every pass, so a
+sentence is seen under other masks each time, and a run that was interrupted goes on with the masks it would have seen.
+
+`MaskedText` hides tokens of single sentences. `MaskedPairs` lays a sentence and its translation into one sequence and hides on
+both sides (XLM, Conneau & Lample 2019):
+
+    XLM-R   <s> a a a </s> </s> b b b </s>          BERT   [CLS] a a a [SEP] b b b [SEP]
+    place    0  1 2 3  4    0   1 2 3  4                     0   1 2 3  4    0 1 2  3
+
+Places are counted anew from the second sentence on, as in XLM, so that words and their translations stand at similar places,
+and two sentences of full length fit into a body that has places for one. XLM's language embeddings are left out, as in LaBSE.
+Where single sentences are cut, so is each side.
+
+`losses/masked.py` is the loss; `MaskedHead` makes what it reads, and is left behind after training.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isogloss.errors import ModelError
+from isogloss.kernels.packed import STRANGE, Packed, first_position, packing, runs_of
+from isogloss.losses.masked import masked
+from isogloss.models.loading import quiet_transformers
+from isogloss.models.student import Student
+from isogloss.models.token_store import Ids, TokenStore, by_length
+from isogloss.training.batches import PairRows
+from isogloss.training.engines.base import TokenCount
+from isogloss.types import IntArray
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+SHARE, MASKED, SWAPPED = 0.15, 0.8, 0.1
+MASK = "<mask>"  # for a vocabulary that has none
+FEW_ROWS = 8  # of the table that a head is made with before it gets the student's
+AT_ONCE = 4096  # padded tokens in one forward pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Masking:
+    """How tokens are hidden: what stands for a hidden one, and which may be hidden or put in another's place."""
+
+    mask_id: int
+    ordinary: IntArray  # ascending
+    share: float = SHARE
+
+    @classmethod
+    def of(cls, tokenizer: "PreTrainedTokenizerBase") -> Self:
+        """By a tokenizer that has a mask token (see `with_mask_token`)."""
+        ids = np.unique(np.fromiter(tokenizer.get_vocab().values(), dtype=np.int64))
+        return cls(int(tokenizer.mask_token_id), np.setdiff1d(ids, np.array(tokenizer.all_special_ids, dtype=np.int64)))
+
+    def hide(self, ids: Ids, lengths: IntArray, random: np.random.Generator) -> tuple[Ids, IntArray]:
+        """Sequences end to end with some tokens hidden, and the places of those that are to be told, ascending."""
+        sequence = np.repeat(np.arange(len(lengths)), lengths)
+        places = np.flatnonzero(np.isin(ids, self.ordinary))
+        counts = np.bincount(sequence[places], minlength=len(lengths))
+        wanted = np.where(counts > 0, np.maximum(1, np.rint(self.share * counts)), 0)
+        # In a drawn order inside each sequence; the first ones of each are chosen.
+        places = places[np.lexsort((random.random(len(places)), sequence[places]))]
+        rank = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        chosen = np.sort(places[rank < wanted[sequence[places]]])
+        fate = random.random(len(chosen))
+        others = random.choice(self.ordinary, len(chosen))
+        hidden = ids.copy()
+        hidden[chosen[fate < MASKED]] = self.mask_id
+        swapped = (fate >= MASKED) & (fate < MASKED + SWAPPED)
+        hidden[chosen[swapped]] = others[swapped]
+        return hidden, chosen
+
+
+def with_mask_token(student: Student) -> Student:
+    """The student with a mask token: its own, or a new row of the table, the mean of the others, where it has none.
+
+    A new one becomes part of the saved model; no text is cut into other pieces by it, unless it says "<mask>" itself.
+    """
+    tokenizer, table = student.tokenizer, student.table
+    if tokenizer.mask_token_id is not None:
+        return student
+    tokenizer.add_special_tokens({"mask_token": MASK})
+    row = int(tokenizer.convert_tokens_to_ids(MASK))
+    if row >= len(table):
+        padding = getattr(student.body.get_input_embeddings(), "padding_idx", None)
+        fresh = nn.Embedding(row + 1, table.shape[1], padding_idx=padding, dtype=table.dtype, device=table.device)
+        with torch.no_grad():
+            fresh.weight[:] = table.mean(0)
+            fresh.weight[: len(table)] = table
+        student.body.set_input_embeddings(fresh)
+        student.body.config.vocab_size = row + 1
+    return student
+
+
+class MaskedHead(nn.Module):
+    """The head that transformers has for a body, over the student's own token table: a state in, a logit a token out.
+
+    The table is the student's and no parameter of the head, so that it is trained, kept and saved once.
+    """
+
+    def __init__(self, body: "PreTrainedModel", seed: int = 17) -> None:
+        super().__init__()
+        from transformers import AutoModelForMaskedLM
+
+        pad = body.config.pad_token_id
+        rows = max(FEW_ROWS, (pad or 0) + 1)  # made small: its table is replaced at once
+        config = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": rows})
+        try:
+            with quiet_transformers(), torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                whole = AutoModelForMaskedLM.from_config(config)
+            setattr(whole, whole.base_model_prefix, _Given())
+            whole.set_output_embeddings(_Tied(body))
+        except STRANGE as error:
+            raise ModelError(
+                f"{type(body).__name__} has no head that tells hidden tokens ({error})",
+                hint="leave masked language modelling out, or take BERT, XLM-R or a relative of theirs",
+            ) from error
+        self.whole = whole.float().to(body.device)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Logits (places × vocabulary) of hidden states (places × width)."""
+        logits: Tensor = self.whole(inputs_embeds=states[None]).logits[0]
+        return logits
+
+
+class _Given(nn.Module):
+    """Stands where the body is in a masked-LM model: the states are there already."""
+
+    def forward(self, *_ids: Any, inputs_embeds: Tensor, **_others: Any) -> Any:  # noqa: ANN401 - as bodies have it
+        from transformers.modeling_outputs import BaseModelOutput
+
+        return BaseModelOutput(last_hidden_state=inputs_embeds)
+
+
+class _Tied(nn.Module):
+    """The last layer of a head: the body's token table as it is now, and a bias of its own."""
+
+    def __init__(self, body: "PreTrainedModel") -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(len(body.get_input_embeddings().weight)))
+        self._table: Callable[[], Tensor] = lambda: body.get_input_embeddings().weight
+
+    def forward(self, states: Tensor) -> Tensor:
+        return nn.functional.linear(states, self._table(), self.bias)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hidden:
+    """Sequences with tokens hidden, end to end in order of length: `wanted` stood at the places `at`."""
+
+    ids: Tensor
+    lengths: IntArray
+    positions: Tensor
+    at: Tensor
+    wanted: Tensor
+
+
+def _hidden(masking: Masking, sequences: Sequence[Ids], restarts: IntArray, random: np.random.Generator) -> Hidden:
+    """Hide tokens of sequences, whose places are counted anew from `restarts` on (0: nowhere)."""
+    sizes = np.array([len(one) for one in sequences], dtype=np.int64)
+    order = np.argsort(sizes, kind="stable")
+    lengths, restart = sizes[order], np.repeat(restarts[order], sizes[order])
+    ids = np.concatenate([sequences[number] for number in order])
+    within = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    positions = np.where(within >= restart, within - restart, within)
+    hidden, at = masking.hide(ids, lengths, random)
+    as_tensor = [torch.from_numpy(np.asarray(one, dtype=np.int64)) for one in (hidden, positions, at, ids[at])]
+    return Hidden(as_tensor[0], lengths, *as_tensor[1:])
+
+
+def token_states(student: Student, hidden: Hidden) -> Tensor:
+    """The body's last states at the hidden places (places × width), with gradients where they are on."""
+    body, states, start = student.body, [], 0
+    chunks = list(by_length(hidden.lengths, AT_ONCE))  # in order already, so chunks follow one another
+    for chunk in chunks:
+        lengths = hidden.lengths[chunk]
+        end = start + int(lengths.sum())
+        one = Hidden(hidden.ids[start:end], lengths, hidden.positions[start:end], hidden.at, hidden.wanted)
+        mine = hidden.at[(hidden.at >= start) & (hidden.at < end)] - start
+        states.append((_packed(body, one) if student.packs else _padded(body, one))[mine.to(body.device)])
+        start = end
+    return torch.cat(states)
+
+
+def _packed(body: "PreTrainedModel", hidden: Hidden) -> Tensor:
+    device = body.device
+    runs = runs_of(hidden.lengths.tolist()) if device.type == "cpu" else ()
+    packed = Packed.of(hidden.ids.to(device), torch.from_numpy(hidden.lengths).to(device), runs)
+    positions = hidden.positions.to(device) + first_position(body)
+    with packing(body):
+        states: Tensor = body(input_ids=packed.ids[None], position_ids=positions[None], packed=packed).last_hidden_state
+    return states[0]
+
+
+def _padded(body: "PreTrainedModel", hidden: Hidden) -> Tensor:
+    sizes, device = hidden.lengths.tolist(), body.device
+    mask = torch.arange(max(sizes))[None] < torch.tensor(sizes)[:, None]
+
+    def laid_out(flat: Tensor, filling: int) -> Tensor:
+        return torch.full(mask.shape, filling).masked_scatter(mask, flat).to(device)
+
+    states: Tensor = body(
+        input_ids=laid_out(hidden.ids, int(body.config.pad_token_id or 0)),
+        attention_mask=mask.long().to(device),
+        position_ids=laid_out(hidden.positions + first_position(body), max(0, first_position(body) - 1)),
+    ).last_hidden_state
+    return states[mask.to(device)]
+
+
+class _MaskedTask:
+    """What both tasks share: the head, the masks, and what a batch costs."""
+
+    name: str
+
+    def __init__(self, student: Student, head: MaskedHead, seed: int) -> None:
+        self.student, self.seed, self._head = student, seed, head
+        self.masking = Masking.of(student.tokenizer)
+
+    @property
+    def head(self) -> nn.Module:
+        """What tells tokens from states; it may be shared with the other task."""
+        return self._head
+
+    def _drawn(self, chosen: IntArray) -> np.random.Generator:
+        """Random numbers that depend on the seed and on which examples stand together, and in which order."""
+        return np.random.default_rng([self.seed, *np.asarray(chosen, dtype=np.int64).tolist()])
+
+    def loss(self, prepared: Hidden) -> Tensor:
+        """Mean cross-entropy of the hidden tokens."""
+        states = token_states(self.student, prepared)
+        return masked(self._head(states), prepared.wanted.to(states.device))
+
+    def load(self, prepared: Hidden) -> TokenCount:
+        """Tokens of the sequences."""
+        tokens = int(prepared.lengths.sum())
+        if self.student.packs:
+            return TokenCount(tokens, tokens)
+        chunks = by_length(prepared.lengths, AT_ONCE)
+        return TokenCount(tokens, sum(len(chunk) * int(prepared.lengths[chunk].max()) for chunk in chunks))
+
+
+class MaskedText(_MaskedTask):
+    """Masked language modelling over the sentences of a token store."""
+
+    name = "mlm"
+
+    def __init__(self, student: Student, tokens: TokenStore, head: MaskedHead, seed: int = 17) -> None:
+        super().__init__(student, head, seed)
+        self.tokens = tokens
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.tokens)
+
+    def prepare(self, chosen: IntArray) -> Hidden:
+        """The chosen sentences with tokens hidden."""
+        sequences = [self.tokens.row(int(row)) for row in chosen]
+        return _hidden(self.masking, sequences, np.zeros(len(chosen), dtype=np.int64), self._drawn(chosen))
+
+
+class MaskedPairs(_MaskedTask):
+    """Translation language modelling over pairs of rows of a token store."""
+
+    name = "tlm"
+
+    def __init__(self, student: Student, tokens: TokenStore, pairs: PairRows, head: MaskedHead, seed: int = 17) -> None:
+        super().__init__(student, head, seed)
+        self.tokens, self.pairs = tokens, pairs
+        self.template = Template.of(student.tokenizer)
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def prepare(self, chosen: IntArray) -> Hidden:
+        """The chosen pairs, each as one sequence, with tokens hidden on both sides."""
+        sides = [(self.tokens.row(int(self.pairs.source[one])), self.tokens.row(int(self.pairs.target[one]))) for one in chosen]
+        joined = [self.template.join(*pair) for pair in sides]
+        restarts = np.array([restart for _, restart in joined], dtype=np.int64)
+        return _hidden(self.masking, [ids for ids, _ in joined], restarts, self._drawn(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The special tokens that a tokenizer puts around one sentence, and around and between two."""
+
+    single: tuple[tuple[int, ...], tuple[int, ...]]
+    pair: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+    @classmethod
+    def of(cls, tokenizer: "PreTrainedTokenizerBase") -> Self:
+        """As the tokenizer shows it with a word on each side."""
+        one, two = _specials(tokenizer, "a"), _specials(tokenizer, "a", "a")
+        if len(one) != 2 or len(two) != 3 or not two[1]:
+            raise ModelError(
+                "the tokenizer puts no separator between two sentences", hint="leave translation language modelling out (--tlm)"
+            )
+        return cls((one[0], one[1]), (two[0], two[1], two[2]))
+
+    def join(self, first: Ids, second: Ids) -> tuple[Ids, int]:
+        """Two tokenized sentences as one sequence, and the place that the second begins at.
+
+        The first separator ends the first sentence; what follows belongs to the second.
+        """
+        before, after = map(len, self.single)
+        bare = [row[before : len(row) - after] for row in (first, second)]
+        begin, between, end = (np.array(part, dtype=np.int32) for part in self.pair)
+        return np.concatenate([begin, bare[0], between, bare[1], end]), len(begin) + len(bare[0]) + 1
+
+
+def _specials(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> list[tuple[int, ...]]:
+    """The special tokens before, between and behind texts, as so many runs: one more than there are texts."""
+    shown = tokenizer(*texts, return_special_tokens_mask=True)
+    runs: list[list[int]] = [[]]
+    inside = False
+    for token, special in zip(shown["input_ids"], shown["special_tokens_mask"], strict=True):
+        if special:
+            runs[-1].append(token)
+        elif not inside:
+            runs.append([])
+        inside = not special
+    return [tuple(run) for run in runs]

@@ -1,0 +1,259 @@
+"""LASER's task: a sentence goes into one vector, and a decoder writes its translation from that vector alone.
+
+The decoder is an LSTM (one layer of 2,048 in the paper) that sees the vector at every step, so that none of it is lost in
+passing; h and c begin as linear maps of it:
+
+    (h_0, c_0) = A v + a
+    input_t    = [ D[y_t−1] ; v ; l ]        D: the decoder's own table over the same vocabulary, l: the target language
+    state_t    = LSTM(input_t)               p(y_t) = softmax(W state_t + b)                     `losses/translation.py`
+
+y_0 is </s>, the mark that also ends every sentence. There is no attention: whatever the decoder knows of the sentence is in
+v. The encoder is not told which language it reads, the decoder is told which one to write (Artetxe & Schwenk 2019, §3).
+
+Which sentence is translated into what
+--------------------------------------
+There are two target languages, as in the paper: with one alone, its own sentences would have nothing to be translated into.
+One of them must be the pairs' source language (English, say), the other one (Spanish) any of their languages. Of pairs
+(s, t), s English, t in a language L, the examples are, each once an epoch:
+
+    t → s  into English          for every pair
+    s → t  into Spanish          for every pair with L = Spanish
+    t → u  into Spanish          for every pair with L ≠ Spanish whose s also has Spanish translations: u is one of these,
+                                 in turns, where there are several
+
+So each sentence is translated into both targets where the data has both, a sentence of a target language into the other
+one, and none into its own. English sentences that have no Spanish translation are only written, never read. Pairs whose two
+sides are the same text are left out. Where data has pairs with English alone, that is xx → en, es → en and en → es.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+from isogloss.losses.translation import translation
+from isogloss.models.bilstm import start_at_random
+from isogloss.models.student import Student
+from isogloss.models.token_store import TokenStore
+from isogloss.training.batches import PairRows
+from isogloss.training.dev_set import DevScore, DevSet
+from isogloss.training.engines.base import TokenCount
+from isogloss.training.selection import NOTHING_COUNTED, Merit
+from isogloss.types import IntArray
+
+PIVOT, SECOND = 0, 1  # the target languages: that of the pairs' source side, and the other one
+DEV_AT_ONCE = 128  # examples
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderSizes:
+    """How large the decoder is; the defaults are the paper's."""
+
+    embedding: int = 320
+    hidden: int = 2048
+    layers: int = 1
+    language: int = 32
+    dropout: float = 0.1  # of what goes into it, between its layers, and of its states
+
+
+class Decoder(nn.Module):
+    """Writes a sentence from a vector. Trained beside the encoder, kept in checkpoints, and not part of the saved model."""
+
+    def __init__(
+        self, rows: int, dimension: int, languages: int, padding: int, sizes: DecoderSizes | None = None, seed: int = 17
+    ) -> None:
+        """`rows` of the vocabulary and `dimension` of the vectors are the encoder's, `languages` is how many it can write."""
+        super().__init__()
+        self.sizes = sizes = sizes or DecoderSizes()
+        self.embedding = nn.Embedding(rows, sizes.embedding, padding_idx=padding)
+        self.language = nn.Embedding(languages, sizes.language)
+        self.start = nn.Linear(dimension, 2 * sizes.layers * sizes.hidden)
+        between = sizes.dropout if sizes.layers > 1 else 0.0
+        width = sizes.embedding + dimension + sizes.language
+        self.lstm = nn.LSTM(width, sizes.hidden, sizes.layers, batch_first=True, dropout=between)
+        self.dropout = nn.Dropout(sizes.dropout)
+        self.output = nn.Linear(sizes.hidden, rows)
+        start_at_random(self, torch.Generator().manual_seed(seed))
+        with torch.no_grad():
+            self.embedding.weight[padding] = 0
+
+    def forward(self, vectors: Tensor, before: Tensor, lengths: Tensor, language: Tensor) -> PackedSequence:
+        """The states after each of the words `before` (sentences × longest), `lengths` (on the CPU) of them real."""
+        sizes, longest = self.sizes, before.shape[1]
+        h, c = self.start(vectors).view(len(vectors), 2, sizes.layers, sizes.hidden).permute(1, 2, 0, 3).contiguous()
+        told = torch.cat([vectors, self.language(language)], 1)
+        given = torch.cat([self.dropout(self.embedding(before)), told[:, None].expand(-1, longest, -1)], 2)
+        packed = pack_padded_sequence(given, lengths, batch_first=True, enforce_sorted=False)
+        states: PackedSequence = self.lstm(packed, (h, c))[0]
+        return PackedSequence(self.dropout(states.data), states.batch_sizes, states.sorted_indices, states.unsorted_indices)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """Sentences to translate, as rows of a `TokenStore`: what is read, what is written, and in which target language."""
+
+    source: IntArray
+    target: IntArray
+    language: IntArray  # PIVOT or SECOND
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.source)
+
+
+def examples_of(pairs: PairRows, languages: Sequence[str], pivot: str, second: str) -> Examples:
+    """The examples of some pairs; `languages` names their codes, `pivot` is the language of their source side."""
+    code_of = {name: code for code, name in enumerate(languages)}
+    spoken = np.asarray(pairs.language) != code_of.get(pivot, -1)
+    pairs = pairs.where(spoken & (np.asarray(pairs.source) != np.asarray(pairs.target)))
+    is_second = np.asarray(pairs.language) == code_of.get(second, -1)
+    known = pairs.where(is_second)
+    read, written = _through(pairs.where(~is_second), known)
+    source = np.concatenate([pairs.target, known.source, read])
+    target = np.concatenate([pairs.source, known.target, written])
+    return Examples(source, target, np.repeat([PIVOT, SECOND, SECOND], [len(pairs), len(known), len(read)]))
+
+
+def _through(others: PairRows, known: PairRows) -> tuple[IntArray, IntArray]:
+    """For each of the `others` a translation of its source by `known`, in turns, where there is one."""
+    order = np.argsort(known.source, kind="stable")
+    sources, written = known.source[order], known.target[order]
+    first, last = (np.searchsorted(sources, others.source, side) for side in ("left", "right"))
+    found = np.flatnonzero(last > first)
+    chosen = first[found] + found % (last - first)[found]
+    read = np.asarray(others.target[found])
+    differs = read != written[chosen]
+    return read[differs], written[chosen[differs]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A batch: distinct sentences to encode, the place of each example's among them, and what is to be written."""
+
+    rows: IntArray
+    at: Tensor
+    before: Tensor
+    after: Tensor
+    lengths: Tensor
+    language: Tensor
+    tokens: int
+
+
+class Translation:
+    """The task (see `tasks.Task`): examples, the encoder that reads them, and the decoder that writes them."""
+
+    name = "translation"
+
+    def __init__(
+        self, student: Student, decoder: Decoder, tokens: TokenStore, examples: Examples, end: int, smoothing: float = 0.0
+    ) -> None:
+        """`end` is the row of </s>."""
+        self.student, self.decoder, self.tokens, self.examples = student, decoder, tokens, examples
+        self.end, self.smoothing = end, smoothing
+
+    @property
+    def head(self) -> nn.Module:
+        """The decoder."""
+        return self.decoder
+
+    def __len__(self) -> int:
+        """Number of examples."""
+        return len(self.examples)
+
+    def prepare(self, chosen: IntArray) -> Prepared:
+        """A sentence that is to be translated twice is encoded once."""
+        rows, at = np.unique(self.examples.source[chosen], return_inverse=True)
+        written = self.tokens.padded(self.examples.target[chosen])
+        after, lengths = written["input_ids"], written["attention_mask"].sum(1)
+        before = torch.full_like(after, self.end)
+        before[:, 1:] = after[:, :-1]
+        language = torch.from_numpy(self.examples.language[chosen])
+        tokens = int(lengths.sum()) + int(self.tokens.lengths_of(rows).sum())
+        return Prepared(rows, torch.from_numpy(at), before, after, lengths, language, tokens)
+
+    def loss(self, prepared: Prepared) -> Tensor:
+        """What each word to be written costs on average."""
+        vectors = self.student.batch(self.tokens, prepared.rows, None)
+        device = vectors.device
+        states = self.decoder(
+            vectors[prepared.at.to(device)], prepared.before.to(device), prepared.lengths, prepared.language.to(device)
+        )
+        after = pack_padded_sequence(prepared.after, prepared.lengths, batch_first=True, enforce_sorted=False)
+        padding = self.tokens.pad_id
+        return translation(states.data, after.data.to(device), self.decoder.output, padding, self.smoothing)
+
+    def load(self, prepared: Prepared) -> TokenCount:
+        """Tokens read and written; packed, none of them is filling."""
+        return TokenCount(prepared.tokens, prepared.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationScore:
+    """How many translations the student finds among the dev pairs, and what it costs to write them.
+
+    `learnt` says whether that is less than before training: names and numbers alone let an untrained encoder find some, at
+    times more than after its first steps, and nobody wants that one.
+    """
+
+    found: DevScore
+    loss: float
+    learnt: bool = True
+
+    @property
+    def retrieval(self) -> float:
+        """Share of translations that are found."""
+        return self.found.retrieval
+
+    def merit(self, select: str) -> Merit:
+        """What is found; where that is within noise, what is written at less cost is better."""
+        if select == "loss":
+            return Merit(NOTHING_COUNTED, -self.loss)
+        translated = self.found.translated
+        return Merit(translated, -self.loss) if self.learnt else Merit(np.zeros_like(translated), -math.inf)
+
+    def values(self) -> dict[str, float]:
+        """For the metrics."""
+        return {"dev_retrieval": self.retrieval, "dev_loss": self.loss}
+
+    def note(self) -> str:
+        """For the screen."""
+        return f"dev {100 * self.retrieval:.1f} % found, loss {self.loss:.3f}"
+
+
+class TranslationDev:
+    """Dev pairs of a `Translation` task: nearest neighbours as in `dev.DevSet`, and the task's own loss.
+
+    It is made before training begins, also of one that goes on from a checkpoint.
+    """
+
+    def __init__(self, task: Translation, pairs: PairRows, examples: Examples) -> None:
+        self.retrieval = DevSet(pairs, None)
+        self.task = Translation(task.student, task.decoder, task.tokens, examples, task.end)  # without smoothing
+        self.untrained = self._loss()
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.retrieval)
+
+    def score(self) -> TranslationScore:
+        """Measure encoder and decoder as they are."""
+        task = self.task
+        found = self.retrieval.score(lambda rows: task.student.vectors_of(task.tokens, rows))
+        loss = self._loss()
+        return TranslationScore(found, loss, loss < self.untrained)
+
+    def _loss(self) -> float:
+        """What a word of the dev examples costs on average."""
+        task, total, words = self.task, 0.0, 0
+        for module in (task.student.model, task.decoder):
+            module.eval()
+        with torch.inference_mode():
+            for start in range(0, len(task), DEV_AT_ONCE):
+                batch = task.prepare(np.arange(start, min(start + DEV_AT_ONCE, len(task))))
+                count = int(batch.lengths.sum())
+                total, words = total + count * float(task.loss(batch)), words + count
+        return total / max(words, 1)

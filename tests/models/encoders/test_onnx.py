@@ -1,0 +1,117 @@
+"""ONNX exports: a small graph made here, pooled and normalized as its folder says, against numpy."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isogloss.errors import ModelError
+from isogloss.models.encoders.onnx import _after_the_body, _tokenizer, pooled
+from isogloss.models.encoders.open import open_encoder
+from isogloss.types import FloatArray
+from tiny import TEXTS, unigram
+
+WIDTH = 5
+
+
+@pytest.fixture
+def onnx() -> Any:  # noqa: ANN401 - the package, if it is installed
+    pytest.importorskip("onnxruntime")
+    return pytest.importorskip("onnx")
+
+
+def export(onnx: Any, folder: Path, modules: tuple[str, ...], mode: str = "mean") -> FloatArray:  # noqa: ANN401
+    """A body that looks tokens up in a table, in the layout of sentence-transformers; the table is given back."""
+    tokenizer = unigram()
+    tokenizer.save_pretrained(folder)
+    table = np.random.default_rng(0).normal(size=(len(tokenizer), WIDTH)).astype(np.float32)
+    helper, kinds = onnx.helper, onnx.TensorProto
+    shapes = [helper.make_tensor_value_info(name, kinds.INT64, ["batch", "tokens"]) for name in ("input_ids", "attention_mask")]
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])],
+        "body",
+        shapes,
+        [helper.make_tensor_value_info("last_hidden_state", kinds.FLOAT, ["batch", "tokens", WIDTH])],
+        [onnx.numpy_helper.from_array(table, "table")],
+    )
+    (folder / "onnx").mkdir()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 10
+    onnx.save(model, str(folder / "onnx/model.onnx"))
+    described = [{"idx": n, "name": str(n), "path": f"{n}_{kind}", "type": f"st.{kind}"} for n, kind in enumerate(modules)]
+    (folder / "modules.json").write_text(json.dumps(described))
+    for module in described:
+        (folder / str(module["path"])).mkdir()
+        (folder / str(module["path"]) / "config.json").write_text(json.dumps({f"pooling_mode_{mode}_tokens": True}))
+    return table
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_vectors_are_those_of_the_folder(onnx: Any, tmp_path: Path, normalize: bool) -> None:  # noqa: ANN401
+    modules = ("Transformer", "Pooling", "Normalize") if normalize else ("Transformer", "Pooling")
+    table = export(onnx, tmp_path, modules)
+    encoder = open_encoder(f"onnx:{tmp_path}")
+    texts = [*TEXTS[:40], "", "the " * 200]
+    vectors = encoder.encode(texts)
+    tokenizer = unigram()
+    for text, vector in zip(texts, vectors, strict=True):
+        ids = tokenizer(text, truncation=True, max_length=64)["input_ids"]
+        wanted = table[ids].mean(axis=0)
+        assert np.allclose(vector, wanted / np.linalg.norm(wanted) if normalize else wanted, atol=1e-5)
+    assert encoder.dimension == WIDTH and encoder.fingerprint == open_encoder(f"onnx:{tmp_path}").fingerprint
+
+
+def test_what_cannot_be_computed_is_refused(onnx: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    export(onnx, tmp_path / "dense", ("Transformer", "Pooling", "Dense"))
+    with pytest.raises(ModelError, match="a Dense module comes after the graph"):
+        open_encoder(f"onnx:{tmp_path / 'dense'}")
+    export(onnx, tmp_path / "odd", ("Transformer", "Pooling"), "weightedmean")
+    with pytest.raises(ModelError, match="pooling weightedmean is not known"):
+        open_encoder(f"onnx:{tmp_path / 'odd'}")
+
+
+def test_pooling_of_tokens() -> None:
+    tokens = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    mask = np.array([[1, 1, 0], [0, 1, 1]])
+    assert pooled(tokens, mask, "mean").tolist() == [[1, 2], [9, 10]]
+    assert pooled(tokens, mask, "max").tolist() == [[2, 3], [10, 11]]
+    assert pooled(tokens, mask, "cls").tolist() == [[0, 1], [8, 9]]
+
+
+def test_no_export_and_no_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match="no ONNX export there"):
+        open_encoder(f"onnx:{tmp_path}")
+    for name in ("model.onnx", "tokenizer.json"):
+        (tmp_path / name).write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ModelError, match="onnxruntime is not installed"):
+        open_encoder(f"onnx:{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("modules.json", "{}", "it is not a list"),
+        ("modules.json", '[{"type": "x.Pooling"}]', "has no path"),
+        ("modules.json", '[{"type": "x.Pooling", "path": "../../elsewhere"}]', "is not a folder inside"),
+        ("modules.json", '[{"type": 3, "path": ""}]', "type is not text"),
+        ("modules.json", "[" * 50_000, "nested too deeply"),
+        ("1_Pooling/config.json", "[]", "it is not an object"),
+        ("tokenizer_config.json", '{"pad_token": 3}', "pad_token is not text"),
+        ("tokenizer_config.json", "[]", "it is not an object"),
+        ("sentence_bert_config.json", "3", "it is not an object"),
+        ("tokenizer.json", "{}", "cannot be used"),
+    ],
+)
+def test_a_folder_with_other_json_is_refused(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "modules.json").write_text('[{"type": "x.Pooling", "path": "1_Pooling"}]')
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    unigram().backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    assert _after_the_body(tmp_path) == ("mean", False) and _tokenizer(tmp_path).token_to_id("<pad>") == 1
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ModelError, match=said):
+        _ = (_after_the_body(tmp_path), _tokenizer(tmp_path))

@@ -1,0 +1,117 @@
+"""Remembered activations: the body goes on from them to the same vectors and the same gradients, for several families."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    MPNetConfig,
+    MPNetModel,
+    PreTrainedModel,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
+
+from isogloss.errors import IsoglossError, ModelError
+from isogloss.models import frozen_layers as frozen
+from isogloss.models.frozen_layers import SplitBody, layers_of, remember
+from isogloss.models.token_store import TokenStore
+from tiny import TEXTS, unigram
+
+SIZES = {
+    "hidden_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+    "max_position_embeddings": 80,
+    "pad_token_id": 1,
+}
+
+
+def bodies() -> dict[str, PreTrainedModel]:
+    torch.manual_seed(0)
+    rows = len(unigram())
+    return {
+        "bert": BertModel(BertConfig(vocab_size=rows, **SIZES)),
+        "xlm-r": XLMRobertaModel(XLMRobertaConfig(vocab_size=rows, **SIZES)),
+        "mpnet": MPNetModel(MPNetConfig(vocab_size=rows, **SIZES)),
+        "distilbert": DistilBertModel(
+            DistilBertConfig(
+                vocab_size=rows, dim=24, n_layers=3, n_heads=4, hidden_dim=32, max_position_embeddings=80, pad_token_id=1
+            )
+        ),
+    }
+
+
+@pytest.fixture
+def tokens() -> TokenStore:
+    return TokenStore.of(TEXTS[:40], unigram(), max_tokens=64)
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-r", "mpnet", "distilbert"])
+@pytest.mark.parametrize("train_layers", [1, 2])
+def test_going_on_from_activations_is_the_whole_body(
+    family: str, train_layers: int, tokens: TokenStore, tmp_path: Path
+) -> None:
+    body = bodies()[family].eval()
+    split = SplitBody(body, train_layers)
+    rows = np.array([5, 0, 17, 33])
+    features = tokens.padded(rows)
+    mask = features["attention_mask"][..., None]
+    whole = body(**features).last_hidden_state * mask
+    top = [parameter for layer in split.layers[split.cut :] for parameter in layer.parameters()]
+    wanted = torch.autograd.grad(whole.square().sum(), top)
+    activations = remember(split, tokens, tmp_path)
+    with split.upper(activations.padded(rows)):
+        again = body(**features).last_hidden_state * mask
+    found = torch.autograd.grad(again.square().sum(), top)
+    assert torch.allclose(whole, again, atol=1e-5)
+    assert all(torch.allclose(one, other, atol=1e-3) for one, other in zip(wanted, found, strict=True))
+    assert len(layers_of(body)) == 3, "the stack is whole again"
+
+
+def test_parts_that_are_there_are_not_computed_again(
+    tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frozen, "SENTENCES_A_PART", 16)
+    split = SplitBody(bodies()["bert"].eval(), 1)
+    first = remember(split, tokens, tmp_path)
+    wanted = first.padded([3, 30, 12])
+    (tmp_path / "part-00001.npy").unlink()
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")}
+    notes: list[str] = []
+    again = remember(split, tokens, tmp_path, lambda step: notes.append(step.note))
+    assert torch.equal(again.padded([3, 30, 12]), wanted)
+    assert all((tmp_path / name).stat().st_mtime_ns == when for name, when in before.items())
+    assert notes[-1] == "24 reused"
+
+
+def test_a_body_that_cannot_go_on_from_activations_is_refused(tokens: TokenStore, tmp_path: Path) -> None:
+    """A body that scales what its second layer gives by the layer's index would be silently wrong when cut."""
+
+    class Indexed(BertModel):  # type: ignore[misc]
+        def forward(self, *arguments: object, **named: object) -> object:
+            output = super().forward(*arguments, **named)
+            output.last_hidden_state = output.last_hidden_state * len(self.encoder.layer)
+            return output
+
+    body = Indexed(BertConfig(vocab_size=len(unigram()), **SIZES)).eval()
+    with pytest.raises(ModelError, match="Indexed cannot be cut between its layers"):
+        remember(SplitBody(body, 1), tokens, tmp_path)
+
+
+def test_impossible_cuts_and_full_disks_are_refused(
+    tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = bodies()["bert"].eval()
+    with pytest.raises(ModelError, match="train_layers = 3, but the student has 3 layers"):
+        SplitBody(body, 3)
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: usage)
+    with pytest.raises(IsoglossError, match="activations need"):
+        remember(SplitBody(body, 1), tokens, tmp_path)

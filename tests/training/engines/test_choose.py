@@ -1,0 +1,225 @@
+"""Which engine a recipe gets, and that every setting of it arrives."""
+
+import dataclasses
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from isogloss.config import BridgeSettings, LossSettings, Recipe, StudentSettings, TrainingSettings
+from isogloss.errors import IsoglossError, RecipeError
+from isogloss.losses.combined import CombinedLoss
+from isogloss.models.frozen_layers import SplitBody
+from isogloss.models.student import Student
+from isogloss.training.distributed import Distributed
+from isogloss.training.engines.choose import (
+    _why_not_captured,
+    choose_engine,
+    combined_loss,
+    ignored_settings,
+    refuse_misfits,
+    uses_teacher,
+)
+from isogloss.training.engines.eager import EagerEngine
+from isogloss.training.engines.graphs import GraphEngine
+from training.by_hand import a_descent, a_student, some_material
+
+MOVING = LossSettings(mse=0.0, moving_teacher=1.0)
+RANKED = LossSettings(mse=0.0, ranking=1.0)
+
+
+def chosen(student: Student, training: TrainingSettings, combined: LossSettings | None = None) -> EagerEngine:
+    recipe = Recipe(training=training, losses=combined or LossSettings())
+    split = SplitBody(student.body, training.train_layers) if training.train_layers else None
+    material, losses = some_material(student), combined_loss(recipe.losses)
+    engine = choose_engine(student, material, losses, a_descent(7), recipe, (split, lambda: None), Distributed())
+    assert isinstance(engine, EagerEngine), "on a CPU there is nothing to record"
+    engine.close()
+    return engine
+
+
+def test_every_objective_setting_arrives() -> None:
+    wanted = {one.name for one in fields(CombinedLoss)} & {one.name for one in fields(LossSettings)}
+    assert wanted >= {"mse", "moving_teacher", "soft_similarity", "ranking", "spread", "margin", "dimensions", "normalized"}
+    odd = LossSettings(
+        mse=0.5,
+        moving_teacher=0.25,
+        soft_similarity=2.0,
+        ranking=3.0,
+        spread=0.125,
+        normalized=True,
+        soft_temperature=0.3,
+        ranking_temperature=0.2,
+        margin=0.1,
+        dimensions=(8, 4),
+    )
+    made = combined_loss(odd)
+    assert {name: getattr(made, name) for name in wanted} == {name: getattr(odd, name) for name in wanted}
+
+
+def test_the_plain_engine_is_told_what_the_recipe_says(models: Path) -> None:
+    student = a_student(models)
+    plain = chosen(student, TrainingSettings(chunk_pairs=3, dropout=True, precision="bf16"))
+    assert (plain.how.chunk_pairs, plain.how.dropout, plain.how.bf16, plain.how.split) == (3, True, True, None)
+    assert (plain.how.accumulate, chosen(student, TrainingSettings(accumulate=5)).how.accumulate) == (1, 5)
+    assert not chosen(student, TrainingSettings()).how.bf16, "a CPU computes in single precision"
+    assert chosen(student, TrainingSettings(train_layers=2)).how.split is not None
+    assert chosen(student, TrainingSettings()).live is None
+
+
+def test_a_moving_teacher_is_made_for_as_many_steps_as_there_are(models: Path) -> None:
+    engine = chosen(a_student(models), TrainingSettings(), LossSettings(mse=0.0, moving_teacher=1.0, teacher_decay=0.5))
+    assert engine.live is not None and (engine.live.total, engine.live.base) == (7, 0.5)
+
+
+def test_frozen_layers_are_not_trained(models: Path) -> None:
+    student = a_student(models)
+    engine = chosen(student, TrainingSettings(train_layers=1))
+    assert engine.table is None and not any("embeddings" in name or "layer.0." in name for name in engine.parameters)
+    assert any("layer.3." in name for name in engine.parameters) and any("linear" in name for name in engine.parameters)
+    assert {name for name, one in student.model.named_parameters() if one.requires_grad} == set(engine.parameters)
+
+
+def test_a_captured_engine_that_does_not_fit_is_refused_with_the_reason(models: Path) -> None:
+    with pytest.raises(RecipeError, match="not on a CUDA device") as caught:
+        chosen(a_student(models), TrainingSettings(engine="captured"))
+    assert 'training.engine = "auto"' in caught.value.hint
+
+
+def test_a_vocabulary_that_a_batch_may_read_whole_is_left_to_the_plain_engine(
+    models: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is recorded here: no CUDA device is needed to decide that it cannot be."""
+    student, auto = a_student(models), Recipe()
+    monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
+    material, vocabulary = some_material(student), len(student.table)
+    assert _why_not_captured(student, auto, Distributed(), material.tokens) == ""
+    material.tokens.ids[:vocabulary] = np.arange(vocabulary)
+    assert _why_not_captured(student, auto, Distributed()) == "", "before there are tokens, nothing speaks against it"
+    small = Recipe(training=TrainingSettings(batch_pairs=1))
+    assert _why_not_captured(student, small, Distributed(), material.tokens) == "", "a pair has too few tokens for all rows"
+
+    def engine(recipe: Recipe) -> object:
+        return choose_engine(student, material, CombinedLoss(), a_descent(7), recipe, (None, lambda: None), Distributed())
+
+    assert isinstance(engine(auto), EagerEngine)
+    assert f"not recorded as CUDA graphs: a batch might read every row of the {vocabulary}" in caplog.text
+    with pytest.raises(RecipeError, match="might read every row") as caught:
+        engine(Recipe(training=TrainingSettings(engine="captured")))
+    assert 'training.engine = "auto"' in caught.value.hint
+    caplog.clear()
+    assert isinstance(engine(Recipe(training=TrainingSettings(engine="plain"))), EagerEngine)
+    assert not caplog.text, "asked for, it needs no reason"
+
+
+def test_parts_are_not_recorded(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    student = a_student(models)
+    monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
+    parted = Recipe(training=TrainingSettings(accumulate=2))
+    assert "training.accumulate" in _why_not_captured(student, parted, Distributed())
+    with pytest.raises(RecipeError, match=r"captured.*training\.accumulate"):
+        refuse_misfits(student, 16, Recipe(training=TrainingSettings(accumulate=2, engine="captured")))
+
+
+HINDRANCES = {
+    "training.dropout is on": (TrainingSettings(dropout=True), LossSettings()),
+    "training.chunk_pairs or": (TrainingSettings(chunk_pairs=2), LossSettings()),
+    "training.accumulate works": (TrainingSettings(accumulate=2), LossSettings()),
+    "optimizer is not adamw": (TrainingSettings(optimizer="lars"), LossSettings()),
+    "the teacher moves": (TrainingSettings(), LossSettings(mse=0.0, moving_teacher=1.0)),
+    "hard negatives are mined": (TrainingSettings(), LossSettings(ranking=1.0, hard_negatives=2)),
+}
+
+
+@pytest.mark.gpu
+def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) -> None:
+    def engine(training: TrainingSettings, combined: LossSettings) -> object:
+        student = a_student(models)
+        student.model.to("cuda")
+        recipe, losses = Recipe(training=training, losses=combined), combined_loss(combined)
+        made = choose_engine(student, some_material(student), losses, a_descent(7), recipe, (None, lambda: None), Distributed())
+        made.close()
+        return made
+
+    assert isinstance(engine(TrainingSettings(), LossSettings()), GraphEngine)
+    assert isinstance(engine(TrainingSettings(engine="plain"), LossSettings()), EagerEngine)
+    for reason, (training, combined) in HINDRANCES.items():
+        assert isinstance(engine(training, combined), EagerEngine), reason
+        with pytest.raises(RecipeError, match=reason):
+            engine(dataclasses.replace(training, engine="captured"), combined)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "complaint"),
+    [
+        (Recipe(bridge=BridgeSettings(enabled=False)), "24-d vectors, the teacher 16-d"),
+        (Recipe(losses=LossSettings(dimensions=(99,))), "the first 99 dimensions of vectors that have 16"),
+        (
+            Recipe(
+                bridge=BridgeSettings(enabled=False),
+                losses=LossSettings(mse=0.0, soft_similarity=1.0, dimensions=(8,)),
+            ),
+            "shortens the teacher's vectors",
+        ),
+        (Recipe(training=TrainingSettings(engine="captured")), "the student is not on a CUDA device"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_at_once(models: Path, recipe: Recipe, complaint: str) -> None:
+    with pytest.raises(IsoglossError, match=complaint) as caught:
+        refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, recipe)
+    assert caught.value.hint
+    refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, Recipe())
+
+
+def test_without_a_teacher_what_follows_one_is_refused(models: Path) -> None:
+    student, alone = a_student(models), BridgeSettings(enabled=False)
+    with pytest.raises(RecipeError, match=r"no teacher, but losses\.mse follows one and bridge\.enabled = true leads"):
+        refuse_misfits(student, None, Recipe())
+    refuse_misfits(student, None, Recipe(bridge=alone, losses=RANKED))
+    with pytest.raises(RecipeError, match="dimensions of vectors that have 16"):
+        refuse_misfits(student, None, Recipe(bridge=alone, losses=dataclasses.replace(RANKED, dimensions=(99,))))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "idle"),
+    [
+        (Recipe(bridge=BridgeSettings(enabled=False), losses=RANKED), True),
+        (Recipe(losses=RANKED), False),
+        (Recipe(bridge=BridgeSettings(enabled=False)), False),
+        (Recipe(bridge=BridgeSettings(enabled=False), losses=MOVING), False),
+        (
+            Recipe(bridge=BridgeSettings(enabled=False), losses=RANKED, student=StudentSettings(kind="teacher-body")),
+            False,
+        ),
+    ],
+)
+def test_a_teacher_that_nothing_follows_is_said(recipe: Recipe, idle: bool) -> None:
+    assert uses_teacher(recipe) is not idle and not ignored_settings(24, None, recipe)
+    found = ignored_settings(16, 16, recipe)
+    assert len(found) == idle
+    for one in found:
+        assert "only what the result is measured beside" in one.sentence and 'teacher.model = ""' in one.hint
+
+
+@pytest.mark.parametrize(
+    ("recipe", "reason", "hint"),
+    [
+        (Recipe(training=TrainingSettings(select="mse")), "", ""),
+        (Recipe(training=TrainingSettings(select="mse"), bridge=BridgeSettings(enabled=False)), "have dimension 24", "bridge"),
+        (
+            Recipe(training=TrainingSettings(select="mse"), losses=MOVING),
+            "no loss follows a teacher",
+            "losses.mse",
+        ),
+        (Recipe(training=TrainingSettings(select="mse"), losses=RANKED), "no loss follows a teacher", "both"),
+        (Recipe(training=TrainingSettings(), losses=MOVING), "", ""),
+        (Recipe(training=TrainingSettings(select="mse", dev_pairs=0), losses=MOVING), "", ""),
+    ],
+)
+def test_a_choice_by_a_teacher_that_is_not_there_is_said(recipe: Recipe, reason: str, hint: str) -> None:
+    found = ignored_settings(24, 16, recipe)
+    assert len(found) == bool(reason)
+    for one in found:
+        assert reason in one.sentence and recipe.training.select in one.sentence and hint in one.hint
