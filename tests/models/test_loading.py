@@ -14,7 +14,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import PreTrainedModel
 
 from isogloss.errors import DataError, ModelError
-from isogloss.models.encoder import embed, load
+from isogloss.models.cached_encoder import embed
+from isogloss.models.encoder import load
 from isogloss.models.loading import open_model
 from isogloss.training.cross_encoder import CrossEncoder
 

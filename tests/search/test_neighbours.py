@@ -212,7 +212,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     steps: list[Step] = []
     found = both_ways(left, right, 4, how, steps.append)
     assert 10 - before <= len(seen) - before < 10
-    assert "found again" in steps[0].note
+    assert "reused" in steps[0].note
     assert steps[-1].done == steps[-1].total == 640
     for one, other in zip(found, wanted, strict=True):
         assert np.array_equal(one.ids, other.ids) and np.array_equal(one.similarity, other.similarity)

@@ -33,7 +33,8 @@ from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.export.folder import model_card, save
-from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.static import StaticStudent
 from isogloss.models.student import MAX_TOKENS, Student
@@ -295,14 +296,13 @@ class _Addition:
                 hint="raise pairs.held_out (--set pairs.held_out=0.2), or give a split column",
             )
 
-    def _open(self) -> tuple[SentenceEncoder | None, Student]:
+    def _open(self) -> tuple[Encoder | None, Student]:
         """The teacher, if there is one, and the finished student as it was saved."""
         recipe, device, teacher = self.recipe, choose_device(self.recipe.device), None
         if recipe.teacher.model:
             self.tell(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
-            teacher = load(
-                recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device, recipe.teacher.precision
-            )
+            how = recipe.teacher
+            teacher = open_encoder(how.model, recipe.device, how.prompt, how.batch_size, how.precision)
         if teacher is not None and self.finished.teacher not in ("", teacher.fingerprint):
             logger.warning("%s is not as it was when %s learnt from it", recipe.teacher.model, self.finished.folder)
         self.tell(Step("models", 1, 2, "models", f"loading {self.finished.folder}"))
@@ -316,7 +316,7 @@ class _Addition:
 
     # ── what is left behind ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _note(self, pairs: _Pairs, teacher: SentenceEncoder | None, student_key: str) -> None:
+    def _note(self, pairs: _Pairs, teacher: Encoder | None, student_key: str) -> None:
         if self.record is None:
             return
         everything = replace(self.recipe, languages=(*pairs.old.languages, *self.recipe.languages))

@@ -11,9 +11,9 @@ import numpy as np
 
 from isogloss.checksums import load_array, save_array
 from isogloss.evaluation.alignment import AlignmentEvaluator, Rows
+from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.student import Student
-from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.training.distributed import Distributed
@@ -25,9 +25,8 @@ def taught_rows(
 ) -> Rows:
     """The teacher's vectors of what is searched, from the cache as far as they are there."""
     sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
-    vectors = VectorCache(cache, teacher.fingerprint, teacher.dimension)
     with distributed.main_process_first():
-        taught = vectors.embed(sources, teacher.encode, on_progress, "teacher, held out")[0]
+        taught = CachedEncoder(teacher, cache).encode(sources, on_progress, "teacher, held out")
     return Rows({text: row for row, text in enumerate(sources)}, taught)
 
 

@@ -22,7 +22,8 @@ from isogloss.errors import IsoglossError
 from isogloss.evaluation.metrics import spearman
 from isogloss.evaluation.sts_dev import STSDev
 from isogloss.export.folder import save
-from isogloss.models.encoder import Encoder, load
+from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.augmenting import label, union
@@ -177,7 +178,7 @@ class _Finetuning:
             if summary is not None:
                 self.stages.append(Stage(CROSS, 2 * len(rated), summary, after=correlation))
         with self.record.timed("labelling"):
-            encoder: Encoder = load(settings.search_by, device=settings.device) if settings.search_by else self.student
+            encoder: Encoder = open_encoder(settings.search_by, settings.device) if settings.search_by else self.student
             silver = label(rated, encoder, scorer, settings.neighbours, self.work, settings.device, self.tell)
         labelled = {
             "pairs": len(silver),

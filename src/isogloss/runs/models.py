@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from isogloss.config import Recipe
 from isogloss.errors import RecipeError
-from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.encoder import Encoder, SentenceEncoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.models.layer_dropping import drop_layers
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.static import StaticStudent, static_student
@@ -22,13 +23,13 @@ from isogloss.types import TRAIN, PairSource
 
 def open_models(
     recipe: Recipe, pairs: PairSource, on_progress: OnProgress = silent
-) -> tuple[SentenceEncoder | None, Student, dict[str, Any]]:
+) -> tuple[Encoder | None, Student, dict[str, Any]]:
     """Load teacher and student, trim the student to the recipe's languages, and say what was done to it."""
     names, teacher = [name for name in (recipe.teacher.model, recipe.student.model) if name], None
     if recipe.teacher.model:
         settings = recipe.teacher
         on_progress(Step("models", 0, len(names), "models", f"loading {settings.model}"))
-        teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device, settings.precision)
+        teacher = open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision)
     on_progress(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
     student, done = open_student(recipe, teacher, pairs, on_progress)
     trimming = student.trimming
@@ -43,7 +44,7 @@ def open_models(
 
 
 def open_student(
-    recipe: Recipe, teacher: SentenceEncoder | None, pairs: PairSource | None = None, on_progress: OnProgress = silent
+    recipe: Recipe, teacher: Encoder | None, pairs: PairSource | None = None, on_progress: OnProgress = silent
 ) -> tuple[Student, dict[str, Any]]:
     """The student by its kind: an encoder, the teacher's body with another vocabulary, or a static table.
 
@@ -54,7 +55,11 @@ def open_student(
     if settings.kind == "static":
         student: Student = _static(recipe, device, pairs, on_progress)
     elif settings.kind == "teacher-body":
-        assert teacher is not None  # or the recipe would have been refused
+        if not isinstance(teacher, SentenceEncoder):
+            raise RecipeError(
+                f'student.kind = "teacher-body" needs the weights of the teacher, which {recipe.teacher.model} does not give',
+                hint="name a sentence-transformers model as teacher.model, or choose another student.kind",
+            )
         made = with_vocabulary(teacher.model, open_model(settings.model).tokenizer, recipe.teacher.model, recipe.seed)
         name = f"{recipe.teacher.model} with the vocabulary of {settings.model}"
         student = Student(made.model, name, settings.prompt, settings.max_tokens)

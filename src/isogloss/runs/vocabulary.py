@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from isogloss.config import Recipe
 from isogloss.errors import IsoglossError, ModelError
-from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.encoder import Encoder
 from isogloss.models.loading import open_model
 from isogloss.models.static import StaticStudent
 from isogloss.models.student import Student
@@ -35,7 +35,7 @@ def grow_for(
     pairs: PairSource,
     sample: Bitext,
     recipe: Recipe,
-    teacher: SentenceEncoder | None,
+    teacher: Encoder | None,
     on_progress: OnProgress = silent,
 ) -> Growth | None:
     """Give the student the pieces that the recipe's languages need, chosen from `pairs` as the recipe trims.
@@ -70,9 +70,7 @@ def growth_in_words(growth: Mapping[str, Any]) -> str:
     return f"{told}; up to {100 * changed[worst]:.1f} % of old text ({worst}) is cut otherwise"
 
 
-def _original(
-    student: Student, recipe: Recipe, teacher: SentenceEncoder | None
-) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
+def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
     """The vocabulary before trimming, and its rows, where the student's come from them.
 
     A static table was turned and bridged as a whole, so rows from before that would be strangers in it.

@@ -237,7 +237,7 @@ def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnPro
         search.resume(state[1])
     shares = done.astype(np.float64)
     reused = round(search.sentences * float(shares.mean()))
-    note = f"{reused:,} found again" if reused else ""
+    note = f"{reused:,} reused" if reused else ""
     waiting = (number for number in np.flatnonzero(~done).tolist())
 
     def work(number: int) -> int:

@@ -16,7 +16,7 @@ from isogloss.mining.calibration import Calibration
 from isogloss.mining.mine import Mined
 from isogloss.mining.output import refuse_unknown_form
 from isogloss.mining.score import Scored
-from isogloss.mining.vectors import forget_work
+from isogloss.mining.vectors import remove_work
 from isogloss.models.encoders.open import refuse_missing
 from isogloss.report.precision_page import Judged, precision_page, shown_places
 from isogloss.storage import make_folder, refuse_overwriting, write_text
@@ -64,7 +64,7 @@ def finish(found: Mined | Scored, out: Path, as_json: bool) -> None:
     judged = _judged(found)
     if judged:
         write_text(shown, precision_page(out.name, judged, len(found)))
-    forget_work(work_folder(out))
+    remove_work(work_folder(out))
     if as_json:
         show_json({"path": str(out), "page": str(shown) if judged else None, **found.summary()})
         return
