@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
+from isogloss.search import small
 from isogloss.search.blockwise import FEWEST_LISTED, AllWithAll, Direction, Waiting
-from isogloss.search.neighbours import PRECISIONS, SMALLEST_BLOCK, Neighbours, SearchSettings, both_ways, one_way
+from isogloss.search.neighbours import PRECISIONS, SMALLEST_BLOCK, Neighbours, SearchSettings, both_ways, neighbours
 from isogloss.search.sides import prepared
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sides
+
+
+@pytest.fixture(autouse=True)
+def _blockwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small as the sides are here, they are searched like large ones."""
+    monkeypatch.setattr(small, "MAX_PRODUCT", 0)
 
 
 def same(found: Neighbours, table: FloatArray, k: int) -> None:
@@ -51,7 +58,7 @@ def test_neighbours_equal_the_definition(sides: tuple[FloatArray, FloatArray], k
     left, right = both_ways(*sides, k, SearchSettings(device="cpu", precision=precision, block=block))
     same(left, table, k)
     same(right, table.T, k)
-    same(one_way(*sides, k, SearchSettings(device="cpu", precision=precision, block=block)), table, k)
+    same(neighbours(*sides, k, SearchSettings(device="cpu", precision=precision, block=block)), table, k)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
@@ -120,7 +127,7 @@ def test_mapped_halves_and_copies_in_a_file(tmp_path: Path) -> None:
 
 def test_vectors_may_be_taken_as_they_are() -> None:
     left, right = crowded(60, 8, 1), crowded(50, 8, 2)
-    found = one_way(left, right, 3, SearchSettings(device="cpu", precision="bfloat16", normalize=False))
+    found = neighbours(left, right, 3, SearchSettings(device="cpu", precision="bfloat16", normalize=False))
     products = left.astype(np.float64) @ right.astype(np.float64).T
     assert np.array_equal(found.ids, np.argsort(-products, axis=1)[:, :3])
     assert np.allclose(found.similarity, -np.sort(-products, axis=1)[:, :3], rtol=1e-6)
