@@ -11,7 +11,6 @@ from scipy import stats
 
 from isogloss.evaluation.metrics import (
     Doubles,
-    accuracy,
     cosines,
     dots,
     hits,
@@ -75,7 +74,3 @@ def test_similarities_of_rows(vectors: FloatArray) -> None:
         assert minus_distances(vectors, other)[row] == pytest.approx(-distance, abs=1e-5)
     error = sum((float(x) - float(y)) ** 2 for a, b in zip(vectors, other, strict=True) for x, y in zip(a, b, strict=True))
     assert mean_squared_error(vectors, other) == pytest.approx(error / vectors.size, abs=1e-5)
-
-
-def test_accuracy() -> None:
-    assert accuracy([1, 2, 3], [1, 0, 3]) == pytest.approx(2 / 3)

@@ -71,8 +71,3 @@ def spearman(left: ArrayLike, right: ArrayLike) -> float:
 def mean_squared_error(left: FloatArray, right: FloatArray) -> float:
     """Mean over rows and dimensions of the squared difference; what sentence-transformers reports times 100."""
     return float(np.square(left.astype(np.float64) - right).mean())
-
-
-def accuracy(predicted: ArrayLike, gold: ArrayLike) -> float:
-    """The share of correct predictions."""
-    return float((np.asarray(predicted) == np.asarray(gold)).mean())

@@ -64,10 +64,10 @@ def _mining(title: str) -> "Callable[[Data, str, tuple[str, ...]], Task]":
     return lambda data, name, subsets: Mining(title, tuple(open_splits(data, name, one) for one in subsets))
 
 
-def _transfer(title: str, taught_on: str = "dev") -> "Callable[[Data, str, tuple[str, ...]], Task]":
+def _transfer(title: str, split: str = "dev") -> "Callable[[Data, str, tuple[str, ...]], Task]":
     def make(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-        taught = data.labelled(name, "en", taught_on)
-        return Transfer(title, taught, tuple(data.labelled(name, one, "test") for one in subsets))
+        train = data.labelled(name, "en", split)
+        return Transfer(title, train, tuple(data.labelled(name, one, "test") for one in subsets))
 
     return make
 
