@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_drawn, interval
+from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_resampled, interval
 from isogloss.evaluation.leak_report import Scan, leak_state
 from isogloss.evaluation.results import Measured
 from isogloss.shown import masked
@@ -140,7 +140,7 @@ def _average(title: str, columns: Sequence[Sequence[Measured]]) -> list[Measured
 
 def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
     samples = [one.sample for one in parts]
-    draws = drawing.of(samples) if drawing is not None and can_be_drawn(samples[0]) else None
+    draws = drawing.of(samples) if drawing is not None and can_be_resampled(samples[0]) else None
     cells = []
     for place, one in enumerate(parts):
         difference = None

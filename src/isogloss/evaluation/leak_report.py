@@ -40,7 +40,6 @@ class Origin:
     path: Path | None = None
 
     def __str__(self) -> str:
-        """Its name, for messages."""
         return self.name
 
 

@@ -32,7 +32,6 @@ class LanguageMeans:
         self.means, self.fingerprint = dict(means), fingerprint
 
     def __contains__(self, language: str) -> bool:
-        """Whether the mean of a language is known, in any spelling of its code."""
         return without_region(language) in self.means
 
     def removed(self, vectors: FloatArray, language: str) -> FloatArray:

@@ -41,7 +41,6 @@ class STSDev:
         self.student, self.pairs, self.scores = student, pairs, scores
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.pairs)
 
     def score(self) -> STSScore:

@@ -30,11 +30,9 @@ class Matches:
     scores: FloatArray
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.scores)
 
     def __add__(self, others: "Matches") -> "Matches":
-        """These pairs and those."""
         left, right = np.concatenate([self.left, others.left]), np.concatenate([self.right, others.right])
         return Matches(left, right, np.concatenate([self.scores, others.scores]))
 

@@ -85,7 +85,6 @@ class Mined:
     search: SearchAccount | None = None
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return int(self.pairs.num_rows)
 
     def bitext(self) -> Bitext:

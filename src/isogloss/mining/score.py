@@ -53,7 +53,6 @@ class Scored:
     calibrations: dict[str, Calibration] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return int(self.pairs.num_rows)
 
     def write(self, path: Path | str) -> None:

@@ -84,7 +84,6 @@ class Sentences:
     same_as: dict[str, str] = field(default_factory=dict)  # ids of duplicates, and what the first of them is called
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.hashes)
 
     def blocks(self, rows: int) -> Iterator[list[str]]:

@@ -47,7 +47,6 @@ class Neighbours:
     similarity: FloatArray
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.ids)
 
     @property

@@ -49,7 +49,6 @@ class Side:
     number_off: float = 0.0  # and how far those are from what they stand for
 
     def __len__(self) -> int:
-        """Number of vectors."""
         return len(self.raw)
 
     def some(self, rows: Tensor) -> "Side":
