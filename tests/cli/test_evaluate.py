@@ -182,10 +182,10 @@ def test_missing_data_and_wrong_names(evaluate: Call, models: Path) -> None:
     code, _, err = evaluate(models / "teacher", "--suite", "sts2018")
     assert code == 2 and "sts2018: no such suite" in err
     code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--pairs", "x.tsv")
-    assert code == 2 and "--pairs says nothing about suites" in err
+    assert code == 2 and "--pairs works only without --suite" in err
     code, _, err = evaluate(models / "teacher", "--latex")
-    assert code == 2 and "--latex is for suites" in err
+    assert code == 2 and "--latex works only with --suite" in err
     code, _, err = evaluate(models / "teacher", "--resamples", 5)
-    assert code == 2 and "--resamples is for suites" in err
+    assert code == 2 and "--resamples works only with --suite" in err
     code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--data", "nowhere")
     assert code == 2 and "nowhere: no such folder of test sets" in err
