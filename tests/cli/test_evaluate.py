@@ -52,9 +52,9 @@ def test_two_models_side_by_side(evaluate: Call, models: Path, tmp_path: Path) -
     code, out, err = evaluate(scanned, models / "student", "--suite", "sts2017,tatoeba:deu", "--resamples", 300)
     assert code == 0, err
     assert "STS 2017, one language" in out and "en-ar" in out and "Avg." in out and "en → xx" in out
-    assert f"leak scan of what {scanned} learnt from (TED2020): scanned\n" in out
-    assert f"leak scan of what {scanned} learnt from (TED2020): not scanned\n" in out, "the other sets were not"
-    assert f"leak scan of what {models / 'student'} learnt from: not known" in out
+    assert f"leak scan of the training text of {scanned} (TED2020): scanned\n" in out
+    assert f"leak scan of the training text of {scanned} (TED2020): not scanned\n" in out, "the other sets were not"
+    assert f"leak scan of the training text of {models / 'student'}: not known" in out
     assert "differs from" in out and "300 paired resamples" in out
 
 
