@@ -163,7 +163,7 @@ def test_what_is_wrong_is_one_sentence(isogloss: Shell, arguments: tuple[str, ..
 
 def test_mine_says_how_it_searched(isogloss: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     how = ("mine", "x.en", "x.de", "--threshold", "0", "--out", "p.tsv", "--device", "cpu")
-    assert "search: exact (all with all takes about 1 s)" in isogloss(*how)[1]
+    assert "search: exact (comparing all pairs takes about 1 s)" in isogloss(*how)[1]
     assert "of all comparisons would be needed)" in isogloss(*how, "--search", "cells")[1]
     monkeypatch.setattr("isogloss.search.cell_index.WORTH_IT", 2)  # so few sentences are always compared as quickly
     code, out, err = isogloss(*how, "--search", "cells", "--recall", "0.05")

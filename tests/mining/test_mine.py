@@ -132,7 +132,7 @@ def test_a_real_model_mines_too(sides: tuple[Path, Path], models: Path) -> None:
         (MiningSettings(threshold="gold:"), "threshold = 'gold:'"),
         (MiningSettings(threshold="nan"), "threshold = 'nan'"),
         (MiningSettings(precision=1.0), "precision = 1.0"),
-        (MiningSettings(k=0, threshold="1", min_language=0), "at least one"),
+        (MiningSettings(k=0, threshold="1", min_language=0), "at least 1"),
     ],
 )
 def test_nonsense_is_refused_before_the_work(sides: tuple[Path, Path], how: MiningSettings, message: str) -> None:

@@ -33,7 +33,7 @@ LOWEST = torch.finfo(torch.float32).min
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class CandidateList:
     """Candidates of one direction that wait for their exact cosine: flat columns of owner, other and coarse cosine."""
 
     parts: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Direction:
             floor = self.floor[start : start + len(of)]
             torch.maximum(floor, of.topk(self.k, dim=1).values[:, -1].float() - 2 * self.error, out=floor)
 
-    def thin(self, waiting: Waiting) -> None:
+    def thin(self, waiting: CandidateList) -> None:
         """Drop what is known by now not to be among the best, and raise the floors."""
         if not waiting.length:
             return
@@ -83,7 +83,7 @@ class Direction:
         self.floor[owner] = torch.maximum(self.floor[owner], least)
         waiting.add(owner, other, rough)
 
-    def settle(self, waiting: Waiting) -> None:
+    def settle(self, waiting: CandidateList) -> None:
         """Compute exactly what is on the list, and keep the best."""
         if not waiting.length:
             return
@@ -143,7 +143,7 @@ class Search(ABC):
             direction.remember(slice(0, len(ids)))
 
 
-class AllWithAll(Search):
+class ExactSearch(Search):
     """The exact one: a stripe is some rows of the left, with all of the right."""
 
     def __init__(self, sides: Sides, k: int, shape: tuple[int, int], both: bool, room: int) -> None:
@@ -157,7 +157,7 @@ class AllWithAll(Search):
         first = number * self.rows
         coarse = self.left.coarse[first : first + self.rows]
         space = torch.empty(len(coarse) * self.columns, dtype=coarse.dtype, device=coarse.device)
-        rows, columns = Waiting(), Waiting()
+        rows, columns = CandidateList(), CandidateList()
         look_again = 1
         for turn, start in enumerate(range(0, len(self.right), self.columns), 1):
             if self.stopped.is_set():
@@ -186,22 +186,22 @@ class AllWithAll(Search):
         block[:, max(len(self.right) - start, 0) :] = -torch.inf
         return block
 
-    def _list_rows(self, waiting: Waiting, block: Tensor, first: int, start: int, new: bool) -> None:
+    def _list_rows(self, waiting: CandidateList, block: Tensor, first: int, start: int, new: bool) -> None:
         groups = block.view(len(block), GROUP, -1)  # a group is every so many-th column: memory is read in order
         if new:
             self.of_left.raise_floor(first, groups.amax(1), block)
         floor = self.of_left.floor[first : first + len(block)]
-        row, group = (greatest(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
+        row, group = (group_maxima(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
         entries = groups[row, :, group].float()
         hit, member = (entries >= floor[row][:, None]).nonzero(as_tuple=True)
         waiting.add(first + row[hit], start + member * groups.shape[2] + group[hit], entries[hit, member])
 
-    def _list_columns(self, waiting: Waiting, block: Tensor, first: int, start: int) -> None:
+    def _list_columns(self, waiting: CandidateList, block: Tensor, first: int, start: int) -> None:
         groups = block.view(GROUP, -1, block.shape[1])
         floor = self.of_right.floor[start : start + block.shape[1]]
         if float(floor.min()) == LOWEST:
             self.of_right.raise_floor(start, groups.amax(0).T, block.T)
-        group, column = (greatest(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
+        group, column = (group_maxima(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
         entries = groups[:, group, column].float()
         member, hit = (entries >= floor[column]).nonzero(as_tuple=True)
         waiting.add(start + column[hit], first + member * groups.shape[1] + group[hit], entries[member, hit])
@@ -217,7 +217,7 @@ def _by_owner(owner: Tensor, at_once: int) -> Iterator[slice]:
         start = end
 
 
-def greatest(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
+def group_maxima(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
     """The greatest entry of each group, as far as it may reach the floor.
 
     Bits of positive bfloat16 numbers sort like integers, and of these a CPU compares several times as many at once. Bits of

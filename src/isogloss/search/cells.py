@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.search.blockwise import LOWEST, Direction, Search, Waiting
-from isogloss.search.partition import LOOKING_BYTES, TURNS, Located
+from isogloss.search.blockwise import LOWEST, CandidateList, Direction, Search
+from isogloss.search.partition import LOOKING_BYTES, TURNS, Locations
 from isogloss.search.sides import Side, Sides
 from isogloss.types import IntArray
 
@@ -32,7 +32,7 @@ class _Asking(NamedTuple):
 
     side: Side
     other: Side
-    located: Located
+    located: Locations
     order: IntArray  # its sentences by their cells
     members: IntArray  # the other side's sentences by their cells
     starts: IntArray  # and where the cells begin among them
@@ -43,7 +43,7 @@ class _Asking(NamedTuple):
 class CellSearch(Search):
     """Compare those who look into each other's cells."""
 
-    def __init__(self, sides: Sides, k: int, located: tuple[Located, Located], cells: int, area: int, room: int) -> None:
+    def __init__(self, sides: Sides, k: int, located: tuple[Locations, Locations], cells: int, area: int, room: int) -> None:
         super().__init__(sides, k, room)
         self.cells, self.area = cells, area
         orders = [np.argsort(one.own, kind="stable") for one in located]
@@ -60,7 +60,7 @@ class CellSearch(Search):
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
         """Let some sentences look around, and tell those they find."""
         asking, rows_asking = self.parts[number]
-        own, back = Waiting(), Waiting()
+        own, back = CandidateList(), CandidateList()
         lists = ((asking.own, own), (asking.back, back))
         thinned = [self.most_listed // 8] * 2
         turn = 0
@@ -104,7 +104,7 @@ class CellSearch(Search):
                     yield turn, end / len(place), few, some
 
 
-def _stripes(located: Located, room: int) -> int:
+def _stripes(located: Locations, room: int) -> int:
     """In how many stripes the sentences of a side look around: few, but the looks of one have to fit."""
     fitting = -(-len(located.looks) * LOOKING_BYTES // max(room, 1))
     return max(-(-len(located.own) // STRIPE), min(fitting, len(located.own)), 1)
@@ -129,7 +129,7 @@ def _filled_up(ids: Tensor) -> Tensor:
     return torch.cat([ids, ids[-1:].expand(more)]) if more else ids
 
 
-def _list(direction: Direction, waiting: Waiting, block: Tensor, owners: Tensor, others: Tensor, axis: int) -> None:
+def _list(direction: Direction, waiting: CandidateList, block: Tensor, owners: Tensor, others: Tensor, axis: int) -> None:
     """Put what reaches its owner's floor on the list. Owners are along `axis`; the floorless get one from this block."""
     floor = torch.full((block.shape[axis],), torch.inf, device=block.device)
     floor[: len(owners)] = direction.floor[owners]

@@ -13,14 +13,14 @@ from torch import Tensor
 from isogloss.search.sides import Side
 
 EXACT_AT_ONCE = {"cpu": 512, "cuda": 1 << 18}  # pairs; on a CPU what stays in its cache
-NOBODY = -1
+NO_ID = -1
 
 
 class Best:
     """The k nearest of every sentence of one side, as far as they are known: nearest first, of equals the lower number."""
 
     def __init__(self, owners: int, k: int, device: str) -> None:
-        self.ids = torch.full((owners, k), NOBODY, dtype=torch.int64, device=device)
+        self.ids = torch.full((owners, k), NO_ID, dtype=torch.int64, device=device)
         self.similarity = torch.full((owners, k), -torch.inf, dtype=torch.float32, device=device)
 
     @property
@@ -45,7 +45,7 @@ class Best:
         rank = torch.arange(len(place), device=place.device) - _starts(torch.bincount(place, minlength=len(owners)))[place]
         kept = rank < k
         place, rank = place[kept], rank[kept]
-        ids = torch.full((len(owners), k), NOBODY, dtype=torch.int64, device=owner.device)
+        ids = torch.full((len(owners), k), NO_ID, dtype=torch.int64, device=owner.device)
         values = torch.full((len(owners), k), -torch.inf, dtype=torch.float32, device=owner.device)
         ids[place, rank], values[place, rank] = other[kept], similarity[kept]
         self.ids[owners], self.similarity[owners] = ids, values

@@ -74,7 +74,7 @@ class Sides:
 
 
 @contextmanager
-def prepared(
+def prepare_sides(
     left: Vectors, right: Vectors, device: str, dtype: torch.dtype, multiple: int, normalize: bool, room: int
 ) -> Iterator[Sides]:
     """Both sides of a search. Coarse copies of more than `room` bytes are in temporary files instead of memory."""
@@ -94,7 +94,7 @@ def prepared(
         yield Sides(one, other, float(one.mean @ other.mean), error)
 
 
-def uncopied(left: Vectors, right: Vectors, normalize: bool) -> Sides:
+def without_copies(left: Vectors, right: Vectors, normalize: bool) -> Sides:
     """Both sides without coarse copies, for searches that make an index of their own."""
     one, other = (
         _measured(Side(raw, *_blank(raw), torch.zeros(1, 1).expand(len(raw), 1)), normalize, name)
