@@ -22,7 +22,7 @@ from provenance import provenance
 
 from isogloss import recipes
 from isogloss.evaluation.alignment import evaluate
-from isogloss.models.encoder import Encoder, SentenceEncoder
+from isogloss.models.encoder import SentenceEncoder
 from isogloss.runs.gathering import gather_pairs
 from isogloss.runs.models import open_models
 from isogloss.runs.pipeline import quickstart_recipe
@@ -71,12 +71,12 @@ def train_peer(model: Any, train: dict[str, Any], rate: float, steps: int, seed:
         SentenceTransformerTrainer(model=model, args=arguments, train_dataset=train, loss=MSELoss(model)).train()
 
 
-def fresh_student() -> tuple[Bitext, Encoder, Any]:
+def fresh_student() -> tuple[Bitext, SentenceEncoder, Any]:
     """Pairs, teacher, and the untouched student as the peer would load it."""
     recipe = recipes.load(quickstart_recipe())
     bitext = gather_pairs(recipe).bitext
     teacher, student, _ = open_models(recipe, bitext)
-    assert teacher is not None  # the recipe names one
+    assert isinstance(teacher, SentenceEncoder)  # the recipe names one
     student.add_normalization()
     return bitext, teacher, student.model
 

@@ -18,7 +18,7 @@ from isogloss.corpora.catalogue import freshness, hub, opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import fetch
 from isogloss.corpora.catalogue.web import Patience
 from isogloss.corpora.reading.origin import Origin
-from isogloss.models.encoders.command import _matrix
+from isogloss.models.encoders.command import _parse
 from isogloss.models.encoders.endpoint import Endpoint
 from parallel import put
 
@@ -107,7 +107,7 @@ class Answers:
 
     def programs(self, random: Random) -> None:
         text = changed_text(random, "[0.5, 1.0]\n0.5 1.0\n0.25,3\n")
-        _matrix([line for line in text.split("\n") if line.strip()] or [""], "program")
+        _parse([line for line in text.split("\n") if line.strip()] or [""], "program")
 
 
 def answer_on_the_wire(random: Random, body: bytes) -> bytes:

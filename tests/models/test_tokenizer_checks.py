@@ -153,6 +153,5 @@ def test_text_that_is_mostly_unknown_is_said_once(models: Path, caplog: pytest.L
     for _ in range(2):
         encoder.encode(AMHARIC)
     assert caplog.messages == [
-        f"{models / 'teacher'}: 100 % of the tokens in a text are unknown to its tokenizer, so its vectors say little about the"
-        " text"
+        f"{models / 'teacher'}: 100 % of the tokens are unknown to its tokenizer, so its embeddings say little about the text"
     ]

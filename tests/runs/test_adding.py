@@ -16,7 +16,8 @@ from isogloss.corpora.store import open_store
 from isogloss.errors import ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leak_report import scan_of
-from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.encoder import Encoder, SentenceEncoder, load
+from isogloss.models.encoders.open import open_encoder
 from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.adding import Refused, add, recipe_of
@@ -150,13 +151,13 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
 def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
-    def watched(*arguments: Any) -> SentenceEncoder:  # noqa: ANN401 - those of `load`
-        opened.append(load(*arguments))
+    def watched(*arguments: Any) -> Encoder:  # noqa: ANN401 - those of `open_encoder`
+        opened.append(open_encoder(*arguments))
         return opened[-1]
 
-    monkeypatch.setattr("isogloss.runs.adding.load", watched)
+    monkeypatch.setattr("isogloss.runs.adding.open_encoder", watched)
     add(replace(asked(place, "precise"), gate=None), [SHORT, "teacher.precision=float32"])
-    assert [teacher.precision for teacher in opened] == ["float32"]
+    assert [teacher.precision for teacher in opened if isinstance(teacher, SentenceEncoder)] == ["float32"]
 
 
 def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: RunResult) -> None:

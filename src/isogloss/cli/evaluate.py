@@ -86,7 +86,9 @@ def evaluate(
             _show_suite(comparison, form)
         return
     from isogloss.evaluation.alignment import evaluate_models
+    from isogloss.models.encoders.open import refuse_missing
 
+    refuse_missing([*models, *([teacher] if teacher else [])])
     found = isogloss.read(pairs or ["phrasebook"], chosen, language, source_language, on_error or "fail")
     with progress() as bars:
         reports = evaluate_models(models, teacher, found, held_out, max_candidates, bars)
@@ -113,8 +115,8 @@ def _show_reports(models: list[str], reports: "list[Report]", json: bool) -> Non
     if json:
         show_json([asdict(report) | {"average": asdict(report.average())} for report in reports])
         return
-    queries = amount(reports[0].average().queries, "sentence")
-    output.print(score_table(reports, f"{queries}, {reports[0].candidates} candidates (accuracy at 1, %)"))
+    queries, candidates = amount(reports[0].average().queries, "sentence"), amount(reports[0].candidates, "candidate")
+    output.print(score_table(reports, f"{queries}, {candidates} (accuracy at 1, %)"))
     for name, report in zip(models, reports, strict=True):
         output.print(f"{name}: {_leak_scan(report.scanned)}")
 

@@ -19,7 +19,7 @@ from isogloss.errors import DataError
 from isogloss.evaluation.leak_report import scan_of
 from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error
 from isogloss.models.encoder import Encoder
-from isogloss.models.encoders.open import open_encoder, refuse_missing
+from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.neighbours import nearest
 from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
@@ -183,7 +183,6 @@ def evaluate_models(
 
     `held_out` is the share to measure on, if the pairs have no split; an empty `teacher` leaves its measures out.
     """
-    refuse_missing([*models, *([teacher] if teacher else [])])
     bitext = prepare(pairs, AS_GIVEN, held_out, leaks=LeakSettings(level="off")).bitext
     opened = open_encoder(teacher) if teacher else None
     reports = evaluate_each(map(open_encoder, models), opened, bitext, max_candidates, on_progress)

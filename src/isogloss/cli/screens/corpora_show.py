@@ -7,7 +7,6 @@ from typer import Argument, Option
 
 from isogloss.amounts import amount
 from isogloss.cli.options import JsonFlag
-from isogloss.report.page import named
 
 if TYPE_CHECKING:
     from isogloss.corpora.store import Store
@@ -74,7 +73,7 @@ def _heading(store: "Store", summary: "Summary") -> list[str]:
 
 def _corpora(store: "Store", summary: "Summary") -> list[str]:
     """Licence and size of each corpus."""
-    names = [named(corpus) for corpus in summary.corpora]
+    names = [corpus or "(no name)" for corpus in summary.corpora]
     wide = min(32, max(6, *map(len, names)))
     lines = [f"{'corpus':<{wide}}  {'train':>11}  {'test':>10}  {'langs':>5}  licence"]
     for corpus, name in zip(summary.corpora, names, strict=True):
@@ -124,7 +123,7 @@ def _overlap(summary: "Summary") -> list[str]:
     lines += textwrap.wrap(f"languages per sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
     largest = overlap.largest(OVERLAPS)
     for one, two, share in largest:
-        lines.append(f"{100 * share:>6.1f} % of {named(one)} is also in {named(two)}")
+        lines.append(f"{100 * share:>6.1f} % of {one or '(no name)'} is also in {two or '(no name)'}")
     if not largest and len(overlap.corpora) > 1:
         lines.append("no source sentence is in two corpora")
     return lines
