@@ -14,14 +14,14 @@ ModelOption = Annotated[
     str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
 ]
 OutOption = Annotated[
-    Path, Option("--out", help="The file to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are packed.")
+    Path, Option("--out", help="File to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are compressed.")
 ]
 MarginOption = Annotated[str, Option(help="How a pair is scored: ratio, distance or absolute (plain cosine).")]
-KOption = Annotated[int, Option("--k", min=1, help="Nearest neighbours that the margin compares with.")]
-PrecisionOption = Annotated[float, Option(help="Share of right pairs that --threshold auto aims at.")]
-MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beside the vectors, such as 500M or 2G.  [default: 1G]")]
+KOption = Annotated[int, Option("--k", min=1, help="Nearest neighbours in the margin.")]
+PrecisionOption = Annotated[float, Option(help="Precision that --threshold auto aims at.")]
+MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beyond the embeddings, such as 500M or 2G.  [default: 1G]")]
 DeviceOption = Annotated[str, Option(help="auto, cuda or cpu.")]
-SentencesArgument = "Sentences, one per line (plain or packed), a prepared store, or standard input (-)."
+SentencesArgument = "Sentences, one per line (plain or compressed), a prepared store, or standard input (-)."
 
 
 def mine(
@@ -36,21 +36,19 @@ def mine(
     ] = "max",
     threshold: Annotated[
         str,
-        Option(metavar="auto|gold:FILE|NUMBER", help="Least score of a pair. gold: a file of source id<TAB>target id."),
+        Option(metavar="auto|gold:FILE|NUMBER", help="Lowest score to keep. gold: a file of source id<TAB>target id."),
     ] = "auto",
     precision: PrecisionOption = 0.9,
-    source_language: Annotated[str, Option(help="Language of SRC: sentences in others are dropped; needed for stores.")] = "",
+    source_language: Annotated[str, Option(help="Language of SRC: other sentences are dropped; required for stores.")] = "",
     target_language: Annotated[str, Option(help="Language of TGT.")] = "",
     ids: Annotated[bool, Option("--ids", help="Lines are id<TAB>sentence, as in BUCC.")] = False,
     documents: Annotated[bool, Option("--documents", help="Lines are paragraphs: split them into sentences.")] = False,
-    min_language: Annotated[
-        float, Option(min=0.0, max=1.0, help="How sure language identification must be; 0: no check.")
-    ] = 0.5,
+    min_language: Annotated[float, Option(min=0.0, max=1.0, help="Confidence of language identification; 0: no check.")] = 0.5,
     keep_identical: Annotated[bool, Option("--keep-identical", help="Keep sentences that are the same on both sides.")] = False,
     search: Annotated[
-        str, Option(help="exact, approximate (or one of its kinds: cells, hnsw, ivf-pq), or auto: exact if that takes minutes.")
+        str, Option(help="exact, approximate (or cells, hnsw, ivf-pq), or auto: exact if that takes two minutes at most.")
     ] = "auto",
-    recall: Annotated[float, Option(help="Share of neighbours that an approximate search has to find.")] = 0.97,
+    recall: Annotated[float, Option(help="Share of neighbours that an approximate search must find.")] = 0.97,
     memory: MemoryOption = "",
     device: DeviceOption = "auto",
     json: JsonFlag = False,
@@ -90,14 +88,14 @@ def mine(
 
 
 def _show_search(account: "SearchAccount") -> None:
-    """How neighbours were looked for, and what that may have missed."""
+    """How neighbours were searched, and the recall if it is not exact."""
     from isogloss.amounts import amount
     from isogloss.cli.screens.progress import output, percent
 
-    told = [f"search: {account.kind} ({account.why})"]
+    parts = [f"search: {account.kind} ({account.why})"]
     if account.recall is not None:
-        told.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
-        told.append(f"recall {percent(account.recall)} % of neighbours, measured on {amount(account.sampled, 'sentence')}")
+        parts.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
+        parts.append(f"recall {percent(account.recall)} % of neighbours, measured on {amount(account.sampled, 'sentence')}")
     if account.falls_short and account.recall_wanted is not None:
-        told.append(f"less than the {percent(account.recall_wanted)} % asked for: allow more --memory, or --search exact")
-    output.print("; ".join(told) + "\n")
+        parts.append(f"below the wanted {percent(account.recall_wanted)} %: allow more --memory, or use --search exact")
+    output.print("; ".join(parts) + "\n")

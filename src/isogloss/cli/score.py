@@ -1,4 +1,4 @@
-"""`isogloss score`: which lines of a bitext are translations of each other."""
+"""`isogloss score`: score the pairs of a bitext, and drop the bad ones."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ def score(
     out: OutOption = Path("scored.tsv"),
     margin: MarginOption = "ratio",
     k: KOption = 4,
-    threshold: Annotated[str, Option(metavar="none|auto|NUMBER", help="Least score of a pair; none keeps all.")] = "none",
+    threshold: Annotated[str, Option(metavar="none|auto|NUMBER", help="Lowest score to keep; none keeps all pairs.")] = "none",
     precision: PrecisionOption = 0.9,
     language: LanguageOption = None,
     source_language: Annotated[str, Option(help="Language of the source side.")] = "en",
@@ -24,9 +24,9 @@ def score(
     device: DeviceOption = "auto",
     json: JsonFlag = False,
 ) -> None:
-    """Score given pairs, and leave the bad ones out if asked to.
+    """Score pairs, and drop the bad ones with --threshold.
 
-    The score is a margin: how much nearer the sides of a pair are than what else is near.
+    The score is a margin: how much closer the two sides are than their neighbours.
 
     isogloss score en-ko.tsv --model runs/ko --threshold auto --out good.tsv
     """
