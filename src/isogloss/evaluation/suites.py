@@ -37,6 +37,7 @@ from isogloss.progress import OnProgress, silent
 from isogloss.storage import make_folder
 
 MTEB = "mteb:"
+Make = Callable[[Data, str, tuple[str, ...]], Task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +46,19 @@ class Part:
 
     set: str
     subsets: tuple[str, ...]
-    make: "Callable[[Data, str, tuple[str, ...]], Task]"
+    make: Make
 
 
-def _sts(title: str) -> "Callable[[Data, str, tuple[str, ...]], Task]":
-    return lambda data, name, subsets: Sts(title, tuple(data.rated_pairs(name, one) for one in subsets))
+def _task(kind: Callable[..., Task], read: Callable[[Data, str, str], object], *table: str) -> Make:
+    """A task of some kind over what `read` gives for each subset."""
+    return lambda data, name, subsets: kind(*table, tuple(read(data, name, subset) for subset in subsets))
 
 
-def _tatoeba(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-    return Tatoeba(tuple(data.translations(name, one) for one in subsets))
+def _sts(title: str) -> Make:
+    return _task(Sts, Data.rated_pairs, title)
 
 
-def _mixed(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-    return MixedRetrieval(tuple(data.translations(name, one) for one in subsets))
-
-
-def _joined(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-    return JoinedSets(tuple(data.rated_pairs(name, one) for one in subsets))
-
-
-def _mining(title: str) -> "Callable[[Data, str, tuple[str, ...]], Task]":
-    return lambda data, name, subsets: Mining(title, tuple(open_splits(data, name, one) for one in subsets))
-
-
-def _transfer(title: str, split: str = "dev") -> "Callable[[Data, str, tuple[str, ...]], Task]":
+def _transfer(title: str, split: str = "dev") -> Make:
     def make(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
         train = data.labelled(name, "en", split)
         return Transfer(title, train, tuple(data.labelled(name, one, "test") for one in subsets))
@@ -76,10 +66,11 @@ def _transfer(title: str, split: str = "dev") -> "Callable[[Data, str, tuple[str
     return make
 
 
-def _whole(name: str, make: "Callable[[Data, str, tuple[str, ...]], Task]") -> Part:
+def _whole(name: str, make: Make) -> Part:
     return Part(name, SETS[name].subsets, make)
 
 
+_TATOEBA, _JOINED = _task(Tatoeba, Data.translations), _task(JoinedSets, Data.rated_pairs)
 _SAME = Part("sts2017", STS_SAME, _sts("STS 2017, one language"))
 _KINDS: dict[str, tuple[Part, ...]] = {
     "sts2017": (_SAME, Part("sts2017", STS_ACROSS_OFFICIAL, _sts("STS 2017, two languages (official tracks)"))),
@@ -89,13 +80,16 @@ _KINDS: dict[str, tuple[Part, ...]] = {
     "mstsb": (_whole("mstsb", _sts("STSb, other translations (mSTSb)")),),
     "stsb-cross": (_whole("stsb-cross", _sts("STSb, English and a translation")),),
     "korsts": (_whole("korsts", _sts("KorSTS")),),
-    "tatoeba": (_whole("tatoeba", _tatoeba),),
-    **{f"tatoeba-{name}": (Part("tatoeba", codes, _tatoeba),) for name, codes in GROUPS.items()},
-    "tatoeba-low": (Part("tatoeba", LOW_RESOURCE, _tatoeba),),
-    "bucc": (Part("bucc", BUCC, _mining("BUCC 2018")),),
-    "mining-news": (_whole("mining-news", _mining("News, mined")),),
-    "bias": (Part("sts2017", (*STS_SAME, *STS_ACROSS_OFFICIAL), _joined), Part("tatoeba", GROUPS["14"], _mixed)),
-    "bias-extended": (Part("sts2017", (*STS_SAME, *STS_ACROSS), _joined),),
+    "tatoeba": (_whole("tatoeba", _TATOEBA),),
+    **{f"tatoeba-{name}": (Part("tatoeba", codes, _TATOEBA),) for name, codes in GROUPS.items()},
+    "tatoeba-low": (Part("tatoeba", LOW_RESOURCE, _TATOEBA),),
+    "bucc": (Part("bucc", BUCC, _task(Mining, open_splits, "BUCC 2018")),),
+    "mining-news": (_whole("mining-news", _task(Mining, open_splits, "News, mined")),),
+    "bias": (
+        Part("sts2017", (*STS_SAME, *STS_ACROSS_OFFICIAL), _JOINED),
+        Part("tatoeba", GROUPS["14"], _task(MixedRetrieval, Data.translations)),
+    ),
+    "bias-extended": (Part("sts2017", (*STS_SAME, *STS_ACROSS), _JOINED),),
     "xnli": (_whole("xnli", _transfer("XNLI, probe trained on English dev")),),
     "pawsx": (_whole("pawsx", _transfer("PAWS-X, probe trained on English dev")),),
     "sib": (_whole("sib", _transfer("SIB-200, probe trained in English", "train")),),

@@ -27,7 +27,7 @@ from isogloss.search.neighbours import (
     resources_for,
 )
 from isogloss.search.plan import Machine, Plan, choose
-from isogloss.search.recall import SearchAccount, measure_recall
+from isogloss.search.recall import Request, SearchAccount, measure_recall
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ def search_both_ways(
             from isogloss.search.cell_index import by_cells as approximately
         else:
             from isogloss.search.faiss_index import by_faiss as approximately
-        account, met = approximately(left, right, k, how, on, plan, on_progress, stage)
+        account, met = approximately(Request(left, right, k, how, on, plan, on_progress, stage))
         if met is not None:
             exact = replace(how, folder=None)
             found = _completed(left, right, met.left, exact), _completed(right, left, met.right, exact)

@@ -1,18 +1,18 @@
-"""The search with an index of faiss, for what does not fit into memory otherwise: one side at a time, as codes or as a graph.
+"""The search with a faiss index, for what does not fit into memory otherwise: one side at a time, as codes or as a graph.
 
-    ivf-pq   lists of codes of four bits for every few numbers, compared in registers (IVF…,PQ…x4fs)
-    hnsw     a graph of near ones over vectors in half precision (HNSW…,SQfp16)
+    ivf-pq   lists of codes of four bits per few columns, compared in registers (IVF…,PQ…x4fs)
+    hnsw     a graph over vectors in half precision (HNSW…,SQfp16)
 
-As in the coarse copies (`sides`), means are taken out: with x = m + x′ and y = n + y′, what ranks the y for one x is
+As in the coarse copies (`sides`), means are subtracted: with x = m + x′ and y = n + y′, the y are ranked for one x by
 x′·y′ + m·y′, so
 
     in the index   [ y′, m·y′, r, 0 … ]          asked with   [ x′, 1, 0, 0 … ]
 
-With r = 0 these are compared by product, as lists do. A graph needs distances: r fills everybody up to the length of the
-longest, and the least distance is the greatest product (Bachrach et al. 2014).
+With r = 0 these are compared by dot product, as lists do. A graph needs distances: r extends all vectors to the length of the
+longest, and the smallest distance is the largest product (Bachrach et al. 2014).
 
-What the index finds are candidates; they are ranked by their exact cosines (`ranking`), and count for both sentences.
-Nothing else in isogloss knows faiss.
+The index finds candidates; they are ranked by their exact cosines (`exact_order`), and count for both sentences. Nothing else
+in isogloss knows faiss.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,9 +28,9 @@ from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step
 from isogloss.search.blockwise import Direction, Search
 from isogloss.search.exact_order import cosines
-from isogloss.search.neighbours import Neighbours, Resources, SearchSettings, Vectors, run_stripes, torch_configured
+from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, run_stripes, torch_configured
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
-from isogloss.search.recall import Candidates, Sample, SearchAccount, draw_samples, recall_of, target_recall
+from isogloss.search.recall import Candidates, Request, Sample, SearchAccount, draw_samples, recall_of, target_recall
 from isogloss.search.resume import SearchState
 from isogloss.search.sides import Side, Sides, without_copies
 from isogloss.types import FloatArray, IntArray
@@ -52,17 +52,10 @@ class Tuned(NamedTuple):
     candidates: int
 
 
-def by_faiss(
-    left: Vectors,
-    right: Vectors,
-    k: int,
-    settings: SearchSettings,
-    on: Resources,
-    plan: Plan,
-    on_progress: OnProgress,
-    stage: str,
-) -> tuple[SearchAccount, Candidates]:
+def by_faiss(request: Request) -> tuple[SearchAccount, Candidates]:
     """An account, and the neighbours of both sides."""
+    left, right, k, settings = request.left, request.right, request.k, request.settings
+    on, plan, on_progress, stage = request.resources, request.plan, request.on_progress, request.stage
     faiss = import_faiss()
     sides = without_copies(left, right, settings.normalize)
     exact = SearchSettings(device=settings.device, memory=on.memory, normalize=settings.normalize)

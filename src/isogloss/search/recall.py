@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, neighbours
+from isogloss.progress import OnProgress
+from isogloss.search.neighbours import Neighbours, Resources, SearchSettings, Vectors, neighbours
+from isogloss.search.plan import Plan
 from isogloss.types import BoolArray, IntArray
 
 SAMPLED = 512  # sentences of each side to tune on, and the same number to measure on
@@ -41,6 +43,20 @@ class SearchAccount:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What an approximate search is given."""
+
+    left: Vectors
+    right: Vectors
+    k: int
+    settings: SearchSettings
+    resources: Resources
+    plan: Plan
+    on_progress: OnProgress
+    stage: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
