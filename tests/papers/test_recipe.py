@@ -100,7 +100,7 @@ def test_a_wrong_recipe_is_refused_by_name(tmp_path: Path, old: str, new: str, m
 
 def test_overrides_are_for_one_verb() -> None:
     distil, laser = load_system("xlm-r-low-resource").lab, load_system("laser").lab
-    told = ("distil.training.epochs=3", "laser.steps=5", "cleaning.min_language=0.1")
+    told = ("distil.training.epochs=3", "laser.training.steps=5", "cleaning.min_language=0.1")
     assert with_overrides(distil, told).settings["training"]["epochs"] == 3
     assert "steps" not in with_overrides(distil, told).settings
     assert with_overrides(laser, told).settings["steps"] == 5

@@ -21,7 +21,7 @@ from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
-from isogloss.runs.pipeline import RunResult
+from isogloss.runs.run import RunResult
 from isogloss.runs.vocabulary import grow_for, growth_in_words
 from isogloss.types import Bitext, LanguageScores
 from tiny import PAIRS
@@ -55,7 +55,7 @@ def test_the_new_language_is_learnt_and_the_old_one_kept(place: Path, added: Run
     assert (after["ru"].teacher_index or 0) >= (before["ru"].teacher_index or 0) + 0.25
     assert (after["ru"].cosine or 0) > (before["ru"].cosine or 0) + 0.02
     assert (after["de"].teacher_index or 0) >= (before["de"].teacher_index or 0) - 0.25
-    finished = json.loads((place / "run" / "results.json").read_text())["stages"]["distilled"]["languages"]["de"]
+    finished = json.loads((place / "run" / "results.json").read_text())["stages"]["distill"]["languages"]["de"]
     assert before["de"].teacher_index == finished["teacher_index"], "the questions are those of the finished run"
     assert added.details["pairs"] == {
         **{"train": 32, "test": 8, "source_only": 0, "touched_held_out": 0},
@@ -109,7 +109,7 @@ def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
 def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) -> None:
     write_pairs(place / "bg.tsv", ("bg",))
     more = AddingSettings(run=str(added.folder), languages=("bul",), pairs=(str(place / "bg.tsv"),), out=str(place / "all"))
-    result = add(replace(more, replay=0.5, gate=None), [SHORT])
+    result = add(replace(more, replay=0.5, gate="off"), [SHORT])
     assert result.details["pairs"]["replayed"] == {"de": 8, "ru": 8}
     record = record_of(result.folder)
     assert [store["languages"] for store in record["stores"]] == [["de"], ["ru"], ["bg"]]
@@ -155,7 +155,7 @@ def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytes
         return opened[-1]
 
     monkeypatch.setattr("isogloss.runs.adding.load", watched)
-    add(replace(asked(place, "precise"), gate=None), [SHORT, "teacher.precision=float32"])
+    add(replace(asked(place, "precise"), gate="off"), [SHORT, "teacher.precision=float32"])
     assert [teacher.precision for teacher in opened] == ["float32"]
 
 
@@ -177,14 +177,14 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     with pytest.raises(ModelError, match="was refused by its gate"):
         open_finished(str(candidate))
     steps: list[Step] = []
-    taken = add(replace(asked(place, "kept"), gate=None), DESTRUCTIVE, steps.append, replace=True)
+    taken = add(replace(asked(place, "kept"), gate="off"), DESTRUCTIVE, steps.append, replace=True)
     assert "reused: training was finished" in {step.note for step in steps}, "it is not trained again"
     assert taken.folder == place / "kept" and not candidate.exists()
     assert record_of(place / "kept")["hashes"]["weights"] != record_of(added.folder)["hashes"]["weights"]
 
 
 def test_killed_after_its_model_was_saved_it_goes_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = replace(asked(place, "saved"), gate=None)
+    settings = replace(asked(place, "saved"), gate="off")
 
     def stop(_folder: Path) -> str:
         raise Stop
@@ -214,8 +214,8 @@ class Stop(Exception):
 
 def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     how = ("training.epochs=3", "training.checkpoint_seconds=0.0")
-    whole = add(replace(asked(place, "uncut"), gate=None), how)
-    cut = replace(asked(place, "cut"), gate=None)
+    whole = add(replace(asked(place, "uncut"), gate="off"), how)
+    cut = replace(asked(place, "cut"), gate="off")
     for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distil", 5), ("distilled student", 1)):
         seen: list[Step] = []
 

@@ -38,7 +38,7 @@ def test_a_model_alone_with_pairs_to_replay(models: Path, place: Path, tmp_path:
     result = add(replace(alone, replay_from=(str(tmp_path / "de.tsv"),), replay=0.25), quick)
     assert result.details["pairs"]["replayed"] == {"de": 8} and result.details["student"]["growth"]["given"] > 20
     assert (scan_of(result.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
-    without = replace(asked(place, "other"), replay_from=(str(tmp_path / "de.tsv"),), replay=0.0, gate=None)
+    without = replace(asked(place, "other"), replay_from=(str(tmp_path / "de.tsv"),), replay=0.0, gate="off")
     assert add(without, [SHORT]).details["pairs"]["replayed"] == {}
 
 
@@ -54,7 +54,7 @@ def test_static_students_grow_by_averages(models: Path, place: Path, tmp_path: P
         pairs=(str(place / "pairs.tsv"),),
         out=str(tmp_path / "with-ru"),
         replay_from=(str(tmp_path / "de.tsv"),),
-        gate=None,
+        gate="off",
         teacher=str(models / "teacher"),
         original=str(models / "student"),
     )
@@ -66,11 +66,11 @@ def test_static_students_grow_by_averages(models: Path, place: Path, tmp_path: P
 def test_an_original_that_is_gone_leaves_the_vocabulary(
     models: Path, place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    result = add(replace(asked(place, "whole"), gate=None), [SHORT, f"student.model={tmp_path / 'gone'}"])
+    result = add(replace(asked(place, "whole"), gate="off"), [SHORT, f"student.model={tmp_path / 'gone'}"])
     assert [report.model for report in result.reports] == ["before", "after"] and result.details["student"] == {}
     assert "the vocabulary stays as it is" in caplog.text and "of the tokens of ru are unknown" in caplog.text
     caplog.clear()
-    add(replace(asked(place, "teacher"), gate=None), [SHORT, f"student.model={models / 'teacher'}", f"teacher.prompt={'a '}"])
+    add(replace(asked(place, "teacher"), gate="off"), [SHORT, f"student.model={models / 'teacher'}", f"teacher.prompt={'a '}"])
     assert "is not the model that the student's vocabulary comes from" in caplog.text
     assert "is not as it was when" in caplog.text
 
@@ -177,7 +177,7 @@ def test_nothing_to_replay_or_to_train_on_is_said(place: Path, tmp_path: Path) -
 def test_a_run_without_a_teacher_gets_a_language_without_one(models: Path, place: Path) -> None:
     german = german_recipe(models, place / "pairs.tsv", place / "ranked", *UNTAUGHT, "training.epochs=2")
     run(german)
-    result = add(replace(asked(place, "ranked-ru"), run=str(place / "ranked"), gate=None))
+    result = add(replace(asked(place, "ranked-ru"), run=str(place / "ranked"), gate="off"))
     assert [report.model for report in result.reports] == ["before", "grown", "after"]
     assert result.details["gate"]["measure"] == "to_source" and record_of(result.folder)["hashes"]["teacher"] == ""
     assert result.reports[-1].average().teacher_index is None and "taught" not in (result.model / "README.md").read_text()

@@ -24,14 +24,14 @@ from tiny import OFTEN, tiny_recipe
 def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_path: Path) -> None:
     steps: list[Step] = []
     result = run(tiny_recipe(models, tsv, tmp_path / "run"), steps.append)
-    assert [report.model for report in result.reports] == ["untouched", "bridge", "distilled"]
+    assert [report.model for report in result.reports] == ["untouched", "bridge", "distill"]
     record = json.loads((result.folder / "run.json").read_text())
     assert record["status"] == "finished"
     assert set(record["hashes"]) == {"pairs", "teacher", "student", "weights"}
     assert record["recipe"]["training"]["epochs"] == 3 and record["versions"]["torch"] and record["hardware"]["cores"]
     assert {"pairs", "models", "vectors", "bridge", "distil", "measure", "save"} == set(record["seconds"])
     written = json.loads((result.folder / "results.json").read_text())
-    assert written["stages"]["distilled"]["languages"]["ru"]["queries"] == 8
+    assert written["stages"]["distill"]["languages"]["ru"]["queries"] == 8
     lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert "dev_retrieval" in lines[0] and lines[0]["step"] == 0
     losses = [line["loss"] for line in lines[1:]]
@@ -108,7 +108,7 @@ def test_bridge_only_and_no_bridge(models: Path, tsv: Path, tmp_path: Path) -> N
             "training.train_layers=0",
         )
     )
-    assert [report.model for report in none.reports] == ["untouched", "distilled"]
+    assert [report.model for report in none.reports] == ["untouched", "distill"]
 
 
 def test_source_text_joins_the_training_pairs(models: Path, tsv: Path, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from isogloss.config import EvaluationSettings, Recipe
 from isogloss.corpora.store import open_store
 from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.progress import Step
-from isogloss.runs.pipeline import measured_pairs, run
+from isogloss.runs.measure import measured_pairs
+from isogloss.runs.pipeline import run
 from killed import ended, run_until, started
 from tiny import OFTEN, UNTAUGHT, tiny_recipe
 
@@ -61,7 +62,7 @@ def test_without_a_teacher_a_loss_is_said_and_no_teacher_advised(models: Path, t
 def test_a_teacher_that_nothing_follows_is_measured_beside_and_not_named(models: Path, tsv: Path, tmp_path: Path) -> None:
     named = f"teacher.model={models / 'teacher'}", f"student.model={models / 'teacher'}", "training.epochs=1"
     result = run(tiny_recipe(models, tsv, tmp_path / "run", *UNTAUGHT, *named))
-    assert result.reports[-1].model == "distilled" and result.reports[-1].average().teacher_index is not None
+    assert result.reports[-1].model == "distill" and result.reports[-1].average().teacher_index is not None
     assert "in the space of" not in (result.model / "README.md").read_text()
     said = json.loads((result.folder / "run.json").read_text())["warnings"]
     assert any("no loss follows the teacher, and no bridge leads to its space" in one for one in said)

@@ -30,6 +30,7 @@ OnErrorOption = Annotated[
         help="What to do with malformed lines: fail, skip (counted), or stop after N of them.  [default: fail]",
     ),
 ]
+PrintRecipeFlag = Annotated[bool, Option("--print-recipe", help="Print the recipe and stop.")]
 OutFolder = Annotated[Path, Option("--out", help="Folder for the result.")]
 
 

@@ -27,7 +27,8 @@ from isogloss.models.vector_cache import refuse_unwritable
 from isogloss.models.vocabulary.coverage import UNSPACED
 from isogloss.runs.clean import size_of
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.models import cache_of, open_models, text_blocks
+from isogloss.runs.models import open_models, text_blocks
+from isogloss.runs.run import vector_folder
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.trackers import refuse_missing
 from isogloss.storage import cache_folder
@@ -101,7 +102,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         bitext = gather_pairs(recipe).bitext
     except IsoglossError as error:
         return [Finding("pairs", "bad", error.message, error.hint)]
-    cache = [_cache(cache_of(recipe))] if recipe.teacher.model else []
+    cache = [_cache(vector_folder(recipe))] if recipe.teacher.model else []
     findings = [_disk(Path(recipe.output.folder)), *cache, *_trackers(recipe), _pairs(bitext)]
     try:
         teacher, student, _ = open_models(recipe, bitext)
