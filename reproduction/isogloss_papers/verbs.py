@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isogloss.progress import OnProgress
-from isogloss_papers.reading import checked
 
 if TYPE_CHECKING:
     from isogloss.config import Recipe
@@ -47,8 +46,7 @@ def finetune_settings(making: "Making", inputs: Inputs, where: str) -> "Finetune
     settings = {
         key: inputs.model_called(value) if key in MODELS_IN_SETTINGS else value for key, value in making.settings.items()
     }
-    made: FinetuneSettings = checked(FinetuneSettings, settings, where, ready | {"out": str(inputs.out)})
-    return made
+    return FinetuneSettings.from_data(settings, where, ready | {"out": str(inputs.out)})
 
 
 def run_recipe(making: "Making", inputs: Inputs, where: str) -> "Recipe":
@@ -78,8 +76,7 @@ def laser_settings(making: "Making", _inputs: Inputs, where: str) -> "LaserSetti
     """What `isogloss train-laser` is asked for."""
     from isogloss.runs.laser import LaserSettings
 
-    made: LaserSettings = checked(LaserSettings, making.settings, where)
-    return made
+    return LaserSettings.from_data(making.settings, where)
 
 
 def dual_settings(making: "Making", inputs: Inputs, _where: str) -> "DualSettings":

@@ -66,7 +66,7 @@ def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.Capt
         (("--nli", "sts.tsv"), "sts.tsv line"),
         (("--sts", "."), ".: is a folder with files of more than one split: bad.tsv, dev.tsv"),
         (("--nli", "nli.tsv", "--augment"), "--augment adds pairs to those of --sts"),
-        (("--sts", "sts.tsv", "--batch", "0"), "batch = 0 is impossible"),
+        (("--sts", "sts.tsv", "--batch", "0"), "batch = 0 is out of range"),
         (("--sts", "sts.tsv", "--device", "abacus"), "device = 'abacus' is not known"),
     ],
 )

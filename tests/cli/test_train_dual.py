@@ -74,7 +74,7 @@ def test_trained_then_evaluated_and_mined_with(shell: Shell, models: Path, tsv: 
         (["--qa", "none.tsv"], "none.tsv: no such file"),
         (["--shares", "a,b"], "expected numbers"),
         (["--hard-negatives", "5", "--rounds", "1"], "no model before it"),
-        (["--margin", "7"], "margin = 7.0 is impossible"),
+        (["--margin", "7"], "margin = 7.0 is out of range"),
     ],
 )
 def test_bad_input_is_a_sentence_a_hint_and_exit_code_2(arguments: list[str], said: str, shell: Shell, tsv: Path) -> None:

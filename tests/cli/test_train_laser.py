@@ -60,7 +60,7 @@ def test_what_does_not_fit_ends_with_a_hint(isogloss: Call, tsv: Path) -> None:
         (("--targets", "de,ru"), "the pairs' source side is en"),
         (("--targets", "en"), "there must be two languages"),
         (("--targets", "en,de", "--scale", "huge"), "scale = 'huge' is not known"),
-        (("--targets", "en,de", "--hidden", 0), "hidden = 0 is impossible"),
+        (("--targets", "en,de", "--hidden", 0), "hidden = 0 is out of range"),
         (("--targets", "en,de", "--device", "tpu"), "device = 'tpu' is not known"),
         (("--targets", "en,de", "--set", "student.model=x"), "[student] says nothing about LASER"),
         (("--targets", "en,de", "--languages", "ru"), "there are no pairs of en and de"),

@@ -1,6 +1,5 @@
 """From an encoder to a sentence encoder: better on the dev set, loadable anywhere, and the same after a kill."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -135,11 +134,8 @@ def test_sts_alone_without_a_dev_set_keeps_the_last_weights(models: Path, data: 
     result = isogloss.finetune(settings)
     (stage,) = result.stages
     assert stage.before is None and stage.after is None and stage.training.best_step == stage.training.steps == 3
-    assert (
-        finetune(dataclasses.replace(settings, out=str(tmp_path / "other"), seed=18)).stages[0].training.loss
-        != stage.training.loss
-    )
-    shorter = finetune(dataclasses.replace(settings, out=str(tmp_path / "shorter"), sts_epochs=4, steps=2))
+    assert finetune(settings.replace(out=str(tmp_path / "other"), seed=18)).stages[0].training.loss != stage.training.loss
+    shorter = finetune(settings.replace(out=str(tmp_path / "shorter"), sts_epochs=4, steps=2))
     assert [one.training.steps for one in shorter.stages] == [2]
 
 

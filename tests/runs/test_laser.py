@@ -174,7 +174,7 @@ def test_settings_of_the_paper_and_of_the_lab() -> None:
         ({"targets": ("en", "eng")}, (), RecipeError, "there must be two languages"),
         ({"targets": ("de", "es")}, (), RecipeError, "the pairs' source side is en"),
         ({"targets": ("en", "fr")}, (), DataError, "no pairs of en and fr"),
-        ({"hidden": 0}, (), RecipeError, "hidden = 0 is impossible"),
+        ({"hidden": 0}, (), RecipeError, "hidden = 0 is out of range"),
         ({"vocabulary_kind": "words"}, (), RecipeError, "choose from: bpe, unigram"),
         ({"select": "mse"}, (), RecipeError, "'mse' is not known"),
         ({}, ("training.epochs=3",), RecipeError, "[training] says nothing about LASER"),

@@ -51,10 +51,9 @@ def add(
         replay=replay,
         replay_from=tuple(replay_from or ()),
         gate=_points(gate),
-        gate_on=gate_on,
         teacher=teacher,
         original=original,
-    )
+    ).replace(gate_on=gate_on)
     overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
     try:
         with progress() as bars:

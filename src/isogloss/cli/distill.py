@@ -1,9 +1,6 @@
 """`isogloss distill`: train a student on pairs, without writing a recipe first."""
 
 from pathlib import Path
-from typing import Annotated
-
-from typer import Option
 
 from isogloss.cli.options import (
     FreshFlag,
@@ -15,13 +12,15 @@ from isogloss.cli.options import (
     PairFiles,
     ReplaceFlag,
     SetOption,
+    option_for,
 )
+from isogloss.config import StudentSettings, TeacherSettings
 
 
 def distill(
     pairs: PairFiles,
-    teacher: Annotated[str, Option(help="The model you trust: hub name or folder.")] = "all-MiniLM-L6-v2",
-    student: Annotated[str, Option(help="The model that learns: hub name or folder.")] = "multilingual-e5-small",
+    teacher: str = option_for(TeacherSettings, "model", help="The model you trust: hub name or folder."),
+    student: str = option_for(StudentSettings, "model", help="The model that learns: hub name or folder."),
     languages: LanguagesOption = "",
     language: LanguageOption = None,
     on_error: OnErrorOption = None,

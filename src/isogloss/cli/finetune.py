@@ -81,10 +81,8 @@ def finetune(
         neighbours=neighbours,
         search_by=search_by,
         dev_checks=dev_checks,
-        device=device,
-        precision=precision,
         seed=seed,
-    )
+    ).replace(device=device, precision=precision)
     with progress() as bars:
         result = isogloss.finetune(settings, bars, fresh, replace)
     _show(result, json)

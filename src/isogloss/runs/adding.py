@@ -129,7 +129,7 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
             hint="add --set training.epochs=4",
         )
     _refuse_known(recipe.languages, finished.languages, recipe)
-    return replace(recipe, bridge=BridgeSettings(enabled=False))
+    return recipe.replace(bridge=BridgeSettings(enabled=False))
 
 
 def _told(files: Sequence[str], new: Sequence[str], source_language: str) -> str:
@@ -281,8 +281,8 @@ class _Addition:
         """Where the finished run says they are, or what the user names."""
         if not self.settings.replay_from:
             return self.finished.old_pairs()
-        pairs = replace(self.recipe.pairs, files=self.settings.replay_from, language="")
-        recipe = replace(self.recipe, languages=self.finished.languages, pairs=pairs)
+        pairs = self.recipe.pairs.replace(files=self.settings.replay_from, language="")
+        recipe = self.recipe.replace(languages=self.finished.languages, pairs=pairs)
         _, store = gather_source(recipe, self.out / REPLAY, lambda step: self.tell(replace(step, stage="old pairs")))
         return [translations(store, self.finished.languages)]
 
@@ -319,7 +319,7 @@ class _Addition:
     def _note(self, pairs: _Pairs, teacher: SentenceEncoder | None, student_key: str) -> None:
         if self.record is None:
             return
-        everything = replace(self.recipe, languages=(*pairs.old.languages, *self.recipe.languages))
+        everything = self.recipe.replace(languages=(*pairs.old.languages, *self.recipe.languages))
         hashes = {"pairs": pairs.store.hash, "teacher": teacher.fingerprint if teacher else "", "student": student_key}
         learnt = training_data(pairs.store.manifest)
         self.record.note(recipe=as_dict(everything), hashes=hashes, pairs=learnt, stores=pairs.stores)

@@ -12,16 +12,17 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
+from pydantic import model_validator
 
 from isogloss import recipes
 from isogloss.amounts import amount
-from isogloss.config import Recipe, as_dict, setting
+from isogloss.config import Precision, Recipe, Schedule, Settings, VocabularyKind, as_dict, setting
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.store import scan_in_words, scan_of, training_data
 from isogloss.errors import DataError, RecipeError
@@ -29,9 +30,8 @@ from isogloss.evaluation.alignment import AlignmentEvaluator, Rows
 from isogloss.export.folder import save
 from isogloss.models.bilstm import BiLstmStudent, EncoderSizes, bilstm_student
 from isogloss.models.loading import choose_device
-from isogloss.models.vocabulary.learn import KINDS, learn_vocabulary, open_vocabulary, save_vocabulary
+from isogloss.models.vocabulary.learn import learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.recipes import refuse_out_of_range
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.models import text_blocks
 from isogloss.runs.pipeline import RunResult, measured_pairs, pair_counts
@@ -41,7 +41,6 @@ from isogloss.storage import WORK, canonical_json, content_hash, make_folder, we
 from isogloss.training.batches import PairRows
 from isogloss.training.dev_split import hold_out
 from isogloss.training.pair_dataset import PairDataset
-from isogloss.training.schedules import SHAPES
 from isogloss.training.tasks.base import TaskSettings, run_tasks
 from isogloss.training.tasks.translate import SECOND, Decoder, DecoderSizes, Translation, TranslationDev, examples_of
 from isogloss.training.trainer import TrainingSummary
@@ -67,55 +66,50 @@ SCALES: dict[str, dict[str, Any]] = {"paper": {}, "lab": LAB}
 NOT_HERE = ("balance", "teacher", "student", "bridge", "losses", "training")  # tables of a recipe that say nothing here
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaserSettings:
+class LaserSettings(Settings):
     """What is trained, and how. The defaults are the paper's; where it says nothing, ours (see the sentences)."""
 
-    targets: tuple[str, ...] = setting(
-        ("en", "es"), "the two languages that are translated into; one is the pairs' source side"
-    )
-    vocabulary: int = setting(50_000, "pieces of the vocabulary that all languages share", at_least=16)
-    vocabulary_kind: str = setting("bpe", "how it is learnt", one_of=KINDS)
-    vocabulary_sentences: int = setting(1_000_000, "sentences of each language it is learnt from (ours)", at_least=1)
-    embedding: int = setting(320, "numbers of a piece, in the encoder and in the decoder", at_least=1)
-    hidden: int = setting(512, "numbers of the encoder's states each way; vectors have twice as many", at_least=1)
-    layers: int = setting(5, "layers of the encoder", at_least=1)
-    decoder: int = setting(2048, "numbers of the decoder's state", at_least=1)
-    decoder_layers: int = setting(1, "layers of the decoder", at_least=1)
-    language: int = setting(32, "numbers that stand for a target language", at_least=1)
-    dropout: float = setting(0.1, "share of numbers dropped in training", at_least=0.0, at_most=0.9)
-    smoothing: float = setting(
-        0.0, "share of probability that words other than the right one should have", at_least=0.0, at_most=0.9
-    )
-    max_tokens: int = setting(128, "longest sentence, in pieces (ours)", at_least=1)
-    epochs: int = setting(17, "times each example is seen", at_least=1)
-    steps: int = setting(0, "steps instead of epochs; 0 counts epochs", at_least=0)
-    batch: int = setting(4096, "examples in a batch (the paper has 128,000 tokens)", at_least=1)
-    learning_rate: float = setting(1e-3, "peak learning rate of Adam", at_least=0.0)
-    schedule: str = setting("constant", "how it falls", one_of=SHAPES)
-    warmup: float = setting(0.0, "share of the steps over which it rises; 1 or more is a number of steps", at_least=0.0)
-    weight_decay: float = setting(0.0, "decay of matrices", at_least=0.0)
-    clip_norm: float = setting(5.0, "largest gradient norm (ours); 0 turns clipping off", at_least=0.0)
-    precision: str = setting("float32", "what is computed in (ours)", one_of=("float32", "bf16", "auto"))
+    targets: tuple[str, ...] = setting(("en", "es"), "The two languages to translate into; one is the pairs' source language.")
+    vocabulary: int = setting(50_000, "Size of the vocabulary that all languages share.", at_least=16)
+    vocabulary_kind: VocabularyKind = setting("bpe", "How the vocabulary is learned.")
+    vocabulary_sentences: int = setting(1_000_000, "Sentences per language to learn it from (ours).", at_least=1)
+    embedding: int = setting(320, "Token embedding size, in the encoder and the decoder.", at_least=1)
+    hidden: int = setting(512, "LSTM hidden size per direction; embeddings have twice this size.", at_least=1)
+    layers: int = setting(5, "Layers of the encoder.", at_least=1)
+    decoder: int = setting(2048, "LSTM hidden size of the decoder.", at_least=1)
+    decoder_layers: int = setting(1, "Layers of the decoder.", at_least=1)
+    language: int = setting(32, "Embedding size of a target language.", at_least=1)
+    dropout: float = setting(0.1, "Dropout probability.", at_least=0.0, at_most=0.9)
+    smoothing: float = setting(0.0, "Label smoothing.", at_least=0.0, at_most=0.9)
+    max_tokens: int = setting(128, "Maximum tokens per sentence (ours).", at_least=1)
+    epochs: int = setting(17, "Epochs.", at_least=1)
+    steps: int = setting(0, "Steps instead of epochs; 0 counts epochs.", at_least=0)
+    batch: int = setting(4096, "Examples per batch (the paper has 128,000 tokens).", at_least=1)
+    learning_rate: float = setting(1e-3, "Peak learning rate of Adam.", at_least=0.0)
+    schedule: Schedule = setting("constant", "How the learning rate falls.")
+    warmup: float = setting(0.0, "Warmup as a share of the steps; 1 or more is a number of steps.", at_least=0.0)
+    weight_decay: float = setting(0.0, "Weight decay of matrices.", at_least=0.0)
+    clip_norm: float = setting(5.0, "Maximum gradient norm (ours); 0 turns clipping off.", at_least=0.0)
+    precision: Precision = setting("float32", "Precision of training (ours); auto is bf16 on CUDA, else float32.")
     dev_pairs: int = setting(
-        500, "pairs of each language kept out to choose the best weights by (ours); 0 keeps the last", at_least=0
+        500, "Pairs per language held out to choose the best weights (ours); 0 keeps the last.", at_least=0
     )
-    dev_share: float = setting(0.05, "largest share of a language's pairs kept out so", at_least=0.0, at_most=0.5)
-    dev_checks: int = setting(10, "how often they are measured", at_least=1)
-    select: str = setting(
-        "retrieval", "what makes weights the best: finding translations, or writing them", one_of=("retrieval", "loss")
+    dev_share: float = setting(0.05, "Maximum share of a language's pairs held out for that.", at_least=0.0, at_most=0.5)
+    dev_checks: int = setting(10, "Number of dev measurements.", at_least=1)
+    select: Literal["retrieval", "loss"] = setting(
+        "retrieval", "What the best weights are chosen by: retrieval of dev translations, or the dev loss."
     )
-    patience: int = setting(0, "stop after this many measurements without a gain; 0 goes on to the end", at_least=0)
-    checkpoint_seconds: float = setting(20.0, "time between checkpoints", at_least=0.0)
+    patience: int = setting(0, "Stop after this many dev measurements without a gain; 0 trains to the end.", at_least=0)
+    checkpoint_seconds: float = setting(20.0, "Seconds between checkpoints.", at_least=0.0)
 
-    def __post_init__(self) -> None:
-        """Refuse what is out of range."""
-        refuse_out_of_range(self)
+    @model_validator(mode="after")
+    def _refuse_other_than_two_targets(self) -> Self:
         if len({canonical(one) for one in self.targets}) != 2 or len(self.targets) != 2:
             raise RecipeError(
                 f"targets are {', '.join(self.targets) or 'not given'}: there must be two languages",
                 hint="with one alone its own sentences would have nothing to be translated into; for example en,es",
             )
+        return self
 
     @classmethod
     def at(cls, scale: str = "paper", **given: Any) -> Self:  # noqa: ANN401 - any of its fields

@@ -6,7 +6,6 @@ on old text; here is where the original comes from, and what is said about it.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from isogloss.config import Recipe
@@ -83,7 +82,7 @@ def _original(
         is_table = type(model[0]).__name__ == "StaticEmbedding"
         fuller, table = StaticStudent(model, name).tokenizer if is_table else model.tokenizer, None
     else:
-        original, _ = open_student(replace(recipe, device="cpu"), teacher)
+        original, _ = open_student(recipe.replace(device="cpu"), teacher)
         fuller, table = original.tokenizer, original.table.detach()
     foreign = set(student.tokenizer.get_vocab()) - set(fuller.get_vocab())
     if foreign or (table is not None and table.shape[1] != student.table.shape[1]):
