@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from isogloss.config import Recipe as Recipe
     from isogloss.config import StudentSettings as StudentSettings
     from isogloss.config import TrainingSettings as TrainingSettings
+    from isogloss.config.mining import MiningSettings as MiningSettings
+    from isogloss.config.mining import ScoringSettings as ScoringSettings
+    from isogloss.config.mining import SearchSettings as SearchSettings
     from isogloss.corpora.prepare import prepare as prepare
     from isogloss.corpora.reading.readers import read as read
     from isogloss.corpora.reading.readers import read_source_text as read_source_text
@@ -40,9 +43,7 @@ if TYPE_CHECKING:
     from isogloss.evaluation.suites import measure as measure
     from isogloss.evaluation.suites import open_suite as open_suite
     from isogloss.export.folder import save as save
-    from isogloss.mining.mine import MiningSettings as MiningSettings
     from isogloss.mining.mine import mine as mine
-    from isogloss.mining.score import ScoringSettings as ScoringSettings
     from isogloss.mining.score import score_pairs as score_pairs
     from isogloss.models.encoder import embed as embed
     from isogloss.models.encoder import load as load
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from isogloss.runs.finetuning import finetune as finetune
     from isogloss.runs.laser import train_laser as train_laser
     from isogloss.runs.pipeline import run as run
-    from isogloss.search.neighbours import SearchSettings as SearchSettings
     from isogloss.search.neighbours import both_ways as both_ways
     from isogloss.training.distill import distill as distill
     from isogloss.types import Bitext as Bitext
@@ -73,12 +73,12 @@ _HOMES = {
     "IsoglossError": "isogloss.errors",
     "LanguageMeans": "isogloss.evaluation.space",
     "LeakSettings": "isogloss.config",
-    "MiningSettings": "isogloss.mining.mine",
+    "MiningSettings": "isogloss.config.mining",
     "ObjectiveSettings": "isogloss.config",
     "Pair": "isogloss.types",
     "Recipe": "isogloss.config",
-    "ScoringSettings": "isogloss.mining.score",
-    "SearchSettings": "isogloss.search.neighbours",
+    "ScoringSettings": "isogloss.config.mining",
+    "SearchSettings": "isogloss.config.mining",
     "StaticStudent": "isogloss.models.static",
     "Student": "isogloss.models.student",
     "StudentSettings": "isogloss.config",

@@ -82,7 +82,7 @@ def test_a_refusal_is_a_table_a_sentence_and_exit_2(isogloss: Shell, place: Path
     ("line", "message"),
     [
         ("runs/mine ru en-ru.tsv --gate much", "--gate much: expected a number of percentage points, or off"),
-        ("runs/mine ru en-ru.tsv --gate nan", "gate = nan is impossible"),
+        ("runs/mine ru en-ru.tsv --gate nan", "gate is not a finite number"),
         ("runs/mine ru en-ru.tsv --gate-on luck", "gate_on = 'luck' is not known"),
         ("runs/mine , en-ru.tsv", "there is no language to add"),
         ("runs/mine de en-ru.tsv", "de is one of its languages already"),

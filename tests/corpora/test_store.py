@@ -50,7 +50,7 @@ def test_a_merged_store_repeats_what_all_its_inputs_were_scanned_for(tmp_path: P
 
     def scanned(level: str, *sets: str) -> Preparation:
         against = tuple(str(tmp_path / name) for name in sets)
-        return replace(HOW, leaks=LeakSettings(against=against, level=level), held_out=0.0)
+        return replace(HOW, leaks=LeakSettings(against=against, level=level), held_out=0.0)  # type: ignore[arg-type]
 
     first = prepare_store(
         feeds(write(tmp_path / "a.en-de.tsv", 50)), tmp_path / "a", scanned("normalized", "both.txt", "one.txt")

@@ -80,7 +80,7 @@ BROKEN = [
     ('teacher = "system:sbert-nli-stsb"', "", 'how = "distil" needs teacher'),
     ('model = "multilingual-e5-small"', 'model = "multilingual-e5-small"\nwhy = "x"', "why says nothing where how"),
     ("epochs = 1,", "epoch = 1,", "unknown key training.epoch"),
-    ("pairs_per_epoch = 300000", "pairs_per_epoch = -1", "balance.pairs_per_epoch = -1 is impossible"),
+    ("pairs_per_epoch = 300000", "pairs_per_epoch = -1", "balance.pairs_per_epoch = -1 is out of range"),
     ('languages = ["ko"]', "", "it needs either languages or each"),
     ('languages = ["ko"]', 'languages = "ko"', "languages must be a list"),
     ("[lab]", "[laboratory]", r"\[lab\] is missing"),

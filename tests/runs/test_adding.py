@@ -35,7 +35,7 @@ DESTRUCTIVE = ("training.learning_rate=0.3", "training.warmup=0.0", "training.ep
 @pytest.fixture(scope="module")
 def added(place: Path) -> RunResult:
     before = snapshot(place / "run")
-    result = add(replace(asked(place, "with-ru"), gate=25.0))  # two of its eight sentences
+    result = add(asked(place, "with-ru").replace(gate=25.0))  # two of its eight sentences
     after = snapshot(place / "run")
     assert {name: after[name] for name in before} == before, "the finished run is never changed"
     assert all(name.startswith("cache/") for name in set(after) - set(before)), "but for the cache that they share"
@@ -93,7 +93,7 @@ def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
     student = Student.load(str(place / "run"), max_tokens=32, device="cpu")
     old, rows, new = student.encode(GERMAN), len(student.table), student.encode(RUSSIAN)
     pairs = Bitext.of(PAIRS)
-    growth = grow_for(student, pairs, pairs, replace(recipe, languages=("ru",)), load(str(models / "teacher")))
+    growth = grow_for(student, pairs, pairs, recipe.replace(languages=("ru",)), load(str(models / "teacher")))
     assert growth is not None and growth.rows_before == rows < len(student.table)
     assert np.array_equal(student.encode(GERMAN), old)
     assert not np.allclose(student.encode(RUSSIAN), new, atol=1e-3)
@@ -102,14 +102,14 @@ def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
     assert "cut as before" in growth_in_words(growth.as_dict())
     told = growth_in_words(growth.as_dict() | {"changed": {"de": 0.5, "en": 0.25}})
     assert told.endswith("up to 50.0 % of old text (de) is cut otherwise")
-    again = grow_for(student, pairs, pairs, replace(recipe, languages=("ru",)), load(str(models / "teacher")))
+    again = grow_for(student, pairs, pairs, recipe.replace(languages=("ru",)), load(str(models / "teacher")))
     assert again is None, "nothing is missing now"
 
 
 def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) -> None:
     write_pairs(place / "bg.tsv", ("bg",))
     more = AddingSettings(run=str(added.folder), languages=("bul",), pairs=(str(place / "bg.tsv"),), out=str(place / "all"))
-    result = add(replace(more, replay=0.5, gate="off"), [SHORT])
+    result = add(more.replace(replay=0.5, gate="off"), [SHORT])
     assert result.details["pairs"]["replayed"] == {"de": 8, "ru": 8}
     record = record_of(result.folder)
     assert [store["languages"] for store in record["stores"]] == [["de"], ["ru"], ["bg"]]
@@ -118,7 +118,7 @@ def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) 
     assert "| ru | 32 | 32 | vocabulary, weights |" in card and "| bg | 32 | 16 |" in card
     assert set(json.loads((result.model / "isogloss_training.json").read_text())["languages"]) >= {"de", "ru", "bg"}
     with pytest.raises(RecipeError, match="ru is one of its languages already: de, ru, bg"):
-        add(replace(more, run=str(result.folder), languages=("ru",)))
+        add(more.replace(run=str(result.folder), languages=("ru",)))
 
 
 def test_the_new_language_is_told_to_files_that_do_not_name_one(place: Path, tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_the_new_language_is_told_to_files_that_do_not_name_one(place: Path, tmp
         (tmp_path / name).write_text("".join(f"{line[1]}\t{line[column]}\n" for line in lines))
     finished = open_finished(str(place / "run"))
     for files, told in ((("plain.tsv", "en-ru.tsv"), "ru"), (("en-ru.tsv", "en-de.tsv"), "")):
-        settings = replace(asked(place, "x"), pairs=tuple(str(tmp_path / name) for name in files))
+        settings = asked(place, "x").replace(pairs=tuple(str(tmp_path / name) for name in files))
         assert recipe_of(finished, settings).pairs.language == told
-        assert recipe_of(finished, replace(settings, languages=("ru", "sw"))).pairs.language == ""
+        assert recipe_of(finished, settings.replace(languages=("ru", "sw"))).pairs.language == ""
 
 
 def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> None:
@@ -137,7 +137,7 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
     old, new = german_recipe(models, place / "pairs.tsv", place / "run"), recipe_of(finished, settings)
     for same in ("seed", "device", "threads", "cleaning", "leaks", "teacher", "student", "losses", "evaluation"):
         assert getattr(new, same) == getattr(old, same)
-    assert new.training == replace(old.training, select="both") and not new.bridge.enabled
+    assert new.training == old.training.replace(select="both") and not new.bridge.enabled
     assert new.output.folder == str(place / "x") and new.output.cache == old.output.cache
     assert recipe_of(finished, settings, ["training.select=retrieval", "seed=3"]).training.select == "retrieval"
     uneven = replace(finished, recipe=finished.recipe | {"balance": {"scheme": "languages"}, "training": {"select": "mse"}})
@@ -155,7 +155,7 @@ def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytes
         return opened[-1]
 
     monkeypatch.setattr("isogloss.runs.adding.load", watched)
-    add(replace(asked(place, "precise"), gate="off"), [SHORT, "teacher.precision=float32"])
+    add(asked(place, "precise").replace(gate="off"), [SHORT, "teacher.precision=float32"])
     assert [teacher.precision for teacher in opened] == ["float32"]
 
 
@@ -177,14 +177,14 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     with pytest.raises(ModelError, match="was refused by its gate"):
         open_finished(str(candidate))
     steps: list[Step] = []
-    taken = add(replace(asked(place, "kept"), gate="off"), DESTRUCTIVE, steps.append, replace=True)
+    taken = add(asked(place, "kept").replace(gate="off"), DESTRUCTIVE, steps.append, replace=True)
     assert "reused: training was finished" in {step.note for step in steps}, "it is not trained again"
     assert taken.folder == place / "kept" and not candidate.exists()
     assert record_of(place / "kept")["hashes"]["weights"] != record_of(added.folder)["hashes"]["weights"]
 
 
 def test_killed_after_its_model_was_saved_it_goes_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = replace(asked(place, "saved"), gate="off")
+    settings = asked(place, "saved").replace(gate="off")
 
     def stop(_folder: Path) -> str:
         raise Stop
@@ -214,8 +214,8 @@ class Stop(Exception):
 
 def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     how = ("training.epochs=3", "training.checkpoint_seconds=0.0")
-    whole = add(replace(asked(place, "uncut"), gate="off"), how)
-    cut = replace(asked(place, "cut"), gate="off")
+    whole = add(asked(place, "uncut").replace(gate="off"), how)
+    cut = asked(place, "cut").replace(gate="off")
     for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distil", 5), ("distilled student", 1)):
         seen: list[Step] = []
 

@@ -1,7 +1,6 @@
 """Distillation on tiny real models: it learns, repeats exactly, and continues exactly after being stopped."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from isogloss.types import Bitext
 from tiny import PAIRS
 
 FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0, dev_pairs=0)
-BRIEF = replace(FAST, epochs=1)  # where it need not learn
+BRIEF = FAST.replace(epochs=1)  # where it need not learn
 Trained = Callable[[int, str], dict[str, torch.Tensor]]
 
 
@@ -85,7 +84,7 @@ def in_four_epochs(train_layers: int, scheme: str) -> Recipe:
     settings = TrainingSettings(
         epochs=4, batch_pairs=16, train_layers=train_layers, dropout=True, checkpoint_seconds=0.0, dev_pairs=0
     )
-    return recipe(settings, balance=BalanceSettings(scheme=scheme))
+    return recipe(settings, balance=BalanceSettings(scheme=scheme))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +157,7 @@ def in_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_shards")
 @pytest.mark.parametrize("batch_tokens", [0, 150])
 def test_in_shards_all_but_the_dev_pairs_are_drawn_once_an_epoch(models: Path, bitext: Bitext, batch_tokens: int) -> None:
-    settings = replace(SOME_DEV, batch_tokens=batch_tokens)
+    settings = SOME_DEV.replace(batch_tokens=batch_tokens)
     student = Student.load(str(models / "student"))
     session = Distillation(student, load(str(models / "teacher")), bitext, recipe(settings))
     whole, schedule = session.data.pairs, session._schedule()
@@ -172,7 +171,7 @@ def test_in_shards_all_but_the_dev_pairs_are_drawn_once_an_epoch(models: Path, b
 @pytest.mark.usefixtures("in_shards")
 @pytest.mark.parametrize(("most", "seed"), [(100, 17), (12, 17), (7, 1), (7, 2), (7, 3), (7, 4)])
 def test_in_shards_the_bridge_is_solved_without_dev_pairs(models: Path, bitext: Bitext, most: int, seed: int) -> None:
-    settings = recipe(SOME_DEV, seed, bridge=replace(BridgeSettings(), max_pairs=most))
+    settings = recipe(SOME_DEV, seed, bridge=BridgeSettings().replace(max_pairs=most))
     session = Distillation(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, settings)
     chosen, dev = session._bridge_pairs, session.dev
     assert dev is not None and not set(chosen.source) & set(dev.source)
@@ -242,7 +241,7 @@ def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tm
 def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher = load(str(models / "teacher"))
     distill(Student.load(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
-    other = replace(BRIEF, learning_rate=1e-3)
+    other = BRIEF.replace(learning_rate=1e-3)
     assert distill(Student.load(str(models / "student")), teacher, bitext, recipe(other), folder=tmp_path).steps_now > 0
 
 
@@ -345,11 +344,11 @@ def test_other_settings_beside_a_checkpoint_are_said(
     models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     teacher = load(str(models / "teacher"))
-    short = replace(FAST, epochs=1)
-    for settings in (short, short, replace(short, checkpoint_seconds=5.0)):
+    short = FAST.replace(epochs=1)
+    for settings in (short, short, short.replace(checkpoint_seconds=5.0)):
         distill(Student.load(str(models / "student")), teacher, bitext, recipe(settings), folder=tmp_path)
     assert not caplog.messages, "nothing is passed over where a training goes on, or only how often it is kept changes"
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(short, learning_rate=1e-3)), folder=tmp_path)
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(short.replace(learning_rate=1e-3)), folder=tmp_path)
     (said,) = caplog.messages
     assert "the checkpoint of step 4 there is of other settings (training.learning_rate was 0.003)" in said
 
@@ -358,10 +357,10 @@ def test_another_engine_beside_a_checkpoint_is_said(
     models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(FAST, epochs=1)), folder=tmp_path)
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(FAST.replace(epochs=1)), folder=tmp_path)
     (folder,) = tmp_path.glob("checkpoints-*")
     folder.rename(folder.with_name(folder.name.replace("plain-rows", "captured")))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(FAST, epochs=1)), folder=tmp_path)
+    distill(Student.load(str(models / "student")), teacher, bitext, recipe(FAST.replace(epochs=1)), folder=tmp_path)
     (said,) = caplog.messages
     assert "is of the captured engine and this is the plain one, so training starts at step 0" in said
 

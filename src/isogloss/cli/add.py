@@ -54,10 +54,9 @@ def add(
         replay=replay,
         replay_from=tuple(replay_from or ()),
         gate=_points(gate),
-        gate_on=gate_on,
         teacher=teacher,
         original=original,
-    )
+    ).replace(gate_on=gate_on)
     overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
     if print_recipe:
         sys.stdout.write(recipes.dump(adding.recipe_for(settings, overrides), comments=False, defaults=False))

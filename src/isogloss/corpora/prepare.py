@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     if not parts:
         raise _nothing_read(scored)
     used = {rule.name for part in parts for rule in rules_for(how.cleaning, part.corpus)}
-    names = [rule.name for rule in rules_for(replace(how.cleaning, min_scores=("*=0",))) if rule.name in used]
+    names = [rule.name for rule in rules_for(how.cleaning.replace(min_scores=("*=0",))) if rule.name in used]
     selection = Selection(parts, how.cleaning, how.held_out, names)
     chosen = _thresholds(selection, languages, how) if how.cleaning.auto else {}
     rows = sum(part.rows for part in parts)
@@ -236,7 +236,7 @@ def _thresholds(
     for language in sorted(set(languages)):
         own = [part for part, one in zip(selection.parts, languages, strict=True) if one == language]
         step = max(1, sum(part.rows for part in own) // SAMPLE)
-        for rule in rules_for(replace(how.cleaning, min_scores=()), ""):
+        for rule in rules_for(how.cleaning.replace(min_scores=()), ""):
             sample = [
                 table.column(0).to_numpy()[-rows.start % step :: step]
                 for part in own

@@ -1,7 +1,6 @@
 """The part of a store's page that tells how it came to be: the waterfall with examples, where rules bite, leaks, thresholds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from isogloss.amounts import amount
@@ -136,7 +135,7 @@ def _leaks(manifest: Mapping[str, Any]) -> Section:
 def _thresholds(manifest: Mapping[str, Any]) -> Section:
     """What the rules were set to, and the reasons where the data set them."""
     settings = manifest["settings"]["cleaning"]
-    meaning = {own.name: str(own.metadata.get("help", "")) for own in fields(CleaningSettings)}
+    meaning = {name: field.description or "" for name, field in CleaningSettings.model_fields.items()}
     rows = [[tag("code", key), _setting(value), meaning.get(key, "")] for key, value in settings.items()]
     given = table([Column("setting"), Column("value"), Column("meaning", PROSE)], rows)
     chosen = manifest["thresholds"]

@@ -11,13 +11,13 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.errors import DataError, ModelError
+from isogloss.config.mining import SearchSettings
+from isogloss.errors import DataError
 from isogloss.models.loading import choose_device
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray, IntArray
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float16] | NDArray[np.float32]
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 CPU_MEMORY = 2**30  # bytes beyond the vectors, where nobody says otherwise
 CUDA_SHARE = 0.25  # the same of a card: a share of what is free there
 CPU_BLOCK, CUDA_BLOCK, SMALLEST_BLOCK = 2048, 32768, 128
@@ -64,26 +63,6 @@ class Neighbours:
         """The mean cosine of each row to its neighbours; 0 where it has none."""
         mean: FloatArray = (self.similarity.sum(axis=1, dtype=np.float64) / max(self.k, 1)).astype(np.float32)
         return mean
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
-    """How to search. Whatever else is said here changes how long it takes; what is found, `search` and `recall` alone.
-
-    `search` is one of `plans.SEARCHES`, and `recall` the share of neighbours that may not be missed where it is not exact;
-    `both_ways` and `one_way` always are, `approximate.search_both_ways` does as it is told. `memory` is what may be used beyond
-    the vectors and the result, in bytes; on CUDA, of the card. `block` is the number of rows and columns that are multiplied
-    at once, 0 for what fits. In `folder`, work that is interrupted is taken up again.
-    """
-
-    device: str = "auto"
-    precision: str = "auto"
-    memory: int = 0
-    block: int = 0
-    normalize: bool = True
-    folder: Path | str | None = None
-    search: str = "exact"
-    recall: float = 0.97
 
 
 def both_ways(
@@ -271,8 +250,6 @@ def refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettin
     """Say what cannot be searched."""
     if k < 1:
         raise DataError(f"k = {k}: every sentence needs at least one neighbour", hint="4 is usual")
-    if settings.precision not in PRECISIONS:
-        raise ModelError(f"precision = {settings.precision!r} is not known", hint=f"choose one of {', '.join(PRECISIONS)}")
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise DataError(
             f"vectors of shape {left.shape} and {right.shape} cannot be compared",

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, one_way
+from isogloss.config.mining import SearchSettings
+from isogloss.search.neighbours import Neighbours, Vectors, one_way
 from isogloss.types import BoolArray, IntArray
 
 SAMPLED = 512  # sentences of each side to tune by, and as many to measure by

@@ -1,6 +1,5 @@
 """Which engine a recipe gets, and that every setting of it arrives."""
 
-import dataclasses
 from dataclasses import fields
 from pathlib import Path
 
@@ -148,7 +147,7 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
     for reason, (training, combined) in HINDRANCES.items():
         assert isinstance(engine(training, combined), EagerEngine), reason
         with pytest.raises(RecipeError, match=reason):
-            engine(dataclasses.replace(training, engine="captured"), combined)
+            engine(training.replace(engine="captured"), combined)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +178,7 @@ def test_without_a_teacher_what_follows_one_is_refused(models: Path) -> None:
         refuse_misfits(student, None, Recipe())
     refuse_misfits(student, None, Recipe(bridge=alone, losses=RANKED))
     with pytest.raises(RecipeError, match="dimensions of vectors that have 16"):
-        refuse_misfits(student, None, Recipe(bridge=alone, losses=dataclasses.replace(RANKED, dimensions=(99,))))
+        refuse_misfits(student, None, Recipe(bridge=alone, losses=RANKED.replace(dimensions=(99,))))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 
 from isogloss.amounts import amount
 from isogloss.config import LossSettings, Recipe
-from isogloss.contradictions import refuse_without_teacher
+from isogloss.config.contradictions import refuse_without_teacher
 from isogloss.errors import ModelError, RecipeError
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.frozen_layers import Activations, SplitBody
@@ -36,7 +36,7 @@ Frozen = tuple[SplitBody | None, Callable[[], tuple[SplitBody, Activations] | No
 def combined_loss(settings: LossSettings) -> CombinedLoss:
     """The losses that a recipe asks for."""
     known = {one.name for one in fields(CombinedLoss)}
-    return CombinedLoss(**{one.name: getattr(settings, one.name) for one in fields(settings) if one.name in known})
+    return CombinedLoss(**{name: value for name, value in settings if name in known})
 
 
 def needs_teacher_vectors(recipe: Recipe) -> bool:

@@ -9,7 +9,6 @@ and watches the losses. `siamese` has tasks over pairs of sentences; `distill` i
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,21 +16,19 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.amounts import amount
-from isogloss.config import as_dict, setting
+from isogloss.config import Optimizer, Precision, Schedule, Settings, as_dict, setting
 from isogloss.errors import IsoglossError, RecipeError
 from isogloss.models.encoder import weights_key
 from isogloss.models.student import Student
 from isogloss.models.token_store import Ids
 from isogloss.progress import OnProgress, silent
-from isogloss.recipes import refuse_out_of_range
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training import checkpoints
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig, TokenCount
 from isogloss.training.engines.eager import only_trained, random_state, set_random_state
 from isogloss.training.engines.token_table import TableRows, beside, clip_and_move
-from isogloss.training.optimizer import OPTIMIZERS
-from isogloss.training.schedules import SHAPES, rate_at, warmup_steps
+from isogloss.training.schedules import rate_at, warmup_steps
 from isogloss.training.tasks.schedule import TaskSchedule as TaskSchedule
 from isogloss.training.trainer import Dev, LoopConfig, Trainer, TrainingSummary
 from isogloss.types import IntArray
@@ -80,35 +77,30 @@ class ReadsRows(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSettings:
+class TaskSettings(Settings):
     """How a student is trained by tasks. The defaults are those of SBERT (Reimers & Gurevych 2019)."""
 
-    epochs: int = setting(1, "times the examples of the first task are gone through", at_least=1)
-    steps: int = setting(0, "steps instead of epochs; 0 counts epochs", at_least=0)
-    batch: int = setting(16, "examples in a batch", at_least=1)
-    batches: tuple[int, ...] = setting((), "the same for each task; empty takes `batch` for all")
+    epochs: int = setting(1, "Epochs over the examples of the first task.", at_least=1)
+    steps: int = setting(0, "Steps instead of epochs; 0 counts epochs.", at_least=0)
+    batch: int = setting(16, "Examples per batch.", at_least=1)
+    batches: tuple[int, ...] = setting((), "The same per task; empty takes `batch` for all.")
     weights: tuple[float, ...] = setting(
-        (), "share of the steps that each task gets, or with `together` the weight of its loss; empty: by batches, or 1"
+        (), "Share of the steps per task, or with `together` the weight of its loss; empty: by batches, or 1."
     )
-    together: bool = setting(False, "a step takes a batch of every task, not of one of them")
-    learning_rate: float = setting(2e-5, "peak learning rate", at_least=0.0)
-    warmup: float = setting(0.1, "share of the steps over which it rises; 1 or more is a number of steps", at_least=0.0)
-    schedule: str = setting("linear", "how it falls after that", one_of=SHAPES)
-    weight_decay: float = setting(0.01, "decay of matrices (not of biases or norms)", at_least=0.0)
-    clip_norm: float = setting(1.0, "largest gradient norm; 0 turns clipping off", at_least=0.0)
-    optimizer: str = setting("adamw", "what moves the weights", one_of=OPTIMIZERS)
-    precision: str = setting("auto", "bf16 on CUDA and single elsewhere, or one", one_of=("auto", "bf16", "float32"))
-    dropout: bool = setting(True, "use the body's dropout")
-    seed: int = setting(17, "the same seed on the same machine gives the same weights", at_least=0, at_most=2**32 - 1)
-    dev_checks: int = setting(10, "how often the dev set is measured, spread over the training", at_least=1)
-    select: str = setting("", "by which of its scores the best weights are chosen, where a dev set has several")
-    patience: int = setting(0, "stop after this many dev measurements without a gain; 0 goes on to the end", at_least=0)
-    checkpoint_seconds: float = setting(20.0, "time between checkpoints", at_least=0.0)
-
-    def __post_init__(self) -> None:
-        """Refuse what is out of range."""
-        refuse_out_of_range(self)
+    together: bool = setting(False, "Every step takes a batch of every task, not of one of them.")
+    learning_rate: float = setting(2e-5, "Peak learning rate.", at_least=0.0)
+    warmup: float = setting(0.1, "Warmup as a share of the steps; 1 or more is a number of steps.", at_least=0.0)
+    schedule: Schedule = setting("linear", "How the learning rate falls after the warmup.")
+    weight_decay: float = setting(0.01, "Weight decay of matrices (not of biases and norms).", at_least=0.0)
+    clip_norm: float = setting(1.0, "Maximum gradient norm; 0 turns clipping off.", at_least=0.0)
+    optimizer: Optimizer = setting("adamw", "AdamW or LARS.")
+    precision: Precision = setting("auto", "Precision of training: auto is bf16 on CUDA, else float32.")
+    dropout: bool = setting(True, "Use the model's dropout in training.")
+    seed: int = setting(17, "The same seed on the same machine gives the same weights.", at_least=0, at_most=2**32 - 1)
+    dev_checks: int = setting(10, "Number of dev measurements, spread over the training.", at_least=1)
+    select: str = setting("", "The dev score that the best weights are chosen by, if there are several.")
+    patience: int = setting(0, "Stop after this many dev measurements without a gain; 0 trains to the end.", at_least=0)
+    checkpoint_seconds: float = setting(20.0, "Seconds between checkpoints.", at_least=0.0)
 
 
 class TaskEngine:

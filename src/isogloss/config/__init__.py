@@ -1,0 +1,51 @@
+"""The schema of recipes: settings with types, ranges, defaults and sentences, checked when constructed."""
+
+from isogloss.config.recipe import Recipe
+from isogloss.config.sections import (
+    AddingSettings,
+    BalanceSettings,
+    BridgeSettings,
+    CleaningSettings,
+    Device,
+    EvaluationSettings,
+    LeakSettings,
+    LossSettings,
+    Optimizer,
+    OutputSettings,
+    PairsSettings,
+    Pooling,
+    Precision,
+    Schedule,
+    StudentSettings,
+    TeacherSettings,
+    TrainingSettings,
+    Trim,
+    VocabularyKind,
+)
+from isogloss.config.settings import Settings, as_dict, setting
+
+__all__ = [
+    "AddingSettings",
+    "BalanceSettings",
+    "BridgeSettings",
+    "CleaningSettings",
+    "Device",
+    "EvaluationSettings",
+    "LeakSettings",
+    "LossSettings",
+    "Optimizer",
+    "OutputSettings",
+    "PairsSettings",
+    "Pooling",
+    "Precision",
+    "Recipe",
+    "Schedule",
+    "Settings",
+    "StudentSettings",
+    "TeacherSettings",
+    "TrainingSettings",
+    "Trim",
+    "VocabularyKind",
+    "as_dict",
+    "setting",
+]
