@@ -50,9 +50,7 @@ def _finetune(making: "Making", inputs: Inputs) -> dict[str, Any]:
     settings = dict(making.settings)
     augment = settings.pop("augment", None)
     if isinstance(augment, dict):
-        augment = {
-            key: inputs.model_called(value) if key in MODELS_OF_AUGMENT else value for key, value in augment.items()
-        }
+        augment = {key: inputs.model_called(value) if key in MODELS_OF_AUGMENT else value for key, value in augment.items()}
     files = {"nli": inputs.nli, "sts": inputs.sts, "sts_dev": inputs.sts_dev}
     return finetune_recipe(inputs.model, inputs.out, **files, augment=augment, **settings)
 

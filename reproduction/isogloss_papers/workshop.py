@@ -111,8 +111,9 @@ class Made:
             from isogloss.models.encoders.open import open_encoder
 
             return open_encoder(self.model, device, self.prompt)
-        from isogloss.models.student import Student
         from isogloss.runs.dual_rounds import pooled_by
+
+        from isogloss.models.student import Student
 
         student = Student.load(self.model, self.prompt, device=device)
         pooled_by(student, "mean")

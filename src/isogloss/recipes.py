@@ -160,10 +160,15 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Recipe.model_json_schema()}
 
 
-def dump(recipe: Recipe, comments: bool = True) -> str:
-    """Write a recipe as TOML that `load` reads back to the same value, each key under the sentence that explains it."""
+def dump(recipe: Recipe, comments: bool = True, defaults: bool = True) -> str:
+    """Write a recipe as TOML that `load` reads back to the same value, each key under the sentence that explains it.
+
+    Without `defaults`, only what differs from them is written.
+    """
     plain, fields = as_dict(recipe), Recipe.model_fields
     plain.pop("stage", None)
+    if not defaults:
+        plain = _differing(plain, as_dict(Recipe()))
     lines = [_entry(name, value, fields[name], comments) for name, value in plain.items() if not isinstance(value, dict)]
     for name, values in plain.items():
         if isinstance(values, dict):
@@ -175,6 +180,18 @@ def dump(recipe: Recipe, comments: bool = True) -> str:
         given = {key: value for key, value in as_dict(stage).items() if key in stage.model_fields_set and key != "task"}
         lines += [f"{key} = {_toml(value)}" for key, value in given.items()]
     return "\n".join(lines) + "\n"
+
+
+def _differing(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not the same in `others`, table by table."""
+    found = {}
+    for name, value in values.items():
+        other = others.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            value = _differing(value, other)
+        if value != other and value != {}:
+            found[name] = value
+    return found
 
 
 def _entry(name: str, value: Any, field: FieldInfo, comments: bool) -> str:  # noqa: ANN401

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import transformers
+from isogloss.runs.dual import train_dual
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoModel, PreTrainedTokenizerFast
 
@@ -15,7 +16,6 @@ from isogloss.models.loading import open_model, quiet_transformers
 from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer
 from isogloss.models.tokenizer_checks import refuse_speechless, unknown_share
-from isogloss.runs.dual import train_dual
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.distill import distill
 from isogloss.training.tasks.sentence_pairs import SentencePairs

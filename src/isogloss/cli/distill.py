@@ -43,7 +43,7 @@ def distill(
 
     data = distill_recipe(pairs, out, teacher, student)
     options = {
-        "languages": ("--languages", as_languages(languages) or None),
+        "languages": ("--languages", list(as_languages(languages)) or None),
         "pairs.language": ("--language", language),
         "pairs.on_error": ("--on-error", on_error),
     }

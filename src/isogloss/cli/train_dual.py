@@ -93,7 +93,7 @@ def train_dual(
         "evaluation.max_candidates": ("--max-candidates", max_candidates),
         "student.max_tokens": ("--max-tokens", max_tokens),
         "student.trim": ("--trim", trim),
-        "languages": ("--languages", as_languages(languages) or None),
+        "languages": ("--languages", list(as_languages(languages)) or None),
         "pairs.language": ("--language", language),
         "pairs.on_error": ("--on-error", on_error),
         "seed": ("--seed", seed),

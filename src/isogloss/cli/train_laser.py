@@ -79,7 +79,7 @@ def train_laser(
         "training.dev_pairs": ("--dev-pairs", dev_pairs),
         "training.select": ("--select", select),
         "training.checkpoint_seconds": ("--checkpoint-seconds", checkpoint_seconds),
-        "languages": ("--languages", as_languages(languages) or None),
+        "languages": ("--languages", list(as_languages(languages)) or None),
         "pairs.language": ("--language", language),
         "pairs.on_error": ("--on-error", on_error),
         "seed": ("--seed", seed),

@@ -3,6 +3,7 @@
 from isogloss.config.recipe import Recipe
 from isogloss.config.sections import (
     AddingSettings,
+    AddSettings,
     BalanceSettings,
     BridgeSettings,
     CleaningSettings,
@@ -23,8 +24,10 @@ from isogloss.config.sections import (
     VocabularyKind,
 )
 from isogloss.config.settings import Settings, as_dict, setting
+from isogloss.config.stages import Stage
 
 __all__ = [
+    "AddSettings",
     "AddingSettings",
     "BalanceSettings",
     "BridgeSettings",
@@ -41,6 +44,7 @@ __all__ = [
     "Recipe",
     "Schedule",
     "Settings",
+    "Stage",
     "StudentSettings",
     "TeacherSettings",
     "TrainingSettings",

@@ -87,8 +87,7 @@ def _nothing_to_do(recipe: "Recipe") -> Found:
             "bridge.enabled is false and training.epochs is 0: there is nothing to do",
             "turn the bridge on or train for at least one epoch",
         )
-    needs_pairs = any(stage.task in NEEDS_PAIRS for stage in recipe.stages)
-    if needs_pairs and not recipe.pairs.files and not recipe.pairs.corpora:
+    if recipe.needs_pairs and not recipe.pairs.files and not recipe.pairs.corpora:
         yield "pairs.files is empty", 'name files of pairs, or "phrasebook" for the bundled pairs'
 
 
@@ -125,13 +124,10 @@ def _stage_names(recipe: "Recipe") -> Found:
 def _averages(recipe: "Recipe") -> Found:
     earlier = [UNTOUCHED]
     for stage in recipe.stages:
-        if isinstance(stage, AverageStage):
-            for name in stage.of:
-                if name not in earlier:
-                    yield (
-                        f"stage {stage.name}: {name} is not an earlier stage",
-                        f"stages before it are: {', '.join(earlier)}",
-                    )
+        named = [*(stage.of if isinstance(stage, AverageStage) else ()), *([stage.start] if stage.start else [])]
+        for name in named:
+            if name not in earlier:
+                yield f"stage {stage.name}: {name} is not an earlier stage", f"stages before it are: {', '.join(earlier)}"
         earlier.append(stage.name)
 
 

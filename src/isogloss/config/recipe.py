@@ -6,6 +6,7 @@ from pydantic import model_validator
 
 from isogloss.config.contradictions import refuse_contradictions
 from isogloss.config.sections import (
+    AddSettings,
     BalanceSettings,
     BridgeSettings,
     CleaningSettings,
@@ -21,6 +22,7 @@ from isogloss.config.sections import (
 )
 from isogloss.config.settings import Settings, setting
 from isogloss.config.stages import (
+    NEEDS_PAIRS,
     TASK_DEFAULTS,
     TASK_LOSSES,
     AnyStage,
@@ -52,6 +54,7 @@ class Recipe(Settings):
     training: TrainingSettings = setting(TrainingSettings(), "How the student is trained.")
     evaluation: EvaluationSettings = setting(EvaluationSettings(), "How the result is measured.")
     output: OutputSettings = setting(OutputSettings(), "Where the results are written.")
+    add: AddSettings | None = setting(None, "The finished student that this run adds languages to; isogloss add writes it.")
     stage: tuple[AnyStage, ...] = setting((), "What is trained, in order; empty: the bridge, then distillation.")
 
     @model_validator(mode="after")
@@ -62,10 +65,28 @@ class Recipe(Settings):
     def values(self) -> dict[str, Any]:
         """What is written of a recipe. Beside stages, [training] and [losses] hold only what was given: it overrides."""
         values = super().values()
+        if self.add is None:
+            del values["add"]
         if self.stage:
             return values | {"training": self.training.given(), "losses": self.losses.given()}
         del values["stage"]
         return values
+
+    def models(self) -> list[str]:
+        """Every model that the recipe names."""
+        others = [getattr(stage, name, "") for stage in self.stages for name in ("cross_encoder", "search_by")]
+        student = "" if self.student.kind == "bilstm" else self.student.model
+        return [name for name in (self.teacher.model, student, *others) if name]
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether pairs are read: a stage trains on them, or the recipe names some to measure on."""
+        return any(stage.task in NEEDS_PAIRS for stage in self.stages) or "pairs" in self.model_fields_set
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether held-out pairs are measured; a recipe without a teacher may hold none out."""
+        return bool(self.pairs.held_out) or bool(self.teacher.model)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -324,21 +324,37 @@ class OutputSettings(Settings):
     cache: str = setting("", "Folder of cached teacher embeddings; empty: the user's cache folder.")
 
 
-class AddingSettings(Settings):
-    """What `isogloss add` takes. Everything else is as in the recipe of the run that is added to."""
+class AddSettings(Settings):
+    """A finished student that gets more languages, and what keeps the old ones."""
 
+    table = "add"
     run: str = setting(..., "A finished run, or the folder of a saved model.")
-    languages: tuple[str, ...] = setting(..., "Languages to add.")
-    pairs: tuple[str, ...] = setting(..., "Files, folders, globs or stores with pairs of the new languages.")
-    out: str = setting("runs/added", "Folder of the new run.")
     replay: float = setting(1.0, "Pairs of the old languages to train on again, per new pair.", at_least=0.0)
     replay_from: tuple[str, ...] = setting((), "Pairs of the old languages, if those of the run are gone.")
-    gate: float | None = setting(
-        1.0, "Maximum loss of an old language in percentage points; None accepts any loss.", at_least=0.0
+    gate: Annotated[float, Field(ge=0.0)] | Literal["off"] = setting(
+        1.0, 'Maximum loss of an old language in percentage points; "off" accepts any loss.'
     )
     gate_on: Literal["teacher_index", "to_source", "from_source"] = setting("teacher_index", "The score that the gate checks.")
     teacher: str = setting("", "Only for a saved model without a run: its teacher.")
     original: str = setting("", "Only for a saved model without a run: the model whose vocabulary was trimmed.")
+
+    @property
+    def gate_limit(self) -> float | None:
+        """Percentage points that an old language may lose; None: any number."""
+        return None if isinstance(self.gate, str) else self.gate
+
+
+class AddingSettings(AddSettings):
+    """What `isogloss add` takes. Everything else is as in the recipe of the run that is added to."""
+
+    table = ""
+    languages: tuple[str, ...] = setting(..., "Languages to add.")
+    pairs: tuple[str, ...] = setting(..., "Files, folders, globs or stores with pairs of the new languages.")
+    out: str = setting("runs/added", "Folder of the new run.")
+
+    def as_table(self) -> AddSettings:
+        """The [add] table of the recipe."""
+        return AddSettings(**{name: value for name, value in self.given().items() if name in AddSettings.model_fields})
 
     @model_validator(mode="after")
     def _refuse_nothing_to_add(self) -> Self:

@@ -55,6 +55,9 @@ class Stage(Settings):
 
     task: str = ""
     name: str = setting("", "Name of the stage, for messages and results; empty: the task's name, numbered if repeated.")
+    start: str = setting(
+        "", f'Start from the weights after this earlier stage, or "{UNTOUCHED}"; empty: after the stage before.'
+    )
 
     @model_validator(mode="after")
     def _refuse_bad_name(self) -> Self:
@@ -141,6 +144,7 @@ class MlmStage(TrainedStage):
 
     task: Literal["mlm"] = "mlm"
     files: tuple[str, ...] = setting(..., "Text files with one sentence per line.", min_length=1)
+    pairs: bool = setting(False, "Also mask the pairs, each sentence with its translation (tlm).")
 
 
 class TlmStage(TrainedStage):

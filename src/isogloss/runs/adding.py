@@ -8,6 +8,7 @@ refused candidate stays to be looked at. As in `pipeline`, the same command cont
 
 `finished` finds the student, `replay` mixes the pairs, `vocabulary` grows, `gate` compares, `lineage` writes down.
 """
+
 import logging
 import os
 import shutil
@@ -63,9 +64,7 @@ class Refused(IsoglossError):
         self.result = result
 
 
-def add_languages(
-    recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False
-) -> RunResult:
+def add_languages(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False) -> RunResult:
     """Do what a recipe with an [add] table says; `recipe_for` makes one. Raises `Refused` if the gate does not accept it."""
     assert recipe.add is not None
     finished = open_finished(recipe.add.run, recipe.add.teacher, recipe.add.original)
@@ -111,7 +110,7 @@ def recipe_for(settings: AddingSettings, overrides: Sequence[str] = ()) -> Recip
     if follows and data.get("training", {}).get("select", "retrieval") == "retrieval":
         data["training"] = data.get("training", {}) | {"select": "both"}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
-    data |= {"name": Path(settings.out).name, "languages": new, "add": settings.table_values()}
+    data |= {"name": Path(settings.out).name, "languages": new, "add": as_dict(settings.as_table())}
     recipe = recipes.parse(data, overrides, f"the recipe of {finished.folder}")
     if not recipe.training.epochs:
         raise RecipeError(
@@ -207,7 +206,9 @@ class _Addition:
         verdict = judge(first, last, pairs.old.languages, self.settings.gate_limit, self.settings.gate_on)
         details["gate"] = verdict.as_dict()
         stages = [StageResult("distill", summary, {"pairs": len(session.pairs)})]
-        result = replace(run.result(measurements.reports, stages, details), folder=self.candidate if verdict.over else run.folder)
+        result = replace(
+            run.result(measurements.reports, stages, details), folder=self.candidate if verdict.over else run.folder
+        )
         if run.record is None:  # the main process saves
             return result
         with run.timed("save"):

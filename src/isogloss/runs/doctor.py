@@ -28,8 +28,8 @@ from isogloss.models.vocabulary.coverage import UNSPACED
 from isogloss.runs.clean import size_of
 from isogloss.runs.gathering import gather_pairs
 from isogloss.runs.models import open_models, text_blocks
-from isogloss.runs.run import vector_folder
 from isogloss.runs.record import memory_gib, processor_name, versions
+from isogloss.runs.run import vector_folder
 from isogloss.runs.trackers import refuse_missing
 from isogloss.storage import cache_folder
 from isogloss.training.batches import PairRows, Schedule

@@ -161,9 +161,7 @@ def _bilstm(recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: O
     return student
 
 
-def _vocabulary(
-    recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: OnProgress
-) -> "PreTrainedTokenizerFast":
+def _vocabulary(recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: OnProgress) -> "PreTrainedTokenizerFast":
     """The vocabulary of the training text: learned once, then found in the run's folder."""
     settings = recipe.student
     size, kind, most = settings.vocabulary, settings.vocabulary_kind, settings.vocabulary_sentences

@@ -69,9 +69,7 @@ def growth_in_words(growth: Mapping[str, Any]) -> str:
     return f"{told}; up to {100 * changed[worst]:.1f} % of old text ({worst}) is cut otherwise"
 
 
-def _original(
-    student: Student, recipe: Recipe, teacher: Encoder | None
-) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
+def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
     """The vocabulary before trimming, and its rows, where the student's come from them.
 
     A static table was turned and bridged as a whole, so rows from before that would be strangers in it.

@@ -147,9 +147,7 @@ def test_sts_alone_without_a_dev_set_keeps_the_last_weights(models: Path, data: 
 def test_a_stage_without_a_gain_leaves_the_model_as_it_was(
     models: Path, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recipe = recipe_for(
-        models, data, tmp_path / "run", nli=(), sts=[str(data / "dev.tsv")], training={"learning_rate": 0.0}
-    )
+    recipe = recipe_for(models, data, tmp_path / "run", nli=(), sts=[str(data / "dev.tsv")], training={"learning_rate": 0.0})
     result = run(recipe)
     (before, after) = spearman_of(result)[0]
     assert result.stages[0].summary.best_step == 0 and after == before

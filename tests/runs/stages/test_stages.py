@@ -119,7 +119,9 @@ def test_nli_before_distillation_as_ham_and_kim(models: Path, tsv: Path, tmp_pat
         ([{"task": "nli", "files": ["x"], "file": "y"}], "file"),
     ],
 )
-def test_stages_that_cannot_be_run_are_refused(stages: list[dict[str, Any]], message: str, models: Path, tmp_path: Path) -> None:
+def test_stages_that_cannot_be_run_are_refused(
+    stages: list[dict[str, Any]], message: str, models: Path, tmp_path: Path
+) -> None:
     with pytest.raises(RecipeError) as caught:
         recipe_for(models, tmp_path / "x.tsv", tmp_path / "run", stages)
     assert message in f"{caught.value} {caught.value.hint}" and caught.value.hint

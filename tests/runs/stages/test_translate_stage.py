@@ -38,7 +38,9 @@ def forty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe_for(forty: Path, out: Path, **more: Any) -> Recipe:  # noqa: ANN401
-    tables = {name: base | more.pop(name, {}) for name, base in (("student", STUDENT), ("stage", STAGE), ("training", TRAINING))}
+    tables = {
+        name: base | more.pop(name, {}) for name, base in (("student", STUDENT), ("stage", STAGE), ("training", TRAINING))
+    }
     return recipes.parse(laser_recipe([str(forty)], out, device="cpu", threads=1, **tables, **more), (), "test")
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from isogloss.config import AverageStage
+from isogloss.config.stages import AverageStage
 from isogloss.runs.stages.session import StageSession
 
 

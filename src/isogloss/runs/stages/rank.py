@@ -6,7 +6,7 @@ Other tasks (NLI, answers) may be trained beside it by turns, as mUSE does.
 
 import numpy as np
 
-from isogloss.config import RankStage
+from isogloss.config.stages import RankStage
 from isogloss.corpora.reading.labelled import Labelled
 from isogloss.corpora.reading.questions import Questions
 from isogloss.runs.stages.answers import answers_task

@@ -2,7 +2,7 @@
 
 import logging
 
-from isogloss.config import STSStage
+from isogloss.config.stages import StsStage
 from isogloss.corpora.reading.labelled import Labelled
 from isogloss.evaluation.metrics import spearman
 from isogloss.models.encoder import Encoder
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 SPEARMAN = "dev_spearman"
 
 
-def train(stage: STSStage, session: StageSession, number: int) -> None:
+def train(stage: StsStage, session: StageSession, number: int) -> None:
     """Train on the rated pairs, augmented if the stage says so."""
     rated = session.data.content[stage.name]
     assert isinstance(rated, Labelled)
@@ -28,7 +28,7 @@ def train(stage: STSStage, session: StageSession, number: int) -> None:
     session.train_tasks(stage, [task], session.sts_dev(), session.key(rated.hash))
 
 
-def _augmented(stage: STSStage, session: StageSession, rated: Labelled) -> Labelled:
+def _augmented(stage: StsStage, session: StageSession, rated: Labelled) -> Labelled:
     """The rated pairs, and near ones rated by a cross-encoder (Augmented SBERT)."""
     recipe, name = session.recipe, stage.cross_encoder or session.recipe.student.model
     scorer = CrossEncoder.open(name, 2 * recipe.student.max_tokens, recipe.device, recipe.seed)

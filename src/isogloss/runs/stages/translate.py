@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from isogloss.config import TranslateStage
+from isogloss.config.stages import TranslateStage
 from isogloss.corpora.reading.languages import canonical
 from isogloss.errors import DataError, RecipeError
 from isogloss.models.bilstm import BiLstmStudent
