@@ -286,7 +286,7 @@ class TrainingSettings:
     engine: str = setting(
         "auto",
         "how steps are run: recorded as CUDA graphs where that is possible, or one operation after another",
-        one_of=("auto", "captured", "plain"),
+        one_of=("auto", "eager", "graphs"),
     )
     dev_pairs: int = setting(
         500, "pairs of each language kept out of training to choose the best checkpoint by; 0 keeps the last", at_least=0
