@@ -359,10 +359,10 @@ def test_another_engine_beside_a_checkpoint_is_said(
     teacher = load(str(models / "teacher"))
     distill(Student.load(str(models / "student")), teacher, bitext, recipe(FAST.replace(epochs=1)), folder=tmp_path)
     (folder,) = tmp_path.glob("checkpoints-*")
-    folder.rename(folder.with_name(folder.name.replace("plain-rows", "captured")))
+    folder.rename(folder.with_name(folder.name.replace("eager-rows", "graphs")))
     distill(Student.load(str(models / "student")), teacher, bitext, recipe(FAST.replace(epochs=1)), folder=tmp_path)
     (said,) = caplog.messages
-    assert "is of the captured engine and this is the plain one, so training starts at step 0" in said
+    assert "is of the graphs engine and this is the eager one, so training starts at step 0" in said
 
 
 def test_settings_that_change_nothing_are_said(models: Path, bitext: Bitext, caplog: pytest.LogCaptureFixture) -> None:

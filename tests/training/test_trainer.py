@@ -59,22 +59,22 @@ class Dial:
     def vectors(self, rows: IntArray) -> FloatArray:
         return np.full((len(rows), 1), self.step_at, dtype=np.float32)
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         pass
 
-    def sound(self) -> bool:
+    def is_finite(self) -> bool:
         return self.step_at != self.breaks_at
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {"value": self.value, "step": self.step_at}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.value, self.step_at = state["value"], state["step"]
 
     def weights(self) -> dict[str, Any]:
         return {"value": self.value.clone()}
 
-    def take(self, weights: dict[str, Any]) -> None:
+    def load_weights(self, weights: dict[str, Any]) -> None:
         self.value = weights["value"]
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -70,7 +70,7 @@ def add(
     _show(result, json)
 
 
-def _points(gate: str) -> float | str:
+def _points(gate: str) -> float | Literal["off"]:
     from isogloss.errors import RecipeError
 
     try:

@@ -70,7 +70,7 @@ def train_laser(
         "student.embedding": ("--embedding", embedding),
         "student.hidden": ("--hidden", hidden),
         "student.lstm_layers": ("--layers", layers),
-        "student.dropout": ("--dropout", dropout),
+        "student.lstm_dropout": ("--dropout", dropout),
         "student.max_tokens": ("--max-tokens", max_tokens),
         "training.epochs": ("--epochs", epochs),
         "training.steps": ("--steps", steps),

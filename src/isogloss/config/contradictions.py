@@ -14,7 +14,7 @@ from isogloss.errors import RecipeError
 if TYPE_CHECKING:
     from isogloss.config.recipe import Recipe
 
-BILSTM_KEYS = ("vocabulary", "vocabulary_kind", "vocabulary_sentences", "embedding", "hidden", "lstm_layers")
+BILSTM_KEYS = ("vocabulary", "vocabulary_kind", "vocabulary_sentences", "embedding", "hidden", "lstm_layers", "lstm_dropout")
 Found = Iterator[tuple[str, str]]  # messages and hints
 
 

@@ -13,6 +13,7 @@ Optimizer = Literal["adamw", "lars"]
 Schedule = Literal["linear", "cosine", "constant"]
 Pooling = Literal["", "mean", "cls", "max"]
 VocabularyKind = Literal["bpe", "unigram"]
+Engine = Literal["auto", "eager", "graphs"]
 Trim = Literal["alphabet", "corpus", "off"]
 
 
@@ -180,6 +181,7 @@ class StudentSettings(Settings):
     embedding: int = setting(320, "bilstm: token embedding size, in the encoder and the decoder.", at_least=1)
     hidden: int = setting(512, "bilstm: LSTM hidden size per direction; embeddings have twice this size.", at_least=1)
     lstm_layers: int = setting(5, "bilstm: layers of the encoder.", at_least=1)
+    lstm_dropout: float = setting(0.1, "bilstm: dropout probability.", at_least=0.0, at_most=0.9)
 
 
 class BridgeSettings(Settings):
@@ -269,9 +271,7 @@ class TrainingSettings(Settings):
     weight_decay: float = setting(0.01, "Weight decay of matrices (not of biases and norms).", at_least=0.0)
     clip_norm: float = setting(1.0, "Maximum gradient norm; 0 turns clipping off.", at_least=0.0)
     precision: Precision = setting("auto", "Precision of training: auto is bf16 on CUDA, else float32.")
-    engine: Literal["auto", "captured", "plain"] = setting(
-        "auto", "How steps run: recorded as CUDA graphs where possible (auto, captured), or operation by operation."
-    )
+    engine: Engine = setting("auto", "How steps run: as recorded CUDA graphs if possible, or eagerly.")
     dev_pairs: int = setting(
         500, "Pairs per language held out to choose the best checkpoint; 0 keeps the last weights.", at_least=0
     )

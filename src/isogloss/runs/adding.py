@@ -347,7 +347,7 @@ class _Addition:
             )
         if (self.candidate / METRICS).is_file():  # not if training was finished before
             os.replace(self.candidate / METRICS, self.run.folder / METRICS)
-        record.folder = self.out
+        record.folder = self.run.folder
         record.note(hashes={"weights": weights_hash(result.model)})
         record.finish()
         shutil.rmtree(self.candidate, ignore_errors=True)

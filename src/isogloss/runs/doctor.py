@@ -172,7 +172,7 @@ def most_steps(bitext: Bitext, recipe: Recipe) -> int:
     return Schedule(rows, recipe.balance, recipe.seed, settings.epochs, batch).steps if len(source) else 0
 
 
-def _teacher(teacher: SentenceEncoder | None, sample: Sequence[str], recipe: Recipe) -> Finding:
+def _teacher(teacher: Encoder | None, sample: Sequence[str], recipe: Recipe) -> Finding:
     if teacher is None:
         return Finding("teacher", "good", "none, and nothing in the recipe follows one")
     try:
@@ -181,8 +181,11 @@ def _teacher(teacher: SentenceEncoder | None, sample: Sequence[str], recipe: Rec
         return Finding("teacher", "bad", error.message, error.hint)
     unit = bool(np.abs(lengths - 1).max() < 1e-2)
     norms = "unit-norm" if unit else f"norms {lengths.min():.2f} to {lengths.max():.2f}"
+    text = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}"
+    if not isinstance(teacher, SentenceEncoder):
+        return Finding("teacher", "good", text)
+    text += f", {pooling_of(teacher.model)}"
     prompts = {name: prompt for name, prompt in teacher.model.prompts.items() if prompt}
-    text = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}, {pooling_of(teacher.model)}"
     if prompts and not recipe.teacher.prompt:
         named = ", ".join(f"{name} = {prompt!r}" for name, prompt in prompts.items())
         return Finding(

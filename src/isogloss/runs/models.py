@@ -62,7 +62,9 @@ def open_models(
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
     if any(stage.task in ("mlm", "tlm") for stage in recipe.stages):
         with_mask_token(student)
-    student.set_pooling(recipe.student.pooling)
+    set_pooling(student, recipe.student.pooling)
+    if recipe.student.normalize:
+        student.add_normalization()
     tell(Step("models", len(names), len(names), "models", note))
     return teacher, student, done
 
@@ -70,7 +72,15 @@ def open_models(
 def open_teacher(recipe: Recipe) -> Encoder:
     """The teacher of a recipe: any encoder that can be opened."""
     settings = recipe.teacher
-    return open_encoder(settings.model, settings.prompt, settings.batch_size, recipe.device, settings.precision)
+    return open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision)
+
+
+def set_pooling(student: Student, mode: str) -> None:
+    """Let token states become sentence embeddings in another way; "" leaves it as it is."""
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    if mode and mode != student.pooling:
+        student.model[1] = Pooling(int(student.body.config.hidden_size), mode).to(student.model.device)
 
 
 class _Texts:
@@ -154,7 +164,7 @@ def _bilstm(recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: O
     with Distributed.here().main_process_first():
         tokenizer = _vocabulary(recipe, pairs, work, on_progress)
     sizes = EncoderSizes(
-        embedding=settings.embedding, hidden=settings.hidden, layers=settings.lstm_layers, dropout=settings.dropout
+        embedding=settings.embedding, hidden=settings.hidden, layers=settings.lstm_layers, dropout=settings.lstm_dropout
     )
     student = bilstm_student(tokenizer, sizes, recipe.name, settings.max_tokens, recipe.seed)
     student.model.to(choose_device(recipe.device))

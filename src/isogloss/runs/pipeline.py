@@ -13,6 +13,7 @@ from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import Recipe
+from isogloss.config.stages import TranslateStage
 from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
 from isogloss.errors import DataError
 from isogloss.export.folder import lost_table, model_card, save
@@ -89,7 +90,7 @@ def _run(run: Run) -> RunResult:
 def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
     """Say what the stages cannot be trained on, before a model is loaded."""
     for stage in recipe.stages:
-        if stage.task == "translate":
+        if isinstance(stage, TranslateStage):
             target_languages(stage, pairs)
         if stage.task == "rank" and sum(block.num_rows for block in pairs.in_blocks(TRAIN)) < 2:
             raise DataError(
@@ -111,6 +112,15 @@ def _compare(session: StageSession, details: dict[str, Any]) -> None:
         session.results[-1] = replaced(last, summary=replaced(last.summary, setback=setback))
 
 
+def _uses_teacher(recipe: Recipe) -> bool:
+    """Whether the student follows a teacher in some stage, or is made of it."""
+    following = ("mse", "soft_similarity", "moving_teacher")
+    losses = [recipe.losses_of(stage) for stage in recipe.stages if stage.task == "distill"]
+    follows = any(getattr(weights, name) for weights in losses for name in following)
+    has_bridge = any(stage.task == "bridge" for stage in recipe.stages)
+    return bool(recipe.teacher.model) and (follows or has_bridge or recipe.student.kind == "teacher-body")
+
+
 def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | None, store: Store | None) -> None:
     recipe = run.recipe
     trained_on = [f"{amount(rows, 'row')} of {name}" for name, rows in result.details.get("data", {}).items()]
@@ -128,7 +138,7 @@ def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | Non
                 "other_text": result.details["data"]
             }
     report = result.reports[-1] if result.reports else None
-    teacher = recipe.teacher.model if recipe.uses_teacher else ""
+    teacher = recipe.teacher.model if _uses_teacher(recipe) else ""
     card = model_card(recipe.name, teacher, recipe.student.model, languages, ", ".join(trained_on), report)
     student.model.to("cpu")
     save(student, result.model, card + lost_table(result.details.get("regressions", [])), training)

@@ -88,12 +88,12 @@ def dual_recipe(
     """A dual encoder from translations, as the paper named by `like` or as the other arguments say."""
     _refuse_other_tasks(like, nli, qa)
     paper = PAPERS[like]
-    losses = paper.get("losses", {}) | dict(losses or {})
+    chosen: Data = {**paper.get("losses", {}), **(losses or {})}
     rounds = paper.get("rounds") if rounds is None else rounds
-    if losses.get("hard_negatives") and rounds is None:
+    if chosen.get("hard_negatives") and rounds is None:
         rounds = ROUNDS
-    if (rounds or 1) > 1 and "hard_negatives" not in losses:
-        losses["hard_negatives"] = HARD_NEGATIVES
+    if (rounds or 1) > 1 and "hard_negatives" not in chosen:
+        chosen["hard_negatives"] = HARD_NEGATIVES
     data = _recipe(out, pairs, student, WITHOUT_TEACHER | other)
     data["student"] = _given(trim="off", pooling=paper.get("pooling") if pooling is None else pooling) | data["student"]
     stages: list[Data] = []
@@ -102,7 +102,7 @@ def dual_recipe(
     elif tlm:
         stages.append({"task": "tlm", "training": dict(pretrain or {})})
     beside = [{"task": task, "files": list(files)} for task, files in (("nli", nli), ("answers", qa)) if files]
-    stages.append({"task": "rank", "losses": losses, "beside": beside, **_given(rounds=rounds)})
+    stages.append({"task": "rank", "losses": chosen, "beside": beside, **_given(rounds=rounds)})
     _share(stages[-1], shares)
     return data | {"stage": stages}
 

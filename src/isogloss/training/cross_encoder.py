@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from isogloss.amounts import amount
@@ -117,12 +117,13 @@ class CrossEncoder:
         settings: TaskSettings,
         folder: Path | None = None,
         on_progress: OnProgress = silent,
+        stage: str = "cross-encoder",
     ) -> TrainingSummary:
         """Learn from rated pairs (0 to 5), each in both orders: what is like is like both ways."""
         both = self.tokenize([*first, *second], [*second, *first])
         task = PairScoring(self, both, np.concatenate([scores, scores]))
         key = content_hash("cross-encoder", self.name, str(self.max_tokens), *first, *second, scores.tobytes())
-        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, "cross-encoder", key)
+        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, stage, key)
         self.trained = True
         return summary
 
@@ -148,15 +149,10 @@ class TokenizedPairs:
 class PairScoring:
     """The task that a cross-encoder is trained by."""
 
-    name = "cross-encoder"
+    name, head = "cross-encoder", None  # its head is inside the model
 
     def __init__(self, encoder: CrossEncoder, pairs: TokenizedPairs, scores: FloatArray) -> None:
         self.encoder, self.pairs, self.scores = encoder, pairs, scores
-
-    @property
-    def head(self) -> nn.Module | None:
-        """It is inside the model."""
-        return None
 
     def __len__(self) -> int:
         """Number of pairs, both orders counted."""
@@ -172,7 +168,11 @@ class PairScoring:
         logits = self.encoder.logits(features)
         return functional.binary_cross_entropy_with_logits(logits, wanted.to(logits.device))
 
-    def load(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> TokenCount:
+    def weight(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> float:
+        """Pairs."""
+        return len(prepared[1])
+
+    def count(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> TokenCount:
         """Tokens without padding, and with it."""
         return TokenCount(int(prepared[2].sum()), prepared[0]["input_ids"].numel())
 

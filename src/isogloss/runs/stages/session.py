@@ -175,9 +175,7 @@ class StageSession:
     def task_settings(self, stage: Stage, shares: Sequence[float] = ()) -> TaskSettings:
         """How the tasks of a stage are trained."""
         training = self.recipe.training_of(stage)
-        same = ("epochs", "steps", "learning_rate", "schedule", "warmup", "optimizer", "weight_decay", "clip_norm")
-        same += ("precision", "dropout", "dev_checks", "select", "patience", "checkpoint_seconds", "engine")
-        values = {name: getattr(training, name) for name in same}
+        values = {name: getattr(training, name) for name in TaskSettings.model_fields if hasattr(training, name)}
         return TaskSettings(batch=training.batch_pairs, weights=tuple(shares), seed=self.recipe.seed, **values)
 
     def sts_dev(self) -> STSDev | None:
