@@ -114,7 +114,7 @@ class Made:
         from isogloss.models.student import Student
         from isogloss.runs.dual_rounds import pooled_by
 
-        student = Student.load(self.model, self.prompt, device=device)
+        student = Student.from_pretrained(self.model, self.prompt, device=device)
         pooled_by(student, "mean")
         return student
 

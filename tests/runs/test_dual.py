@@ -102,7 +102,7 @@ def test_muse_trains_all_its_tasks_in_two_rounds(models: Path, tsv: Path, files:
 
 def rounds_of(models: Path, out: Path, bitext: Bitext, **more: Any) -> tuple[Rounds, Student]:  # noqa: ANN401 - settings
     settings = settings_of("", {"pairs": ("x",), "student": "x", "out": str(out), **SMALL, **more})
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
     return Rounds(settings, student, bitext, OtherText.read(settings), out), student
 
 
@@ -268,7 +268,7 @@ def test_other_things_are_left_alone_and_bad_text_is_named_before_a_model_is_loa
     full = tmp_path / "y" / "model"
     full.mkdir(parents=True)
     (full / "thesis.txt").write_text("mine")
-    with pytest.raises(IsoglossError, match="other things in it"):
+    with pytest.raises(IsoglossError, match="contains files that are not a model"):
         train_dual(str(tsv), "no-such-model", tmp_path / "y")
     assert (full / "thesis.txt").read_text() == "mine"
 

@@ -18,8 +18,8 @@ OTHERS = {"en": [pair.source for pair in PAIRS], "de": [pair.target for pair in 
 
 
 def test_a_grown_student_is_asked_again_for_what_changed_alone(models: Path, bitext: Bitext, tmp_path: Path) -> None:
-    teacher, whole = load(str(models / "teacher")), Student.load(str(models / "student"), device="cpu")
-    students = [Student.load(str(models / "student"), device="cpu") for _ in range(2)]
+    teacher, whole = load(str(models / "teacher")), Student.from_pretrained(str(models / "student"), device="cpu")
+    students = [Student.from_pretrained(str(models / "student"), device="cpu") for _ in range(2)]
     taken: list[list[Step]] = []
     for student in students:
         student.trim(OTHERS, "alphabet")

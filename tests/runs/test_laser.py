@@ -84,7 +84,7 @@ def test_what_it_leaves(trained: tuple[Path, list[dict[str, float]]]) -> None:
     assert set(results["stages"]["laser"]["languages"]) == {"de", "es"}
     assert results["training"]["steps"] == STEPS
     card = (out / "model" / "README.md").read_text(encoding="utf-8")
-    assert "40 examples into en, 40 into es" in card and "max-pooled to dimension 64" in card
+    assert "40 examples into en, 40 examples into es" in card and "max-pooled to dimension 64" in card
     assert not list((out / "model").rglob("*decoder*"))
     assert (out / "model" / "isogloss_training.json").is_file()
     steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text().splitlines()]

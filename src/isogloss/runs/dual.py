@@ -18,11 +18,11 @@ from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import Recipe, as_dict
-from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError
 from isogloss.evaluation import alignment
-from isogloss.export.folder import save
-from isogloss.models.loading import choose_device
+from isogloss.export.card import CardInfo, DataRow, data_rows, example_sentences, model_card
+from isogloss.models.loading import choose_device, open_model
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual_rounds import OtherText, Rounds, pooled_by
@@ -168,7 +168,7 @@ class _Dual:
         """The student as it comes, but for its vocabulary."""
         one = self.settings
         self.on_progress(Step("models", 0, 1, "models", f"loading {one.student}"))
-        student = Student.load(one.student, one.prompt, one.max_tokens, choose_device(one.device))
+        student = Student(open_model(one.student).to(choose_device(one.device)), one.student, one.prompt, one.max_tokens)
         if one.trim != "off":
             texts = [(source.source_language, others.sentences())] if others.counts() else []
             self.details["trimming"] = student.trim(chain(text_blocks(source), texts), one.trim).as_dict()
@@ -206,38 +206,29 @@ class _Dual:
         if others.counts():
             del learnt["leak_scan"]
         student.model.to("cpu")
-        save(student, self.folder / MODEL, self._card(source, store, others), learnt)
+        info = self._card_info(source, store, others)
+        student.save_pretrained(self.folder / MODEL, model_card(info, student.model), learnt)
 
-    def _card(self, source: PairSource, store: Store, others: OtherText) -> str:
+    def _card_info(self, source: PairSource, store: Store, others: OtherText) -> CardInfo:
         one, counts = self.settings, self.details["pairs"]
-        languages = sorted({*source.languages, source.source_language})
-        learnt = [f"{amount(counts['train'], 'pair')} of translations ({scan_in_words(scan_of(store.manifest))})"]
-        learnt += [f"{amount(count, 'row')} of {name}, not scanned" for name, count in others.counts().items()]
-        rounds = f" in {one.rounds} rounds, {one.hard_negatives} hard negatives a pair" if one.rounds > 1 else ""
-        lines = [
-            "---",
-            "library_name: sentence-transformers",
-            "pipeline_tag: sentence-similarity",
-            "language:",
-            *(f'- "{language}"' for language in languages),
-            "tags: [sentence-transformers, multilingual, dual-encoder, isogloss]",
-            "---",
-            "",
-            f"# {self.folder.name}",
-            "",
-            f"`{one.student}` trained as a dual encoder{f' like {one.like}' if one.like else ''} with isogloss: "
-            f"{', '.join(one.tasks)}{rounds}, margin {one.margin:g}, seed {one.seed}. Learnt from {'; '.join(learnt)}.",
-            "",
-            "```python",
-            "from sentence_transformers import SentenceTransformer",
-            'model = SentenceTransformer("path/to/this/folder")',
-            "```",
-        ]
-        if self.reports:
-            score = self.reports[-1].average()
-            found = f"{100 * score.to_source:.1f} % to the source, {100 * score.from_source:.1f} % from it"
-            lines += ["", f"Held-out translations found among {self.reports[-1].candidates}: {found} (mean over languages)."]
-        return "\n".join(lines) + "\n"
+        rounds = f" in {one.rounds} rounds with {one.hard_negatives} hard negatives per pair" if one.rounds > 1 else ""
+        unscanned = f" Not scanned: {', '.join(others.counts())}." if others.counts() else ""
+        return CardInfo(
+            name=self.folder.name,
+            description=f"`{one.student}` trained as a dual encoder{f' like {one.like}' if one.like else ''} with isogloss on "
+            f"{amount(counts['train'], 'translation pair')}: {', '.join(one.tasks)}{rounds}, margin {one.margin:g}, "
+            f"seed {one.seed}.",
+            base_model=one.student,
+            languages=sorted({*source.languages, source.source_language}),
+            tags=("dual-encoder",),
+            reports=self.reports,
+            data=[
+                *data_rows(training_data(store.manifest)),
+                *(DataRow(name, count) for name, count in others.counts().items()),
+            ],
+            leak_scan=leaks_in_words(scan_of(store.manifest)) + unscanned,
+            examples=example_sentences(source),
+        )
 
 
 def _kept_report(path: Path, name: str) -> Report | None:

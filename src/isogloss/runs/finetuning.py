@@ -21,8 +21,9 @@ from isogloss.corpora.reading.labelled import Labelled, read_nli, read_sts
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.metrics import spearman
 from isogloss.evaluation.sts_dev import STSDev
-from isogloss.export.folder import save
+from isogloss.export.card import CardInfo, DataRow, StageScore, model_card
 from isogloss.models.encoder import Encoder, load
+from isogloss.models.loading import choose_device, open_model
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.augmenting import label, union
@@ -116,7 +117,8 @@ class _Finetuning:
             self.record.note(data=self._data(files, nli, rated, held))
         with self.record.timed("models"):
             self.tell(Step("models", 0, 1, "models", f"loading {settings.model}"))
-            self.student = Student.load(settings.model, settings.prompt, settings.max_tokens, settings.device)
+            model = open_model(settings.model).to(choose_device(settings.device))
+            self.student = Student(model, settings.model, settings.prompt, settings.max_tokens)
             self.tell(Step("models", 1, 1, "models"))
         self.dev, self.dev_hash, self.held = None, "", held
         if held is not None:
@@ -214,7 +216,7 @@ class _Finetuning:
         details = {"data": self.record.data["data"], "seed": self.settings.seed, "started_from": self.settings.model}
         result = FinetuneResult(self.folder, tuple(self.stages), time.monotonic() - self.began, details)
         with self.record.timed("save"):
-            save(self.student, result.model, card(self.settings, result))
+            self.student.save_pretrained(result.model, model_card(card_info(self.settings, result), self.student.model))
         write_json(self.folder / RESULTS, result.as_dict())
         self.record.note(hashes={"weights": weights_hash(result.model)}, stages=result.as_dict()["stages"])
         self.record.finish()
@@ -231,34 +233,25 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def card(settings: FinetuneSettings, result: FinetuneResult) -> str:
-    """A short model card: what it is, what it learnt from, and what was measured."""
-    data = result.details["data"]
-    learnt = [f"{data['nli']['pairs']:,} NLI pairs"] if "nli" in data else []
-    learnt += [f"{amount(data['sts']['pairs'], 'rated STS pair')}"] if "sts" in data else []
-    learnt += [f"{amount(data['augmented']['pairs'], 'pair')} that a cross-encoder rated"] if "augmented" in data else []
-    lines = [
-        "---",
-        "library_name: sentence-transformers",
-        "pipeline_tag: sentence-similarity",
-        "tags: [sentence-transformers, sentence-similarity, isogloss]",
-        "---",
-        "",
-        f"# {Path(settings.out).name}",
-        "",
-        f"`{settings.model}` fine-tuned with isogloss on {', then on '.join(learnt)} (seed {settings.seed}).",
-        "",
-        "```python",
-        "from sentence_transformers import SentenceTransformer",
-        'model = SentenceTransformer("path/to/this/folder")',
-        "```",
-    ]
-    measured = [stage for stage in result.stages if stage.before is not None and stage.after is not None]
-    if measured:
-        lines += ["", "Spearman × 100 on the STS dev set, which the weights were chosen by:", ""]
-        lines += ["| stage | examples | before | after |", "|---|---|---|---|"]
-        for one in measured:
-            lines.append(f"| {one.name} | {one.examples:,} | {100 * (one.before or 0):.2f} | {100 * (one.after or 0):.2f} |")
-    if shared := data.get("sts_dev", {}).get("shared_with_training"):
-        lines += ["", f"{shared:,} of {amount(data['sts_dev']['pairs'], 'dev row')} share a sentence with training."]
-    return "\n".join(lines) + "\n"
+def card_info(settings: FinetuneSettings, result: FinetuneResult) -> CardInfo:
+    """What the model card says: what it was trained on, and the dev scores of each stage."""
+    data, names = (
+        result.details["data"],
+        {"nli": "NLI pair", "sts": "rated STS pair", "augmented": "pair rated by a cross-encoder"},
+    )
+    many = {"augmented": "pairs rated by a cross-encoder"}
+    trained_on = [amount(data[key]["pairs"], name, many.get(key, "")) for key, name in names.items() if key in data]
+    shared = data.get("sts_dev", {}).get("shared_with_training")
+    rows = amount(data["sts_dev"]["pairs"], "dev row") if shared else ""
+    return CardInfo(
+        name=Path(settings.out).name,
+        description=f"`{settings.model}` fine-tuned with isogloss on {', then on '.join(trained_on)} (seed {settings.seed}).",
+        base_model=settings.model,
+        stages=[
+            StageScore(stage.name, stage.examples, stage.before, stage.after)
+            for stage in result.stages
+            if stage.before is not None and stage.after is not None
+        ],
+        data=[DataRow(name, data[key]["pairs"]) for key, name in (("nli", "NLI"), ("sts", "STS")) if key in data],
+        notes=[f"{shared:,} of {rows} share a sentence with training."] if shared else [],
+    )

@@ -23,10 +23,10 @@ from isogloss import recipes
 from isogloss.amounts import amount
 from isogloss.config import Recipe, as_dict, setting
 from isogloss.corpora.reading.languages import canonical
-from isogloss.corpora.store import scan_in_words, scan_of, training_data
+from isogloss.corpora.store import leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator, Rows
-from isogloss.export.folder import save
+from isogloss.export.card import CardInfo, data_rows, example_sentences, model_card
 from isogloss.models.bilstm import BiLstmStudent, EncoderSizes, bilstm_student
 from isogloss.models.loading import choose_device
 from isogloss.models.vocabulary.learn import KINDS, learn_vocabulary, open_vocabulary, save_vocabulary
@@ -200,8 +200,9 @@ def _run(recipe: Recipe, settings: LaserSettings, folder: Path, on_progress: OnP
     details |= {"laser": as_dict(settings), "student": session.told(), "training": asdict(summary)}
     with record.timed("save"):
         student.model.to("cpu")
-        card = _card(recipe.name, settings, details, (pivot, second), sorted({*pairs.languages, pivot}), report)
-        save(student, folder / MODEL, card, training_data(store.manifest))
+        training = training_data(store.manifest)
+        info = _card_info(recipe.name, settings, details, pairs, training, report)
+        student.save_pretrained(folder / MODEL, model_card(info, student.model), training)
     details |= {"peak_memory_gib": peak_memory_gib(), "recipe": recipe.name}
     result = RunResult(folder, (report,), time.monotonic() - began, summary, details)
     write_json(folder / RESULTS, result.as_dict())
@@ -332,39 +333,22 @@ def _measured(questions: AlignmentEvaluator, student: BiLstmStudent, on_progress
     return questions.ask("laser", Rows({text: row for row, text in enumerate(texts)}, vectors), None)
 
 
-def _card(
-    title: str,
-    settings: LaserSettings,
-    details: dict[str, Any],
-    targets: tuple[str, str],
-    languages: Sequence[str],
-    report: Report,
-) -> str:
-    """What it is, how it came about, and what was measured."""
-    examples, average = details["student"]["examples"], report.average()
-    lines = [
-        "---",
-        "library_name: sentence-transformers",
-        "pipeline_tag: sentence-similarity",
-        "language:",
-        *(f'- "{language}"' for language in languages),
-        "tags: [sentence-transformers, multilingual, laser, isogloss]",
-        "---",
-        "",
-        f"# {title}",
-        "",
-        f"An encoder as in LASER (Artetxe & Schwenk 2019), trained with isogloss from nothing: {settings.layers} BiLSTM"
-        f" layers of {settings.hidden} each way, max-pooled to dimension {details['student']['dimension']}, over"
-        f" {details['student']['vocabulary']:,} {settings.vocabulary_kind} pieces, for {', '.join(languages)}.",
-        f"It learnt by translating: {amount(examples[targets[0]], 'example')} into {targets[0]}, {examples[targets[1]]:,} into"
-        f" {targets[1]} ({scan_in_words(details['leak_scan'])}). The decoder is not part of it.",
-        "",
-        f"Held-out sentences, searched among {report.candidates}: {100 * average.to_source:.1f} % of translations find their"
-        f" source, {100 * average.from_source:.1f} % of sources their translation, as a mean over languages.",
-        "",
-        "```python",
-        "from sentence_transformers import SentenceTransformer",
-        'model = SentenceTransformer("path/to/this/folder")',
-        "```",
-    ]
-    return "\n".join(lines) + "\n"
+def _card_info(
+    title: str, settings: LaserSettings, details: dict[str, Any], pairs: PairSource, training: dict[str, Any], report: Report
+) -> CardInfo:
+    examples, student = details["student"]["examples"], details["student"]
+    into = ", ".join(f"{amount(count, 'example')} into {language}" for language, count in examples.items())
+    languages = sorted({*pairs.languages, pairs.source_language})
+    return CardInfo(
+        name=title,
+        description=f"A LASER encoder (Artetxe & Schwenk 2019) trained from scratch with isogloss: {settings.layers} BiLSTM"
+        f" layers with hidden size {settings.hidden} per direction, max-pooled to dimension {student['dimension']}, over"
+        f" {student['vocabulary']:,} {settings.vocabulary_kind} pieces, for {', '.join(languages)}. It was trained to translate"
+        f" ({into}); the decoder is not part of the model.",
+        languages=languages,
+        tags=("laser",),
+        reports=[report],
+        data=data_rows(training),
+        leak_scan=leaks_in_words(details["leak_scan"]),
+        examples=example_sentences(pairs),
+    )

@@ -20,13 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from isogloss import recipes
 from isogloss.amounts import amount
 from isogloss.config import EvaluationSettings, Recipe, as_dict
-from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.evaluation.alignment import AlignmentEvaluator, Answers, Rows
 from isogloss.evaluation.metrics import unit
 from isogloss.evaluation.regressions import in_words, regressions
-from isogloss.export.folder import lost_table, model_card, save
+from isogloss.export.card import CardInfo, data_rows, example_sentences, model_card
 from isogloss.models.encoders.open import refuse_missing
 from isogloss.models.student import Student
 from isogloss.models.vector_cache import refuse_useless
@@ -240,17 +241,29 @@ def pair_counts(pairs: PairSource) -> dict[str, int]:
 
 
 def _save(recipe: Recipe, result: RunResult, student: Student, pairs: PairSource, store: Store) -> None:
-    languages = tuple(sorted({*pairs.languages, pairs.source_language}))
-    counts = result.details["pairs"]
-    learnt = amount(counts["train"] - counts["source_only"], "training pair")
+    languages = sorted({*pairs.languages, pairs.source_language})
+    counts, training = result.details["pairs"], training_data(store.manifest)
+    trained_on = amount(counts["train"] - counts["source_only"], "training pair")
     if counts["source_only"]:
-        learnt += f" and {amount(counts['source_only'], 'sentence')} without translation"
-    learnt += f" ({scan_in_words(scan_of(store.manifest))})"
+        trained_on += f" and {amount(counts['source_only'], 'sentence')} without translation"
     teacher = recipe.teacher.model if uses_teacher(recipe) else ""
-    lost = lost_table(result.details["regressions"])
-    card = model_card(recipe.name, teacher, recipe.student.model, languages, learnt, result.reports[-1]) + lost
+    how = f"distilled from `{teacher}`" if teacher else "trained as a dual encoder"
+    info = CardInfo(
+        name=recipe.name,
+        description=f"`{recipe.student.model}` {how} with isogloss on {trained_on}, for {', '.join(languages)}.",
+        base_model=recipe.student.model,
+        teacher=teacher,
+        languages=languages,
+        tags=("distillation",) if teacher else ("dual-encoder",),
+        reports=result.reports,
+        regressions=result.details["regressions"],
+        data=data_rows(training),
+        leak_scan=leaks_in_words(scan_of(store.manifest)),
+        examples=example_sentences(pairs),
+        recipe=recipes.dump(recipe, comments=False),
+    )
     student.model.to("cpu")
-    save(student, result.model, card, training_data(store.manifest))
+    student.save_pretrained(result.model, model_card(info, student.model), training)
 
 
 def quickstart_recipe() -> Path:
