@@ -56,7 +56,7 @@ class Data:
 
 
 def fresh_student() -> Student:
-    student = Student.load(MODEL, PROMPT, device="cpu")
+    student = Student.from_pretrained(MODEL, PROMPT, device="cpu")
     student.add_normalization()
     for part in student.model.modules():
         if isinstance(part, torch.nn.Dropout):

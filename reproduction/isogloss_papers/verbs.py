@@ -122,15 +122,14 @@ def make_random(making: "Making", inputs: Inputs, _on_progress: OnProgress) -> d
     """A body of a model's kind and size, with its vocabulary, and weights as its class begins with."""
     import torch
 
-    from isogloss.export.folder import save
     from isogloss.models.student import Student
 
-    student = Student.load(inputs.model, device="cpu")
+    student = Student.from_pretrained(inputs.model, device="cpu")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(making.settings.get("seed", SEED)))
         fresh = type(student.body)(student.body.config).state_dict()
     student.body.load_state_dict({name: fresh[name] for name in student.body.state_dict()})
-    save(student, inputs.out / "model", f"# {inputs.model}, random weights\n\nNothing was learnt here.\n")
+    student.save_pretrained(inputs.out / "model", f"# {inputs.model}, random weights\n\nThis model was not trained.\n")
     return {}
 
 

@@ -115,7 +115,7 @@ class Made:
 
         from isogloss.models.student import Student
 
-        student = Student.load(self.model, self.prompt, device=device)
+        student = Student.from_pretrained(self.model, self.prompt, device=device)
         pooled_by(student, "mean")
         return student
 

@@ -4,7 +4,7 @@
 
     pairs = ig.prepare(ig.read("en-de.tsv")).bitext          # parallel sentences, cleaned and split
     teacher = ig.load("all-MiniLM-L6-v2")                    # the model you trust
-    student = ig.Student.load("multilingual-e5-small")       # the model that learns
+    student = ig.Student.from_pretrained("multilingual-e5-small")       # the model that learns
     ig.distill(student, teacher, pairs)
     ig.evaluate(student, teacher, pairs).average()
     ig.save(student, "my-model")                             # loads in plain sentence-transformers

@@ -134,7 +134,7 @@ def test_an_addition_that_changed_nothing_does_not_say_that_it_added(isogloss: S
     results = json.loads((place / "runs" / "with-bg" / "results.json").read_text())
     assert results["changed"] == [] and results["training"]["best_step"] == 0
     card = (place / "runs" / "with-bg" / "model" / "README.md").read_text()
-    assert "without a gain, so that no weight was changed" in card and "| nothing |" in card
+    assert "training did not improve it, so the weights are unchanged" in card and "| nothing |" in card
 
 
 def test_an_addition_that_only_grew_says_so(isogloss: Shell, place: Path) -> None:

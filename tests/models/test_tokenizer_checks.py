@@ -15,7 +15,7 @@ from isogloss.models.encoders.onnx import _tokenizer
 from isogloss.models.loading import open_model, quiet_transformers
 from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer
-from isogloss.models.tokenizer_checks import refuse_speechless, unknown_share
+from isogloss.models.tokenizer_checks import refuse_empty_tokenizer, unknown_share
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.distill import distill
 from isogloss.training.tasks.sentence_pairs import SentencePairs
@@ -32,7 +32,7 @@ def test_a_model_without_a_tokenizer_is_refused(kind: str, tmp_path: Path) -> No
     config = getattr(transformers, f"{kind}Config")(**SIZES, pad_token_id=1)
     with quiet_transformers():
         AutoModel.from_config(config).save_pretrained(tmp_path)
-    for opened in (open_model, load, Student.load):
+    for opened in (open_model, load, Student.from_pretrained):
         with pytest.raises(ModelError, match="its tokenizer is missing or empty") as caught:
             opened(str(tmp_path))
     assert "tokenizer.json" in caught.value.hint
@@ -89,13 +89,13 @@ def padded() -> Tokenizer:
     ],
 )
 def test_a_real_one_is_not(real: object) -> None:
-    refuse_speechless(real, "a model")
+    refuse_empty_tokenizer(real, "a model")
 
 
 @pytest.mark.parametrize("empty", [word_piece(""), word_piece("~"), Tokenizer(models.BPE()), Tokenizer(models.Unigram())])
 def test_one_that_spells_nothing_is(empty: Tokenizer) -> None:
     with pytest.raises(ModelError, match="a model: its tokenizer is missing or empty"):
-        refuse_speechless(empty, "a model")
+        refuse_empty_tokenizer(empty, "a model")
 
 
 def test_the_share_of_unknown_tokens_counts_neither_special_ones_nor_white_space() -> None:
@@ -107,7 +107,7 @@ def test_the_share_of_unknown_tokens_counts_neither_special_ones_nor_white_space
 
 
 def test_text_that_is_mostly_unknown_is_not_trained_on(models: Path) -> None:
-    student, teacher = Student.load(str(models / "student"), device="cpu"), load(str(models / "teacher"))
+    student, teacher = Student.from_pretrained(str(models / "student"), device="cpu"), load(str(models / "teacher"))
     english = ["the cat sleeps.", "the dog runs home.", "a child reads.", "my friend sings a song."]
     ranked = Recipe(bridge=BridgeSettings(enabled=False), losses=LossSettings(mse=0.0, ranking=1.0))
 
@@ -117,7 +117,10 @@ def test_text_that_is_mostly_unknown_is_not_trained_on(models: Path) -> None:
     for name, train in (
         ("student", lambda: distill(student, None, pairs(AMHARIC[::-1]), ranked)),
         ("student", lambda: SentencePairs.of(student, AMHARIC, AMHARIC)),
-        ("teacher", lambda: distill(Spelling.load(str(models / "student"), device="cpu"), teacher, pairs(AMHARIC[::-1]))),
+        (
+            "teacher",
+            lambda: distill(Spelling.from_pretrained(str(models / "student"), device="cpu"), teacher, pairs(AMHARIC[::-1])),
+        ),
     ):
         with pytest.raises(ModelError, match=f"{name}: 100% of the tokens in the training text are unknown"):
             train()

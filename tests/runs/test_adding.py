@@ -82,7 +82,7 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
     assert growth["changed"] == {"de": 0.0, "en": 0.0} and growth["given"] == growth["rows_after"] - growth["rows_before"] > 20
     card = (added.model / "README.md").read_text(encoding="utf-8")
     assert (
-        '- "ru"' in card and '- "de"' in card and f"| {record['finished'][:10]} | ru | 32 | 32 | vocabulary, weights |" in card
+        "- ru\n" in card and "- de\n" in card and f"| {record['finished'][:10]} | ru | 32 | 32 | vocabulary, weights |" in card
     )
     assert (scan_of(added.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
     assert (added.folder / "metrics.jsonl").is_file() and not (added.folder / "work" / "candidate").exists()
@@ -90,14 +90,14 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
 
 def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
     recipe = german_recipe(models, place / "pairs.tsv", place / "unused")
-    student = Student.load(str(place / "run"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(place / "run"), max_tokens=32, device="cpu")
     old, rows, new = student.encode(GERMAN), len(student.table), student.encode(RUSSIAN)
     pairs = Bitext.of(PAIRS)
     growth = grow_for(student, pairs, pairs, recipe.replace(languages=("ru",)), load(str(models / "teacher")))
     assert growth is not None and growth.rows_before == rows < len(student.table)
     assert np.array_equal(student.encode(GERMAN), old)
     assert not np.allclose(student.encode(RUSSIAN), new, atol=1e-3)
-    original = Student.load(str(models / "student"), device="cpu").tokenizer
+    original = Student.from_pretrained(str(models / "student"), device="cpu").tokenizer
     assert all(student.tokenizer.tokenize(text) == original.tokenize(text) for text in RUSSIAN)
     assert "cut as before" in growth_in_words(growth.as_dict())
     told = growth_in_words(growth.as_dict() | {"changed": {"de": 0.5, "en": 0.25}})

@@ -11,7 +11,6 @@ from additions import asked, german_recipe, record_of, snapshot, write_pairs
 from isogloss.config import AddingSettings
 from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
 from isogloss.evaluation.leak_report import scan_of
-from isogloss.export.folder import save
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from isogloss.runs.adding import add
@@ -42,10 +41,10 @@ def test_a_model_alone_with_pairs_to_replay(models: Path, place: Path, tmp_path:
 
 
 def test_static_students_grow_by_averages(models: Path, place: Path, tmp_path: Path) -> None:
-    fuller = Student.load(str(models / "student"))
+    fuller = Student.from_pretrained(str(models / "student"))
     table = static_student(fuller.tokenizer, 16, max_tokens=32)
     table.trim({"en": GERMAN[::2], "de": GERMAN[1::2]})
-    save(table, tmp_path / "static")
+    table.save_pretrained(tmp_path / "static")
     write_pairs(tmp_path / "de.tsv", ("de",))
     settings = AddingSettings(
         run=str(tmp_path / "static"),

@@ -68,7 +68,7 @@ def test_a_damaged_model_and_a_damaged_record_are_refused(models: Path, tsv: Pat
         file = done.model / name
         before = file.read_bytes()
         flip(file)
-        with pytest.raises(ModelError, match=rf"{name} is damaged: it does not fit SHA256SUMS") as caught:
+        with pytest.raises(ModelError, match=rf"{name} is damaged: it does not match SHA256SUMS") as caught:
             load(str(done.folder))
         assert "remove SHA256SUMS" in caught.value.hint
         file.write_bytes(before)

@@ -144,7 +144,7 @@ def test_broken_students_and_runaway_training_save_nothing(models: Path, tsv: Pa
 def test_what_is_in_the_way_is_said_before_the_work(models: Path, tsv: Path, tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     (tmp_path / "run" / "model" / "thesis.txt").write_text("years of work")
-    with pytest.raises(IsoglossError, match="other things in it"):
+    with pytest.raises(IsoglossError, match="contains files that are not a model"):
         run(tiny_recipe(models, tsv, tmp_path / "run"))
     assert not (tmp_path / "run" / "work").exists()
 

@@ -41,7 +41,7 @@ def all_pairs() -> PairRows:
 
 def a_student(models: Path, bridged: bool = True) -> Student:
     """The tiny student, with a bridge that nobody solved and unit length; the same one each time."""
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
     if bridged:
         random = np.random.default_rng(0)
         weight = (random.normal(size=(DIMENSION, student.dimension)) / 6).astype(np.float32)

@@ -145,15 +145,8 @@ def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def scan_in_words(scan: dict[str, Any]) -> str:
-    """The same for a person: "scanned for phrasebook (test) and its held-out rows: 1 pair left out"."""
-    shown, more = scan["sets"][:3], len(scan["sets"]) - 3
-    named = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "its held-out rows"])
-    return f"scanned for {named}" + (f": {amount(scan['removed'], 'pair')} of evaluation sets left out" if scan["sets"] else "")
-
-
 def leaks_in_words(scan: dict[str, Any]) -> str:
-    """What was found, as a sentence of its own."""
+    """The result of the scan as a sentence."""
     shown, more = scan["sets"][:3], len(scan["sets"]) - 3
     checked = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
     if scan["removed"]:

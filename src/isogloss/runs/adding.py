@@ -24,7 +24,7 @@ from isogloss.amounts import amount
 from isogloss.config import AddingSettings, AddSettings, LossSettings, Recipe, as_dict
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.reading.sources import find_sources
-from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.export.folder import model_card, save
@@ -325,14 +325,26 @@ class _Addition:
         }
         before = self.finished.training
         added = [*(before or {}).get("added", []), entry]
-        learnt = f"{amount(counts['train'], 'pair')} of {', '.join(recipe.languages)}, added to what it had learnt before, and "
-        learnt += f"{amount(entry['replayed'], 'pair')} of that again ({scan_in_words(result.details['leak_scan'])})"
-        learnt += "" if "weights" in entry["changed"] else " without a gain, so that no weight was changed"
-        languages = tuple(sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language}))
-        card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
-        student.model.to("cpu")
+        trained_on = f"{amount(counts['train'], 'pair')} of {', '.join(recipe.languages)}, added to a finished model, and "
+        trained_on += f"{amount(entry['replayed'], 'replayed pair')} of its earlier languages"
+        trained_on += "" if "weights" in entry["changed"] else "; training did not improve it, so the weights are unchanged"
+        languages = sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language})
         training = learnt_in_all(before, training_data(pairs.store.manifest)) | {"added": added}
-        save(student, result.model, card + added_table(added), training)
+        info = CardInfo(
+            name=recipe.name,
+            description=f"`{recipe.student.model}` distilled from `{recipe.teacher.model}` with isogloss on {trained_on}.",
+            base_model=recipe.student.model,
+            teacher=recipe.teacher.model,
+            languages=languages,
+            tags=("distillation",),
+            reports=result.reports,
+            data=data_rows(training),
+            leak_scan=leaks_in_words(result.details["leak_scan"]),
+            notes=[added_table(added)],
+            examples=example_sentences(pairs.new),
+        )
+        student.model.to("cpu")
+        student.save_pretrained(result.model, model_card(info, student.model), training)
         write_json(result.folder / RESULTS, result.as_dict())
 
     def _conclude(self, record: Record, result: RunResult, verdict: Verdict) -> None:

@@ -118,7 +118,7 @@ def open_student(
         student = Student(made.model, name, settings.prompt, settings.max_tokens)
         done["new_rows"] = asdict(made.new_rows)
     else:
-        student = Student.load(settings.model, settings.prompt, settings.max_tokens, "cpu")
+        student = Student(open_model(settings.model), settings.model, settings.prompt, settings.max_tokens)
     if settings.layers:
         done["layers"] = drop_layers(student.body, settings.layers).as_dict()
     student.model.to(device)

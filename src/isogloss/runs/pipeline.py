@@ -11,12 +11,14 @@ from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
+from isogloss import recipes
 from isogloss.amounts import amount
 from isogloss.config import Recipe
 from isogloss.config.stages import TranslateStage
-from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError
-from isogloss.export.folder import lost_table, model_card, save
+from isogloss.evaluation.sts_dev import SPEARMAN
+from isogloss.export.card import CardInfo, StageScore, data_rows, example_sentences, model_card
 from isogloss.models.encoders.open import refuse_missing
 from isogloss.models.loading import choose_device
 from isogloss.models.student import Student
@@ -122,26 +124,53 @@ def _uses_teacher(recipe: Recipe) -> bool:
 
 
 def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | None, store: Store | None) -> None:
-    recipe = run.recipe
-    trained_on = [f"{amount(rows, 'row')} of {name}" for name, rows in result.details.get("data", {}).items()]
-    languages, training = tuple(sorted(recipe.languages)), None
+    recipe, other_text = run.recipe, result.details.get("data", {})
+    trained_on = [f"{amount(rows, 'row')} of {name}" for name, rows in other_text.items()]
+    languages, training, scan = sorted(recipe.languages), {}, ""  # type: list[str], dict[str, Any], str
     if pairs is not None and store is not None:
+        languages, training = sorted({*pairs.languages, pairs.source_language}), training_data(store.manifest)
+        scan = leaks_in_words(scan_of(store.manifest))
         counts = result.details["pairs"]
-        languages = tuple(sorted({*pairs.languages, pairs.source_language}))
-        learnt = amount(counts["train"] - counts["source_only"], "training pair")
+        trained_on.insert(0, amount(counts["train"] - counts["source_only"], "training pair"))
         if counts["source_only"]:
-            learnt += f" and {amount(counts['source_only'], 'sentence')} without translation"
-        trained_on.insert(0, f"{learnt} ({scan_in_words(scan_of(store.manifest))})")
-        training = training_data(store.manifest)
-        if result.details.get("data"):  # text that was not scanned: nothing can be said of a scan of all of it
-            training = {key: value for key, value in training.items() if key != "leak_scan"} | {
-                "other_text": result.details["data"]
-            }
-    report = result.reports[-1] if result.reports else None
+            trained_on.insert(1, f"{amount(counts['source_only'], 'sentence')} without translation")
+    if other_text and training:  # it was not scanned, so nothing can be said of a scan of everything
+        del training["leak_scan"]
+        training, scan = training | {"other_text": other_text}, ""
     teacher = recipe.teacher.model if _uses_teacher(recipe) else ""
-    card = model_card(recipe.name, teacher, recipe.student.model, languages, ", ".join(trained_on), report)
+    base = recipe.name if recipe.student.kind == "bilstm" else recipe.student.model
+    how = f"distilled from `{teacher}`" if teacher else f"trained ({', '.join(stage.name for stage in recipe.stages)})"
+    info = CardInfo(
+        name=recipe.name,
+        description=f"`{base}` {how} with isogloss on {', '.join(trained_on)}.",
+        base_model="" if recipe.student.kind == "bilstm" else recipe.student.model,
+        teacher=teacher,
+        languages=languages,
+        tags=("distillation",) if teacher else tuple(dict.fromkeys(stage.task for stage in recipe.stages)),
+        reports=result.reports,
+        stages=_dev_scores(result),
+        regressions=result.details.get("regressions", []),
+        data=data_rows(training),
+        leak_scan=scan,
+        examples=example_sentences(pairs) if pairs is not None else (),
+        recipe=recipes.dump(recipe, comments=False, defaults=False),
+    )
     student.model.to("cpu")
-    save(student, result.model, card + lost_table(result.details.get("regressions", [])), training)
+    student.save_pretrained(result.model, model_card(info, student.model), training or None)
+
+
+def _dev_scores(result: RunResult) -> list[StageScore]:
+    """Spearman's correlation on the STS dev set, before and after each stage that was measured by it."""
+    measured = [stage for stage in result.stages if SPEARMAN in stage.summary.dev]
+    return [
+        StageScore(
+            stage.name,
+            sum(stage.examples.values()),
+            stage.summary.dev_before.get(SPEARMAN, 0.0),
+            stage.summary.dev[SPEARMAN],
+        )
+        for stage in measured
+    ]
 
 
 def quickstart_recipe() -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import IsoglossError
-from isogloss.export.folder import refuse_other_things
+from isogloss.models.saving import refuse_other_content
 from isogloss.runs.record import RECORD, ending_noted
 from isogloss.shown import masked_values
 from isogloss.storage import (
@@ -61,7 +61,7 @@ def run_folder(
         folder_lock(folder, "another run is using this folder", "wait for it, or name another output folder"),
         ending_noted(folder / record),
     ):
-        refuse_other_things(folder / MODEL)
+        refuse_other_content(folder / MODEL)
         for name in (RESULTS, RECORD, METRICS):
             refuse_folder(folder / name)
         if not replace:

@@ -166,9 +166,9 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
 )
 def test_what_cannot_be_trained_is_said_at_once(models: Path, recipe: Recipe, complaint: str) -> None:
     with pytest.raises(IsoglossError, match=complaint) as caught:
-        refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, recipe)
+        refuse_misfits(Student.from_pretrained(str(models / "student"), device="cpu"), 16, recipe)
     assert caught.value.hint
-    refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, Recipe())
+    refuse_misfits(Student.from_pretrained(str(models / "student"), device="cpu"), 16, Recipe())
 
 
 def test_without_a_teacher_what_follows_one_is_refused(models: Path) -> None:

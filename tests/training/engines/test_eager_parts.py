@@ -181,7 +181,7 @@ def test_a_recipe_with_parts_and_batches_by_tokens_trains_as_one_without(models:
     whole = TrainingSettings(epochs=2, batch_tokens=150, learning_rate=3e-3, dev_pairs=0)
     learnt_by = []
     for settings in (whole, whole.replace(accumulate=3)):
-        student = Student.load(str(models / "student"))
+        student = Student.from_pretrained(str(models / "student"))
         distill(student, load(str(models / "teacher")), bitext, Recipe(training=settings))
         learnt_by.append(learnt(student))
     assert furthest(*learnt_by) < 1e-3

@@ -125,7 +125,7 @@ def test_rows_of_the_table_that_wait_are_where_a_dense_optimiser_has_them_when_t
     for row_wise in (True, False):
         if not row_wise:
             monkeypatch.setattr(TableRows, "of", lambda *_: None)
-        student = Student.load(str(models / "student"), device="cpu")
+        student = Student.from_pretrained(str(models / "student"), device="cpu")
         witness = Witness(student)
         task = nli_task(student)
         engine = EagerEngine(student, [task], OptimizerConfig([0.1] * 15))
@@ -173,13 +173,13 @@ def test_a_stopped_training_goes_on_to_the_same_weights(models: Path, tmp_path: 
     def tasks(student: Student) -> tuple[NLITask, STSTask]:
         return nli_task(student), sts_task(student)
 
-    student = Student.load(str(models / "student"), device="cpu")
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
     whole = tasks(student)
     once = run_tasks(student, whole, SETTINGS)
-    other = Student.load(str(models / "student"), device="cpu")
+    other = Student.from_pretrained(str(models / "student"), device="cpu")
     with pytest.raises(Stop):
         run_tasks(other, tasks(other), SETTINGS, None, tmp_path, stopping_at(10), key="x")
-    again = Student.load(str(models / "student"), device="cpu")
+    again = Student.from_pretrained(str(models / "student"), device="cpu")
     resumed = tasks(again)
     torch.manual_seed(99)
     summary = run_tasks(again, resumed, SETTINGS, None, tmp_path, key="x")
@@ -187,18 +187,18 @@ def test_a_stopped_training_goes_on_to_the_same_weights(models: Path, tmp_path: 
     for (name, value), wanted in zip(again.model.state_dict().items(), student.model.state_dict().values(), strict=True):
         assert torch.equal(value, wanted), name
     assert torch.equal(resumed[0].head.weight, whole[0].head.weight)
-    third = Student.load(str(models / "student"), device="cpu")
+    third = Student.from_pretrained(str(models / "student"), device="cpu")
     assert run_tasks(third, tasks(third), SETTINGS, None, tmp_path, key="x").steps_now == 0
     assert third.fingerprint == student.fingerprint
 
 
 def test_other_data_settings_or_weights_do_not_go_on_from_a_checkpoint(models: Path, tmp_path: Path) -> None:
     settings = TaskSettings(steps=2, batch=4, learning_rate=1e-3)
-    student = Student.load(str(models / "student"), device="cpu")
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
     run_tasks(student, [sts_task(student)], settings, None, tmp_path, key="x")  # and it is another student now
 
     def fresh() -> Student:
-        return Student.load(str(models / "student"), device="cpu")
+        return Student.from_pretrained(str(models / "student"), device="cpu")
 
     for model, of, key in [(student, settings, "x"), (fresh(), settings, "y"), (fresh(), TaskSettings(steps=2, batch=4), "x")]:
         assert run_tasks(model, [sts_task(model)], of, None, tmp_path, key=key).steps_now == 2
@@ -207,7 +207,7 @@ def test_other_data_settings_or_weights_do_not_go_on_from_a_checkpoint(models: P
 
 
 def test_both_tasks_are_learnt(models: Path) -> None:
-    student = Student.load(str(models / "student"), device="cpu")
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
     tasks = nli_task(student), sts_task(student)
 
     def losses() -> list[float]:
@@ -225,7 +225,7 @@ def test_both_tasks_are_learnt(models: Path) -> None:
 def test_half_precision_is_near_single_and_leaves_weights_in_single(models: Path) -> None:
     told = {}
     for precision in ("float32", "bf16"):
-        student = Student.load(str(models / "student"), device="cpu")
+        student = Student.from_pretrained(str(models / "student"), device="cpu")
         tasks = nli_task(student), sts_task(student)
         settings = TaskSettings(steps=4, batch=8, learning_rate=1e-3, dropout=False, precision=precision)
         losses: list[Step] = []

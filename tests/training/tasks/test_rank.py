@@ -28,7 +28,7 @@ ANSWERS = [pair.source for pair in SPOKEN]
 
 @pytest.fixture
 def student(models: object) -> Student:
-    return Student.load(f"{models}/student", max_tokens=32, device="cpu")
+    return Student.from_pretrained(f"{models}/student", max_tokens=32, device="cpu")
 
 
 def vectors(student: Student, texts: list[str]) -> torch.Tensor:

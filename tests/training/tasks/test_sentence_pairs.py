@@ -17,7 +17,7 @@ from training.by_hand import task_loss
 
 @pytest.fixture
 def student(models: Path) -> Student:
-    return Student.load(str(models / "student"), device="cpu")
+    return Student.from_pretrained(str(models / "student"), device="cpu")
 
 
 def test_losses_are_those_of_the_vectors_that_plain_sentence_transformers_gives(student: Student, models: Path) -> None:
