@@ -30,10 +30,10 @@ from provenance import provenance
 from travelling import unpack
 
 from isogloss.config import BalanceSettings, BridgeSettings, LossSettings, Recipe, TrainingSettings
-from isogloss.evaluation.metrics import nearest
 from isogloss.models.encoder import SentenceEncoder
 from isogloss.models.loading import open_model
 from isogloss.models.student import Student
+from isogloss.search.neighbours import nearest
 from isogloss.training.distill import Distillation
 from isogloss.types import Bitext, Pair
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from isogloss.export.folder import save as save
     from isogloss.mining.mine import mine as mine
     from isogloss.mining.score import score_pairs as score_pairs
-    from isogloss.models.encoder import embed as embed
+    from isogloss.models.cached_encoder import embed as embed
     from isogloss.models.encoder import load as load
     from isogloss.models.encoders.open import open_encoder as open_encoder
     from isogloss.models.static import StaticStudent as StaticStudent
@@ -88,7 +88,7 @@ _HOMES = {
     "clean": "isogloss.runs.clean",
     "compare": "isogloss.evaluation.compare",
     "distill": "isogloss.training.distill",
-    "embed": "isogloss.models.encoder",
+    "embed": "isogloss.models.cached_encoder",
     "evaluate": "isogloss.evaluation.alignment",
     "finetune": "isogloss.runs.finetuning",
     "load": "isogloss.models.encoder",

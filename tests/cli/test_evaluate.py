@@ -130,7 +130,7 @@ def test_a_program_is_a_model_too(evaluate: Call, tmp_path: Path) -> None:
         (("./gone",), "./gone: no such folder"),
         (("--json", "--latex"), "--json and --latex exclude each other"),
         (("--markdown", "--latex"), "--markdown and --latex exclude each other"),
-        (("--cache", "{file}/cache"), "the cache of vectors cannot be used: {file}/cache/vectors: cannot be written"),
+        (("--cache", "{file}/cache"), "the embedding cache cannot be used: {file}/cache/vectors: cannot be written"),
         (("--suite", "stsb,sts2018"), "sts2018: no such suite"),
     ],
 )

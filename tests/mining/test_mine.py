@@ -12,7 +12,7 @@ from isogloss.config.mining import MiningSettings, ScoringSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.mine import Mined, mine
 from isogloss.mining.score import each_anothers, score_pairs
-from isogloss.mining.vectors import embedded, forget_work
+from isogloss.mining.vectors import embedded, remove_work
 from isogloss.progress import Step
 from isogloss.types import Bitext, Pair
 from search.interpreter import Interpreter
@@ -103,12 +103,12 @@ def test_vectors_and_neighbours_are_found_again(sides: tuple[Path, Path], tmp_pa
     steps: list[Step] = []
     again = mine(*sides, model, how, steps.append)
     assert model.asked == 76 and again.pairs.equals(first.pairs)
-    assert {step.stage: step.note for step in steps if "found again" in step.note}.keys() == {
+    assert {step.stage: step.note for step in steps if "reused" in step.note}.keys() == {
         "embedding source",
         "embedding target",
         "neighbours",
     }
-    forget_work(tmp_path / "work")
+    remove_work(tmp_path / "work")
     assert not (tmp_path / "work").exists()
     assert mine(*sides, model, how).pairs.equals(first.pairs)
     assert model.asked == 76  # the cache has them

@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 
 from hub import Hub, running_hub
 from isogloss.errors import DataError, ModelError
-from isogloss.models.encoder import embed, load
+from isogloss.models.cached_encoder import embed
+from isogloss.models.encoder import load
 from isogloss.models.loading import open_model
 from isogloss.training.cross_encoder import CrossEncoder
 

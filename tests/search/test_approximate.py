@@ -164,7 +164,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     steps: list[Step] = []
     found = search_both_ways(left, right, 4, cpu(folder=tmp_path), steps.append)
     assert 10 <= len(seen) < before + 10
-    assert any("found again" in step.note for step in steps) and steps[-1].done == steps[-1].total == 2000
+    assert any("reused" in step.note for step in steps) and steps[-1].done == steps[-1].total == 2000
     assert np.array_equal(found.left.ids, wanted.left.ids) and np.array_equal(found.right.ids, wanted.right.ids)
     assert found.account == wanted.account
     monkeypatch.setattr(cell_index, "_made", made)

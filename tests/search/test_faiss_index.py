@@ -92,7 +92,7 @@ def test_interrupted_work_goes_on_where_it_was(kind: str, tmp_path: Path, monkey
     steps: list[Step] = []
     found = search_both_ways(left, right, 4, cpu(kind, folder=tmp_path), steps.append)
     assert built_again == 1  # that of the other side
-    assert 16 <= len(seen) < before + 16 and any("found again" in step.note for step in steps)
+    assert 16 <= len(seen) < before + 16 and any("reused" in step.note for step in steps)
     if kind == "ivf-pq":  # a graph depends on the order in which threads add to it
         assert np.array_equal(found.left.ids, wanted.left.ids) and np.array_equal(found.right.ids, wanted.right.ids)
     for kept in tmp_path.glob("index-*.faiss"):

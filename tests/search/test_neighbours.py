@@ -13,11 +13,18 @@ from hypothesis import strategies as st
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
+from isogloss.search import small
 from isogloss.search.blockwise import FEWEST_LISTED, AllWithAll, Direction, Waiting
-from isogloss.search.neighbours import SMALLEST_BLOCK, Neighbours, both_ways, one_way
+from isogloss.search.neighbours import SMALLEST_BLOCK, Neighbours, both_ways, neighbours
 from isogloss.search.sides import prepared
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sides
+
+
+@pytest.fixture(autouse=True)
+def _blockwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small as the sides are here, they are searched like large ones."""
+    monkeypatch.setattr(small, "MAX_PRODUCT", 0)
 
 
 def same(found: Neighbours, table: FloatArray, k: int) -> None:
@@ -52,7 +59,7 @@ def test_neighbours_equal_the_definition(sides: tuple[FloatArray, FloatArray], k
     left, right = both_ways(*sides, k, SearchSettings(device="cpu", precision=precision, block=block))  # type: ignore[arg-type]
     same(left, table, k)
     same(right, table.T, k)
-    same(one_way(*sides, k, SearchSettings(device="cpu", precision=precision, block=block)), table, k)  # type: ignore[arg-type]
+    same(neighbours(*sides, k, SearchSettings(device="cpu", precision=precision, block=block)), table, k)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
@@ -121,7 +128,7 @@ def test_mapped_halves_and_copies_in_a_file(tmp_path: Path) -> None:
 
 def test_vectors_may_be_taken_as_they_are() -> None:
     left, right = crowded(60, 8, 1), crowded(50, 8, 2)
-    found = one_way(left, right, 3, SearchSettings(device="cpu", precision="bfloat16", normalize=False))
+    found = neighbours(left, right, 3, SearchSettings(device="cpu", precision="bfloat16", normalize=False))
     products = left.astype(np.float64) @ right.astype(np.float64).T
     assert np.array_equal(found.ids, np.argsort(-products, axis=1)[:, :3])
     assert np.allclose(found.similarity, -np.sort(-products, axis=1)[:, :3], rtol=1e-6)
@@ -213,7 +220,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     steps: list[Step] = []
     found = both_ways(left, right, 4, how, steps.append)
     assert 10 - before <= len(seen) - before < 10
-    assert "found again" in steps[0].note
+    assert "reused" in steps[0].note
     assert steps[-1].done == steps[-1].total == 640
     for one, other in zip(found, wanted, strict=True):
         assert np.array_equal(one.ids, other.ids) and np.array_equal(one.similarity, other.similarity)

@@ -77,7 +77,7 @@ def mine(
         mined = isogloss.mine(source, target, model, settings, bars)
     if mined.search is not None and not json:
         _show_search(mined.search)
-    finish(mined, out, json)
+    finish(mined, out, [source, target], model, json)
 
 
 def _show_search(account: "SearchAccount") -> None:

@@ -49,4 +49,4 @@ def score(
     )
     with progress() as bars:
         scored = isogloss.score_pairs(bitext, model, settings, bars)
-    finish(scored, out, json)
+    finish(scored, out, pairs, model, json)

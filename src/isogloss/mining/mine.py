@@ -24,7 +24,7 @@ from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
 from isogloss.mining.output import write_pairs
 from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
-from isogloss.mining.vectors import AT_ONCE, embedded
+from isogloss.mining.vectors import BLOCK, embedded
 from isogloss.mining.wrong_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
@@ -169,7 +169,7 @@ def _vectors(
 ) -> tuple[Vectors, Vectors]:
     """The vectors of both sides, mapped."""
     one, other = (
-        embedded(name, side.blocks(AT_ONCE), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
+        embedded(name, side.blocks(BLOCK), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
         for name, side in (("source", left), ("target", right))
     )
     return one, other

@@ -19,7 +19,7 @@ from isogloss.mining.calibration import Calibration, calibrated
 from isogloss.mining.margin import margin_scores
 from isogloss.mining.mine import AUTO, opened, refuse_odd_threshold, working_in
 from isogloss.mining.output import write_pairs
-from isogloss.mining.vectors import AT_ONCE, embedded
+from isogloss.mining.vectors import BLOCK, embedded
 from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.neighbours import both_ways, pair_cosines
@@ -128,5 +128,5 @@ def each_anothers(rows: IntArray) -> IntArray:
 
 
 def _blocks(texts: pa.Array) -> Iterator[list[str]]:
-    for start in range(0, len(texts), AT_ONCE):
-        yield texts.slice(start, AT_ONCE).to_pylist()
+    for start in range(0, len(texts), BLOCK):
+        yield texts.slice(start, BLOCK).to_pylist()

@@ -19,7 +19,7 @@ from isogloss.amounts import amount, size
 from isogloss.config import Recipe
 from isogloss.corpora.reading.languages import canonical
 from isogloss.errors import IsoglossError
-from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.loading import choose_device
 from isogloss.models.student import Student

@@ -22,8 +22,8 @@ from isogloss.search.neighbours import (
     SearchPlan,
     Vectors,
     both_ways,
+    neighbours,
     nobody,
-    one_way,
     planned,
     refuse_misfits,
 )
@@ -75,7 +75,7 @@ def _completed(asking: Vectors, other: Vectors, found: Neighbours, settings: Sea
     rows = np.flatnonzero(found.ids[:, -1] < 0)
     if len(rows):
         some: Vectors = asking[rows]
-        missing = one_way(some, other, found.k, settings)
+        missing = neighbours(some, other, found.k, settings)
         found.ids[rows], found.similarity[rows] = missing.ids, missing.similarity
     return found
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,7 +80,7 @@ def both_ways(
     return _searched(left, right, k, True, settings or SearchSettings(), on_progress, stage)
 
 
-def one_way(
+def neighbours(
     queries: Vectors,
     candidates: Vectors,
     k: int,
@@ -90,6 +90,13 @@ def one_way(
 ) -> Neighbours:
     """The k nearest candidates of every query."""
     return _searched(queries, candidates, k, False, settings or SearchSettings(), on_progress, stage)[0]
+
+
+def nearest(queries: Vectors, candidates: Vectors) -> IntArray:
+    """The row of every query's nearest candidate by cosine; the first of equals."""
+    found = neighbours(queries, candidates, 1)
+    ids: IntArray = found.ids[:, 0] if found.k else np.empty(0, dtype=np.int64)
+    return ids
 
 
 def pair_cosines(left: Vectors, right: Vectors, rows: IntArray, columns: IntArray) -> FloatArray:
@@ -109,10 +116,14 @@ def _searched(
     from isogloss.search.blockwise import GROUP, AllWithAll
     from isogloss.search.resume import Kept
     from isogloss.search.sides import prepared
+    from isogloss.search.small import small_search
 
     refuse_misfits(left, right, k, settings)
     if not len(left) or not len(right):
         return nobody(len(left)), nobody(len(right))
+    if replace(settings, device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
+        on_progress(Step(stage, len(left), len(left), "sentences"))
+        return found
     plan = planned(left, right, settings)
     kept = Kept(settings.folder, left, right, (k, both, settings.normalize, plan.rows))
     room = plan.memory // 4  # of the copies of each side, of all blocks, of all lists
@@ -216,7 +227,7 @@ def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnPro
         search.resume(state[1])
     shares = done.astype(np.float64)
     reused = round(search.sentences * float(shares.mean()))
-    note = f"{reused:,} found again" if reused else ""
+    note = f"{reused:,} reused" if reused else ""
     waiting = (number for number in np.flatnonzero(~done).tolist())
 
     def work(number: int) -> int:
@@ -253,8 +264,11 @@ def refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettin
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise DataError(
             f"vectors of shape {left.shape} and {right.shape} cannot be compared",
-            hint="give two matrices with one vector a row, made by the same model",
+            hint="give two matrices with one vector per row, made by the same model",
         )
+    for vectors in (left, right):
+        if vectors.dtype not in (np.float16, np.float32, np.float64):
+            raise DataError(f"vectors of {vectors.dtype} cannot be searched", hint="give them as float16 or float32")
 
 
 def nobody(rows: int) -> Neighbours:
