@@ -111,12 +111,12 @@ class Made:
             from isogloss.models.encoders.open import open_encoder
 
             return open_encoder(self.model, device, self.prompt)
-        from isogloss.runs.dual_rounds import pooled_by
+        from isogloss.runs.models import set_pooling
 
         from isogloss.models.student import Student
 
         student = Student.from_pretrained(self.model, self.prompt, device=device)
-        pooled_by(student, "mean")
+        set_pooling(student, "mean")
         return student
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.text.normalize import FORMS
 from isogloss.errors import DataError
 from isogloss.models.saving import TRAINING
@@ -116,4 +116,4 @@ def _content(path: Path, form: str) -> str:
 @lru_cache(maxsize=4096)
 def _hashed(path: Path, form: str, _changed: int, _size: int) -> str:
     """Read once, as long as the file stays as it is: many columns of a table, and many models, ask for the same files."""
-    return Guard(evaluation_sets([str(path)]), "exact", form).sets[0].hash
+    return LeakScanner(evaluation_sets([str(path)]), "exact", form).sets[0].hash

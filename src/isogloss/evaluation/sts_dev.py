@@ -15,6 +15,9 @@ from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.types import FloatArray
 
 
+SPEARMAN = "dev_spearman"
+
+
 @dataclass(frozen=True, slots=True)
 class STSScore:
     """Spearman's correlation of cosine and gold."""
@@ -27,7 +30,7 @@ class STSScore:
 
     def values(self) -> dict[str, float]:
         """For the metrics."""
-        return {"dev_spearman": self.spearman}
+        return {SPEARMAN: self.spearman}
 
     def note(self) -> str:
         """For the screen, × 100 as papers write it."""

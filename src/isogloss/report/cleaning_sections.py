@@ -5,8 +5,8 @@ from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
-from isogloss.corpora.preparation.counts import Line, grouped
-from isogloss.corpora.preparation.selection import HELD_OUT
+from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.pair_selection import HELD_OUT
 from isogloss.corpora.store import unread
 from isogloss.report import svg
 from isogloss.report.markup import tag

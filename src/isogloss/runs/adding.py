@@ -27,7 +27,7 @@ from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
-from isogloss.export.folder import model_card, save
+from isogloss.export.card import CardInfo, data_rows, example_sentences, model_card
 from isogloss.models.encoder import Encoder
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.static import StaticStudent

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from isogloss.corpora.leaks.scan import GuardedSet, scanned_before
+from isogloss.corpora.leaks.scan import ScannedSet, scanned_before
 from isogloss.storage import content_hash
 
 
@@ -31,8 +31,8 @@ def learnt_in_all(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> d
     }
 
 
-def _guarded(one: Mapping[str, Any], scan: Mapping[str, Any]) -> GuardedSet:
-    return GuardedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"]))
+def _guarded(one: Mapping[str, Any], scan: Mapping[str, Any]) -> ScannedSet:
+    return ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"]))
 
 
 def _added_up(*counts: Mapping[str, int]) -> dict[str, int]:

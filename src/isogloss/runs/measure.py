@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from isogloss.checksums import load_array, save_array
 from isogloss.config import EvaluationSettings
@@ -128,9 +127,14 @@ def evaluator_for(pairs: PairSource, settings: EvaluationSettings) -> AlignmentE
 def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:
     """What is measured: held-out pairs of each language, and others to search among."""
     limits = {TEST: settings.max_queries, TRAIN: settings.max_candidates}
+    available = pairs.pair_counts()
+    splits = [(language, split) for language in pairs.languages for split in limits]
+    wanted = sum(min(limits[split], available.total(language=language, split=split)) for language, split in splits)
     taken: dict[tuple[str, str], int] = {}
     kept = [SCHEMA.empty_table()]
     for block in pairs.in_blocks():
+        if sum(taken.values()) == wanted:
+            break
         columns = zip(block.column("language").to_pylist(), block.column("split").to_pylist(), strict=True)
         mask = np.zeros(block.num_rows, dtype=np.bool_)
         for place, key in enumerate(columns):
@@ -143,10 +147,6 @@ def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:
 
 def pair_counts(pairs: PairSource) -> dict[str, int]:
     """How many pairs are trained on, held out, and source text without translation."""
-    counts = {"train": 0, "test": 0, "source_only": 0}
-    for block in pairs.in_blocks():
-        trained = int(pc.sum(pc.equal(block.column("split"), TRAIN)).as_py() or 0)
-        counts["train"] += trained
-        counts["test"] += block.num_rows - trained
-        counts["source_only"] += int(pc.sum(pc.equal(block.column("language"), pairs.source_language)).as_py() or 0)
-    return counts
+    counts = pairs.pair_counts()
+    source_only = counts.total(language=pairs.source_language)
+    return {"train": counts.total(split=TRAIN), "test": counts.total(split=TEST), "source_only": source_only}

@@ -94,7 +94,7 @@ def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
     for stage in recipe.stages:
         if isinstance(stage, TranslateStage):
             target_languages(stage, pairs)
-        if stage.task == "rank" and sum(block.num_rows for block in pairs.in_blocks(TRAIN)) < 2:
+        if stage.task == "rank" and pairs.pair_counts().total(split=TRAIN) < 2:
             raise DataError(
                 "there are fewer than 2 pairs to train on, and ranking compares a translation with those of other pairs",
                 hint="add pairs",

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.sampling.balance import Sampler, coded, counted
+from isogloss.corpora.sampling.balance import Sampler, coded
 from isogloss.corpora.sampling.shares import plan, strata_of
 from isogloss.errors import RecipeError
 from isogloss.types import Bitext, IntArray, Pair
@@ -333,7 +333,7 @@ def test_plan_says_what_an_epoch_draws() -> None:
     pairs = [Pair(f"s{number}", f"t{number}", "sw", "small") for number in range(10)]
     pairs += [Pair(f"s{number}", f"u{number}", language, "large") for number in range(40) for language in ("de", "fr")]
     pairs += [Pair("held", "out", "de", "large", "test")]
-    planned = plan(counted(Bitext.of(pairs)), BalanceSettings(scheme="corpora", group="source"))
+    planned = plan(Bitext.of(pairs).pair_counts().of_split(), BalanceSettings(scheme="corpora", group="source"))
     assert [(share.corpus, share.language, share.pairs) for share in planned] == [
         ("large", "de", 40),
         ("large", "fr", 40),

@@ -5,13 +5,13 @@ from rich.table import Table
 from isogloss.amounts import amount, duration, size
 from isogloss.cli.screens.progress import output, score_table, show_json, tell, what_was_asked
 from isogloss.corpora.store import leaks_in_words
+from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.runs.clean import size_of
 from isogloss.runs.run import RunResult
 from isogloss.storage import WORK
 from isogloss.training.distributed import Distributed
 
 WORTH_SAYING = 100 * 2**20  # bytes
-SPEARMAN = "dev_spearman"
 
 
 def show_run(result: RunResult, as_json: bool) -> None:

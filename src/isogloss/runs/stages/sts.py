@@ -5,6 +5,7 @@ import logging
 from isogloss.config.stages import StsStage
 from isogloss.corpora.reading.labelled import Labelled
 from isogloss.evaluation.metrics import spearman
+from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.runs.augmenting import label, union
@@ -14,8 +15,6 @@ from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.tasks.sentence_pairs import SentencePairs, STSTask
 
 logger = logging.getLogger(__name__)
-
-SPEARMAN = "dev_spearman"
 
 
 def train(stage: StsStage, session: StageSession, number: int) -> None:

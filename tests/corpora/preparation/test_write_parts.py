@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isogloss.corpora.preparation.dropped import DROPPED_SCHEMA, examples
+from isogloss.corpora.preparation.write_parts import DROPPED_SCHEMA, examples
 
 
 def test_every_pair_is_as_likely_as_any_other(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from corpora.catalogue.service import COMMIT, Service
-from isogloss.corpora.catalogue import hub
+from isogloss.corpora.catalogue import hub_datasets as hub
 from isogloss.corpora.catalogue.download import fetch
-from isogloss.corpora.catalogue.web import Patience
+from isogloss.corpora.catalogue.retries import Patience
 from isogloss.errors import DataError, IsoglossError
 
 REPO = "sentence-transformers/parallel-sentences-talks"

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import Rule
 from isogloss.corpora.leaks.scan import LEVELS
-from isogloss.corpora.preparation.scoring import score_column
+from isogloss.corpora.preparation.score_blocks import score_column
 from isogloss.corpora.reading.compression import PARQUET_FAULTS
 from isogloss.corpora.text.hashing import Hashes, among, combine, distinct, mix
-from isogloss.corpora.text.near import BANDS, HASHES, bands, likeness
+from isogloss.corpora.text.minhash import BANDS, HASHES, bands, likeness
 from isogloss.errors import DataError
 from isogloss.storage import content_hash
 from isogloss.types import TEST, BoolArray, IntArray

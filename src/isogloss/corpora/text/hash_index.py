@@ -12,7 +12,7 @@ from isogloss.types import IntArray
 LOAD = 2  # slots for each thing there is room for: chains stay short
 
 
-class PlaceTable:
+class HashIndex:
     """Gives each name a place, 0, 1, 2 …, in the order they were added."""
 
     def __init__(self, room: int) -> None:

@@ -11,7 +11,7 @@ import urllib.parse
 from dataclasses import dataclass
 
 from isogloss.corpora.catalogue.entries import Languages, spellings
-from isogloss.corpora.catalogue.web import NotThere, Patience, ask
+from isogloss.corpora.catalogue.retries import NotThere, Patience, ask
 from isogloss.errors import DataError
 from isogloss.shapes import COUNT, NOTHING, SHA256, TEXT, Either, Misfit, check
 from isogloss.web import checked_key

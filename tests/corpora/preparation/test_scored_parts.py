@@ -78,7 +78,7 @@ def test_an_interrupted_preparation_goes_on_from_what_is_scored(tmp_path: Path, 
 
 
 def test_parts_do_not_depend_on_what_was_prepared_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isogloss.corpora.preparation.scored.ROWS_A_GROUP", 7)
+    monkeypatch.setattr("isogloss.corpora.preparation.scored_parts.ROWS_A_GROUP", 7)
     table = tmp_path / "many.tsv"
     table.write_text("en\tde\tfr\n" + "".join(f"number {n} one\tNummer {n}\tnuméro {n}\n" for n in range(50)))
     whole = prepare_store(feeds(table), tmp_path / "one", HOW)

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.text.near import BANDS, bands, likeness, signatures
+from isogloss.corpora.text.minhash import BANDS, bands, likeness, signatures
 from isogloss.corpora.text.side import Side
 
 

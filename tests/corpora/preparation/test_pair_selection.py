@@ -8,10 +8,10 @@ import pytest
 
 from corpora.stores import prepared
 from isogloss.config import CleaningSettings, LeakSettings
-from isogloss.corpora.preparation import selection as selecting
-from isogloss.corpora.preparation.selection import Scored, Selection
+from isogloss.corpora.preparation import pair_selection as selecting
+from isogloss.corpora.preparation.pair_selection import Scored, Selection
 from isogloss.corpora.prepare import prepare
-from isogloss.corpora.text.near import likeness, signatures
+from isogloss.corpora.text.minhash import likeness, signatures
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
 from isogloss.types import Bitext, Pair

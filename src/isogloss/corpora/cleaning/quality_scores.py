@@ -18,7 +18,7 @@ STRIPE = 1024  # rows of the matrix of similarities that are held at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class SimilarityModel:
     """A model that says how near two texts are: how it embeds, and a name made from its content."""
 
     encode: Callable[[list[str]], FloatArray]
@@ -74,7 +74,7 @@ class Similarity(Rule):
 
     minimum: float
     measure: str = "cosine"
-    judge: Judge | None = field(default=None, compare=False)
+    judge: SimilarityModel | None = field(default=None, compare=False)
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """Cosine or margin of each pair; NaN where there is nobody to ask."""

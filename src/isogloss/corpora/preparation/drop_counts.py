@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isogloss.corpora.preparation.selection import KEPT, Scored
+from isogloss.corpora.preparation.pair_selection import KEPT, Scored
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isogloss.corpora.preparation.selection import KEPT, Scored
+from isogloss.corpora.preparation.pair_selection import KEPT, Scored
 from isogloss.storage import atomic_write
 
 TEXTS = ("source", "target", "language", "corpus", "reason")

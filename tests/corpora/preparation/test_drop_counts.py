@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.preparation.counts import Line, grouped, total
+from isogloss.corpora.preparation.drop_counts import Line, grouped, total
 
 LINES = st.lists(
     st.builds(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.text.places import PlaceTable
+from isogloss.corpora.text.hash_index import HashIndex
 
 # Few slots and few different low bits, so that names meet.
 NAMES = st.lists(st.integers(0, 40).map(lambda n: (n % 5) + (n << 40)), unique=True, max_size=30)
@@ -13,7 +13,7 @@ NAMES = st.lists(st.integers(0, 40).map(lambda n: (n % 5) + (n << 40)), unique=T
 
 @given(batches=st.lists(st.tuples(NAMES, st.booleans()), max_size=6))
 def test_it_answers_as_a_dictionary_does(batches: list[tuple[list[int], bool]]) -> None:
-    table, known = PlaceTable(41), dict[int, int]()
+    table, known = HashIndex(41), dict[int, int]()
     for batch, forget in batches:
         if forget:
             table.clear()
@@ -29,7 +29,7 @@ def test_it_answers_as_a_dictionary_does(batches: list[tuple[list[int], bool]]) 
 
 
 def test_zero_is_a_name_like_any_other_and_a_full_table_says_so() -> None:
-    table = PlaceTable(1)
+    table = HashIndex(1)
     assert table.find(np.zeros(1, dtype=np.uint64)).tolist() == [-1]
     assert table.add(np.zeros(1, dtype=np.uint64)).tolist() == [0]
     assert table.find(np.zeros(1, dtype=np.uint64)).tolist() == [0]

@@ -10,17 +10,17 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from corpora.stores import HOW, feeds, write
 from isogloss.config import CleaningSettings
-from isogloss.corpora.cleaning.judgement import Judge
-from isogloss.corpora.preparation import scoring
+from isogloss.corpora.cleaning.quality_scores import SimilarityModel
+from isogloss.corpora.preparation import score_blocks as scoring
 from isogloss.corpora.preparation.feeds import from_bitext
 from isogloss.corpora.prepare import prepare_store
 from isogloss.errors import DataError
 from isogloss.types import Bitext, Pair
 
 
-def judge(limit: int = 10) -> Judge:
+def judge(limit: int = 10) -> SimilarityModel:
     """Knows only how long a text is."""
-    return Judge(
+    return SimilarityModel(
         lambda texts: np.array([[1.0, float(len(text) > limit)] for text in texts], dtype=np.float32), f"length {limit}"
     )
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora.cleaning.judgement import Judge
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.cleaning.quality_scores import SimilarityModel
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.preparation.feeds import Feed, only
 from isogloss.corpora.preparation.manifest_schema import CODE
-from isogloss.corpora.preparation.scoring import Scoring, add_similarity, score_block
+from isogloss.corpora.preparation.score_blocks import Scoring, add_similarity, score_block
 from isogloss.corpora.preparation.workers import Workers
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.shapes import COUNT, Each, Exactly, check, fields_shape
@@ -106,9 +106,9 @@ class Scorer:
 
     folder: Path
     workers: Workers
-    guard: Guard
+    guard: LeakScanner
     on_error: str = "fail"
-    judge: Judge | None = None
+    judge: SimilarityModel | None = None
     on_rows: Callable[[Feed, int, int], None] = field(default=lambda feed, rows, text: None)
 
     def score(self, feed: Feed, scoring: Scoring, wanted: Sequence[str]) -> ScoredFeed:

@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from isogloss.config import CleaningSettings
-from isogloss.corpora.cleaning.judgement import Judge, Similarity
 from isogloss.corpora.cleaning.length import CountTokens, TooManyTokens
+from isogloss.corpora.cleaning.quality_scores import Similarity, SimilarityModel
 from isogloss.corpora.cleaning.rule import PairBatch, Rule, applies, scoring_settings
 from isogloss.corpora.cleaning.rules import rules_for, token_counter, tokenizer_hash
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.hashing import combine
 from isogloss.corpora.text.langid import language_model
-from isogloss.corpora.text.near import HASHES, signatures
+from isogloss.corpora.text.minhash import HASHES, signatures
 from isogloss.corpora.text.normalize import normalize_block
 from isogloss.corpora.text.side import Side
 from isogloss.storage import canonical_json, content_hash
@@ -47,7 +47,7 @@ class Scoring:
         """The rules that are scored here; similarity is added where the model is."""
         return [with_tokenizer(rule) for rule in rules_for(self.settings, self.corpus) if rule.name != "low similarity"]
 
-    def key(self, guard: Guard) -> str:
+    def key(self, guard: LeakScanner) -> str:
         """Names what all scores of a feed depend on, and the leak scan."""
         plain = [VERSION, self.settings.normalize, self.corpus, self.source_language, self.dictionary]
         return content_hash(canonical_json(plain), guard.key)
@@ -93,7 +93,7 @@ def score_column(rule: Rule) -> str:
     return f"score {rule.name}"
 
 
-def score_block(block: pa.Table, scoring: Scoring, guard: Guard) -> pa.Table:
+def score_block(block: pa.Table, scoring: Scoring, guard: LeakScanner) -> pa.Table:
     """Normalize and score one block (see blocks.BLOCK_SCHEMA); rows stay in order, none is lost."""
     block, giants = _without_giants(block)
     table = _score_all(block, scoring, guard)
@@ -118,7 +118,7 @@ def _without_giants(block: pa.Table) -> tuple[pa.Table, BoolArray | None]:
     return block, giants
 
 
-def _score_all(block: pa.Table, scoring: Scoring, guard: Guard) -> pa.Table:
+def _score_all(block: pa.Table, scoring: Scoring, guard: LeakScanner) -> pa.Table:
     languages = pc.unique(block.column("language")).to_pylist()
     if len(languages) < 2:
         return _score_language(block, scoring, guard, languages[0] if languages else "")
@@ -132,7 +132,7 @@ def _score_all(block: pa.Table, scoring: Scoring, guard: Guard) -> pa.Table:
     return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
 
 
-def _score_language(block: pa.Table, scoring: Scoring, guard: Guard, language: str) -> pa.Table:
+def _score_language(block: pa.Table, scoring: Scoring, guard: LeakScanner, language: str) -> pa.Table:
     form = scoring.settings.normalize
     source = Side(normalize_block(block.column("source").combine_chunks(), form)[0], scoring.source_language)
     target = Side(normalize_block(block.column("target").combine_chunks(), form)[0], language)
@@ -166,7 +166,7 @@ def score_of(rule: Rule, pairs: PairBatch) -> FloatArray:
     return rule.score(pairs)
 
 
-def add_similarity(block: pa.Table, scoring: Scoring, judge: Judge) -> pa.Table:
+def add_similarity(block: pa.Table, scoring: Scoring, judge: SimilarityModel) -> pa.Table:
     """Add the similarity scores, for all pairs that are not empty or too long: a moved threshold must find them there."""
     *others, similarity = rules_for(scoring.settings, scoring.corpus, judge)
     fit = np.ones(block.num_rows, dtype=np.bool_)
