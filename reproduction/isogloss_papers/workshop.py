@@ -111,9 +111,8 @@ class Made:
             from isogloss.models.encoders.open import open_encoder
 
             return open_encoder(self.model, device, self.prompt)
-        from isogloss.runs.models import set_pooling
-
         from isogloss.models.student import Student
+        from isogloss.runs.models import set_pooling
 
         student = Student.from_pretrained(self.model, self.prompt, device=device)
         set_pooling(student, "mean")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 import transformers
-from isogloss.runs.dual import train_dual
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoModel, PreTrainedTokenizerFast
 
+from isogloss import recipes
 from isogloss.config import BridgeSettings, LossSettings, Recipe
 from isogloss.errors import ModelError
 from isogloss.models.encoder import load
@@ -16,6 +16,8 @@ from isogloss.models.loading import open_model, quiet_transformers
 from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer
 from isogloss.models.tokenizer_checks import refuse_empty_tokenizer, unknown_share
+from isogloss.runs.pipeline import run
+from isogloss.runs.presets import dual_recipe
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.distill import distill
 from isogloss.training.tasks.sentence_pairs import SentencePairs
@@ -129,9 +131,10 @@ def test_text_that_is_mostly_unknown_is_not_trained_on(models: Path) -> None:
 
 def test_a_dual_encoder_is_not_trained_on_it_either(models: Path, tmp_path: Path) -> None:
     (tmp_path / "en-am.tsv").write_text("".join(f"{one}\t{one[::-1]}\n" for one in AMHARIC), encoding="utf-8")
-    plain = ["cleaning.min_language=0", "cleaning.min_script=0", "pairs.held_out=0", "trim=off"]
+    plain = ["cleaning.min_language=0", "cleaning.min_script=0", "pairs.held_out=0", "device=cpu"]
+    data = dual_recipe([str(tmp_path / "en-am.tsv")], tmp_path / "run", str(models / "student"))
     with pytest.raises(ModelError, match="100% of the tokens in the training text are unknown"):
-        train_dual(str(tmp_path / "en-am.tsv"), str(models / "student"), tmp_path / "run", device="cpu", overrides=plain)
+        run(recipes.parse(data, plain))
 
 
 def test_an_onnx_export_without_pieces_is_refused(tmp_path: Path) -> None:
@@ -156,6 +159,5 @@ def test_text_that_is_mostly_unknown_is_said_once(models: Path, caplog: pytest.L
     for _ in range(2):
         encoder.encode(AMHARIC)
     assert caplog.messages == [
-        f"{models / 'teacher'}: 100 % of the tokens in a text are unknown to its tokenizer, so its vectors say little about the"
-        " text"
+        f"{models / 'teacher'}: 100 % of the tokens are unknown to its tokenizer, so its embeddings say little about the text"
     ]

@@ -4,23 +4,23 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
 from additions import asked, german_recipe, record_of, snapshot, write_pairs
-from isogloss.config import AddingSettings
+from isogloss.config import AddingSettings, Recipe
 from isogloss.corpora.store import open_store
 from isogloss.errors import ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leak_report import scan_of
-from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.encoder import Encoder, SentenceEncoder, load
 from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
+from isogloss.runs.models import open_teacher
 from isogloss.runs.run import RunResult
 from isogloss.runs.vocabulary import grow_for, growth_in_words
 from isogloss.types import Bitext, LanguageScores
@@ -75,7 +75,7 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
     record, results = record_of(added.folder), json.loads((added.folder / "results.json").read_text())
     assert record["status"] == "finished" and set(record["hashes"]) == {"pairs", "teacher", "student", "weights"}
     assert record["recipe"]["languages"] == ["de", "ru"] and not record["recipe"]["bridge"]["enabled"]
-    assert record["adding"]["languages"] == ["ru"] and "distil" in record["seconds"]
+    assert record["recipe"]["add"]["run"] == str(place / "run") and "distill" in record["seconds"]
     assert [store["folder"] for store in record["stores"]] == ["../run/pairs", "pairs"]
     assert set(results["stages"]) == {"before", "grown", "after"} and results["added"] == ["ru"]
     growth = results["student"]["growth"]
@@ -150,13 +150,13 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
 def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
-    def watched(*arguments: Any) -> SentenceEncoder:  # noqa: ANN401 - those of `load`
-        opened.append(load(*arguments))
+    def watched(recipe: Recipe) -> Encoder:
+        opened.append(open_teacher(recipe))
         return opened[-1]
 
-    monkeypatch.setattr("isogloss.runs.adding.load", watched)
+    monkeypatch.setattr("isogloss.runs.adding.open_teacher", watched)
     add(asked(place, "precise").replace(gate="off"), [SHORT, "teacher.precision=float32"])
-    assert [teacher.precision for teacher in opened] == ["float32"]
+    assert [teacher.precision for teacher in opened if isinstance(teacher, SentenceEncoder)] == ["float32"]
 
 
 def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: RunResult) -> None:
@@ -216,7 +216,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     how = ("training.epochs=3", "training.checkpoint_seconds=0.0")
     whole = add(asked(place, "uncut").replace(gate="off"), how)
     cut = asked(place, "cut").replace(gate="off")
-    for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distil", 5), ("distilled student", 1)):
+    for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distill", 5), ("distilled student", 1)):
         seen: list[Step] = []
 
         def stop(step: Step, stage: str = stage, count: int = count, seen: list[Step] = seen) -> None:
@@ -232,7 +232,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     result = add(cut, how, steps.append)
     assert record_of(result.folder)["hashes"] == record_of(whole.folder)["hashes"]
     reused = {step.stage for step in steps if "reused" in step.note}
-    assert reused >= {"replay", "finished student", "grown student", "teacher", "tokens", "distil"}
+    assert reused >= {"replay", "finished student", "grown student", "teacher", "tokens", "distill"}
     logged = [json.loads(line)["step"] for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert logged == sorted(set(logged)) and logged[-1] == result.details["training"]["steps"]
     assert scores(result, "after") == scores(whole, "after")

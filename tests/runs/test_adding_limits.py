@@ -104,7 +104,7 @@ def test_settings_and_overrides_that_cannot_be(place: Path) -> None:
             asked(place, "x").replace(**change)
     with pytest.raises(RecipeError, match="the student has its bridge already"):
         add(asked(place, "x"), ["bridge.folds=3"])
-    with pytest.raises(RecipeError, match=r"training\.epochs = 0"):
+    with pytest.raises(RecipeError, match="training.epochs is 0"):
         add(asked(place, "x"), ["training.epochs=0"])
     train_only = place / "train.tsv"
     train_only.write_text((place / "pairs.tsv").read_text().replace("test\t", "train\t"))

@@ -58,7 +58,7 @@ def test_a_program_teaches_a_student_from_end_to_end(
     log.write_text("")
     recipe = tiny_recipe(models, tsv, tmp_path / "run", f"teacher.model={name}", "teacher.prompt='query: '")
     result = run(recipe)
-    assert [report.model for report in result.reports] == ["untouched", "bridge", "distilled"]
+    assert [report.model for report in result.reports] == ["untouched", "bridge", "distill"]
     learned = result.reports[2].average().cosine
     assert learned is not None and learned > 0.4, (
         "16 dimensions: the student, which has 32, was brought into the teacher's space"

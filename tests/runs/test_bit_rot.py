@@ -28,7 +28,7 @@ def stopping(after: int) -> "list[Step]":
     class Steps(list[Step]):
         def append(self, step: Step) -> None:
             super().append(step)
-            if sum(one.stage == "distil" for one in self) == after:
+            if sum(one.stage == "distill" for one in self) == after:
                 raise Stopped
 
     return Steps()

@@ -116,7 +116,7 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
 
     def stop(step: Step) -> None:
         nonlocal taken
-        taken += step.stage == "distil"
+        taken += step.stage == "distill"
         if taken > stop_after + 1:
             raise KeyboardInterrupt
 
@@ -247,7 +247,7 @@ def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tm
     assert {
         ("teacher", "reused"),
         ("untouched student", "reused"),
-        ("distil", "reused: training was finished"),
+        ("distill", "reused: training was finished"),
     } <= set(notes)
 
 
@@ -255,7 +255,9 @@ def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, 
     teacher = load(str(models / "teacher"))
     distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
     other = BRIEF.replace(learning_rate=1e-3)
-    assert distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(other), folder=tmp_path).steps_now > 0
+    assert (
+        distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(other), folder=tmp_path).steps_now > 0
+    )
 
 
 def test_another_balance_does_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
@@ -277,7 +279,7 @@ def test_progress_counts_the_pairs_that_are_drawn(models: Path, bitext: Bitext) 
         load(str(models / "teacher")),
         two_corpora(bitext),
         recipe(settings, balance=balance),
-        on_progress=lambda step: steps.extend([step] if step.stage == "distil" else []),
+        on_progress=lambda step: steps.extend([step] if step.stage == "distill" else []),
     )
     assert summary.steps == 8
     assert [step.done for step in steps] == [0, 16, 32, 48, 50, 66, 82, 98, 100] and {step.total for step in steps} == {100}
@@ -367,7 +369,13 @@ def test_other_settings_beside_a_checkpoint_are_said(
     for settings in (short, short, short.replace(checkpoint_seconds=5.0)):
         distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(settings), folder=tmp_path)
     assert not caplog.messages, "nothing is passed over where a training goes on, or only how often it is kept changes"
-    distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(short.replace(learning_rate=1e-3)), folder=tmp_path)
+    distill(
+        Student.from_pretrained(str(models / "student")),
+        teacher,
+        bitext,
+        recipe(short.replace(learning_rate=1e-3)),
+        folder=tmp_path,
+    )
     (said,) = caplog.messages
     assert "the checkpoint of step 4 there is of other settings (training.learning_rate was 0.003)" in said
 

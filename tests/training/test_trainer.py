@@ -385,7 +385,7 @@ def test_an_error_while_preparing_is_heard() -> None:
 
 def test_killed_on_the_way_it_continues_to_the_same_weights_and_the_same_best(models: Path, tmp_path: Path) -> None:
     moment = 17
-    child = started(train_for_real, models, tmp_path / "cut", "distil", moment)
+    child = started(train_for_real, models, tmp_path / "cut", "distill", moment)
     assert ended(child) == -signal.SIGKILL, "it was not finished yet"
     whole, expected = train_for_real(models, tmp_path / "whole")
     continued, found = train_for_real(models, tmp_path / "cut")

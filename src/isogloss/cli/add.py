@@ -44,6 +44,7 @@ def add(
     from isogloss.config import AddingSettings
     from isogloss.recipes import FromOption
     from isogloss.runs import adding
+    from isogloss.runs.finished import open_finished
 
     new = as_languages(languages)
     settings = AddingSettings(
@@ -59,7 +60,13 @@ def add(
     ).replace(gate_on=gate_on)
     overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
     if print_recipe:
-        sys.stdout.write(recipes.dump(adding.recipe_for(settings, overrides), comments=False, defaults=False))
+        sys.stdout.write(
+            recipes.dump(
+                adding.recipe_of(open_finished(settings.run, settings.teacher, settings.original), settings, overrides),
+                comments=False,
+                defaults=False,
+            )
+        )
         return
     try:
         with progress() as bars:

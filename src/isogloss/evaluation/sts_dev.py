@@ -14,7 +14,6 @@ from isogloss.training.selection import NOTHING_COUNTED, Merit
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.types import FloatArray
 
-
 SPEARMAN = "dev_spearman"
 
 

@@ -65,7 +65,7 @@ class Refused(IsoglossError):
 
 
 def add_languages(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False) -> RunResult:
-    """Do what a recipe with an [add] table says; `recipe_for` makes one. Raises `Refused` if the gate does not accept it."""
+    """Do what a recipe with an [add] table says; `recipe_of` makes one. Raises `Refused` if the gate does not accept it."""
     assert recipe.add is not None
     finished = open_finished(recipe.add.run, recipe.add.teacher, recipe.add.original)
     _refuse_known(recipe.languages, finished.languages, recipe)
@@ -84,10 +84,11 @@ def add(
     replace: bool = False,
 ) -> RunResult:
     """Fill in a recipe that adds languages to a finished student, and run it; `overrides` are `key=value` changes to it."""
-    return add_languages(recipe_for(settings, overrides), on_progress, fresh, replace)
+    finished = open_finished(settings.run, settings.teacher, settings.original)
+    return add_languages(recipe_of(finished, settings, overrides), on_progress, fresh, replace)
 
 
-def recipe_for(settings: AddingSettings, overrides: Sequence[str] = ()) -> Recipe:
+def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[str] = ()) -> Recipe:
     """The recipe that the finished student came from, for the new languages and their pairs.
 
     There is no new bridge. The balance of the old recipe was for its own pairs; here the replay is the balance. A student
@@ -96,7 +97,6 @@ def recipe_for(settings: AddingSettings, overrides: Sequence[str] = ()) -> Recip
     """
     if any(one.split("=")[0].strip().startswith("bridge") for one in overrides):
         raise RecipeError("the student has its bridge already, and no other is built", hint="leave bridge.… out of --set")
-    finished = open_finished(settings.run, settings.teacher, settings.original)
     new = list(dict.fromkeys(map(canonical, settings.languages)))
     data = deepcopy(finished.recipe)
     for section in ("balance", "bridge", "add", "stage"):

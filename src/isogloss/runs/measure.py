@@ -5,6 +5,7 @@ command, run again, only scores. The last stage is compared with what went in (`
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +18,9 @@ from isogloss.checksums import load_array, save_array
 from isogloss.config import EvaluationSettings
 from isogloss.evaluation.alignment import AlignmentEvaluator, Answers, Rows
 from isogloss.evaluation.regressions import in_words, regressions
+from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.student import Student
-from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.training.distributed import Distributed
@@ -62,9 +63,8 @@ class Measurements:
     def _teacher_rows(self, teacher: Encoder, cache: Path) -> Rows:
         """The teacher's vectors of the sentences that are searched, from the cache where they are there."""
         sources = list(dict.fromkeys(self.evaluator.sources + self.evaluator.test.sources()))
-        vectors = VectorCache(cache, teacher.fingerprint, teacher.dimension)
         with self.distributed.main_process_first():
-            found = vectors.embed(sources, teacher.encode, self.on_progress, "teacher, held out")[0]
+            found = CachedEncoder(teacher, cache).encode(sources, self.on_progress, "teacher, held out")
         return Rows({text: row for row, text in enumerate(sources)}, found)
 
     @property
@@ -81,8 +81,8 @@ class Measurements:
         """Score the student as it is now."""
         self.add(name, self.vectors(student, f"{name} student"))
 
-    def vectors(self, student: Student, stage: str) -> FloatArray:
-        """The student's vectors of `texts` as it is now, computed or found in the folder."""
+    def vectors(self, student: Student, stage: str, compute: Callable[[], FloatArray] | None = None) -> FloatArray:
+        """The student's vectors of `texts` as it is now: found in the folder, or computed (by `compute`) and kept there."""
         path = self.folder / f"student-{content_hash(student.fingerprint, *self.texts)[:16]}.npy"
         use(path)
         with self.distributed.main_process_first():
@@ -90,16 +90,20 @@ class Measurements:
             if kept is not None:
                 self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
                 return np.asarray(kept)
-            vectors = student.encode(self.texts, self.on_progress, stage)
+            vectors = student.encode(self.texts, self.on_progress, stage) if compute is None else compute()
             save_array(path, vectors)
             return vectors
 
     def after_growing(self, student: Student, before: FloatArray, tokens_before: list[bytes], stage: str) -> FloatArray:
         """Vectors of a student whose vocabulary grew and nothing else: a text with the same tokens has the same vector."""
-        changed = [row for row, ids in enumerate(self.tokens(student)) if ids != tokens_before[row]]
-        vectors = before.copy()
-        vectors[changed] = student.encode([self.texts[row] for row in changed], self.on_progress, stage)
-        return vectors
+
+        def compute() -> FloatArray:
+            changed = [row for row, ids in enumerate(self.tokens(student)) if ids != tokens_before[row]]
+            vectors = before.copy()
+            vectors[changed] = student.encode([self.texts[row] for row in changed], self.on_progress, stage)
+            return vectors
+
+        return self.vectors(student, stage, compute)
 
     def tokens(self, student: Student) -> list[bytes]:
         """The token ids of each text, to be compared."""

@@ -110,8 +110,8 @@ def open_student(
     elif settings.kind == "teacher-body":
         if not isinstance(teacher, SentenceEncoder):
             raise RecipeError(
-                f'student.kind = "teacher-body" needs the layers of the teacher, and {recipe.teacher.model} has none here',
-                hint="name a sentence-transformers model as the teacher, or another student.kind",
+                f'student.kind = "teacher-body" needs the weights of the teacher, which {recipe.teacher.model} does not give',
+                hint="name a sentence-transformers model as teacher.model, or choose another student.kind",
             )
         made = with_vocabulary(teacher.model, open_model(settings.model).tokenizer, recipe.teacher.model, recipe.seed)
         name = f"{recipe.teacher.model} with the vocabulary of {settings.model}"

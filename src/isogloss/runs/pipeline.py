@@ -146,7 +146,7 @@ def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | Non
         base_model="" if recipe.student.kind == "bilstm" else recipe.student.model,
         teacher=teacher,
         languages=languages,
-        tags=("distillation",) if teacher else tuple(dict.fromkeys(stage.task for stage in recipe.stages)),
+        tags=_tags(recipe, teacher),
         reports=result.reports,
         stages=_dev_scores(result),
         regressions=result.details.get("regressions", []),
@@ -157,6 +157,13 @@ def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | Non
     )
     student.model.to("cpu")
     student.save_pretrained(result.model, model_card(info, student.model), training or None)
+
+
+def _tags(recipe: Recipe, teacher: str) -> tuple[str, ...]:
+    """What the hub finds the model by."""
+    tasks = {stage.task for stage in recipe.stages}
+    named = {"distillation": bool(teacher), "laser": "translate" in tasks, "dual-encoder": tasks & {"rank", "distill"}}
+    return tuple(name for name, fits in named.items() if fits)[:1]
 
 
 def _dev_scores(result: RunResult) -> list[StageScore]:

@@ -33,9 +33,9 @@ LASER_SCALES: dict[str, Data] = {
 }
 
 
-def distill_recipe(pairs: Sequence[str], out: Path | str, teacher: str = "", student: str = "", **other: Any) -> Data:  # noqa: ANN401
+def distill_recipe(files: Sequence[str], out: Path | str, teacher: str = "", student: str = "", **other: Any) -> Data:  # noqa: ANN401
     """A student taught by a teacher from pairs; `other` are tables of the recipe."""
-    data = _recipe(out, pairs, student, other)
+    data = _recipe(out, files, student, other)
     if teacher:
         data["teacher"] = {"model": teacher} | data.get("teacher", {})
     return data
@@ -70,7 +70,7 @@ def finetune_recipe(
 
 
 def dual_recipe(
-    pairs: Sequence[str],
+    files: Sequence[str],
     out: Path | str,
     student: str = "",
     like: str = "",
@@ -94,21 +94,21 @@ def dual_recipe(
         rounds = ROUNDS
     if (rounds or 1) > 1 and "hard_negatives" not in chosen:
         chosen["hard_negatives"] = HARD_NEGATIVES
-    data = _recipe(out, pairs, student, WITHOUT_TEACHER | other)
+    data = _recipe(out, files, student, WITHOUT_TEACHER | other)
     data["student"] = _given(trim="off", pooling=paper.get("pooling") if pooling is None else pooling) | data["student"]
     stages: list[Data] = []
     if mlm:
         stages.append({"task": "mlm", "files": list(mlm), "pairs": tlm, "training": dict(pretrain or {})})
     elif tlm:
         stages.append({"task": "tlm", "training": dict(pretrain or {})})
-    beside = [{"task": task, "files": list(files)} for task, files in (("nli", nli), ("answers", qa)) if files]
+    beside = [{"task": task, "files": list(some)} for task, some in (("nli", nli), ("answers", qa)) if some]
     stages.append({"task": "rank", "losses": chosen, "beside": beside, **_given(rounds=rounds)})
     _share(stages[-1], shares)
     return data | {"stage": stages}
 
 
 def laser_recipe(
-    pairs: Sequence[str],
+    files: Sequence[str],
     out: Path | str,
     scale: str = "paper",
     stage: Mapping[str, Any] | None = None,
@@ -118,17 +118,17 @@ def laser_recipe(
     if scale not in LASER_SCALES:
         raise RecipeError(f"scale = {scale!r} is not known", hint=f"choose from: {', '.join(LASER_SCALES)}")
     sizes = LASER_SCALES[scale]
-    data = _recipe(out, pairs, "", WITHOUT_TEACHER | other)
+    data = _recipe(out, files, "", WITHOUT_TEACHER | other)
     data["student"] = {"kind": "bilstm"} | sizes.get("student", {}) | data.get("student", {})
     data["training"] = sizes.get("training", {}) | data.get("training", {})
     return data | {"stage": [{"task": "translate"} | sizes.get("stage", {}) | dict(stage or {})]}
 
 
-def _recipe(out: Path | str, pairs: Sequence[str], student: str, other: Mapping[str, Any]) -> Data:
+def _recipe(out: Path | str, files: Sequence[str], student: str, other: Mapping[str, Any]) -> Data:
     data: Data = {"name": Path(out).name, **other}
     data["output"] = {"folder": str(out)} | data.get("output", {})
-    if pairs:
-        data["pairs"] = {"files": list(pairs)} | data.get("pairs", {})
+    if files:
+        data["pairs"] = {"files": list(files)} | data.get("pairs", {})
     data["student"] = ({"model": student} if student else {}) | data.get("student", {})
     return data
 

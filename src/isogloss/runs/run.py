@@ -123,7 +123,10 @@ class Run:
         if not Distributed.here().is_main_process:
             yield cls(recipe)
             return
-        with run_folder(Path(recipe.output.folder), {"recipe": as_dict(recipe)}, fresh, replace, record / RECORD):
+        asked = as_dict(recipe)
+        if recipe.add is not None:  # the record of the finished run has the old languages too
+            del asked["languages"]
+        with run_folder(Path(recipe.output.folder), {"recipe": asked}, fresh, replace, record / RECORD):
             run = cls(recipe, on_progress, record)
             try:
                 yield run

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -121,7 +121,7 @@ def _searched(
     refuse_misfits(left, right, k, settings)
     if not len(left) or not len(right):
         return nobody(len(left)), nobody(len(right))
-    if replace(settings, device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
+    if settings.replace(device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
         on_progress(Step(stage, len(left), len(left), "sentences"))
         return found
     plan = planned(left, right, settings)

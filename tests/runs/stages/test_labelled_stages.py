@@ -176,7 +176,7 @@ def test_what_cannot_be_run_is_refused(models: Path, data: Path, tmp_path: Path)
         run(recipe_for(models, data, tmp_path / "run", sts=["missing.tsv"]))
     (tmp_path / "taken" / "model").mkdir(parents=True)
     (tmp_path / "taken" / "model" / "precious.txt").write_text("mine")
-    with pytest.raises(IsoglossError, match="other things"):
+    with pytest.raises(IsoglossError, match="not a model"):
         run(recipe_for(models, data, tmp_path / "taken"))
     assert (tmp_path / "taken" / "model" / "precious.txt").read_text() == "mine"
 

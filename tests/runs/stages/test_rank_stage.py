@@ -124,8 +124,8 @@ def test_hard_negatives_are_those_of_the_first_rounds_model(
         summary = train_tasks(self, stage, tasks, dev, key, name, shares)
         task = tasks[0]
         assert isinstance(task, TranslationRanking)
-        mined = mine_negatives(task.pairs, lambda rows: self.student.vectors_of(task.tokens, rows), 3, 17)
-        seen.append((name, task.negatives, mined, start))
+        mined = mine_negatives(task.inputs.pairs, lambda rows: self.student.vectors_of(task.inputs.tokens, rows), 3, 17)
+        seen.append((name, task.inputs.negatives, mined, start))
         return summary
 
     monkeypatch.setattr(StageSession, "train_tasks", watched)
@@ -226,8 +226,8 @@ def test_what_the_papers_chose() -> None:
         ({"like": "muse", "qa": ["b"]}, "--nli is missing"),
         ({"like": "muse"}, "--nli and --qa are missing"),
         ({"like": "labse", "nli": ["b"]}, "no task beside translations"),
-        ({"losses": {"hard_negatives": 2}, "rounds": 1}, "rounds"),
-        ({"losses": {"hard_negatives": 0}, "rounds": 2}, "hard_negatives"),
+        ({"losses": {"hard_negatives": 2}, "rounds": 1}, "needs a second round"),
+        ({"losses": {"hard_negatives": 0}, "rounds": 2}, "needs hard negatives"),
         ({"shares": (1.0, 2.0)}, "2 shares for 1 tasks"),
         ({"losses": {"margin": -0.1}}, "margin"),
         ({"pooling": "sum"}, "pooling"),
@@ -247,7 +247,7 @@ def test_bad_text_is_named_before_a_model_is_loaded(models: Path, tsv: Path, tmp
     full = tmp_path / "y" / "model"
     full.mkdir(parents=True)
     (full / "thesis.txt").write_text("mine")
-    with pytest.raises(IsoglossError, match="other things in it"):
+    with pytest.raises(IsoglossError, match="not a model"):
         trained(models, tsv, tmp_path / "y")
     assert (full / "thesis.txt").read_text() == "mine"
 

@@ -112,7 +112,7 @@ def test_nli_before_distillation_as_ham_and_kim(models: Path, tsv: Path, tmp_pat
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ([{"task": "distil"}], "distill"),
+        ([{"task": "distillation"}], "distill"),
         ([{"task": "average", "of": ["later", "untouched"]}, {"task": "distill", "name": "later"}], "later"),
         ([{"task": "distill", "start": "nowhere"}], "nowhere"),
         ([{"task": "translate"}], "bilstm"),
