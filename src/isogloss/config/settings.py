@@ -35,10 +35,15 @@ def setting(
     return Field(default, description=help, ge=at_least, le=at_most, gt=above, min_length=min_length)
 
 
+def table(kind: "type[Settings]", help: str) -> Any:  # noqa: ANN401
+    """A field that is a table of its own."""
+    return Field(default_factory=kind, description=help)
+
+
 class Settings(BaseModel):
     """Frozen values that are checked when constructed; a problem is a `RecipeError` that names the key."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     table: ClassVar[str] = ""  # the recipe's table that these are, for messages
     partial: ClassVar[bool] = False  # whether only the values that were given count: they override others
