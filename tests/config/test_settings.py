@@ -85,6 +85,8 @@ def test_what_is_converted() -> None:
     assert type(settings.mse) is float and settings.dimensions == (64, 32)
     assert Recipe(languages="de").languages == ("de",)  # type: ignore[arg-type]
     assert SearchSettings(folder=Path("x")).folder == Path("x")
+    with pytest.raises(RecipeError, match=r"losses\.dimensions is a number too large"):
+        ig.LossSettings(dimensions=(10**30,))
     with pytest.raises(RecipeError, match=r"losses\.dimensions = 0 is out of range"):
         ig.LossSettings(dimensions=(0,))
 

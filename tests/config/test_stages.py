@@ -96,6 +96,7 @@ def test_each_setting_comes_from_the_nearest_place_that_sets_it() -> None:
     assert recipe.losses_of(recipe.stages[1]) == LossSettings(margin=0.1)
     assert recipe.losses_of(recipe.stages[2]) == LossSettings(mse=0.0, ranking=1.0, margin=0.1)
     default = with_stages({"task": "nli", "files": ["n"]}, training={"epochs": 4})  # the class's default, but set
+    assert default != with_stages({"task": "nli", "files": ["n"]})
     assert default.training_of(default.stages[0]).epochs == 4
 
 

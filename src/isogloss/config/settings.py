@@ -78,7 +78,8 @@ class Settings(BaseModel):
             return data
         values = {}
         for key, value in data.items():
-            if isinstance(value, int) and abs(value) > LARGEST:
+            items = value if isinstance(value, list | tuple) else (value,)
+            if any(isinstance(item, int) and abs(item) > LARGEST for item in items):
                 raise PydanticCustomError("too_large", "is a number too large", {"key": key})
             hint = cls.model_fields[key].annotation if key in cls.model_fields else None
             if typing.get_origin(hint) is tuple and not isinstance(value, tuple):
@@ -87,6 +88,12 @@ class Settings(BaseModel):
                 value = value.given()
             values[key] = value
         return values
+
+    def __eq__(self, other: object) -> bool:
+        """Equal if they say the same: of overrides, the same keys with the same values."""
+        return isinstance(other, Settings) and type(self) is type(other) and self.values() == other.values()
+
+    __hash__ = BaseModel.__hash__  # pydantic gives every frozen subclass one by its values
 
     def given(self) -> dict[str, Any]:
         """The values that were given explicitly, not by default."""
