@@ -9,7 +9,7 @@ from isogloss.corpora.catalogue.entries import find
 from isogloss.errors import RecipeError
 from isogloss_papers.published import SCALES, published, table_names
 from isogloss_papers.recipe import CONTROLS, FOLDER, check_settings, load_system, system_names, with_overrides
-from isogloss_papers.verbs import Inputs, run_recipe
+from isogloss_papers.verbs import Inputs, recipe_of
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -71,7 +71,7 @@ def parsed(name: str, scale: str = "paper") -> Recipe:
 
     from isogloss_papers.recipe import own_settings
 
-    return run_recipe(replace(making, settings=own_settings(making)), Inputs(), name)
+    return recipe_of(replace(making, settings=own_settings(making)), Inputs(), name)
 
 
 BROKEN = [

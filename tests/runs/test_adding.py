@@ -109,7 +109,7 @@ def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
 def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) -> None:
     write_pairs(place / "bg.tsv", ("bg",))
     more = AddingSettings(run=str(added.folder), languages=("bul",), pairs=(str(place / "bg.tsv"),), out=str(place / "all"))
-    result = add(more.replace(replay=0.5, gate="off"), [SHORT])
+    result = add(more.replace(replay=0.5, gate=100.0), [SHORT])
     assert result.details["pairs"]["replayed"] == {"de": 8, "ru": 8}
     record = record_of(result.folder)
     assert [store["languages"] for store in record["stores"]] == [["de"], ["ru"], ["bg"]]
@@ -155,7 +155,7 @@ def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytes
         return opened[-1]
 
     monkeypatch.setattr("isogloss.runs.adding.open_teacher", watched)
-    add(asked(place, "precise").replace(gate="off"), [SHORT, "teacher.precision=float32"])
+    add(asked(place, "precise").replace(gate=100.0), [SHORT, "teacher.precision=float32"])
     assert [teacher.precision for teacher in opened if isinstance(teacher, SentenceEncoder)] == ["float32"]
 
 
@@ -177,14 +177,14 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     with pytest.raises(ModelError, match="was refused by its gate"):
         open_finished(str(candidate))
     steps: list[Step] = []
-    taken = add(asked(place, "kept").replace(gate="off"), DESTRUCTIVE, steps.append, replace=True)
+    taken = add(asked(place, "kept").replace(gate=100.0), DESTRUCTIVE, steps.append, replace=True)
     assert "reused: training was finished" in {step.note for step in steps}, "it is not trained again"
     assert taken.folder == place / "kept" and not candidate.exists()
     assert record_of(place / "kept")["hashes"]["weights"] != record_of(added.folder)["hashes"]["weights"]
 
 
 def test_killed_after_its_model_was_saved_it_goes_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = asked(place, "saved").replace(gate="off")
+    settings = asked(place, "saved").replace(gate=100.0)
 
     def stop(_folder: Path) -> str:
         raise Stop
@@ -214,8 +214,8 @@ class Stop(Exception):
 
 def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     how = ("training.epochs=3", "training.checkpoint_seconds=0.0")
-    whole = add(asked(place, "uncut").replace(gate="off"), how)
-    cut = asked(place, "cut").replace(gate="off")
+    whole = add(asked(place, "uncut").replace(gate=100.0), how)
+    cut = asked(place, "cut").replace(gate=100.0)
     for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distill", 5), ("distilled student", 1)):
         seen: list[Step] = []
 

@@ -171,7 +171,7 @@ def test_in_shards_all_but_the_dev_pairs_are_drawn_once_an_epoch(models: Path, b
 @pytest.mark.usefixtures("in_shards")
 @pytest.mark.parametrize(("most", "seed"), [(100, 17), (12, 17), (7, 1), (7, 2), (7, 3), (7, 4)])
 def test_in_shards_the_bridge_is_solved_without_dev_pairs(models: Path, bitext: Bitext, most: int, seed: int) -> None:
-    settings = recipe(SOME_DEV, seed, bridge=BridgeSettings().replace(max_pairs=most))
+    settings = recipe(SOME_DEV, seed, bridge=BridgeSettings.model_construct(max_pairs=most))
     session = Distillation(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext, settings)
     chosen, dev = session._bridge_pairs, session.dev
     assert dev is not None and not set(chosen.source) & set(dev.source)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -60,13 +60,9 @@ def add(
     ).replace(gate_on=gate_on)
     overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
     if print_recipe:
-        sys.stdout.write(
-            recipes.dump(
-                adding.recipe_of(open_finished(settings.run, settings.teacher, settings.original), settings, overrides),
-                comments=False,
-                defaults=False,
-            )
-        )
+        finished = open_finished(settings.run, settings.teacher, settings.original)
+        recipe = adding.recipe_of(finished, settings, overrides)
+        sys.stdout.write(recipes.dump(recipe, comments=False, defaults=False))
         return
     try:
         with progress() as bars:
@@ -77,11 +73,11 @@ def add(
     _show(result, json)
 
 
-def _points(gate: str) -> float | Literal["off"]:
+def _points(gate: str) -> float:
     from isogloss.errors import RecipeError
 
     try:
-        return "off" if gate.strip().lower() == "off" else float(gate)
+        return 100.0 if gate.strip().lower() == "off" else float(gate)
     except ValueError as error:
         raise RecipeError(f"--gate {gate}: expected a number of percentage points, or off", hint="--gate 1.0") from error
 

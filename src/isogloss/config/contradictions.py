@@ -23,7 +23,7 @@ def refuse_contradictions(recipe: "Recipe") -> None:
     for check in (_nothing_to_do, _unusable_values, _student, _stage_names, _averages):
         _refuse(check(recipe))
     for stage in recipe.stages:
-        for stage_check in (_stage_task, _batch_parts, _single_pairs, _patience, _rounds):
+        for stage_check in (_stage_task, _stage_losses, _batch_parts, _single_pairs, _patience, _rounds):
             _refuse(stage_check(recipe, stage))
     if not recipe.teacher.model:
         refuse_without_teacher(recipe)
@@ -146,6 +146,13 @@ def _stage_task(recipe: "Recipe", stage: Stage) -> Found:
         yield f"{where}training.epochs is 0: there is nothing to do", "train for at least one epoch, or leave the stage out"
     if training.select == "loss" and stage.task != "translate":
         yield f'{where}training.select = "loss" is for translate stages', 'set training.select = "both"'
+
+
+def _stage_losses(recipe: "Recipe", stage: Stage) -> Found:
+    if stage.task in ("distill", "rank"):
+        losses = recipe.losses_of(stage)  # refuses losses that train nothing
+        if stage.task == "rank" and not losses.ranking:
+            yield f"stage {stage.name} ranks translations, but losses.ranking is 0", "set losses.ranking = 1 in this stage"
 
 
 def _batch_parts(recipe: "Recipe", stage: Stage) -> Found:

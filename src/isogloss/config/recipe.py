@@ -20,7 +20,7 @@ from isogloss.config.sections import (
     TeacherSettings,
     TrainingSettings,
 )
-from isogloss.config.settings import Settings, setting
+from isogloss.config.settings import Settings, setting, table
 from isogloss.config.stages import (
     NEEDS_PAIRS,
     TASK_DEFAULTS,
@@ -43,17 +43,17 @@ class Recipe(Settings):
     device: Device = setting("auto", "Where the models run.")
     threads: int = setting(0, "CPU threads; 0 leaves it to torch.", at_least=0, at_most=1024)
     languages: tuple[str, ...] = setting((), "Target languages to keep; empty keeps all that the files have.")
-    pairs: PairsSettings = setting(PairsSettings(), "Where the parallel sentences come from.")
-    cleaning: CleaningSettings = setting(CleaningSettings(), "Which pairs are dropped.")
-    leaks: LeakSettings = setting(LeakSettings(), "Which evaluation text must not be trained on.")
-    balance: BalanceSettings = setting(BalanceSettings(), "How much of each corpus and language an epoch holds.")
-    teacher: TeacherSettings = setting(TeacherSettings(), "The model whose embedding space is kept.")
-    student: StudentSettings = setting(StudentSettings(), "The model that is trained.")
-    bridge: BridgeSettings = setting(BridgeSettings(), "The linear layer solved before training.")
-    losses: LossSettings = setting(LossSettings(), "The training loss: a weighted sum.")
-    training: TrainingSettings = setting(TrainingSettings(), "How the student is trained.")
-    evaluation: EvaluationSettings = setting(EvaluationSettings(), "How the result is measured.")
-    output: OutputSettings = setting(OutputSettings(), "Where the results are written.")
+    pairs: PairsSettings = table(PairsSettings, "Where the parallel sentences come from.")
+    cleaning: CleaningSettings = table(CleaningSettings, "Which pairs are dropped.")
+    leaks: LeakSettings = table(LeakSettings, "Which evaluation text must not be trained on.")
+    balance: BalanceSettings = table(BalanceSettings, "How much of each corpus and language an epoch holds.")
+    teacher: TeacherSettings = table(TeacherSettings, "The model whose embedding space is kept.")
+    student: StudentSettings = table(StudentSettings, "The model that is trained.")
+    bridge: BridgeSettings = table(BridgeSettings, "The linear layer solved before training.")
+    losses: LossSettings = table(LossSettings, "The training loss: a weighted sum.")
+    training: TrainingSettings = table(TrainingSettings, "How the student is trained.")
+    evaluation: EvaluationSettings = table(EvaluationSettings, "How the result is measured.")
+    output: OutputSettings = table(OutputSettings, "Where the results are written.")
     add: AddSettings | None = setting(None, "The finished student that this run adds languages to; isogloss add writes it.")
     stage: tuple[AnyStage, ...] = setting((), "What is trained, in order; empty: the bridge, then distillation.")
 

@@ -331,8 +331,8 @@ class AddSettings(Settings):
     run: str = setting(..., "A finished run, or the folder of a saved model.")
     replay: float = setting(1.0, "Pairs of the old languages to train on again, per new pair.", at_least=0.0)
     replay_from: tuple[str, ...] = setting((), "Pairs of the old languages, if those of the run are gone.")
-    gate: Annotated[float, Field(ge=0.0)] | Literal["off"] = setting(
-        1.0, 'Maximum loss of an old language in percentage points; "off" accepts any loss.'
+    gate: float = setting(
+        1.0, "Maximum loss of an old language in percentage points; 100 accepts any loss.", at_least=0.0, at_most=100.0
     )
     gate_on: Literal["teacher_index", "to_source", "from_source"] = setting("teacher_index", "The score that the gate checks.")
     teacher: str = setting("", "Only for a saved model without a run: its teacher.")
@@ -341,7 +341,7 @@ class AddSettings(Settings):
     @property
     def gate_limit(self) -> float | None:
         """Percentage points that an old language may lose; None: any number."""
-        return None if isinstance(self.gate, str) else self.gate
+        return self.gate if self.gate < 100 else None
 
 
 class AddingSettings(AddSettings):

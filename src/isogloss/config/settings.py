@@ -35,10 +35,15 @@ def setting(
     return Field(default, description=help, ge=at_least, le=at_most, gt=above, min_length=min_length)
 
 
+def table(kind: "type[Settings]", help: str) -> Any:  # noqa: ANN401
+    """A field that is a table of its own."""
+    return Field(default_factory=kind, description=help)
+
+
 class Settings(BaseModel):
     """Frozen values that are checked when constructed; a problem is a `RecipeError` that names the key."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     table: ClassVar[str] = ""  # the recipe's table that these are, for messages
     partial: ClassVar[bool] = False  # whether only the values that were given count: they override others
@@ -73,7 +78,8 @@ class Settings(BaseModel):
             return data
         values = {}
         for key, value in data.items():
-            if isinstance(value, int) and abs(value) > LARGEST:
+            items = value if isinstance(value, list | tuple) else (value,)
+            if any(isinstance(item, int) and abs(item) > LARGEST for item in items):
                 raise PydanticCustomError("too_large", "is a number too large", {"key": key})
             hint = cls.model_fields[key].annotation if key in cls.model_fields else None
             if typing.get_origin(hint) is tuple and not isinstance(value, tuple):
@@ -82,6 +88,12 @@ class Settings(BaseModel):
                 value = value.given()
             values[key] = value
         return values
+
+    def __eq__(self, other: object) -> bool:
+        """Equal if they say the same: of overrides, the same keys with the same values."""
+        return isinstance(other, Settings) and type(self) is type(other) and self.values() == other.values()
+
+    __hash__ = BaseModel.__hash__  # pydantic gives every frozen subclass one by its values
 
     def given(self) -> dict[str, Any]:
         """The values that were given explicitly, not by default."""

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 
 from isogloss.amounts import amount
 from isogloss.config.sections import LossOverrides, TrainingOverrides
-from isogloss.config.settings import Settings, setting
+from isogloss.config.settings import Settings, setting, table
 from isogloss.errors import RecipeError
 
 UNTOUCHED = "untouched"  # the student as it was before the first stage, in an average
@@ -72,7 +72,7 @@ class Stage(Settings):
 class TrainedStage(Stage):
     """A stage that trains the student."""
 
-    training: TrainingOverrides = setting(TrainingOverrides(), "Keys of [training] that are different in this stage.")
+    training: TrainingOverrides = table(TrainingOverrides, "Keys of [training] that are different in this stage.")
 
 
 class BridgeStage(Stage):
@@ -85,7 +85,7 @@ class DistillStage(TrainedStage):
     """Train on the pairs with [losses]."""
 
     task: Literal["distill"] = "distill"
-    losses: LossOverrides = setting(LossOverrides(), "Keys of [losses] that are different in this stage.")
+    losses: LossOverrides = table(LossOverrides, "Keys of [losses] that are different in this stage.")
 
 
 class Beside(Settings):
@@ -100,7 +100,7 @@ class RankStage(TrainedStage):
     """Rank translations in the batch (LaBSE, mUSE)."""
 
     task: Literal["rank"] = "rank"
-    losses: LossOverrides = setting(LossOverrides(), "Keys of [losses] that are different; here mse is 0 and ranking 1.")
+    losses: LossOverrides = table(LossOverrides, "Keys of [losses] that are different; here mse is 0 and ranking 1.")
     rounds: int = setting(1, "Trainings from the same start, each with hard negatives found by the one before.", at_least=1)
     beside: tuple[Beside, ...] = setting((), "Tasks to train in turns with this one.")
     share: float = setting(1.0, "How often this task has its turn, relative to those beside it.", above=0.0)

@@ -33,11 +33,13 @@ LASER_SCALES: dict[str, Data] = {
 }
 
 
-def distill_recipe(files: Sequence[str], out: Path | str, teacher: str = "", student: str = "", **other: Any) -> Data:  # noqa: ANN401
+def distill_recipe(
+    files: Sequence[str], out: Path | str, teacher_model: str = "", student_model: str = "", **other: Any
+) -> Data:  # noqa: ANN401
     """A student taught by a teacher from pairs; `other` are tables of the recipe."""
-    data = _recipe(out, files, student, other)
-    if teacher:
-        data["teacher"] = {"model": teacher} | data.get("teacher", {})
+    data = _recipe(out, files, student_model, other)
+    if teacher_model:
+        data["teacher"] = {"model": teacher_model} | data.get("teacher", {})
     return data
 
 
@@ -72,7 +74,7 @@ def finetune_recipe(
 def dual_recipe(
     files: Sequence[str],
     out: Path | str,
-    student: str = "",
+    student_model: str = "",
     like: str = "",
     nli: Sequence[str] = (),
     qa: Sequence[str] = (),
@@ -94,7 +96,7 @@ def dual_recipe(
         rounds = ROUNDS
     if (rounds or 1) > 1 and "hard_negatives" not in chosen:
         chosen["hard_negatives"] = HARD_NEGATIVES
-    data = _recipe(out, files, student, WITHOUT_TEACHER | other)
+    data = _recipe(out, files, student_model, WITHOUT_TEACHER | other)
     data["student"] = _given(trim="off", pooling=paper.get("pooling") if pooling is None else pooling) | data["student"]
     stages: list[Data] = []
     if mlm:

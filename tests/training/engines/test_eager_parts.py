@@ -161,7 +161,7 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        (TrainingSettings(accumulate=2, chunk_pairs=4), "both divide a batch"),
+        (TrainingSettings(accumulate=2, chunk_pairs=4), "both split a batch"),
         (TrainingSettings(accumulate=9, batch_pairs=8), "more parts than training.batch_pairs = 8 has pairs"),
     ],
 )
