@@ -24,7 +24,11 @@ HEADER = ["| key | type | default | range | what it is |", "|---|---|---|---|---
 
 def rows(kind: type[Settings], prefix: str = "") -> list[str]:
     """One row per key of a section."""
-    plain = {name: field for name, field in kind.model_fields.items() if not _is_table(field) and name not in ("stage", "task")}
+    plain = {
+        name: field
+        for name, field in kind.model_fields.items()
+        if not _is_table(field) and name not in ("stage", "task", "add")
+    }
     return [_row(prefix + name, field) for name, field in plain.items()]
 
 

@@ -1,4 +1,4 @@
-"""Each way of making a system: the recipe that it is, filled in from what a table's recipe names, and one function that runs it.
+"""Each way of making a system: the recipe it is, filled in from what a table names, and one function that runs it.
 
 A making's `settings` are arguments of the preset (`isogloss.runs.presets`) and tables of a recipe. All makings continue where
 they were interrupted, in the folder they are given, which is theirs alone.

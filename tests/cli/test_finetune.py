@@ -65,7 +65,7 @@ def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.Capt
         (("--sts", "bad.tsv"), "bad.tsv line 2: the score is '7'"),
         (("--nli", "sts.tsv"), "sts.tsv line"),
         (("--sts", "."), ".: is a folder with files of more than one split: bad.tsv, dev.tsv"),
-        (("--nli", "nli.tsv", "--augment"), "--augment labels pairs like those of --sts"),
+        (("--nli", "nli.tsv", "--augment"), "augmenting labels more STS pairs"),
         (("--sts", "sts.tsv", "--batch", "0"), "--batch 0: training.batch_pairs = 0 is out of range"),
         (("--sts", "sts.tsv", "--device", "abacus"), "'abacus' is not known"),
     ],

@@ -45,8 +45,6 @@ SHOWN_BY = {
     "corpora/catalogue/entries.py": "corpora get",
     "runs/finished.py": "add",
     "runs/adding.py": "add",
-    "runs/presets.py": "finetune train-dual train-laser",
-    "runs/run.py": "run distill finetune train-dual train-laser",
     "runs/gathering.py": f"{READING} add",
     "papers/text.py": "reproduce",
     "papers/recipe.py": "reproduce",

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from isogloss.runs.dual_settings import DualSettings
-from isogloss.runs.finetune_settings import FinetuneSettings
-from isogloss.runs.laser import LaserSettings
 
 import isogloss as ig
 from isogloss.config import Recipe, Settings, as_dict, setting
@@ -55,9 +52,6 @@ def test_what_does_not_fit_is_refused_at_construction(values: dict[str, Any], me
 @pytest.mark.parametrize(
     ("kind", "needed"),
     [
-        (FinetuneSettings, {"model": "x", "nli": ("a",)}),
-        (DualSettings, {"pairs": ("a",)}),
-        (LaserSettings, {}),
         (TaskSettings, {}),
         (MiningSettings, {}),
         (SearchSettings, {}),

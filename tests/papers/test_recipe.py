@@ -103,7 +103,7 @@ def test_overrides_are_for_one_verb() -> None:
     told = ("distil.training.epochs=3", "laser.training.steps=5", "cleaning.min_language=0.1")
     assert with_overrides(distil, told).settings["training"]["epochs"] == 3
     assert "steps" not in with_overrides(distil, told).settings
-    assert with_overrides(laser, told).settings["steps"] == 5
+    assert with_overrides(laser, told).settings["training"]["steps"] == 5
     assert with_overrides(laser, told).settings["cleaning"] == {"min_language": 0.1}
     assert "cleaning" not in with_overrides(load_system("xlm-r-nli-stsb").lab, told).settings
     assert distil.settings["training"]["epochs"] == 1, "the recipe itself stays as it is"

@@ -87,7 +87,7 @@ def _nothing_to_do(recipe: "Recipe") -> Found:
             "bridge.enabled is false and training.epochs is 0: there is nothing to do",
             "turn the bridge on or train for at least one epoch",
         )
-    if recipe.needs_pairs and not recipe.pairs.files and not recipe.pairs.corpora:
+    if any(stage.task in NEEDS_PAIRS for stage in recipe.stages) and not recipe.pairs.files and not recipe.pairs.corpora:
         yield "pairs.files is empty", 'name files of pairs, or "phrasebook" for the bundled pairs'
 
 

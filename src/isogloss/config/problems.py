@@ -132,6 +132,6 @@ def keys_of(kind: type[BaseModel], prefix: str = "") -> list[str]:
     for name, field in kind.model_fields.items():
         if is_table(field.annotation):
             keys += keys_of(typing.cast("type[BaseModel]", field.annotation), f"{prefix}{name}.")
-        elif name != "stage":
+        elif name not in ("stage", "add"):
             keys.append(prefix + name)
     return keys

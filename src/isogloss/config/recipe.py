@@ -81,7 +81,9 @@ class Recipe(Settings):
     @property
     def needs_pairs(self) -> bool:
         """Whether pairs are read: a stage trains on them, or the recipe names some to measure on."""
-        return any(stage.task in NEEDS_PAIRS for stage in self.stages) or "pairs" in self.model_fields_set
+        return any(stage.task in NEEDS_PAIRS for stage in self.stages) or (
+            "pairs" in self.model_fields_set and bool(self.pairs.files or self.pairs.corpora)
+        )
 
     @property
     def is_measured(self) -> bool:

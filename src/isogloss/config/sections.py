@@ -218,7 +218,10 @@ class LossSettings(Settings):
     )
     ranking_temperature: float = setting(0.05, "Temperature of ranking.", at_least=1e-3)
     margin: float = setting(
-        0.0, "Margin of ranking: cosine by which the right translation must win (LaBSE: 0.3).", at_least=0.0
+        0.0,
+        "Margin of ranking: cosine by which the right translation must win (LaBSE: 0.3).",
+        at_least=0.0,
+        at_most=2.0,
     )
     hard_negatives: int = setting(
         0, "Hard negatives per pair for ranking: near but wrong translations, mined with the student.", at_least=0

@@ -35,7 +35,7 @@ LASER_SCALES: dict[str, Data] = {
 
 def distill_recipe(
     files: Sequence[str], out: Path | str, teacher_model: str = "", student_model: str = "", **other: Any
-) -> Data:  # noqa: ANN401
+) -> Data:
     """A student taught by a teacher from pairs; `other` are tables of the recipe."""
     data = _recipe(out, files, student_model, other)
     if teacher_model:
@@ -56,9 +56,9 @@ def finetune_recipe(
 ) -> Data:
     """A sentence encoder from NLI, then STS; `augment` has the settings of the cross-encoder's labels."""
     if not nli and not sts:
-        raise RecipeError("there is nothing to train on", hint="name files with --nli, --sts, or both")
+        raise RecipeError("there is nothing to train on", hint="name NLI files, STS files, or both")
     if augment is not None and not sts:
-        raise RecipeError("--augment labels pairs like those of --sts, and there are none", hint="name a file with --sts")
+        raise RecipeError("augmenting labels more STS pairs, and there are none to begin with", hint="name STS files")
     data = _recipe(out, (), model, WITHOUT_TEACHER | other)
     data["student"] = {"trim": "off"} | data["student"]
     data["evaluation"] = data.get("evaluation", {}) | _given(sts_dev=list(sts_dev) or None)
@@ -158,12 +158,11 @@ def _refuse_other_tasks(like: str, nli: Sequence[str], qa: Sequence[str]) -> Non
     if like == "labse" and (nli or qa):
         raise RecipeError(
             "LaBSE has no task beside translations, but files of others are given",
-            hint="leave --nli and --qa out, or leave --like out and give --margin 0.3",
+            hint="leave them out, or use a margin of 0.3 without naming LaBSE",
         )
-    missing = [name for name, files in (("--nli", nli), ("--qa", qa)) if not files]
+    missing = [name for name, some in (("NLI", nli), ("question-answer", qa)) if not some]
     if like == "muse" and missing:
         raise RecipeError(
-            f"mUSE trains NLI and answers beside translations, but {' and '.join(missing)}"
-            f" {'are' if len(missing) > 1 else 'is'} missing",
-            hint="name files for it, or leave --like out and give --hard-negatives 5",
+            f"mUSE trains NLI and answers beside translations, but there are no {' and no '.join(missing)} files",
+            hint="name such files, or use hard negatives without naming mUSE",
         )

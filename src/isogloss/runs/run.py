@@ -180,5 +180,5 @@ def refuse_reading_what_is_written(recipe: Recipe) -> None:
         if place.is_dir() and (place.resolve().is_relative_to(out) or out.is_relative_to(place.resolve())):
             raise IsoglossError(
                 f"{recipe.output.folder}: the run would be written over {name}, which it reads",
-                hint="name another output folder (--out, in a recipe output.folder)",
+                hint="name another output folder",
             )

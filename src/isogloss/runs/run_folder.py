@@ -39,9 +39,9 @@ KINDS = {  # of what is kept in `work`
 }
 OWN = (LOCK, WORK, "cache", MODEL, RESULTS, PAIRS, REPLAY, RECORD, "metrics*.jsonl", "trackers", f".*{TEMPORARY_MARK}*")
 # Settings that change no weight: where things lie, what is computed where, how it is watched and measured.
-PLACES = ("name", "out", "output.*", "device", "threads", "teacher.batch_size", "training.engine")
-WATCHING = ("checkpoint_seconds", "training.checkpoint_seconds", "training.trackers")
-MEASURING = ("evaluation.*", "max_candidates", "gate", "gate_on")
+PLACES = ("name", "output.*", "device", "threads", "teacher.batch_size", "training.engine")
+WATCHING = ("training.checkpoint_seconds", "training.trackers")
+MEASURING = ("evaluation.*", "add.gate", "add.gate_on")
 
 
 @contextmanager

@@ -166,7 +166,7 @@ def test_shared_rows_are_counted_whatever_their_case() -> None:
 def test_what_cannot_be_run_is_refused(models: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="nothing to train on"):
         finetune_recipe("x", "out")
-    with pytest.raises(RecipeError, match="--augment"):
+    with pytest.raises(RecipeError, match="augmenting"):
         finetune_recipe("x", "out", nli=["y"], augment={})
     with pytest.raises(RecipeError, match="neighbours"):
         recipe_for(models, data, tmp_path / "run", augment={"neighbours": 0})

@@ -223,8 +223,8 @@ def test_what_the_papers_chose() -> None:
     ("given", "message"),
     [
         ({"like": "bert"}, "like = 'bert' is not known"),
-        ({"like": "muse", "qa": ["b"]}, "--nli is missing"),
-        ({"like": "muse"}, "--nli and --qa are missing"),
+        ({"like": "muse", "qa": ["b"]}, "no NLI files"),
+        ({"like": "muse"}, "no NLI and no question-answer files"),
         ({"like": "labse", "nli": ["b"]}, "no task beside translations"),
         ({"losses": {"hard_negatives": 2}, "rounds": 1}, "needs a second round"),
         ({"losses": {"hard_negatives": 0}, "rounds": 2}, "needs hard negatives"),
