@@ -126,7 +126,7 @@ def test_hard_negatives_are_those_of_the_first_rounds_model(models: Path, bitext
 
     def watched(stage: str, tasks: Any, *rest: Any) -> None:  # noqa: ANN401 - as it comes
         fresh = all(torch.equal(value, start[name]) for name, value in other.model.state_dict().items())
-        seen.append((stage, tasks[0].negatives, fresh))
+        seen.append((stage, tasks[0].inputs.negatives, fresh))
         train(stage, tasks, *rest)
 
     second._train = watched  # type: ignore[method-assign, assignment]
