@@ -53,8 +53,8 @@ class Steps(Protocol):
         ...
 
 
-class Callback(Protocol):
-    """What a user may listen to, in the main process; subclass it and write the methods you need."""
+class Callback:
+    """What users can listen to, in the main process: subclass it and write the methods you need."""
 
     def on_step(self, step: int, values: dict[str, float]) -> None:
         """The losses of a step, in order; steps are read in groups, so this may be some steps late."""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,6 +144,7 @@ def test_three_processes_take_the_steps_of_one(name: str, models: Path, monkeypa
 TOGETHER = """
 import sys
 from pathlib import Path
+from typing import Any
 import torch
 from isogloss.training.distributed import Distributed
 from isogloss.training.tasks.base import TaskSettings, run_tasks
@@ -160,7 +162,7 @@ for name in sys.argv[4:]:
 
 def test_run_tasks_under_torchrun_gives_the_weights_of_one_process(models: Path, tmp_path: Path) -> None:
     """NLI with its classifier, and ranking whose negatives come from both processes."""
-    given = {"steps": 6, "batch": 7, "learning_rate": 1e-3, "dropout": False, "checkpoint_seconds": 0.0}
+    given: dict[str, Any] = {"steps": 6, "batch": 7, "learning_rate": 1e-3, "dropout": False, "checkpoint_seconds": 0.0}
     environment = os.environ | {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     environment |= {"MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])

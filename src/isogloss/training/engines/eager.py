@@ -280,10 +280,12 @@ class EagerEngine:
         if self.distributed.size > 1:
             for name, parameter in self.parameters.items():
                 owners = self.head_of.get(name, tasks) & tasks
-                if owners and parameter.grad is None:  # what this process did not touch, others may have
-                    parameter.grad = torch.zeros_like(parameter)
-                if owners and name in self.head_of and not any(isinstance(self.tasks[owner], ModelTask) for owner in owners):
-                    parameter.grad /= self.distributed.size  # each process has all vectors, and so the whole gradient
+                if not owners:
+                    continue
+                # What this process did not touch, others may have. A head over vectors has the whole gradient in each.
+                gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                whole = name in self.head_of and not any(isinstance(self.tasks[owner], ModelTask) for owner in owners)
+                parameter.grad = gradient / self.distributed.size if whole else gradient
         gradients = {name: parameter.grad for name, parameter in self.parameters.items() if parameter.grad is not None}
         self.distributed.add_up(list(gradients.values()))
         return clip_and_move(gradients, self.table, self.optimizer, self.optimizer_config, self.step_at)
