@@ -41,9 +41,7 @@ def test_it_is_short_and_trains(given: dict[str, Any], models: Path) -> None:
     untouched = Student.load(str(models / "student"), device="cpu")
     task, everything = given["TripletTask"](untouched, given["texts"], given["triplets"]), np.arange(len(given["triplets"]))
     with torch.no_grad():
-        before, after = (
-            task_loss(student, task, everything) for student in (untouched, given["student"])
-        )
+        before, after = (task_loss(student, task, everything) for student in (untouched, given["student"]))
     assert after < before
 
 
@@ -56,7 +54,9 @@ def test_it_can_be_recorded(given: dict[str, Any]) -> None:
     engine.close()
 
 
-def test_the_callback_that_is_shown_hears_everything(given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_callback_that_is_shown_hears_everything(
+    given: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     exec(example("A task of your own"), given)
     exec(example("Callbacks"), given)
     student, settings = given["student"], given["TaskSettings"](steps=3, batch=4, checkpoint_seconds=0.0)
