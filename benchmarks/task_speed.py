@@ -73,12 +73,14 @@ class Bench:
         self.options, self.device = options, options.device
 
     def student(self) -> Student:
+        """The same one each time."""
         torch.manual_seed(0)
         if self.options.model is not None:
             return Student.load(str(self.options.model), max_tokens=128, device=self.device)
         return fresh_student(self.options.tokenizer, self.device)
 
     def wait(self) -> None:
+        """Until the device has done its work."""
         if self.device == "cuda":
             torch.cuda.synchronize()
 
@@ -167,6 +169,7 @@ class Bench:
     # ── the three measurements ──────────────────────────────────────────────────────────────────────────────────────────
 
     def nli(self, batch: int) -> dict[str, Any]:
+        """SBERT's first stage, by both."""
         from sentence_transformers.sentence_transformer.losses import SoftmaxLoss
 
         first, second, labels = read(self.options.nli, batch * (self.options.steps + 2), 11, SEED)
@@ -177,6 +180,7 @@ class Bench:
         return versus(ours, self.peer(columns, lambda model: SoftmaxLoss(model, model.get_embedding_dimension(), 3), batch))
 
     def rank(self, batch: int) -> dict[str, Any]:
+        """Translation ranking in both directions, by both."""
         from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
         source, target, _ = read(self.options.pairs, batch * (self.options.steps + 2), 9, SEED)
