@@ -8,27 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.checksums import load_array, save_array
 from isogloss.corpora.reading.labelled import Labelled, read_nli
 from isogloss.corpora.reading.questions import Questions, read_questions
 from isogloss.corpora.reading.readers import read_lines
 from isogloss.models.student import Student
 from isogloss.models.token_store import TokenStore
 from isogloss.models.tokenizer_checks import refuse_unknown_text
-from isogloss.progress import OnProgress, Step, silent
+from isogloss.progress import OnProgress, silent
 from isogloss.runs.dual_settings import DualSettings
 from isogloss.runs.labelled_files import labelled_files
 from isogloss.runs.record import Metrics
 from isogloss.storage import WORK, canonical_json, content_hash
 from isogloss.training.batches import PairRows
-from isogloss.training.dev_split import hold_out
+from isogloss.training.dev_split import split_dev
+from isogloss.training.distributed import Distributed
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.tasks.base import Task, TaskSettings, run_tasks
 from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText
 from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs
-from isogloss.training.work_files import use
+from isogloss.training.work_files import kept_array
 from isogloss.types import FloatArray, IntArray, PairSource
 
 PRETRAIN, MINING = "pretrain", "hard negatives"
@@ -89,11 +89,8 @@ class Rounds:
     def _without_dev(self) -> tuple[PairRows, PairRows]:
         """The pairs to train on, and those that weights are chosen by."""
         one, pairs = self.settings, self.data.pairs
-        columns = pairs.source, pairs.target, pairs.language, self.data.source_keys
-        held = hold_out(*columns, one.dev_pairs, one.dev_share, one.seed) if one.dev_pairs else np.zeros(0, dtype=np.int64)
-        trained = np.ones(len(pairs), dtype=np.bool_)
-        trained[held] = False
-        return pairs.where(trained), pairs.where(held)
+        trained, nothing, dev = split_dev(pairs, self.data.source_keys, one.dev_pairs, one.dev_share, one.seed)
+        return trained, pairs.where(nothing) if dev is None else dev
 
     def stages(self) -> Iterator[str]:
         """Go through them; the student is as the stage left it when its name comes."""
@@ -130,15 +127,12 @@ class Rounds:
         one = self.settings
         columns = (self.pairs.source, self.pairs.target, self.pairs.language)
         named = content_hash(self.student.fingerprint, self.data.key, *(np.asarray(part).tobytes() for part in columns))
-        path = self.work / f"negatives-{content_hash(named, f'{one.hard_negatives} {one.seed}')[:16]}.npy"
-        use(path)
-        kept = load_array(path)
-        if kept is None:
-            found = mine_negatives(self.pairs, self._vectors, one.hard_negatives, one.seed)
-            save_array(path, found)
-            return found
-        self.on_progress(Step(MINING, len(kept), len(kept), "pairs", "reused"))
-        return np.asarray(kept)
+        name = f"negatives-{content_hash(named, f'{one.hard_negatives} {one.seed}')[:16]}"
+
+        def mine() -> IntArray:
+            return mine_negatives(self.pairs, self._vectors, one.hard_negatives, one.seed)
+
+        return kept_array(self.work, name, mine, Distributed.here(), self.on_progress, MINING)
 
     def _vectors(self, rows: IntArray) -> FloatArray:
         return self.student.vectors_of(self.data.tokens, rows, on_progress=self.on_progress, stage=MINING)

@@ -39,7 +39,7 @@ from isogloss.runs.record import Metrics, Record, peak_memory_gib
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, RESULTS, run_folder
 from isogloss.storage import WORK, canonical_json, content_hash, make_folder, weights_hash, write_json
 from isogloss.training.batches import PairRows
-from isogloss.training.dev_split import hold_out
+from isogloss.training.dev_split import split_dev
 from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.schedules import SHAPES
 from isogloss.training.tasks.base import TaskSettings, run_tasks
@@ -282,19 +282,14 @@ class _Session:
     def _without_dev(self) -> tuple[PairRows, PairRows | None]:
         """The pairs to train on, and those that the best weights are chosen by."""
         pairs, settings = self.data.pairs, self.settings
-        if not settings.dev_pairs:
-            return pairs, None
-        columns = pairs.source, pairs.target, pairs.language, self.data.source_keys
-        held = hold_out(*columns, settings.dev_pairs, settings.dev_share, self.seed)
-        if not len(held):
+        keys = self.data.source_keys
+        trained, _, held = split_dev(pairs, keys, settings.dev_pairs, settings.dev_share, self.seed)
+        if settings.dev_pairs and held is None:
             logger.warning(
                 "no language has pairs enough to give %g of them away as dev pairs: the last weights are kept, not the best",
                 settings.dev_share,
             )
-            return pairs, None
-        trained = np.ones(len(pairs), dtype=np.bool_)
-        trained[held] = False
-        return pairs.where(trained), pairs.where(held)
+        return trained, held
 
     def train(self, work: Path, on_progress: OnProgress) -> TrainingSummary:
         """Train both, going on from a checkpoint if there is one."""

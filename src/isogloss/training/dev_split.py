@@ -31,6 +31,7 @@ from typing import Self
 import numpy as np
 
 from isogloss.corpora.text.hashing import Hashes, among, distinct, mix
+from isogloss.training.batches import PairRows
 from isogloss.types import BoolArray, IntArray
 
 MOST_TRANSLATIONS = 8
@@ -40,6 +41,25 @@ TIMES, TO_SPARE = 2, 200  # a language's candidates have so many times the pairs
 MORE = 4  # times as many if it was short of them
 MOST_CANDIDATES = 1 << 20  # pairs
 LAST = np.uint64(2**64 - 1)
+
+
+def split_dev(
+    pairs: PairRows, key: Hashes, per_language: int, share: float, seed: int, in_place: bool = False
+) -> tuple[PairRows, IntArray, PairRows | None]:
+    """The pairs to train on, which of them are still left out, and the dev pairs (None if there are none).
+
+    The pairs to train on are a copy without the dev pairs; `in_place`, they are all pairs, mapped from disk as before, and
+    the dev pairs are to be left out when pairs are drawn.
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    held = hold_out(pairs.source, pairs.target, pairs.language, key, per_language, share, seed) if per_language else nothing
+    if not len(held):
+        return pairs, nothing, None
+    if in_place:
+        return pairs, held, pairs.where(held)
+    trained = np.ones(len(pairs), dtype=np.bool_)
+    trained[held] = False
+    return pairs.where(trained), nothing, pairs.where(held)
 
 
 def hold_out(

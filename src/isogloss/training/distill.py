@@ -10,13 +10,12 @@ import functools
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isogloss.checksums import load_array, save_array
 from isogloss.config import Recipe, TrainingSettings, as_dict
 from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.errors import ModelError
@@ -28,13 +27,13 @@ from isogloss.models.frozen_layers import Activations, SplitBody, remember
 from isogloss.models.student import Student
 from isogloss.models.tokenizer_checks import refuse_unknown_text
 from isogloss.models.vector_cache import Float16Rows, VectorCache
-from isogloss.progress import OnProgress, Step, silent
+from isogloss.progress import OnProgress, silent
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.chunked_vectors import vectors_in_parts
 from isogloss.training.dev_set import DevSet, MeasuredBy
-from isogloss.training.dev_split import hold_out
+from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import Engine, OptimizerConfig
 from isogloss.training.engines.choose import (
@@ -55,12 +54,11 @@ from isogloss.training.schedules import learning_rates, unfinished_warmup
 from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.training.teacher_vectors import teacher_rows
 from isogloss.training.trainer import Callback, LoopConfig, Trainer, TrainingSummary
-from isogloss.training.work_files import use
+from isogloss.training.work_files import Kept, kept_array
 from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
 
-Kept = TypeVar("Kept", np.float32, np.int64)
 Remembered = Callable[[], tuple[SplitBody, Activations] | None]
 
 TAUGHT, UNTAUGHT = "distil", "train"  # what training is called on the screen and in metrics
@@ -100,28 +98,20 @@ class Distillation:
                 self._teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
         self.key = content_hash(student.fingerprint, self.data.key)[:16]
-        self.pairs, self.left_out, self.dev = self._without_dev()
+        self.pairs, self.left_out, self.dev = self._split_dev()
 
-    def _without_dev(self) -> tuple[PairRows, IntArray, PairRows | None]:
+    def _split_dev(self) -> tuple[PairRows, IntArray, PairRows | None]:
         """The pairs to train on, which of them are left out all the same, and those that a checkpoint is chosen by.
 
-        Few pairs are copied without the dev pairs. Many stay where they are, mapped from disk, and are drawn around them;
-        mined negatives are numbers of pairs that are trained on, and take far more memory than the copy.
+        Many pairs stay mapped from disk; with mined negatives, which are numbers of trained pairs, they are copied.
         """
         pairs, settings = self.data.pairs, self.training
-        none = np.zeros(0, dtype=np.int64)
-        if not settings.dev_pairs or not settings.epochs:
-            return pairs, none, None
-        columns = pairs.source, pairs.target, pairs.language, self.data.source_keys
-        held = hold_out(*columns, settings.dev_pairs, settings.dev_share, self.recipe.seed)
-        if not len(held):
+        wanted = settings.dev_pairs if settings.epochs else 0
+        in_place = len(pairs) > SHARD and not self.recipe.losses.hard_negatives
+        split = split_dev(pairs, self.data.source_keys, wanted, settings.dev_share, self.recipe.seed, in_place)
+        if wanted and split[2] is None:
             self._say(_no_dev_pairs(settings))
-            return pairs, none, None
-        if len(pairs) > SHARD and not self.recipe.losses.hard_negatives:
-            return pairs, held, pairs.where(held)
-        trained = np.ones(len(pairs), dtype=np.bool_)
-        trained[held] = False
-        return pairs.where(trained), none, pairs.where(held)
+        return split
 
     @property
     def teacher_rows(self) -> Float16Rows:
@@ -355,23 +345,11 @@ class Distillation:
                 logger.warning("%s", one)
 
     def _kept(self, name: str, compute: Callable[[], NDArray[Kept]]) -> NDArray[Kept]:
-        """An array from the folder, or computed and put there; with several processes, by the first of them."""
-        if self.folder is None:
-            return compute()
-        path = self.folder / f"{name}.npy"
-        use(path)
-        if self.distributed.size > 1:
+        """An array from the folder, or computed and put there."""
+        if self.distributed.size > 1 and self.folder is not None:
             self._remembered()  # now, since turns are not taken inside a turn
-        with self.distributed.main_process_first():
-            kept = load_array(path)
-            if kept is not None:
-                stage = name.split("-")[0] + " student"
-                self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
-                return np.asarray(kept)
-            values = compute()
-            save_array(path, values)
-            kept = load_array(path)  # mapped, it takes no memory from the training that follows
-            return values if kept is None else np.asarray(kept)
+        stage = name.split("-")[0] + " student"
+        return kept_array(self.folder, name, compute, self.distributed, self.on_progress, stage)
 
 
 def distill_engine(
