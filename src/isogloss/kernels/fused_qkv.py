@@ -30,6 +30,7 @@ class FusedAttention(nn.Module):
         self.heads, self.scale = int(own.num_attention_heads), float(own.scaling)  # type: ignore[arg-type]
         self.dropout = float(getattr(getattr(own, "dropout", None), "p", 0.0))
         self._own = (own,)  # in a tuple, so that its parameters are not this module's too
+        self.train(own.training)
 
     def forward(self, hidden_states: Tensor, *_arguments: Any, packed: Packed, **_options: Any) -> tuple[Tensor, None]:  # noqa: ANN401
         """As the body's own, without masks or caches."""
@@ -44,7 +45,7 @@ class FusedAttention(nn.Module):
 
     def release_memory(self) -> nn.Module:
         """The body's own module, with what was learnt."""
-        own = self._own[0]
+        own = self._own[0].train(self.training)
         with torch.no_grad():
             for name, weight, bias in zip(NAMES, self.weight.chunk(3), self.bias.chunk(3), strict=True):
                 getattr(own, name).weight.copy_(weight)

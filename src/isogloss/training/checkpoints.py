@@ -51,7 +51,7 @@ def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
     mine, _, my_kind = folder.name.removeprefix(FOLDER).partition("-")
     reason, hint = _other_engine(kind, my_kind) if key == mine else _other_settings(newest.parent / SETTINGS, settings)
     found = f"{folder.parent}: the checkpoint of step {int(newest.stem.split('-')[1])} there {reason}"
-    return Diagnosis("unheeded", f"{found}, so training starts at step 0", hint)
+    return Diagnosis("ignored", f"{found}, so training starts at step 0", hint)
 
 
 def _other_engine(kind: str, mine: str) -> tuple[str, str]:
@@ -107,7 +107,7 @@ def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | Non
     """Keep the weights that did best on the dev pairs, and those of step `known`, which the last checkpoint speaks of."""
     with sealing(_best_of(folder, step)) as temporary:
         torch.save(weights, temporary)
-    wanted = {_best_of(folder, one) for one in (step, known) if one is not None}
+    wanted = {_best_of(folder, number) for number in (step, known) if number is not None}
     for old in set(folder.glob(BEST)) - wanted:
         old.unlink()
 

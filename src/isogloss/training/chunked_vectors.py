@@ -36,10 +36,10 @@ def vectors_in_parts(
     """
 
     def part(start: int) -> FloatArray:
-        def told(step: Step) -> None:
+        def report(step: Step) -> None:
             on_progress(replace(step, done=start + step.done, total=len(rows)))
 
-        vectors = student.vectors_of(tokens, rows[start : start + AT_ONCE], remembered, told, stage)
+        vectors = student.vectors_of(tokens, rows[start : start + AT_ONCE], remembered, report, stage)
         if not np.isfinite(vectors).all():
             raise ModelError(
                 f"{student.name}: {stage}: some of its vectors are not finite",

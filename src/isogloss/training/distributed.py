@@ -95,7 +95,7 @@ class Distributed:
         """Replace each tensor by the sum of everybody's, in one message."""
         if self.size == 1 or not tensors:
             return
-        flat = torch.cat([one.reshape(-1) for one in tensors])
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         with _heard():
             dist.all_reduce(flat)
         _put_back(flat, tensors)
@@ -104,7 +104,7 @@ class Distributed:
         """Replace each tensor by the leading process's: what machines computed apart may differ in the last digit."""
         if self.size == 1 or not tensors:
             return
-        flat = torch.cat([one.reshape(-1) for one in tensors])
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         with _heard():
             dist.broadcast(flat, 0)
         _put_back(flat, tensors)
@@ -113,10 +113,10 @@ class Distributed:
         """The leading process's value, for all: what depends on a clock must not differ."""
         if self.size == 1:
             return value
-        told = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+        shared = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
         with _heard():
-            dist.broadcast(told, 0)
-        return float(told)
+            dist.broadcast(shared, 0)
+        return float(shared)
 
     def wait(self) -> None:
         """Until all are here."""
@@ -152,8 +152,8 @@ def _heard() -> Iterator[None]:
 
 def _put_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
     with torch.no_grad():
-        for one, values in zip(tensors, torch.split(flat, [one.numel() for one in tensors]), strict=True):
-            one.copy_(values.view_as(one))
+        for tensor, values in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(values.view_as(tensor))
 
 
 def _refuse_more_than_devices(processes: int) -> None:

@@ -36,11 +36,11 @@ class MovingTeacher:
     def follow(self, student: Student, step: int) -> None:
         """Move after step number `step` (from 0)."""
         mine = list(self.shadow.model.parameters())
-        follow_(mine, [one.detach() for one in student.model.parameters()], tau_at(step, self.total, self.base))
+        follow_(mine, [parameter.detach() for parameter in student.model.parameters()], tau_at(step, self.total, self.base))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Its weights."""
-        return {name: one.detach() for name, one in self.shadow.model.named_parameters()}
+        return {name: parameter.detach() for name, parameter in self.shadow.model.named_parameters()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put weights in place."""
