@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.kernels.padded_lstm import bidirectional, max_pooled
+from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import Engine, OptimizerConfig
@@ -131,6 +132,9 @@ def test_what_cannot_be_recorded_is_said(models: Path, monkeypatch: pytest.Monke
     masked, tasks = EVERY_TASK["mlm and tlm"](models)
     monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
     assert why_not_graphs(masked, tasks, "adamw", Distributed()) == "the batches of mlm have no fixed shape"
+    bilstm = translate_task().student
+    for other in (bilstm, static_student(student.tokenizer, 8)):
+        assert "transformer body" in why_not_graphs(other, [nli_task(student)], "adamw", Distributed())
     assert why_not_graphs(student, [], "lars", Distributed()) == "training.optimizer is not adamw"
     assert why_not_graphs(student, [], "adamw", Distributed(0, 2)) == "several processes train together"
     engine = choose_engine(student, [], OptimizerConfig([0.1]), EngineConfig(), Distributed(0, 1), engine="eager")

@@ -230,8 +230,8 @@ def why_not_graphs(
     model_tasks = [task.name for task in tasks if isinstance(task, ModelTask)]
     if model_tasks:
         return f"the batches of {model_tasks[0]} have no fixed shape"
-    if not isinstance(model, Student) or model.is_static:
-        return "the student is a static table" if isinstance(model, Student) else "the model is not a student"
+    if not isinstance(model, Student) or not hasattr(model.model[0], "auto_model"):
+        return "the model is not a student with a transformer body"
     if not model.packs:
         return f"{type(model.body).__name__} with {model.pooling} pooling cannot do without padding"
     for task, examples in zip(tasks, batch_sizes, strict=False):
