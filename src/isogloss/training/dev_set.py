@@ -1,13 +1,12 @@
-"""How the student does on dev pairs while it is trained: what a checkpoint is chosen by.
+"""Scores of the student on dev pairs during training: what a checkpoint is chosen by.
 
-Per language, with the student's own vectors: the share of translations whose nearest source sentence is their own, and the
-other way round (`retrieval`, the mean of both). Against the teacher, where there is one in the student's space: the share of
-translations that find their source among the teacher's vectors (`teacher_index`), the mean squared distance of both sides to
-the teacher's vector of the source (`mse`, the paper's measure) and the cosine. Where there is none: by how much cosine
-translations lead the nearest wrong sentence (`lead`). All are means over languages, so that a large language does not speak
-for the others.
+Per language, with the student's vectors: the share of translations whose nearest source sentence is their own, and the other
+way round (`retrieval`, the mean of both). With a teacher in the student's space: the share of translations that find their
+source among the teacher's vectors (`teacher_index`), the mean squared distance of both sides to the teacher's vector of the
+source (`mse`, the paper's measure) and the cosine. Without one: by how much cosine translations lead the nearest wrong
+sentence (`lead`). All are means over languages.
 
-What was found is kept for each source sentence, too: `selection` tells by it whether two steps differ by more than noise.
+Results are also kept per source sentence, so that `selection` can tell whether two steps differ by more than noise.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,8 @@
-"""The processes that train one student together; most often one.
+"""The processes that train one model together; usually one.
 
-Each of them encodes its share of a batch. Vectors are then shared, so that every process sees the loss of the whole batch
-(negatives are gathered over processes, a mean is the mean over all pairs), and backward runs through its own vectors only:
-the gradients of all processes add up to that of the whole batch on one. accelerate tells who is who, under its own
-launcher, torchrun or a cluster's; with one process nothing is asked of it. `cli/launch.py` starts them.
+Each encodes its share of a batch. Vectors are gathered, so that every process computes the loss of the whole batch, and
+backward runs through its own vectors only: the gradients of all processes sum to that of the whole batch. accelerate finds
+rank and size, under its own launcher, torchrun or a cluster's. `cli/launch.py` starts processes.
 """
 
 import atexit
@@ -29,7 +28,7 @@ PATIENCE = timedelta(days=30)  # others wait for as long as the first one embeds
 
 @cache
 def _leave_at_exit() -> None:
-    """A process that ends while gloo's threads still run is aborted now and then, after all its work was done."""
+    """Register `leave`: a process that ends while gloo's threads still run is sometimes aborted after all its work is done."""
     atexit.register(leave)
 
 

@@ -1,9 +1,9 @@
-"""Masked language modelling and translation language modelling as tasks: LaBSE's stage before any sentence vector is trained.
+"""Masked and translation language modeling as tasks: LaBSE's stage before any sentence vector is trained.
 
-What is hidden (BERT, Devlin et al. 2019). Of the n ordinary tokens of a sequence, max(1, round(0.15 n)) are chosen at random,
-never special ones. Of the chosen, 80 % become the mask token, 10 % another ordinary token drawn evenly, 10 % stay; all of them
-are to be told. Which are chosen is a function of the seed and the batch, and batches are drawn anew in every pass, so a
-sentence is seen under other masks each time, and a run that was interrupted goes on with the masks it would have seen.
+Masking as in BERT (Devlin et al. 2019): of the n ordinary tokens of a sequence, max(1, round(0.15 n)) are chosen at random,
+never special ones. Of these, 80 % become the mask token, 10 % another ordinary token drawn evenly, 10 % stay; all are to be
+predicted. The choice is a function of the seed and the batch, so a sentence has other masks in each pass, and a resumed run
+the same ones.
 
 `MaskedText` hides tokens of single sentences. `MaskedPairs` lays a sentence and its translation into one sequence and hides on
 both sides (XLM, Conneau & Lample 2019):
