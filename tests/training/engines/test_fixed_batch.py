@@ -52,8 +52,8 @@ def laid(batch: SentenceBatch, tokens: TokenStore, examples: int, longest: int) 
     made = fixed(batch, tokens, examples, longest)
     named = [part.numpy() for part in made.named_integers().values()]
     floats = (made.floats[name].numpy() for name in ("weight", "value.score"))
-    arrays: list[Any] = [*named, *floats]
-    return Laid(made.shape, *arrays, tokens=made.tokens)
+    parts: list[Any] = [made.shape, *named, *floats, made.tokens]
+    return Laid(*parts)
 
 
 @st.composite
