@@ -139,7 +139,7 @@ class Worlds:
     def mine(self, folder: Path, listen: OnProgress = silent) -> object:
         """Mining with all that it keeps."""
         settings = MiningSettings(threshold="0", device="cpu", folder=folder, min_language=0, cache=folder / "cache")
-        found = mine(self.place / "en.txt", self.place / "de.txt", self.teacher, settings, listen)
+        found = mine(self.teacher, self.place / "en.txt", self.place / "de.txt", settings, listen)
         return found.pairs.to_pylist() if hasattr(found.pairs, "to_pylist") else repr(found.pairs)
 
     def cache(self, folder: Path) -> VectorCache:

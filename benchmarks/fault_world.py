@@ -21,13 +21,13 @@ sys.path.insert(0, str(TESTS))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import isogloss  # noqa: E402
 from additions import LEARNING, write_pairs  # noqa: E402
 from corpora.catalogue.service import Service  # noqa: E402
 from isogloss import recipes  # noqa: E402
 from isogloss.cli.app import main  # noqa: E402
 from isogloss.cli.screens import progress as screen  # noqa: E402
 from isogloss.progress import Step  # noqa: E402
+from isogloss.runs import finetuning  # noqa: E402
 from isogloss.runs.finetuning import finetune  # noqa: E402
 from isogloss.storage import content_hash, file_hash, read_json, weights_hash  # noqa: E402
 from isogloss.training import trainer as loop  # noqa: E402
@@ -79,7 +79,7 @@ def run_verb(arguments: list[str], environment: Mapping[str, str], folder: Path,
 
     screen.progress = lambda: nullcontext(count)  # type: ignore[assignment, return-value]
     loop.LOG_EVERY_STEPS = 1  # or only every tenth would be heard of
-    isogloss.finetune = lambda settings, *more: finetune(replace(settings, checkpoint_seconds=0.0), *more)  # it has no option
+    finetuning.finetune = lambda settings, *more: finetune(replace(settings, checkpoint_seconds=0.0), *more)  # it has no option
     out, errors = (folder / "out").open("wb", buffering=0), (folder / "errors").open("wb", buffering=0)
     sys.stdout = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(errors, encoding="utf-8", write_through=True)

@@ -11,7 +11,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
-import isogloss
+from isogloss.corpora.store import open_store
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leak_report import scan_of
@@ -71,7 +71,7 @@ def test_labse_finds_translations_and_loads_anywhere(models: Path, tsv: Path, tm
     model = SentenceTransformer(str(result.model))
     assert model[1].pooling_mode == "cls" and isinstance(model[-1], Normalize)
     assert np.linalg.norm(model.encode(["die Katze rennt nach Hause."])) == pytest.approx(1, abs=1e-5)
-    measured = evaluate(load(str(result.folder)), None, isogloss.open_store(result.folder / "pairs").bitext())
+    measured = evaluate(load(str(result.folder)), None, open_store(result.folder / "pairs").bitext())
     assert measured.average().to_source == pytest.approx(after.to_source, abs=1e-6)
     assert "like labse" in (result.model / "README.md").read_text() and scan_of(result.folder) is not None
     record = json.loads((result.folder / "run.json").read_text())

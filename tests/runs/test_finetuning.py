@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
-import isogloss
 from isogloss.corpora.reading.labelled import read_sts
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.progress import Step
@@ -129,10 +128,10 @@ def test_a_finished_run_is_not_trained_again_unless_fresh(done: FinetuneResult, 
 
 
 def test_sts_alone_without_a_dev_set_keeps_the_last_weights(models: Path, data: Path, tmp_path: Path) -> None:
-    settings = isogloss.FinetuneSettings(
+    settings = FinetuneSettings(
         model=str(models / "student"), sts=(str(data / "sts.tsv"),), out=str(tmp_path / "sts"), device="cpu", sts_epochs=1
     )
-    result = isogloss.finetune(settings)
+    result = finetune(settings)
     (stage,) = result.stages
     assert stage.before is None and stage.after is None and stage.training.best_step == stage.training.steps == 3
     assert (

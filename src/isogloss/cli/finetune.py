@@ -58,10 +58,11 @@ def finetune(
 
     isogloss finetune xlm-roberta-base --nli nli.tsv --sts sts.tsv --out sbert
     """
-    import isogloss
     from isogloss.cli.screens.progress import progress
+    from isogloss.runs import finetuning
+    from isogloss.runs.finetune_settings import FinetuneSettings
 
-    settings = isogloss.FinetuneSettings(
+    settings = FinetuneSettings(
         model=model,
         nli=tuple(nli or ()),
         sts=tuple(sts or ()),
@@ -86,7 +87,7 @@ def finetune(
         seed=seed,
     )
     with progress() as bars:
-        result = isogloss.finetune(settings, bars, fresh, replace)
+        result = finetuning.finetune(settings, bars, fresh, replace)
     _show(result, json)
 
 

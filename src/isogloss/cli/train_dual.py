@@ -64,9 +64,9 @@ def train_dual(
 
     isogloss train-dual en-de.tsv --like muse --nli nli.tsv --qa questions.tsv
     """
-    import isogloss
     from isogloss.cli.options import as_languages
     from isogloss.cli.screens.progress import progress
+    from isogloss.runs import dual
 
     given: dict[str, Any] = {
         "nli": tuple(nli) if nli else None,
@@ -96,7 +96,7 @@ def train_dual(
     }
     settings = {name: value for name, value in given.items() if value is not None}
     with progress() as bars:
-        result = isogloss.train_dual(pairs, student, out, like, bars, fresh, set_ or (), replace, **settings)
+        result = dual.train_dual(pairs, student, out, like, bars, fresh, set_ or (), replace, **settings)
     _show(result, json)
 
 

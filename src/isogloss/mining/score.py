@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.reading.readers import read
+from isogloss.corpora.reading.readers import as_bitext
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
 from isogloss.mining.calibration import Calibration, calibrated
@@ -72,18 +72,18 @@ class Scored:
         return told
 
 
-def score_pairs(
-    pairs: str | Path | Sequence[str | Path] | Bitext,
+def score(
     model: Encoder | str,
+    pairs: str | Path | Sequence[str | Path] | Bitext,
     settings: ScoringSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Scored:
-    """Score the pairs of files (or a bitext in memory) by their margin, and leave out those below the threshold."""
+    """Score pairs by their margin, and leave out those below the threshold. `pairs` is anything that `read` takes."""
     how = settings or ScoringSettings()
     if how.margin not in MARGINS:
         raise DataError(f"margin = {how.margin!r} is not known", hint=f"choose one of {', '.join(MARGINS)}")
     refuse_odd_threshold(how.threshold, (NONE, AUTO))
-    bitext = pairs if isinstance(pairs, Bitext) else read(pairs)
+    bitext = as_bitext(pairs)
     encoder = opened(model, how.device)
     scores = np.zeros(len(bitext), dtype=np.float32)
     kept = np.ones(len(bitext), dtype=np.bool_)

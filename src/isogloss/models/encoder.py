@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.corpora.reading.readers import read_lines
 from isogloss.errors import DataError, ModelError
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.token_store import TextTokenizer, described
@@ -171,20 +172,25 @@ def load(name: str, prompt: str = "", batch_size: int = 32, device: str = "auto"
 
 def embed(
     model: "Encoder | str",
-    texts: Sequence[str],
+    texts: Sequence[str] | Path,
     cache: Path | str | None = None,
     on_progress: OnProgress = silent,
     stage: str = "embed",
 ) -> FloatArray:
-    """Turn sentences into vectors, one row each.
+    """Turn sentences into embeddings, one row each.
 
-    A model is an encoder, or the name of one of any kind (`opening`). With `cache`, vectors are kept on disk as fp16 under
-    the model's fingerprint, and only unseen text is computed.
+    `model` is an encoder, or the name of one of any kind (`encoders/open.py`). `texts` is a list, or the path of a file with
+    one sentence per line. With `cache`, embeddings are kept on disk as float16 under the model's fingerprint, and only new
+    text is computed.
     """
     from isogloss.models.encoders.open import open_encoder  # which opens this module's kind among others
 
     if isinstance(texts, str):
-        raise DataError("embed was given one text, not a list of them", hint="write embed(model, [text])")
+        raise DataError(
+            "embed was given one text, not a list of them", hint="write embed(model, [text]), or Path(...) for a file"
+        )
+    if isinstance(texts, Path):
+        texts = read_lines(str(texts))
     encoder = open_encoder(model) if isinstance(model, str) else model
     if cache is None:
         return encoder.encode(texts, on_progress, stage)
