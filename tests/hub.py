@@ -41,7 +41,10 @@ class Hub:
             self.files.setdefault(name, {})
             return {"url": f"{self.url}/{name}", "name": name, "id": name}
         if "/preupload/" in path:
-            files = [{"path": one["path"], "uploadMode": "regular", "shouldIgnore": False, "oid": None} for one in json.loads(body)["files"]]
+            files = [
+                {"path": one["path"], "uploadMode": "regular", "shouldIgnore": False, "oid": None}
+                for one in json.loads(body)["files"]
+            ]
             return {"files": files}
         if "/commit/" in path:
             name = path.removeprefix("/api/models/").split("/commit/")[0]

@@ -42,6 +42,17 @@ BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which fits in the CPU cache
 TYPE_FLOAT32, TYPE_Q4 = 0, 1
 CONTROL_PIECES = ("<s>", "<pad>", "</s>", "<unk>")
 FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # a private code point that no text has
+TABLES = {"word": "word", "pos": "position", "type": "token_type"}
+LAYER_PARTS = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+}
 
 FloatArray = NDArray[np.float32]
 
@@ -222,28 +233,14 @@ def _materialize_buffers(model: "BertModel", positions: int) -> None:
 
 def _bert_name(name: str) -> str:
     """`l3.aln.w` → `encoder.layer.3.attention.output.LayerNorm.weight`."""
-    *place, last = name.split(".")
+    place, _, last = name.rpartition(".")
     kind = {"w": "weight", "b": "bias"}.get(last)
-    if place == ["emb"]:
-        return {
-            "word": "embeddings.word_embeddings.weight",
-            "pos": "embeddings.position_embeddings.weight",
-            "type": "embeddings.token_type_embeddings.weight",
-        }[last]
-    if place == ["emb", "ln"]:
+    if place == "emb":
+        return f"embeddings.{TABLES[last]}_embeddings.weight"
+    if place == "emb.ln":
         return f"embeddings.LayerNorm.{kind}"
-    layer, part = place
-    inside = {
-        "q": "attention.self.query",
-        "k": "attention.self.key",
-        "v": "attention.self.value",
-        "ao": "attention.output.dense",
-        "aln": "attention.output.LayerNorm",
-        "fi": "intermediate.dense",
-        "fo": "output.dense",
-        "oln": "output.LayerNorm",
-    }[part]
-    return f"encoder.layer.{layer[1:]}.{inside}.{kind}"
+    layer, _, part = place.partition(".")
+    return f"encoder.layer.{layer[1:]}.{LAYER_PARTS[part]}.{kind}"
 
 
 def to_tokenizer(file: Q4File) -> "PreTrainedTokenizerFast":
