@@ -18,31 +18,25 @@ PLACE = "check the permissions or name another place; existing files are untouch
 DEVICE = "check the disk or the network share, then run the same command again; existing files are untouched"
 FILES = "close other programs, or raise the limit: ulimit -n 4096; existing files are untouched"
 MEMORY = "close other programs, or use a machine with more memory; finished work is kept"
-_HINTS = {
-    errno.ENOSPC: SPACE,
-    getattr(errno, "EDQUOT", errno.ENOSPC): SPACE,
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or name another disk; existing files are untouched",
-    errno.EROFS: PLACE,
-    errno.EACCES: PLACE,
-    errno.EPERM: PLACE,
-    errno.EEXIST: PLACE,
-    errno.ENOTDIR: PLACE,
-    errno.EISDIR: PLACE,
-    errno.ENAMETOOLONG: PLACE,
-    errno.ELOOP: PLACE,
-    errno.EBUSY: DEVICE,
-    errno.EIO: DEVICE,
-    errno.ENOLCK: DEVICE,
-    errno.ETIMEDOUT: DEVICE,
-    errno.ENXIO: DEVICE,
-    errno.ENODEV: DEVICE,
-    getattr(errno, "ESTALE", errno.EIO): DEVICE,
-    errno.EXDEV: "name a folder all of which is on one disk; existing files are untouched",
-    errno.EMFILE: FILES,
-    errno.ENFILE: FILES,
-    errno.ENOMEM: MEMORY,
-    errno.EAGAIN: "close other programs, or raise the limit on processes (ulimit -u)",
+_BY_HINT = {
+    SPACE: (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)),
+    PLACE: (errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
+    DEVICE: (
+        errno.EBUSY,
+        errno.EIO,
+        errno.ENOLCK,
+        errno.ETIMEDOUT,
+        errno.ENXIO,
+        errno.ENODEV,
+        getattr(errno, "ESTALE", errno.EIO),
+    ),
+    FILES: (errno.EMFILE, errno.ENFILE),
+    MEMORY: (errno.ENOMEM,),
+    "raise the limit on the size of files (ulimit -f), or name another disk; existing files are untouched": (errno.EFBIG,),
+    "name a folder that is on one disk as a whole; existing files are untouched": (errno.EXDEV,),
+    "close other programs, or raise the limit on processes (ulimit -u)": (errno.EAGAIN,),
 }
+_HINTS = {number: hint for hint, numbers in _BY_HINT.items() for number in numbers}
 _QUOTED = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # numpy
 _TORCH_UNFINISHED = ("inline_container", "iostream error")  # in torch's message for an incomplete write
