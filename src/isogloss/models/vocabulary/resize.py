@@ -122,7 +122,8 @@ def set_token_table(body: "PreTrainedModel", table: "Tensor", padding: int | Non
     """Give a transformer another token table, in place."""
     from torch import nn
 
-    fresh = nn.Embedding(*table.shape, padding_idx=padding, dtype=table.dtype, device="meta")
+    rows, width = table.shape
+    fresh = nn.Embedding(rows, width, padding_idx=padding, dtype=table.dtype, device="meta")
     fresh.weight = nn.Parameter(table)
     body.set_input_embeddings(fresh)
     body.config.vocab_size = len(table)
