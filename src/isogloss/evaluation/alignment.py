@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.corpora.reading.readers import as_bitext
+from isogloss.corpora.reading.readers import bitext_of
 from isogloss.errors import DataError
 from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error, nearest
 from isogloss.models.encoder import Encoder
@@ -147,7 +147,7 @@ def evaluate(
     is measured. Pairs in memory must have a test split; files without one are test data as a whole. Candidates are the
     held-out sentences, then the others, up to `max_candidates`.
     """
-    bitext = as_bitext(pairs)
+    bitext = bitext_of(pairs)
     if not hasattr(pairs, "in_blocks") and TEST not in bitext.table.column("split").unique().to_pylist():
         bitext = bitext.with_column("split", [TEST] * len(bitext))
     judge = open_encoder(teacher) if isinstance(teacher, str) else teacher

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.reading.readers import as_bitext
+from isogloss.corpora.reading.readers import bitext_of
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
 from isogloss.mining.calibration import Calibration, calibrated
@@ -83,7 +83,7 @@ def score(
     if how.margin not in MARGINS:
         raise DataError(f"margin = {how.margin!r} is not known", hint=f"choose one of {', '.join(MARGINS)}")
     refuse_odd_threshold(how.threshold, (NONE, AUTO))
-    bitext = as_bitext(pairs)
+    bitext = bitext_of(pairs)
     encoder = opened(model, how.device)
     scores = np.zeros(len(bitext), dtype=np.float32)
     kept = np.ones(len(bitext), dtype=np.bool_)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from isogloss.checksums import load_array, save_array
 from isogloss.config import Recipe, TrainingSettings, as_dict
-from isogloss.corpora.reading.readers import as_pairs
+from isogloss.corpora.reading.readers import pairs_of
 from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.errors import ModelError
 from isogloss.losses.combined import CombinedLoss
@@ -398,7 +398,7 @@ def distill(
     unfinished work is kept there and continued; `cache` keeps the teacher's embeddings for other runs.
     """
     judge = open_encoder(teacher) if isinstance(teacher, str) else teacher
-    session = Distillation(student, judge, as_pairs(pairs), recipe, folder, cache, on_progress)
+    session = Distillation(student, judge, pairs_of(pairs), recipe, folder, cache, on_progress)
     if session.recipe.bridge.enabled:
         session.build_bridge()
     return session.train()

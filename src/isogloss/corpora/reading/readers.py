@@ -161,7 +161,7 @@ def _only(bitext: Bitext, languages: Sequence[str]) -> Bitext:
     return bitext.keep(pc.is_in(bitext.table["language"], value_set=pa.array(sorted(wanted))))
 
 
-def as_bitext(data: Any) -> Bitext:  # noqa: ANN401 - paths, pairs in memory, a prepared store, or the result of `prepare`
+def bitext_of(data: Any) -> Bitext:  # noqa: ANN401 - paths, pairs in memory, a prepared store, or the result of `prepare`
     """Pairs in memory, whatever they are given as: a `Bitext`, a store, the result of `prepare`, or what `read` takes."""
     if isinstance(data, Bitext):
         return data
@@ -172,7 +172,7 @@ def as_bitext(data: Any) -> Bitext:  # noqa: ANN401 - paths, pairs in memory, a 
     return found
 
 
-def as_pairs(data: Any) -> PairSource:  # noqa: ANN401 - as for as_bitext
+def pairs_of(data: Any) -> PairSource:  # noqa: ANN401 - as for bitext_of
     """The same for training, which reads in blocks: a store stays on disk."""
-    source: PairSource = data if hasattr(data, "in_blocks") else as_bitext(data)
+    source: PairSource = data if hasattr(data, "in_blocks") else bitext_of(data)
     return source
