@@ -40,7 +40,9 @@ def parse_url(url: str) -> urllib.parse.SplitResult:
     if parts.scheme not in ("http", "https") or not asked:
         raise NotAnAddress(f"{shown}: not a web address", hint="addresses begin with https://")
     if "@" in parts.netloc:
-        raise NotAnAddress(f"{shown}: a user or password in a URL is not used", hint="keys are read from environment variables")
+        raise NotAnAddress(
+            f"{shown}: a user or password in a web address is not used", hint="keys are read from environment variables"
+        )
     netloc = (f"[{asked}]" if ":" in asked else asked) + (f":{port}" if port is not None else "")
     path, query = (urllib.parse.quote(part, safe=_SAFE) for part in (parts.path, parts.query))
     return urllib.parse.SplitResult(parts.scheme, netloc, path, query, "")
@@ -51,7 +53,7 @@ def checked_key(key: str, variable: str) -> str:
     key = key.strip(" ")
     if key and not (key.isascii() and key.isprintable()):
         raise IsoglossError(
-            f"the key in {variable} contains a line break or another invalid character",
+            f"the key in {variable} has a line break or another invalid character",
             hint=f"set {variable} again, without quotes or line breaks",
         )
     return key
