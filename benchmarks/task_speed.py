@@ -76,7 +76,7 @@ class Bench:
         """The same one each time."""
         torch.manual_seed(0)
         if self.options.model is not None:
-            return Student.load(str(self.options.model), max_tokens=128, device=self.device)
+            return Student.from_pretrained(str(self.options.model), max_tokens=128, device=self.device)
         return fresh_student(self.options.tokenizer, self.device)
 
     def wait(self) -> None:

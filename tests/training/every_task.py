@@ -28,7 +28,7 @@ Made = tuple[Student | nn.Module, list[Task]]
 
 
 def _student(models: Path) -> Student:
-    return Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    return Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
 
 
 def nli_task(student: Student) -> NLITask:

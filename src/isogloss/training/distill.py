@@ -17,12 +17,14 @@ import torch
 from numpy.typing import NDArray
 
 from isogloss.config import Recipe, TrainingSettings, as_dict
+from isogloss.corpora.reading.readers import pairs_of
 from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.errors import ModelError
 from isogloss.losses.combined import CombinedLoss
 from isogloss.memory import release_memory
 from isogloss.models.bridge import Bridge, BridgeSolver
 from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.models.frozen_layers import Activations, SplitBody, remember
 from isogloss.models.student import Student
 from isogloss.models.tokenizer_checks import refuse_unknown_text
@@ -358,21 +360,22 @@ def _no_dev_pairs(settings: TrainingSettings) -> Diagnosis:
 
 def distill(
     student: Student,
-    teacher: Encoder | None,
-    pairs: PairSource,
+    teacher: Encoder | str | None,
+    pairs: PairSource | Any,  # noqa: ANN401 - whatever `read` takes
     recipe: Recipe | None = None,
     folder: Path | str | None = None,
     cache: Path | str | None = None,
     on_progress: OnProgress = silent,
 ) -> TrainingSummary:
-    """Teach `student` to put the training pairs where `teacher` puts their source sentences.
+    """Train `student` to embed the training pairs where `teacher` embeds their source sentences.
 
-    Changes the student in place: first the closed-form bridge (unless the recipe turns it off), then its losses. Where
-    nothing of that follows a teacher, it may be None, and the student's vectors get length 1. The recipe's bridge, balance,
-    losses, training and seed are what counts here. With `folder`, unfinished work is kept there and taken up again;
-    `cache` keeps the teacher's vectors for other runs.
+    Changes the student in place: first the bridge in closed form (unless the recipe turns it off), then training by the
+    recipe's losses. `teacher` is an encoder or its name; it may be None if neither uses it, and then embeddings get length 1.
+    `pairs` is anything that `read` takes. Of the recipe, bridge, balance, losses, training and seed are used. With `folder`,
+    unfinished work is kept there and continued; `cache` keeps the teacher's embeddings for other runs.
     """
-    session = Distillation(student, teacher, pairs, recipe, folder, cache, on_progress)
+    judge = open_encoder(teacher) if isinstance(teacher, str) else teacher
+    session = Distillation(student, judge, pairs_of(pairs), recipe, folder, cache, on_progress)
     if session.recipe.bridge.enabled:
         session.build_bridge()
     return session.train()

@@ -127,7 +127,7 @@ def test_a_dev_set_measures_what_the_engine_trains(models: Path) -> None:
 
 
 def test_what_cannot_be_recorded_is_said(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
     assert why_not_graphs(student, [nli_task(student)], "adamw", Distributed()) == "the model is not on a CUDA device"
     masked, tasks = EVERY_TASK["mlm and tlm"](models)
     bodiless, inference = [translate_task().student, static_student(student.tokenizer, 8)], nli_task(student)

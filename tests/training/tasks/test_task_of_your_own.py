@@ -29,7 +29,7 @@ def given(models: Path) -> dict[str, Any]:
     german = [pair for pair in PAIRS if pair.language == "de"]
     texts, count = [pair.source for pair in german] + [pair.target for pair in german], len(german)
     triplets = [(row, count + row, count + (row + 5) % count) for row in range(count)]
-    return {"student": Student.load(str(models / "student"), device="cpu"), "texts": texts, "triplets": triplets}
+    return {"student": Student.from_pretrained(str(models / "student"), device="cpu"), "texts": texts, "triplets": triplets}
 
 
 def test_it_is_short_and_trains(given: dict[str, Any], models: Path) -> None:
@@ -38,7 +38,7 @@ def test_it_is_short_and_trains(given: dict[str, Any], models: Path) -> None:
     assert len([line for line in own.splitlines() if line.strip()]) <= 20
     exec(code, given)
     assert given["summary"].steps == given["summary"].steps_now > 5
-    untouched = Student.load(str(models / "student"), device="cpu")
+    untouched = Student.from_pretrained(str(models / "student"), device="cpu")
     task, everything = given["TripletTask"](untouched, given["texts"], given["triplets"]), np.arange(len(given["triplets"]))
     with torch.no_grad():
         before, after = (task_loss(student, task, everything) for student in (untouched, given["student"]))
