@@ -170,7 +170,7 @@ def settings(
 ) -> Recipe:
     return Recipe(
         seed=seed,
-        balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group=group),
+        balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group=group),  # type: ignore[arg-type]
         bridge=BridgeSettings(enabled=bridge),
         losses=LossSettings(soft_similarity=soft),
         training=TrainingSettings(

@@ -143,7 +143,7 @@ def train_for_real(
         dev_checks=9,
     )
     recipe = Recipe(training=training, losses=LossSettings(ranking=0.2, hard_negatives=1))
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
     pairs = prepare(Bitext.of(PAIRS)).bitext
     teacher = load(str(models / "teacher"), device="cpu")
     summary = distill(student, teacher, pairs, recipe, folder, on_progress=killed_at(stage, count))

@@ -14,7 +14,7 @@ import pytest
 import isogloss as ig
 from isogloss.cli.app import main
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.evaluation.space import read_means
 from isogloss.models.encoder import SentenceEncoder
 from isogloss.progress import OnProgress, silent
@@ -46,7 +46,7 @@ def test_two_models_side_by_side(evaluate: Call, models: Path, tmp_path: Path) -
     scanned = tmp_path / "scanned"
     shutil.copytree(models / "teacher", scanned)
     files = [tmp_path / "eval" / "sts2017" / f"STS.{one}.txt.gz" for one in ("en-en", "es-es", "ar-ar")]
-    sets = [asdict(one) for one in Guard(evaluation_sets([str(file) for file in files])).sets]
+    sets = [asdict(one) for one in LeakScanner(evaluation_sets([str(file) for file in files])).sets]
     training = {"leak_scan": {"sets": sets}, "corpora": {"TED2020": {}, "": {}}}
     (scanned / "isogloss_training.json").write_text(json.dumps(training))
     code, out, err = evaluate(scanned, models / "student", "--suite", "sts2017,tatoeba:deu", "--resamples", 300)
@@ -108,7 +108,7 @@ def test_means_are_measured_exported_and_taken_off(
     plain = ig.embed("runs/quickstart", lines)
     kept = read_means("means")
     mean = kept.means["de"]
-    assert kept.fingerprint == ig.open_encoder("runs/quickstart").fingerprint, "so that no other model is given them"
+    assert kept.fingerprint == ig.load("runs/quickstart").fingerprint, "so that no other model is given them"
     left = plain - mean
     assert np.allclose(written, left / np.linalg.norm(left, axis=1, keepdims=True), atol=1e-5)
     assert np.abs(written - plain).max() > 0.01

@@ -10,9 +10,10 @@ import pytest
 from isogloss.amounts import amount
 from isogloss.cli.app import main
 from isogloss.cli.screens.mined import as_bytes
+from isogloss.config.mining import MiningSettings
 from isogloss.corpora.reading.readers import read
 from isogloss.errors import IsoglossError
-from isogloss.mining.mine import MiningSettings, mine
+from isogloss.mining.mine import mine
 from tiny import PAIRS
 
 GERMAN = {pair.source: pair.target for pair in PAIRS if pair.language == "de"}
@@ -81,7 +82,7 @@ def test_the_page_has_the_curve_that_was_printed(isogloss: Shell) -> None:
 
 @pytest.mark.parametrize("name", ["found.tsv", "found.tsv.gz", "found.jsonl", "found.parquet"])
 def test_what_was_mined_can_be_prepared(isogloss: Shell, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    mined = mine("x.en", "x.de", str(isogloss.model), MiningSettings(threshold="0", device="cpu"))
+    mined = mine(str(isogloss.model), "x.en", "x.de", MiningSettings(threshold="0", device="cpu"))
     mined.write(name)
     middle = float(np.median(mined.pairs.column("score").to_numpy()))
     how = ["--language", "de", "--out", "store", "--held-out", "0", "--set", f"cleaning.min_scores=['*={middle:.6f}']"]
@@ -144,7 +145,7 @@ def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
         (("mine", "x.en", "x.de", "--margin", "cosine"), "margin = 'cosine' is not known"),
         (("mine", "x.en", "x.de", "--strategy", "best"), "strategy = 'best' is not known"),
         (("mine", "x.en", "x.de", "--search", "fast"), "search = 'fast' is not known"),
-        (("mine", "x.en", "x.de", "--recall", "0"), "recall = 0.0 is not above 0"),
+        (("mine", "x.en", "x.de", "--recall", "0"), "recall = 0.0 is out of range"),
         (("mine", "x.en", "x.de", "--threshold", "high"), "threshold = 'high' is not understood"),
         (("mine", "x.en", "x.de", "--threshold", "gold:none"), "none: no such file"),
         (("mine", "x.en", "x.de", "--memory", "much"), "--memory 'much' is not a size"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
@@ -15,14 +16,14 @@ from isogloss.progress import Step
 from isogloss.search import cell_index, cells, recall
 from isogloss.search.approximate import Found, search_both_ways
 from isogloss.search.cells import CellSearch
-from isogloss.search.neighbours import Neighbours, SearchSettings, both_ways
+from isogloss.search.neighbours import Neighbours, both_ways
 from isogloss.search.recall import Sample, measure_recall, recall_of, sample_rows, target_recall
 from isogloss.types import FloatArray
 from search.clustered import topical
 
 
 def cpu(search: str = "cells", wanted: float = 0.97, folder: Path | None = None, memory: int = 0) -> SearchSettings:
-    return SearchSettings(device="cpu", search=search, recall=wanted, folder=folder, memory=memory)
+    return SearchSettings(device="cpu", search=search, recall=wanted, folder=folder, memory=memory)  # type: ignore[arg-type]
 
 
 def share(found: Neighbours, exact: Neighbours) -> float:

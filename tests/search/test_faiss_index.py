@@ -8,11 +8,12 @@ import torch
 
 pytest.importorskip("faiss")
 
+from isogloss.config.mining import SearchSettings
 from isogloss.progress import Step
 from isogloss.search import faiss_index
 from isogloss.search.approximate import search_both_ways
 from isogloss.search.faiss_index import FaissSearch, Tuned, as_entries, as_queries
-from isogloss.search.neighbours import SearchSettings, both_ways
+from isogloss.search.neighbours import both_ways
 from isogloss.search.plan import choose
 from isogloss.search.sides import without_copies
 from search.clustered import topical
@@ -25,7 +26,7 @@ KINDS = ["ivf-pq", "hnsw"]
 @pytest.mark.parametrize("normalize", [True, False])
 def test_an_index_finds_what_is_wanted(kind: str, normalize: bool) -> None:
     left, right = topical(1500, topics=80)
-    how = SearchSettings(device="cpu", search=kind, recall=0.95, normalize=normalize)
+    how = SearchSettings(device="cpu", search=kind, recall=0.95, normalize=normalize)  # type: ignore[arg-type]
     exact, found = both_ways(left, right, 4, how), search_both_ways(left, right, 4, how)
     true = (share(found.left, exact[0]) + share(found.right, exact[1])) / 2
     account = found.account

@@ -2,11 +2,11 @@
 
     sentences  →  vectors  →  neighbours  →  margin  →  matching  →  calibration
 
-`mine` does all of it; `score.score_pairs` does the part that existing pairs need. `Mined` is the result.
+`mine` does all of it; `score.score` does the part that existing pairs need. `Mined` is the result.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import DataError
 from isogloss.mining.calibration import Calibration, GoldCurve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
 from isogloss.mining.gold import Gold, read_gold
-from isogloss.mining.margin import MARGINS, candidate_scores, margin_scores
-from isogloss.mining.matching import STRATEGIES, Matches, matched
+from isogloss.mining.margin import candidate_scores, margin_scores
+from isogloss.mining.matching import Matches, matched
 from isogloss.mining.mismatched_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.mining.output import write_pairs
 from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
@@ -28,43 +29,13 @@ from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.approximate import search_both_ways
-from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, pair_cosines
-from isogloss.search.plan import SEARCHES
+from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
 from isogloss.search.recall import SearchAccount
 from isogloss.storage import content_hash
 from isogloss.types import Bitext, Pair
 
 AUTO, GOLD = "auto", "gold:"
 UNKNOWN = "und"  # ISO 639 for an undetermined language
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MiningSettings:
-    """How to mine.
-
-    `threshold` is "auto" (for an estimated `precision`), "gold:FILE" (the best F1), or a number. With the languages of both
-    sides, sentences in other languages are dropped. `search` is one of `search.plan.SEARCHES`; if it is approximate, `recall`
-    is the share of neighbours that it must find. `memory` is in bytes, beyond the embeddings. With `folder`, interrupted work
-    continues.
-    """
-
-    k: int = 4
-    margin: str = "ratio"
-    strategy: str = "max"
-    threshold: str = AUTO
-    precision: float = 0.9
-    source_language: str = ""
-    target_language: str = ""
-    with_ids: bool = False
-    documents: bool = False
-    min_language: float = 0.5
-    keep_identical: bool = False
-    search: str = "auto"
-    recall: float = 0.97
-    memory: int = 0
-    device: str = "auto"
-    cache: Path | str | None = None
-    folder: Path | str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,16 +89,16 @@ class Mined:
 
 
 def mine(
-    source: str | Path,
-    target: str | Path,
     model: Encoder | str,
+    source: str | Path | Sequence[str],
+    target: str | Path | Sequence[str],
     settings: MiningSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Mined:
     """Find translations of the sentences of `source` in `target`.
 
-    Both are files with one sentence per line (plain or compressed), prepared stores, or "-" for standard input. `model` is an
-    encoder, or the name of one of any kind.
+    Both are files with one sentence per line (plain or compressed), prepared stores, "-" for standard input, or lists of
+    sentences. `model` is an encoder, or the name of one of any kind.
     """
     how = settings or MiningSettings()
     _check_settings(source, target, how)
@@ -145,7 +116,9 @@ def mine(
     return replace(_select(left, right, matches, how, calibration, gold), search=found.account)
 
 
-def _read(source: str | Path, target: str | Path, how: MiningSettings, on_progress: OnProgress) -> tuple[Sentences, Sentences]:
+def _read(
+    source: str | Path | Sequence[str], target: str | Path | Sequence[str], how: MiningSettings, on_progress: OnProgress
+) -> tuple[Sentences, Sentences]:
     """The sentences of both sides; raises if none are left on one."""
     left, right = (
         read_sentences(name, ReadingSettings(language, how.with_ids, how.documents, how.min_language), on_progress)
@@ -220,22 +193,13 @@ def work_folder(folder: Path | str | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _check_settings(source: str | Path, target: str | Path, how: MiningSettings) -> None:
+def _check_settings(source: object, target: object, how: MiningSettings) -> None:
     """Raise for impossible settings before any work."""
     if str(source) == str(target) == STANDARD_INPUT:
         raise DataError("both sides cannot be standard input", hint="put one of them in a file")
-    for name, value, known in (
-        ("margin", how.margin, MARGINS),
-        ("strategy", how.strategy, STRATEGIES),
-        ("search", how.search, SEARCHES),
-    ):
-        if value not in known:
-            raise DataError(f"{name} = {value!r} is not known", hint=f"choose one of {', '.join(known)}")
     check_threshold(how.threshold, (AUTO, f"{GOLD}FILE"))
     if not 0 < how.precision < 1:
         raise DataError(f"precision = {how.precision} is not between 0 and 1", hint="0.9 is usual")
-    if not 0 < how.recall <= 1:
-        raise DataError(f"recall = {how.recall} is not above 0 and at most 1", hint="0.97 is usual")
 
 
 def check_threshold(threshold: str, words: tuple[str, ...]) -> None:

@@ -1,13 +1,12 @@
 """The sections of a store's page about cleaning: the waterfall with examples, rules by corpus, leaks, thresholds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
-from isogloss.corpora.preparation.counts import Line, grouped
-from isogloss.corpora.preparation.selection import HELD_OUT
+from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.pair_selection import HELD_OUT
 from isogloss.corpora.store import unread
 from isogloss.report import svg
 from isogloss.report.markup import tag
@@ -126,7 +125,7 @@ def _leaks(manifest: Mapping[str, Any]) -> Section:
 def _thresholds(manifest: Mapping[str, Any]) -> Section:
     """The settings of the rules, and the reasons for those that were set from the data."""
     settings = manifest["settings"]["cleaning"]
-    meaning = {own.name: str(own.metadata.get("help", "")) for own in fields(CleaningSettings)}
+    meaning = {name: field.description or "" for name, field in CleaningSettings.model_fields.items()}
     rows = [[tag("code", key), _setting(value), meaning.get(key, "")] for key, value in settings.items()]
     given = Table([Column("setting"), Column("value"), Column("meaning", PROSE)], rows, folded="all settings")
     chosen = manifest["thresholds"]

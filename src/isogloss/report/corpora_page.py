@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.amounts import amount
-from isogloss.corpora.preparation.counts import Line, grouped
+from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.store import Store
 from isogloss.corpora.summary import BINS, Cell, LanguageSummary, Lengths, Summary
 from isogloss.report import svg

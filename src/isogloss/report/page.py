@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from typing import TYPE_CHECKING
 
 from isogloss.report import svg
 from isogloss.report.markup import Markup, join, tag, xml_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 NUMBER, PICTURE, PROSE = "number", "picture", "prose"  # kinds of columns: right-aligned, as wide as possible, wrapped
 WIDE, NARROW, LOW = 1170, 374, 16  # pixels for a picture on a screen and on a phone, and for a row on a phone
@@ -104,7 +106,9 @@ def percent(share: float) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     return Environment(
         loader=PackageLoader("isogloss.report"),
         autoescape=True,

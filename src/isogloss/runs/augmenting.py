@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from isogloss.config.mining import SearchSettings
 from isogloss.corpora.reading.labelled import Labelled
 from isogloss.models.encoder import Encoder, weights_key
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.search.neighbours import SearchSettings, neighbours
+from isogloss.search.neighbours import neighbours
 from isogloss.storage import content_hash, read_json, write_json
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.types import FloatArray

@@ -1,12 +1,11 @@
 """The vocabulary of a finished student, grown for new languages from the one that it was trimmed from.
 
-`opening` trims when a student is first opened; this is the way back. `models/vocabulary/grow.py` has the rows and their effect
+`models` trims when a student is first opened; this is the way back. `models/vocabulary/grow.py` has the rows and their effect
 on old text; here is where the original comes from, and what is said about it.
 """
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from isogloss.config import Recipe
@@ -81,7 +80,7 @@ def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tup
         is_table = type(model[0]).__name__ == "StaticEmbedding"
         fuller, table = StaticStudent(model, name).tokenizer if is_table else model.tokenizer, None
     else:
-        original, _ = open_student(replace(recipe, device="cpu"), teacher)
+        original, _ = open_student(recipe.replace(device="cpu"), teacher)
         fuller, table = original.tokenizer, original.table.detach()
     foreign = set(student.tokenizer.get_vocab()) - set(fuller.get_vocab())
     if foreign or (table is not None and table.shape[1] != student.table.shape[1]):

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.search.neighbours import (
     Neighbours,
     Resources,
-    SearchSettings,
     Vectors,
     both_ways,
     neighbours,
@@ -64,7 +64,7 @@ def search_both_ways(
             from isogloss.search.faiss_index import by_faiss as approximately
         account, met = approximately(Request(left, right, k, how, on, plan, on_progress, stage))
         if met is not None:
-            exact = replace(how, folder=None)
+            exact = how.replace(folder=None)
             found = _completed(left, right, met.left, exact), _completed(right, left, met.right, exact)
             recall, sentences = measure_recall(met.samples, found)
             return Found(*found, replace(account, recall=recall, sampled=sentences))

@@ -24,11 +24,12 @@ import numpy as np
 import torch
 
 from isogloss.checksums import is_usable, sealing
+from isogloss.config.mining import SearchSettings
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step
 from isogloss.search.blockwise import Direction, Search
 from isogloss.search.exact_order import cosines
-from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, run_stripes, torch_configured
+from isogloss.search.neighbours import Neighbours, Vectors, run_stripes, torch_configured
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
 from isogloss.search.recall import Candidates, Request, Sample, SearchAccount, draw_samples, recall_of, target_recall
 from isogloss.search.resume import SearchState

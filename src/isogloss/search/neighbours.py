@@ -9,15 +9,15 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.errors import DataError, ModelError
+from isogloss.config.mining import SearchSettings
+from isogloss.errors import DataError
 from isogloss.models.loading import choose_device
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray, IntArray
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float16] | NDArray[np.float32]
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 CPU_MEMORY = 2**30  # default, in bytes beyond the vectors
 CUDA_SHARE = 0.25  # default on a GPU: this share of its free memory
 CPU_BLOCK, CUDA_BLOCK, SMALLEST_BLOCK = 2048, 32768, 128
@@ -63,26 +62,6 @@ class Neighbours:
         """The mean cosine of each row to its neighbours; 0 if it has none."""
         mean: FloatArray = (self.similarity.sum(axis=1, dtype=np.float64) / max(self.k, 1)).astype(np.float32)
         return mean
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
-    """How to search. Only `search` and `recall` change what is found, the others how long it takes.
-
-    `search` is one of `plan.SEARCHES`, and `recall` the share of neighbours that an approximate search must find; only
-    `approximate.search_both_ways` uses them. `memory` is in bytes beyond the vectors and the result; on CUDA, of the GPU.
-    `block` is the number of rows and columns that are multiplied at once; 0: what fits. With `folder`, interrupted work
-    continues.
-    """
-
-    device: str = "auto"
-    precision: str = "auto"
-    memory: int = 0
-    block: int = 0
-    normalize: bool = True
-    folder: Path | str | None = None
-    search: str = "exact"
-    recall: float = 0.97
 
 
 def both_ways(
@@ -141,7 +120,7 @@ def _searched(
     refuse_misfits(left, right, k, settings)
     if not len(left) or not len(right):
         return no_neighbours(len(left)), no_neighbours(len(right))
-    if replace(settings, device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
+    if settings.replace(device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
         on_progress(Step(stage, len(left), len(left), "sentences"))
         return found
     plan = resources_for(left, right, settings)
@@ -281,8 +260,6 @@ def refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettin
     """Raise for inputs that cannot be searched."""
     if k < 1:
         raise DataError(f"k = {k}: it must be at least 1", hint="4 is usual")
-    if settings.precision not in PRECISIONS:
-        raise ModelError(f"precision = {settings.precision!r} is not known", hint=f"choose one of {', '.join(PRECISIONS)}")
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise DataError(
             f"vectors of shape {left.shape} and {right.shape} cannot be compared",

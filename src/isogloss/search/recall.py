@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress
-from isogloss.search.neighbours import Neighbours, Resources, SearchSettings, Vectors, neighbours
+from isogloss.search.neighbours import Neighbours, Resources, Vectors, neighbours
 from isogloss.search.plan import Plan
 from isogloss.types import BoolArray, IntArray
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from isogloss.errors import ModelError
 from isogloss.models.encoders.external import ExternalEncoder
-from isogloss.models.tokenizer_checks import refuse_speechless
+from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Either, Leaf, check
 from isogloss.storage import content_hash, file_hash, read_json
 from isogloss.types import FloatArray
@@ -139,7 +139,7 @@ def _tokenizer(folder: Path) -> Tokenizer:
     limit = next((one for one in lengths if isinstance(one, int) and 0 < one < 10**6), MAX_TOKENS)
     pad = settings.get("pad_token") or "[PAD]"
     pad = pad["content"] if isinstance(pad, dict) else pad
-    refuse_speechless(tokenizer, f"onnx:{folder}")
+    refuse_empty_tokenizer(tokenizer, f"onnx:{folder}")
     tokenizer.enable_truncation(limit)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)
     return tokenizer
