@@ -23,7 +23,7 @@ from isogloss.progress import Step
 from isogloss.storage import folder_lock
 from isogloss.training import pair_dataset as data_module
 from isogloss.training.pair_dataset import PairDataset
-from isogloss.types import Bitext, Pair, PairCounts, PairSource, SCHEMA, TEST, TRAIN
+from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, Pair, PairCounts, PairSource
 from tiny import PAIRS, TEXTS, unigram
 
 TOKENISER = TextTokenizer(unigram(), 32)

@@ -47,7 +47,7 @@ def prepare(
     from isogloss.cli.screens.waterfall import show_waterfall
     from isogloss.config import Recipe, as_dict
     from isogloss.corpora.preparation.write_parts import examples
-    from isogloss.corpora.prepare import forget_scores as forget
+    from isogloss.corpora.prepare import remove_scores
     from isogloss.corpora.store import DROPPED
     from isogloss.errors import IsoglossError
     from isogloss.runs.gathering import gather_store
@@ -68,7 +68,7 @@ def prepare(
     with progress() as bars:
         store = gather_store(settings, out, bars, workers)
     if forget_scores:
-        forget(out)
+        remove_scores(out)
     drawn = examples((store.folder / DROPPED / part["file"] for part in store.manifest["parts"]), explain) if explain else {}
     if json:
         explained = {reason: [one.as_dict(10_000) for one in found] for reason, found in drawn.items()}

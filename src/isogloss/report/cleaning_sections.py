@@ -7,7 +7,7 @@ from typing import Any
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
 from isogloss.corpora.preparation.drop_counts import Line, grouped
-from isogloss.corpora.preparation.pair_selection import HELD_OUT
+from isogloss.corpora.preparation.pair_selection import IN_TEST_SPLIT
 from isogloss.corpora.store import unread
 from isogloss.report import svg
 from isogloss.report.markup import Markup, join, tag
@@ -104,8 +104,8 @@ def _short(share: float) -> str:
 def _leaks(manifest: Mapping[str, Any]) -> Section:
     """Which evaluation text was looked for, and how much of it was found."""
     scan = manifest["leak_scan"]
-    guarded = next((drop["count"] for drop in manifest["dropped"] if drop["rule"] == HELD_OUT), 0)
-    found = [(rule, count) for rule, count in scan["removed"].items()] + [(HELD_OUT, guarded)]
+    guarded = next((drop["count"] for drop in manifest["dropped"] if drop["rule"] == IN_TEST_SPLIT), 0)
+    found = [(rule, count) for rule, count in scan["removed"].items()] + [(IN_TEST_SPLIT, guarded)]
     removed = table(
         [Column("removed from training"), Column("pairs", NUMBER)], [[rule, number(count)] for rule, count in found]
     )
