@@ -6,6 +6,7 @@ from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
+from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
 from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.preparation.pair_selection import IN_TEST_SPLIT
 from isogloss.corpora.store import unread
@@ -16,7 +17,6 @@ from isogloss.report.page import NUMBER, PROSE, Column, Section, folded, foreign
 MARGIN, LEAST = 0.12, 0.02  # an axis goes so far below what was kept (of what went), and shows at least that share of all
 BITES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 FEW = 12  # thresholds that are shown at once; more are folded
-AS_RECIPE = "the recipe's"  # how the reason of a threshold begins that stayed as it was
 
 
 def cleaning_sections(manifest: Mapping[str, Any]) -> list[Section]:
@@ -146,8 +146,8 @@ def _thresholds(manifest: Mapping[str, Any]) -> Section:
             "each with its reason."
         )
         return Section("thresholds", "Thresholds", note, folded("all settings", given))
-    moved = [one for one in chosen if not one["reason"].startswith(AS_RECIPE)]
-    stayed = [one for one in chosen if one["reason"].startswith(AS_RECIPE)]
+    moved = [one for one in chosen if not one["reason"].startswith(UNCHANGED)]
+    stayed = [one for one in chosen if one["reason"].startswith(UNCHANGED)]
     body = [_reasons(moved)] if 0 < len(moved) <= FEW else []
     if len(moved) > FEW:
         body.append(folded(f"{number(len(moved))} set from the data", _reasons(moved)))
