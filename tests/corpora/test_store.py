@@ -75,9 +75,9 @@ def test_what_was_scanned_is_said_in_few_words() -> None:
     sets = [{"name": name, "texts": texts} for name, texts in (("a", 1), ("b", 0), ("c", 2), ("a", 1), ("d", 1), ("e", 1))]
     scan = scan_of({"leak_scan": {"level": "near", "sets": sets, "removed": {"exact": 1, "near": 0}}})
     assert scan == {"level": "near", "sets": ["a", "c", "d", "e"], "removed": 1}
-    assert scan_in_words(scan) == "scanned for a, c, d, 1 more set, its held-out rows: 1 pair of evaluation sets left out"
-    assert scan_in_words(scan | {"sets": []}) == "scanned for its held-out rows"
-    assert leaks_in_words(scan) == "1 pair of the checked test sets left out of training (a, c, d, 1 more set, held-out rows)."
+    assert scan_in_words(scan) == "checked against a, c, d, 1 more set, held-out rows: 1 pair removed"
+    assert scan_in_words(scan | {"sets": []}) == "checked against held-out rows"
+    assert leaks_in_words(scan) == "1 pair of the checked test sets removed from training (a, c, d, 1 more set, held-out rows)."
     none = leaks_in_words({"sets": ["a"], "removed": 0})
     assert none == "No training pair appears in the checked test sets (a, held-out rows)."
 
@@ -93,12 +93,16 @@ def _in_part(**changes: object) -> Callable[[dict[str, Any]], None]:
         (_in_part(file="/etc/passwd"), r"parts\[0\]\.file is not"),
         (_in_part(file="a\\..\\b"), r"parts\[0\]\.file is not"),
         (_in_part(rows="5"), r"parts\[0\]\.rows is not a count"),
-        (_in_part(rows=4), "the rows of its parts are not as many"),
+        (_in_part(rows=4), "different numbers of rows"),
         (_in_part(sha256=None), r"parts\[0\]\.sha256 is not"),
-        (_in_part(corpus="b"), "of no corpus that is listed"),
+        (_in_part(corpus="b"), "belongs to no listed corpus"),
         (lambda manifest: manifest["parts"].append(3), r"parts\[1\] is not an object"),
         (lambda manifest: manifest.update(languages=["de"]), "languages is not an object"),
         (lambda manifest: manifest["languages"].update({"../x": manifest["languages"]["de"]}), "is not a language"),
+        (
+            lambda manifest: manifest["languages"].update(fr=manifest["languages"]["de"]),
+            "languages and waterfall name different",
+        ),
         (lambda manifest: manifest["leak_scan"].update(level="strong"), "leak_scan.level is not one of"),
         (lambda manifest: manifest["waterfall"][0].update(train=99), r"waterfall\[0\] does not add up"),
         (lambda manifest: manifest["waterfall"][0].update(more=1), "'more' is not known"),
@@ -128,7 +132,7 @@ def test_parts_do_not_lead_out_of_a_store(tmp_path: Path) -> None:
     part = out / "pairs" / store.manifest["parts"][0]["file"]
     part.rename(tmp_path / "elsewhere.parquet")
     part.symlink_to(tmp_path / "elsewhere.parquet")
-    with pytest.raises(DataError, match="leads out of the store"):
+    with pytest.raises(DataError, match="is outside of the store"):
         open_store(out)
     part.unlink()
     (tmp_path / "elsewhere.parquet").rename(part)

@@ -63,9 +63,9 @@ def test_sets_that_were_scanned_now_and_before(prepare: Prepare) -> None:
     for name in ("a", "b"):
         Path(f"{name}.en-de.tsv").write_text(PAIRS.replace("This", name))
         _, out, _ = prepare(f"{name}.en-de.tsv", "--against", "mine.txt", "--out", name)
-        assert "Checked against 1 text of mine.txt (level: near) and the test split.\n" in out
+        assert "Checked against 1 text of mine.txt (level: near) and the held-out rows.\n" in out
     _, out, _ = prepare("a", "b", "--against", "yours.txt", "--out", "both")
-    assert "Checked against 2 texts of yours.txt (level: near) and the test split." in out
+    assert "Checked against 2 texts of yours.txt (level: near) and the held-out rows." in out
     assert "Its input stores had all been checked against mine.txt.\n" in out
     _, out, _ = prepare("a", "b.en-de.tsv", "--against", "yours.txt", "--out", "other")
     assert "input stores" not in out

@@ -15,7 +15,10 @@ from isogloss.errors import DataError
 from isogloss.types import Bitext, Pair
 
 ROWS = [("Good day.", "Guten Tag.", "de"), ("Thank you.", "Danke.", "de"), ("Good day.", "Bonjour.", "fr")]
-WIDE: list[dict[str, Any]] = [{"en": "Good day.", "de": "Guten Tag.", "fr": "Bonjour."}, {"en": "Thank you.", "de": "Danke.", "fr": None}]
+WIDE: list[dict[str, Any]] = [
+    {"en": "Good day.", "de": "Guten Tag.", "fr": "Bonjour."},
+    {"en": "Thank you.", "de": "Danke.", "fr": None},
+]
 NESTED: list[dict[str, Any]] = [{"id": 1, "translation": {"en": "Good day.", "de": "Guten Tag."}}]
 MAKERS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "dicts": list,

@@ -70,10 +70,10 @@ def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
 
 def _scan(scan: Mapping[str, Any]) -> None:
     found, before = ([one for one in scan["sets"] if one["texts"] and one["before"] == earlier] for earlier in (False, True))
-    text = "Checked against the test split only; name evaluation sets with --against."
+    text = "Checked against the held-out rows only; name evaluation sets with --against."
     if found:
         texts = amount(sum(one["texts"] for one in found), "text")
-        text = f"Checked against {texts} of {_sets(found)} (level: {scan['level']}) and the test split."
+        text = f"Checked against {texts} of {_sets(found)} (level: {scan['level']}) and the held-out rows."
     if empty := sum(not one["texts"] for one in scan["sets"]):
         text += f" {amount(empty, 'file')} had no sentences."
     if before:

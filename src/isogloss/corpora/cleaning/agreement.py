@@ -53,17 +53,14 @@ class Numbers(Rule):
     name: ClassVar[str] = "different numbers"
     threshold: ClassVar[str] = "min_agreement"
     order: ClassVar[int] = 90
+    setting: ClassVar[str] = "min_numbers"
+    off: ClassVar[float | None] = 0
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
     auto: ClassVar[str] = "valley"
 
     min_agreement: float
     spelled_out: int = 2
-
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Numbers | None":
-        """Off at 0."""
-        return cls(settings.min_numbers) if settings.min_numbers > 0 else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """Digits in common over digits of either side; 1 where there are none."""
@@ -90,15 +87,12 @@ class Addresses(Rule):
     name: ClassVar[str] = "different addresses"
     threshold: ClassVar[str] = "min_agreement"
     order: ClassVar[int] = 100
+    setting: ClassVar[str] = "min_addresses"
+    off: ClassVar[float | None] = 0
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
 
     min_agreement: float
-
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Addresses | None":
-        """Off at 0."""
-        return cls(settings.min_addresses) if settings.min_addresses > 0 else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """1 for equal addresses, ½ for equally many (a site in another language), less otherwise."""

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.langid import language_model
@@ -77,14 +76,11 @@ class Script(Rule):
     name: ClassVar[str] = "wrong script"
     threshold: ClassVar[str] = "min_share"
     order: ClassVar[int] = 70
+    setting: ClassVar[str] = "min_script"
+    off: ClassVar[float | None] = 0
     auto: ClassVar[str] = "valley"
 
     min_share: float
-
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Script | None":
-        """Off at 0."""
-        return cls(settings.min_script) if settings.min_script > 0 else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """The share of letters in the language's scripts; of the worse side."""
@@ -117,16 +113,13 @@ class Language(Rule):
     name: ClassVar[str] = "wrong language"
     threshold: ClassVar[str] = "minimum"
     order: ClassVar[int] = 110
+    setting: ClassVar[str] = "min_language"
+    off: ClassVar[float | None] = 0
     for_sentences: ClassVar[bool] = True
     auto: ClassVar[str] = "valley"
 
     minimum: float
     min_letters: int = 16  # a character of an unspaced script counts as two
-
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Language | None":
-        """Off at 0."""
-        return cls(settings.min_language) if settings.min_language > 0 else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """1 minus the lead of the most probable other language; of the worse side."""

@@ -26,11 +26,6 @@ class Empty(Rule):
 
     min_characters: int = 1
 
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Empty":
-        """Always on."""
-        return cls()
-
     def score(self, pairs: PairBatch) -> FloatArray:
         """Letters and digits of the shorter side."""
         left, right = (np.diff(side.kept_starts).astype(np.float32) for side in (pairs.source, pairs.target))
@@ -44,14 +39,10 @@ class TooLong(Rule):
     name: ClassVar[str] = "too long"
     threshold: ClassVar[str] = "max_characters"
     order: ClassVar[int] = 20
+    setting: ClassVar[str] = "max_characters"
     higher_is_better: ClassVar[bool] = False
 
     max_characters: int
-
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "TooLong":
-        """Always on."""
-        return cls(settings.max_characters)
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """Characters of the longer side."""
@@ -126,6 +117,7 @@ class LengthRatio(Rule):
     name: ClassVar[str] = "length ratio"
     threshold: ClassVar[str] = "max_ratio"
     order: ClassVar[int] = 40
+    setting: ClassVar[str] = "max_length_ratio"
     higher_is_better: ClassVar[bool] = False
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
@@ -133,11 +125,6 @@ class LengthRatio(Rule):
 
     max_ratio: float
     min_bytes: int = 12  # "Hi." ↔ "Guten Tag." is fine: ratios mean nothing on very short text
-
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "LengthRatio":
-        """Always on."""
-        return cls(settings.max_length_ratio)
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """The longer side over the shorter; NaN where both are short."""

@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text.side import Side
 from isogloss.types import FloatArray
@@ -21,14 +20,11 @@ class Repetition(Rule):
     name: ClassVar[str] = "repetition"
     threshold: ClassVar[str] = "max_share"
     order: ClassVar[int] = 80
+    setting: ClassVar[str] = "max_repetition"
+    off: ClassVar[float | None] = 1
     higher_is_better: ClassVar[bool] = False
 
     max_share: float
-
-    @classmethod
-    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Repetition | None":
-        """Off at 1."""
-        return cls(settings.max_repetition) if settings.max_repetition < 1 else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """The share of characters in long runs, or of repeated words if that is larger; of the worse side."""

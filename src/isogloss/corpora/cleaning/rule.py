@@ -43,11 +43,16 @@ class Rule(Protocol):
     for_sentences: ClassVar[bool] = False  # not applied to dictionary entries
     auto: ClassVar[str] = ""  # how `--auto` sets the threshold: by "spread" or "valley" (auto_thresholds.py), or not
     needs_model: ClassVar[bool] = False  # scored in the main process, where the similarity model is
+    setting: ClassVar[str] = ""  # the field of CleaningSettings with the threshold; "": the rule's default
+    off: ClassVar[float | None] = None  # the value of that setting that turns the rule off
 
     @classmethod
     def from_settings(cls, settings: CleaningSettings, corpus: str) -> Self | None:
         """The rule for a corpus; None if the settings turn it off, and then it is not scored."""
-        ...
+        value = getattr(settings, cls.setting) if cls.setting else None
+        if cls.off is not None and value == cls.off:
+            return None
+        return cls(**({} if value is None else {cls.threshold: value}))
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """One number per pair; NaN where the rule has no opinion."""
