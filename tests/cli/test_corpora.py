@@ -125,8 +125,8 @@ def test_one_that_fails_does_not_keep_the_others_back(isogloss: Run, service: Se
         (("get", "TED2020", "--lang", "english"), "hint: write two codes with a hyphen: --lang en-de"),
         (("get", "AIHub", "--lang", "en-ko"), "registered users only"),
         (("get", "TED2020", "--lang", "en-de", "--min-score", "1.1"), "cannot be fetched by score"),
-        (("get", "TED2020", "Europarl", "--lang", "en-de", "--out", "notes.txt"), "notes.txt: is a file, and a folder was"),
-        (("get", "TED2020", "--lang", "en-de", "--out", "notes.txt/deep"), "notes.txt: is a file, and a folder was"),
+        (("get", "TED2020", "Europarl", "--lang", "en-de", "--out", "notes.txt"), "notes.txt: is a file, but a folder is needed"),
+        (("get", "TED2020", "--lang", "en-de", "--out", "notes.txt/deep"), "notes.txt: is a file, but a folder is needed"),
         (("list", "Nothing-like-it"), "no corpus is called"),
     ],
 )

@@ -1,7 +1,7 @@
 """Epochs of any number of pairs: too many to order at once are divided into shards.
 
-An epoch visits the shards in random order; `balance` orders the pairs of a shard. Only one shard's order is in memory; the shard
-of each pair (a byte or two) is in a memory-mapped temporary file. The numbers of `shares` hold for whole epochs:
+An epoch visits the shards in random order; `balance` orders the pairs of a shard. Only one shard's order is in memory; the
+shard of each pair (a byte or two) is in a memory-mapped temporary file. The numbers of `shares` hold for whole epochs:
 
 - Single pairs: the pairs of a stratum are dealt in turn, so all shards have equally many, give or take one. Small strata are in
   every shard, and their passes continue from shard to shard.
