@@ -125,4 +125,4 @@ def test_languages_scores_and_nothing(prepare: Prepare) -> None:
     prepare("many.tsv", "--out", "store", "--forget-scores", "--set", "cleaning.min_language=0")
     assert not list(Path("store", "scored").iterdir())
     code, _, err = prepare()
-    assert code == 2 and "isogloss: nothing was named to prepare\nhint: " in err
+    assert code == 2 and "isogloss: nothing to prepare\nhint: " in err
