@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from isogloss.corpora.catalogue import hub_datasets as hub
 from isogloss.corpora.catalogue import opus, repack, wikipedia
@@ -106,41 +107,11 @@ class _Request:
         """The origin of a file before it is downloaded."""
         return Origin(corpus=self.entry.name, version=version, licence=self.entry.licence, dictionary=self.entry.dictionary)
 
-    def bring(
-        self,
-        url: str,
-        target: Path,
-        version: str,
-        stage: str = "",
-        size: int | None = None,
-        sha256: str | None = None,
-        token: str = "",
-        refresh: bool = False,
-    ) -> Path:
-        """Fetch one file with its origin."""
-        return fetch(
-            url,
-            target,
-            size=size,
-            sha256=sha256,
-            origin=self.origin(version),
-            token=token,
-            refresh=refresh,
-            stage=stage or self.stage,
-            on_progress=self.on_progress,
-            patience=self.patience,
-        )
-
-    def bring_original(self, url: str, target: Path, stage: str = "") -> None:
-        """Fetch an intermediate file, which is removed later."""
-        fetch(
-            url,
-            target,
-            refresh=self.refresh,
-            stage=stage or self.stage,
-            on_progress=self.on_progress,
-            patience=self.patience,
-        )
+    def bring(self, url: str, target: Path, version: str = "", stage: str = "", **details: Any) -> Path:  # noqa: ANN401
+        """Fetch one file; `details` are those of `fetch`. Without a version it is intermediate and has no origin."""
+        origin = self.origin(version) if version else None
+        stage = stage or self.stage
+        return fetch(url, target, origin=origin, stage=stage, on_progress=self.on_progress, patience=self.patience, **details)
 
     def stage_of(self, number: int, files: int) -> str:
         """The name of the progress bar for one of several files."""
@@ -252,7 +223,7 @@ def _repacked(request: _Request, url: str, target: Path) -> Path:
     if _is_made(target, request.label) and not (request.refresh and _is_changed(request, url, target)):
         return target
     original = target.with_name(f".original-{_last(url)}")
-    request.bring_original(url, original)
+    request.bring(url, original, refresh=request.refresh)
     remote = recall(original, url)
     layout, columns = request.entry.layout, _in_order(request)
     origin = replace(request.origin(request.label), url=masked(url))
@@ -278,7 +249,7 @@ def _from_wikipedia(request: _Request) -> list[Path]:
     for url in addresses:
         dump = target.with_name(f".original-{_last(url)}")
         try:
-            request.bring_original(mirrored(url), dump, _last(url))
+            request.bring(mirrored(url), dump, stage=_last(url), refresh=request.refresh)
         except NotThere as error:
             raise DataError(
                 f"there are no dumps for {request.pair} ({url})", hint="is there a Wikipedia in that language?"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from isogloss.config import BalanceSettings
 from isogloss.corpora.sampling.shares import SLACK, Allotment, Portion, Rates, strata_of, tells_languages
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, scrambled
-from isogloss.types import Bitext, BoolArray, IntArray
+from isogloss.types import BoolArray, IntArray
 
 Indices = NDArray[np.signedinteger]  # of 32 bits where that is enough
 
@@ -202,16 +202,3 @@ def _sources_in_random_order(source: IntArray, seed: int, epoch: int) -> IntArra
 def _salt(seed: int, passes: IntArray) -> Hashes:
     """A random number for each pass, so that any pass can be shuffled on its own."""
     return scrambled(scrambled(np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)) + passes.astype(np.uint64) * GOLDEN)
-
-
-def coded(bitext: Bitext, column: str) -> tuple[IntArray, tuple[str, ...]]:
-    """A column as codes from 0, and the sorted names of the codes."""
-    encoded = bitext.table.column(column).dictionary_encode().unify_dictionaries()
-    if not len(bitext):
-        return np.zeros(0, dtype=np.int64), ()
-    names: list[str] = encoded.chunk(0).dictionary.to_pylist()
-    in_order = sorted(range(len(names)), key=lambda code: names[code])
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[in_order] = np.arange(len(names))
-    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-    return rank[codes], tuple(names[code] for code in in_order)
