@@ -17,19 +17,20 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from isogloss.corpora.prepare import prepare
-from isogloss.corpora.store import open_store
-from isogloss.errors import IsoglossError
-from isogloss.evaluation.space import LanguageMeans, read_means
-from isogloss.mining.mine import MiningSettings, mine
-from isogloss.models.encoder import load
-from isogloss.models.vector_cache import VectorCache
-from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.dual import train_dual
 from isogloss.runs.finetune_settings import FinetuneSettings
 from isogloss.runs.finetuning import finetune
 from isogloss.runs.laser import LaserSettings, train_laser
+
+from isogloss.config.mining import MiningSettings
+from isogloss.corpora.prepare import prepare
+from isogloss.corpora.store import open_store
+from isogloss.errors import IsoglossError
+from isogloss.evaluation.space import LanguageMeans, read_means
+from isogloss.mining.mine import mine
+from isogloss.models.encoder import load
+from isogloss.models.vector_cache import VectorCache
+from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.pipeline import run
 from isogloss.storage import weights_hash
 
@@ -139,7 +140,7 @@ class Worlds:
     def mine(self, folder: Path, listen: OnProgress = silent) -> object:
         """Mining with all that it keeps."""
         settings = MiningSettings(threshold="0", device="cpu", folder=folder, min_language=0, cache=folder / "cache")
-        found = mine(self.place / "en.txt", self.place / "de.txt", self.teacher, settings, listen)
+        found = mine(self.teacher, self.place / "en.txt", self.place / "de.txt", settings, listen)
         return found.pairs.to_pylist() if hasattr(found.pairs, "to_pylist") else repr(found.pairs)
 
     def cache(self, folder: Path) -> VectorCache:

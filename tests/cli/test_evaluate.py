@@ -108,7 +108,7 @@ def test_means_are_measured_exported_and_taken_off(
     plain = ig.embed("runs/quickstart", lines)
     kept = read_means("means")
     mean = kept.means["de"]
-    assert kept.fingerprint == ig.open_encoder("runs/quickstart").fingerprint, "so that no other model is given them"
+    assert kept.fingerprint == ig.load("runs/quickstart").fingerprint, "so that no other model is given them"
     left = plain - mean
     assert np.allclose(written, left / np.linalg.norm(left, axis=1, keepdims=True), atol=1e-5)
     assert np.abs(written - plain).max() > 0.01
@@ -130,7 +130,7 @@ def test_a_program_is_a_model_too(evaluate: Call, tmp_path: Path) -> None:
         (("./gone",), "./gone: no such folder"),
         (("--json", "--latex"), "--json and --latex exclude each other"),
         (("--markdown", "--latex"), "--markdown and --latex exclude each other"),
-        (("--cache", "{file}/cache"), "the cache of vectors cannot be used: {file}/cache/vectors: cannot be written"),
+        (("--cache", "{file}/cache"), "the embedding cache cannot be used: {file}/cache/vectors: cannot be written"),
         (("--suite", "stsb,sts2018"), "sts2018: no such suite"),
     ],
 )

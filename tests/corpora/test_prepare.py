@@ -113,7 +113,7 @@ def test_thresholds_set_from_the_data_say_why(tmp_path: Path) -> None:
 def test_a_sample_of_the_scores_is_taken_evenly_over_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isogloss.corpora.prepare.SAMPLE", 10)
     monkeypatch.setattr("isogloss.corpora.preparation.scored_parts.ROWS_PER_GROUP", 7)
-    how = replace(OPTIONS, cleaning=replace(OPTIONS.cleaning, auto=True))
+    how = replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(auto=True))
     store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 100)), tmp_path / "store", how)
     assert {one["reason"] for one in store.manifest["thresholds"]} == {"setting kept: only 10 pairs to learn from"}
 
@@ -153,7 +153,7 @@ def test_bad_places_and_languages_are_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="different source languages: de, en"):
         prepare_store([*source, replace(source[0], source_language="de")], tmp_path / "new", OPTIONS)
     with pytest.raises(DataError, match="all 5 pairs were dropped"):
-        prepare_store(source, tmp_path / "new", replace(OPTIONS, cleaning=replace(OPTIONS.cleaning, max_characters=1)))
+        prepare_store(source, tmp_path / "new", replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(max_characters=1)))
 
 
 def test_two_at_once_do_not_share_a_store(tmp_path: Path) -> None:

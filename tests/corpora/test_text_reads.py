@@ -13,7 +13,7 @@ from isogloss.corpora.preparation.pair_selection import ScoredPart
 from isogloss.corpora.prepare import prepare_store
 from isogloss.corpora.store import Store
 from isogloss.runs.gathering import LanguageSubset
-from isogloss.runs.pipeline import measured_pairs, pair_counts
+from isogloss.runs.measure import measured_pairs, pair_counts
 from isogloss.types import PairCounts
 
 

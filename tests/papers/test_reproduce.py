@@ -10,13 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-import isogloss
 from isogloss.errors import IsoglossError, ModelError, RecipeError
 from isogloss_papers.pictures import picture
 from isogloss_papers.published import published, table_names
 from isogloss_papers.recipe import CONTROLS
 from isogloss_papers.rendering import lines, markdown, notes_of
-from isogloss_papers.reproduce import CONTROL, EXTRA, PAPER, Reproduction
+from isogloss_papers.reproduce import CONTROL, EXTRA, PAPER, Reproduction, reproduce
 from isogloss_papers.workshop import CannotBeMade
 from papers_world import TOY
 
@@ -25,7 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def reproduced(lab: Path, table: str, **more: Any) -> Reproduction:  # noqa: ANN401 - options of reproduce
     options: dict[str, Any] = {"data": lab / "data", "out": lab / "out", "models": lab / "models", "device": "cpu"}
-    return isogloss.reproduce(table, **{**options, "overrides": TOY, "resamples": 40, **more})
+    return reproduce(table, **{**options, "overrides": TOY, "resamples": 40, **more})
 
 
 @pytest.mark.parametrize("name", table_names())
@@ -144,7 +143,7 @@ def test_what_was_set_for_a_run_is_said_in_its_rows(lab: Path) -> None:
     muse, student = (next(row for row in result.rows if row.system == name) for name in ("muse", "xlm-r-from-sbert-nli-stsb"))
     assert not any("set for this run" in sentence for sentence in muse.differs)
     (told,) = [sentence for sentence in student.differs if sentence.startswith("set for this run, in place of the recipe: ")]
-    assert "distil.training.epochs=1" in told and "finetune.batch=32" in told and "leaks.level=off" in told
+    assert "distil.training.epochs=1" in told and "finetune.training.batch_pairs=32" in told and "leaks.level=off" in told
     assert "laser." not in told and "moving." not in told
 
 

@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
     if not parts:
         raise _nothing_read(scored)
     used = {rule.name for part in parts for rule in rules_for(cleaning, part.corpus)}
-    names = [rule.name for rule in rules_for(replace(cleaning, min_scores=("*=0",))) if rule.name in used]
+    names = [rule.name for rule in rules_for(cleaning.replace(min_scores=("*=0",))) if rule.name in used]
     selection = Selection(parts, cleaning, options.held_out, names)
     chosen = _auto_thresholds(parts, cleaning) if cleaning.auto else {}
     rows = sum(part.rows for part in parts)
@@ -236,7 +236,7 @@ def _auto_thresholds(
     for language in sorted({part.language for part in parts}):
         own = [part for part in parts if part.language == language]
         step = max(1, sum(part.rows for part in own) // SAMPLE)
-        for rule in rules_for(replace(cleaning, min_scores=())):
+        for rule in rules_for(cleaning.replace(min_scores=())):
             if not rule.auto:
                 continue
             sample = [

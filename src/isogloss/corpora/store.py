@@ -150,14 +150,8 @@ def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def scan_in_words(scan: dict[str, Any]) -> str:
-    """The same in words: "checked against phrasebook (test), held-out rows: 1 pair removed"."""
-    removed = f": {amount(scan['removed'], 'pair')} removed" if scan["sets"] else ""
-    return f"checked against {_checked_sets(scan)}{removed}"
-
-
 def leaks_in_words(scan: dict[str, Any]) -> str:
-    """The same as a sentence."""
+    """The result of the scan as a sentence."""
     checked = _checked_sets(scan)
     if scan["removed"]:
         return f"{amount(scan['removed'], 'pair')} of the checked test sets removed from training ({checked})."

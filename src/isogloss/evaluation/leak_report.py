@@ -23,10 +23,10 @@ from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.text.normalize import FORMS
 from isogloss.errors import DataError
+from isogloss.models.saving import TRAINING
 from isogloss.shapes import COUNT, OBJECT, TEXT, check
 from isogloss.storage import read_json
 
-TRAINING = "isogloss_training.json"  # beside a saved model, or in the folder `model` of a run
 SHAPE = {"leak_scan": {"sets": [{"name": TEXT, "texts": COUNT, "hash?": TEXT}]}, "corpora?": OBJECT}
 SCANNED, BY_NAME, PARTLY = "scanned", "scanned, by name", "partly scanned"
 NOT_SCANNED, OTHER_TEXT, UNKNOWN = "not scanned", "not scanned (other text of that name was)", "not known"

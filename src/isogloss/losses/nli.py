@@ -1,10 +1,10 @@
-"""Natural-language inference with a siamese encoder: which of three relations two sentences have, told from their vectors.
+"""Natural-language inference with a siamese encoder: the relation of two sentences, classified from their vectors.
 
     o = softmax( W · (u, v, |u − v|) )          L = − 1/|B| · Σ_j log o_j[y_j]          (Reimers & Gurevych 2019, §3)
 
 u and v are the vectors of premise and hypothesis, W is 3 × 3n for vectors of length n, y is entailment, neutral or
-contradiction. W is a `Classifier`, trained beside the encoder and thrown away after it: what stays is the space in which
-a linear map could tell. It is the first stage of SBERT and of Ham & Kim's monolingual model; `sts` is the second one.
+contradiction. W is a `Classifier`, trained beside the encoder and discarded afterwards. It is the first stage of SBERT and of
+Ham & Kim's monolingual model; `sts` is the second one.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isogloss.losses.batch import precise
+from isogloss.losses.batch import pair_weights, real_rows, weighted_mean
 
 CLASSES = 3
 
@@ -29,8 +29,10 @@ class Classifier(nn.Linear):
             self.weight.uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed))
 
 
-def nli(u: Tensor, v: Tensor, labels: Tensor, classifier: Callable[[Tensor], Tensor]) -> Tensor:
-    """The mean cross-entropy; row j of `u`, `v` and `labels` belongs to pair j."""
-    u, v = precise(u), precise(v)
+def nli(u: Tensor, v: Tensor, labels: Tensor, classifier: Callable[[Tensor], Tensor], weight: Tensor | None = None) -> Tensor:
+    """The mean cross-entropy; row j of `u`, `v`, `labels` and `weight` (0 for padding) belongs to pair j."""
+    weight = pair_weights(u, weight)
+    u, v = real_rows(u, weight), real_rows(v, weight)
     with torch.autocast(u.device.type, enabled=False):
-        return functional.cross_entropy(classifier(torch.cat([u, v, (u - v).abs()], dim=1)), labels)
+        logits = classifier(torch.cat([u, v, (u - v).abs()], dim=1))
+        return weighted_mean(functional.cross_entropy(logits, labels, reduction="none"), weight)

@@ -202,7 +202,10 @@ def _similarity_model(recipe: Recipe) -> SimilarityModel | None:
     """The model that scores pairs, if the recipe names one."""
     if not recipe.cleaning.similarity_model:
         return None
-    from isogloss.models.encoder import load
+    from isogloss.models.cached_encoder import CachedEncoder
+    from isogloss.models.encoders.open import open_encoder
+    from isogloss.models.vector_cache import default_folder
 
-    encoder = load(recipe.cleaning.similarity_model, "", recipe.teacher.batch_size, recipe.device)
+    model = open_encoder(recipe.cleaning.similarity_model, recipe.device, batch_size=recipe.teacher.batch_size)
+    encoder = CachedEncoder(model, recipe.output.cache or default_folder())
     return SimilarityModel(lambda texts: encoder.encode(texts), encoder.fingerprint)

@@ -40,10 +40,9 @@ def _added_up(*counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def added_table(added: Sequence[Mapping[str, Any]]) -> str:
-    """For the card: which languages came when, from how many pairs, how many old ones were seen again, and what changed."""
+    """A section for the card: which languages were added when, with how many pairs, and what changed."""
     lines = [
-        "",
-        "Languages added to the finished model:",
+        "## Added languages",
         "",
         "| added | languages | pairs | old pairs replayed | changed |",
         "|---|---|---|---|---|",
@@ -52,4 +51,4 @@ def added_table(added: Sequence[Mapping[str, Any]]) -> str:
         changed = ", ".join(one["changed"]) or "nothing" if "changed" in one else "–"  # of an earlier version
         told = one["when"], ", ".join(one["languages"]), f"{one['pairs']:,}", f"{one['replayed']:,}", changed
         lines.append(f"| {' | '.join(told)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)

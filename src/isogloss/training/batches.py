@@ -1,9 +1,7 @@
-"""Which pairs are seen together at each step of training.
+"""Which pairs are in the batch of each training step.
 
-`corpora.balance` orders the pairs of an epoch, `corpora.dealing` in parts where they are many; here the order is cut into
-batches. Pairs that share a source sentence travel together, so the source is encoded once for all its translations. A
-step's batch is found by counting: a run that was interrupted continues in the middle of an epoch with the batches it would
-have seen.
+`corpora/sampling` orders the pairs of an epoch, shard by shard if there are many; here the order is cut into batches. A step's
+batch depends on its number alone, so an interrupted run continues in the middle of an epoch with the same batches.
 """
 
 from collections.abc import Callable
@@ -31,56 +29,16 @@ class PairRows:
         return len(self.source)
 
     def where(self, chosen: IntArray | BoolArray) -> "PairRows":
-        """Some of the pairs, by number or by mask."""
+        """The chosen pairs, by number or by mask."""
         return PairRows(self.source[chosen], self.target[chosen], self.corpus[chosen], self.language[chosen])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Distinct sentences to encode, and for each pair the places of its two sides (and of negatives) among them.
-
-    `group` is the row of each pair's source: pairs with the same one are translations of the same sentence.
-    """
-
-    rows: IntArray
-    source_at: IntArray
-    target_at: IntArray
-    group: IntArray
-    negative_at: IntArray
-    negative_group: IntArray
-
-    @property
-    def target_group(self) -> IntArray:
-        """The row of each pair's translation: sources of the same one are no wrong answers to each other's translation."""
-        return self.rows[self.target_at]
-
-    @property
-    def negative_target_group(self) -> IntArray:
-        """The row of each negative."""
-        return self.rows[self.negative_at]
-
-    @classmethod
-    def of(cls, pairs: PairRows, chosen: IntArray, negatives: IntArray | None = None, sources: bool = True) -> "Batch":
-        """The chosen pairs as a batch. One that was drawn twice counts twice, and is encoded once.
-
-        Without `sources` the student is not shown the source side: the places of the translations stand for it.
-        """
-        chosen = np.asarray(chosen)
-        wrong = np.empty(0, dtype=np.int64) if negatives is None else negatives[chosen].ravel()  # as numbers of pairs
-        group, target = np.asarray(pairs.source[chosen]), np.asarray(pairs.target[chosen])
-        rows, places = np.unique(
-            np.concatenate([group if sources else target, target, pairs.target[wrong]]), return_inverse=True
-        )
-        count = len(chosen)
-        return cls(rows, places[:count], places[count : 2 * count], group, places[2 * count :], np.asarray(pairs.source[wrong]))
-
-
 class Schedule:
-    """The batches of a whole training, by the number of the step.
+    """The batches of a whole training, by step number.
 
-    A batch has `batch_pairs` pairs, whatever parts of the epoch they are in; or, if a budget is given and what tells the
-    tokens of some pairs (`tokens_of`), as many as fit into it, part by part. The last one of an epoch (of a part) has what
-    is left. Two parts' orders are held at a time: the one that is gone through and the one that comes next.
+    A batch has `batch_pairs` pairs, or, with `batch_tokens` and `tokens_of` (the tokens of given pairs), as many as fit into
+    that budget, shard by shard. The last batch of an epoch (of a shard) has the rest. Two shards' orders are in memory at a
+    time.
     """
 
     def __init__(

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from isogloss.amounts import amount
 from isogloss.errors import ModelError
 from isogloss.losses.sts import HIGHEST
-from isogloss.models.loading import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers, token_places
+from isogloss.models.loading import BUNDLED, choose_device, hub_out_of_reach, open_model, position_count, quiet_transformers
 from isogloss.models.token_store import TokenStore, by_length
-from isogloss.models.tokenizer_checks import refuse_speechless
+from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.training.engines.base import TokenCount
@@ -45,7 +45,7 @@ class CrossEncoder:
     ) -> None:
         """`max_tokens` is for both sentences together; the longer one is cut first."""
         self.model, self.tokenizer, self.name = model, tokenizer, name
-        limits = [max_tokens, token_places(model), tokenizer.model_max_length]
+        limits = [max_tokens, position_count(model), tokenizer.model_max_length]
         self.max_tokens = min(int(limit) for limit in limits if limit and limit < UNLIMITED)
         self.trained = False
 
@@ -117,12 +117,13 @@ class CrossEncoder:
         settings: TaskSettings,
         folder: Path | None = None,
         on_progress: OnProgress = silent,
+        stage: str = "cross-encoder",
     ) -> TrainingSummary:
         """Learn from rated pairs (0 to 5), each in both orders: what is like is like both ways."""
         both = self.tokenize([*first, *second], [*second, *first])
         task = PairScoring(self, both, np.concatenate([scores, scores]))
         key = content_hash("cross-encoder", self.name, str(self.max_tokens), *first, *second, scores.tobytes())
-        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, "cross-encoder", key)
+        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, stage, key)
         self.trained = True
         return summary
 
@@ -148,15 +149,10 @@ class TokenizedPairs:
 class PairScoring:
     """The task that a cross-encoder is trained by."""
 
-    name = "cross-encoder"
+    name, head = "cross-encoder", None  # its head is inside the model
 
     def __init__(self, encoder: CrossEncoder, pairs: TokenizedPairs, scores: FloatArray) -> None:
         self.encoder, self.pairs, self.scores = encoder, pairs, scores
-
-    @property
-    def head(self) -> nn.Module | None:
-        """It is inside the model."""
-        return None
 
     def __len__(self) -> int:
         """Number of pairs, both orders counted."""
@@ -172,7 +168,11 @@ class PairScoring:
         logits = self.encoder.logits(features)
         return functional.binary_cross_entropy_with_logits(logits, wanted.to(logits.device))
 
-    def load(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> TokenCount:
+    def weight(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> float:
+        """Pairs."""
+        return len(prepared[1])
+
+    def count(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> TokenCount:
         """Tokens without padding, and with it."""
         return TokenCount(int(prepared[2].sum()), prepared[0]["input_ids"].numel())
 
@@ -181,7 +181,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
     """Model and tokenizer of what was saved with a head for one output already; None if it was not, or is not there."""
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    if not name.strip() or name in CARRIED:  # those are encoders, and nobody is asked for their names
+    if not name.strip() or name in BUNDLED:  # those are encoders, and nobody is asked for their names
         return None
     only_here = not Path(name).is_dir() and bool(hub_out_of_reach())
     with quiet_transformers():
@@ -189,7 +189,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
             config: PretrainedConfig = AutoConfig.from_pretrained(name, local_files_only=only_here)
         except Exception:  # noqa: BLE001 - whatever it is, `open_model` knows more kinds, and says what is wrong
             return None
-        if not any(one.endswith(HEADED) for one in config.architectures or ()):
+        if not any(name.endswith(HEADED) for name in config.architectures or ()):
             return None
         if config.num_labels != 1:
             raise ModelError(
@@ -200,9 +200,9 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
             model = AutoModelForSequenceClassification.from_pretrained(name, local_files_only=only_here)
             tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=only_here)
         except Exception as error:
-            told = str(error).strip().split("\n")[0][:200]
-            raise ModelError(f"{name}: the cross-encoder cannot be loaded ({told})", hint="is the folder complete?") from error
-    refuse_speechless(tokenizer, name)
+            reason = str(error).strip().split("\n")[0][:200]
+            raise ModelError(f"{name}: cannot load the cross-encoder ({reason})", hint="is the folder complete?") from error
+    refuse_empty_tokenizer(tokenizer, name)
     return model, tokenizer
 
 
@@ -222,7 +222,7 @@ def _with_head(body: "PreTrainedModel", name: str, seed: int) -> "PreTrainedMode
             hint="name another encoder for the cross-encoder, for example a BERT or RoBERTa",
         ) from error
     missing, _ = model.base_model.load_state_dict(body.float().state_dict(), strict=False)
-    lost = [one for one in missing if not one.startswith("pooler.") and not one.endswith("position_ids")]
+    lost = [weight for weight in missing if not weight.startswith("pooler.") and not weight.endswith("position_ids")]
     if lost:
         raise ModelError(f"{name}: its body does not fit under a head ({lost[0]} is missing)", hint="name another encoder")
     return model

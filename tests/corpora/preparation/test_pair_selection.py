@@ -87,7 +87,7 @@ def test_levels_of_duplicates(level: str, kept: int) -> None:
         (base + " again", other + " wieder"),
         ("Dogs bark.", "Hunde."),
     ]
-    cleaning = CleaningSettings(duplicates=level, near=0.7, min_language=0)
+    cleaning = CleaningSettings(duplicates=level, near=0.7, min_language=0)  # type: ignore[arg-type]
     assert len(prepared([Pair(*row, "de", "c", "train") for row in rows], cleaning, 0)) == kept
 
 

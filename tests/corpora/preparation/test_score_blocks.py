@@ -30,9 +30,9 @@ def test_a_loosened_rule_lets_no_pair_past_the_judge(tmp_path: Path) -> None:
     cleaning = CleaningSettings(max_length_ratio=2, similarity_model="m", min_similarity=0.9, min_language=0)
     how = replace(OPTIONS, cleaning=cleaning, similarity_model=judge(), held_out=0.0)
     for ratio in (2, 50):
-        looser = replace(how, cleaning=replace(cleaning, max_length_ratio=ratio))
+        looser = replace(how, cleaning=cleaning.replace(max_length_ratio=ratio))
         assert prepare_store(from_bitext(Bitext.of(rows)), tmp_path / "store", looser).bitext().column("target") == ["brief"]
-    other = replace(how, cleaning=replace(cleaning, max_length_ratio=50), similarity_model=judge(100))
+    other = replace(how, cleaning=cleaning.replace(max_length_ratio=50), similarity_model=judge(100))
     assert len(prepare_store(from_bitext(Bitext.of(rows)), tmp_path / "store", other)) == 2  # another model, other scores
     with pytest.raises(DataError, match="needs a loaded model"):
         prepare_store(from_bitext(Bitext.of(rows)), tmp_path / "other", replace(how, similarity_model=None))
@@ -41,7 +41,7 @@ def test_a_loosened_rule_lets_no_pair_past_the_judge(tmp_path: Path) -> None:
 def test_a_tokenizer_is_known_by_its_content(tmp_path: Path) -> None:
     path, out = tmp_path / "tokenizer.json", tmp_path / "store"
     source = write(tmp_path / "en-de.tsv", 5)
-    limited = replace(OPTIONS, cleaning=replace(OPTIONS.cleaning, max_tokens=8, tokenizer=str(path)))
+    limited = replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(max_tokens=8, tokenizer=str(path)))
     for splitter, fits in ((pre_tokenizers.Whitespace(), True), (pre_tokenizers.Split("", "isolated"), False)):
         tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
         tokenizer.pre_tokenizer = splitter
@@ -57,7 +57,7 @@ def test_a_tokenizer_is_known_by_its_content(tmp_path: Path) -> None:
 def test_a_giant_is_too_long_and_costs_little(tmp_path: Path) -> None:
     source = tmp_path / "en-de.tsv"
     source.write_text("one cat\teine Katze\n" + "x" * 3_000_000 + "\tein Riese\n")
-    loose = replace(OPTIONS, cleaning=replace(OPTIONS.cleaning, max_characters=10**9), held_out=0.0)
+    loose = replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(max_characters=10**9), held_out=0.0)
     store = prepare_store(feeds(source), tmp_path / "store", loose)
     assert {drop["rule"]: drop["count"] for drop in store.manifest["dropped"] if drop["count"]} == {"too long": 1}
     assert len(pq.read_table(tmp_path / "store" / "dropped").to_pylist()[0]["source"]) == 200

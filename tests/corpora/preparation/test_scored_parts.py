@@ -43,7 +43,7 @@ def test_a_threshold_moves_without_scoring_again(tmp_path: Path) -> None:
     source, out = write(tmp_path / "news.en-de.tsv", 100), tmp_path / "store"
     prepare_store(feeds(source), out, OPTIONS)
     before = stamps(out / "scored")
-    stricter = replace(OPTIONS, cleaning=replace(OPTIONS.cleaning, max_characters=25))
+    stricter = replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(max_characters=25))
     store = prepare_store(feeds(source), out, stricter)
     assert stamps(out / "scored") == before
     dropped = {drop["rule"]: drop["count"] for drop in store.manifest["dropped"]}
@@ -55,13 +55,11 @@ def test_a_rule_is_turned_off_and_on_without_scoring_again(tmp_path: Path) -> No
     source, out = write(tmp_path / "a.en-de.tsv", 20), tmp_path / "store"
     first = prepare_store(feeds(source), out, OPTIONS)
     before = stamps(out / "scored")
-    off = replace(OPTIONS, cleaning=replace(OPTIONS.cleaning, min_numbers=0, max_tokens=0))
+    off = replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(min_numbers=0, max_tokens=0))
     prepare_store(feeds(source), out, off)
     assert prepare_store(feeds(source), out, OPTIONS).manifest == first.manifest
     assert stamps(out / "scored") == before
-    prepare_store(
-        feeds(source), out, replace(OPTIONS, cleaning=replace(OPTIONS.cleaning, min_language=0.2))
-    )  # never scored yet
+    prepare_store(feeds(source), out, replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(min_language=0.2)))  # never scored yet
     assert stamps(out / "scored") != before
 
 
