@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from fuzz_cases import an_encrypted_zip, changed_bytes, changed_json, changed_text
-from isogloss.corpora.catalogue import freshness, hub, opus, repack, wikipedia
+from isogloss.corpora.catalogue import freshness, hub_datasets, opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import fetch
 from isogloss.corpora.catalogue.retries import Patience
 from isogloss.corpora.reading.origin import Origin
@@ -74,7 +74,7 @@ class Answers:
             if name == "opus":
                 _ = opus.find("TED2020", ("en", "de"), patience=NO_PATIENCE).suffix
             elif name == "hub":
-                hub.find("o/n", ("en", "de"), patience=NO_PATIENCE)
+                hub_datasets.find("o/n", ("en", "de"), patience=NO_PATIENCE)
             elif name == "vectors":
                 Endpoint(f"{base}/v1/embeddings#m", tries=2, first_wait=0.0).encode(["a", "bc"])
             else:

@@ -172,7 +172,7 @@ def test_bad_pairs_are_one_sentence_a_hint_and_exit_2(
 
 def test_an_output_never_replaces_its_input(isogloss: Call, tsv: Path, models: Path) -> None:
     before = tsv.read_bytes()
-    assert "is a file, and a store is a folder" in isogloss("prepare", tsv, "--out", tsv).err
+    assert "is a file, but a store is a folder" in isogloss("prepare", tsv, "--out", tsv).err
     assert "is also an input" in isogloss("embed", tsv, "--model", models / "teacher", "--out", tsv).err
     assert tsv.read_bytes() == before
 
