@@ -60,14 +60,20 @@ assert stage.name == "paraphrase" and stage.examples == {"paraphrase": 4} and (r
 
 
 def apply(change: str, path: Path) -> None:
-    """Apply a change: lines with a space are looked for from the top on, those with - removed, those with + put in."""
+    """Apply a change: lines with a space are looked for from the top on, those with - removed, those with + put in.
+
+    After @@, + lines go before the next line that is found.
+    """
     lines, at = path.read_text(encoding="utf-8").splitlines(), 0
-    for line in change.splitlines():
-        kind, text = line[:1], line[1:]
-        if kind == "+":
-            lines.insert(at, text)
-            at += 1
-        else:
+    for hunk in change.split("@@\n"):
+        kinds = [(line[:1], line[1:]) for line in hunk.splitlines()]
+        if kinds[0][0] == "+":
+            at = lines.index(next(text for kind, text in kinds if kind != "+"), at)
+        for kind, text in kinds:
+            if kind == "+":
+                lines.insert(at, text)
+                at += 1
+                continue
             at = lines.index(text, at) + 1
             if kind == "-":
                 at -= 1
