@@ -1,4 +1,5 @@
-"""The mining tables of docs/benchmarks.md and of docs/mining.md, from the result files; `tables` puts them where they belong."""
+"""The mining tables of docs/benchmarks.md and of docs/mining.md, from the result files; `tables` puts them"
+" where they belong."""
 
 from statistics import median
 from typing import Any
@@ -16,12 +17,12 @@ def speed_table(speed: dict[str, Any], gpu: dict[str, Any], growth: dict[str, An
         "|---|---|---|---|",
         *(f"| {name} | {seconds[name]:,.0f} | {scoring[name]:.3g} | {memory[name]:,} |" for name in seconds),
         "",
-        f"isogloss is **{speed['times_faster']:.1f} ×** as fast as the faster of the two ({speed['scoring_times_faster']:,.0f} × in"
-        f" scoring). At least {100 * same:.3f} % of the pairs are the same (the others compute cosines in single precision)."
-        f" One {gpu['hardware']['accelerator']} takes **{gpu['seconds']:.1f} s** for {gpu['rows'][0]:,} × {gpu['rows'][1]:,},"
-        f" exact. With `--search approximate --recall {growth['recall_wanted']:g}` (of nearest neighbors), on two cores, with each"
-        " language's mean subtracted first (without that, little is saved on files with many languages; see the"
-        " [log](../LOG.md)):",
+        f"isogloss is **{speed['times_faster']:.1f} ×** as fast as the faster of the two ({speed['scoring_times_faster']:,.0f}"
+        f" × in scoring). At least {100 * same:.3f} % of the pairs are the same (the others compute cosines in single"
+        f" precision). One {gpu['hardware']['accelerator']} takes **{gpu['seconds']:.1f} s** for {gpu['rows'][0]:,} ×"
+        f" {gpu['rows'][1]:,}, exact. With `--search approximate --recall {growth['recall_wanted']:g}` (of nearest neighbors),"
+        " on two cores, with each language's mean subtracted first (without that, little is saved on files with many languages;"
+        " see the [log](../LOG.md)):",
         "",
         "| sentences per side | exact, s | approximate, s | ratio | share of the exact pairs found"
         f" | share of those with a score of {growth['threshold']:g} or more | index, MiB |",
@@ -84,8 +85,8 @@ def f1_table(results: dict[str, Any]) -> str:
         lines.append(f"| {model} | share without a translation: estimated, by gold | {' | '.join(cells)} |")
     lines += [
         "",
-        "A pair counts as wrong if it is not in the gold file, even if it is a correct translation. The news sets were used while"
-        " the estimator was developed."
+        "A pair counts as wrong if it is not in the gold file, even if it is a correct translation. The news sets were used"
+        " while the estimator was developed."
         " ([script](../benchmarks/mining_f1.py), [result](../benchmarks/results/mining_f1.json))",
     ]
     return "\n".join(lines)

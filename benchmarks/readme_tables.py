@@ -71,7 +71,8 @@ def overview_table(
             f"| clean pairs | 2 cores | {prepare['isogloss']['pairs_per_second']:,} pairs/s"
             f" | OpusFilter {prepare['opusfilter']['pairs_per_second']:,} | **{prepare['times_as_fast']:.1f} ×** |",
             "",
-            "Each tool with the best of the settings tried; training was measured on two H200 machines. [Details](docs/benchmarks.md).",
+            "Each tool with the best of the settings tried; training was measured on two H200 machines."
+            " [Details](docs/benchmarks.md).",
         ]
     )
 
@@ -98,9 +99,9 @@ def expectations(quickstart: Result, sizes: Result, quality: Result) -> str:
             f" {arabic['size-25k']:.1f}. Plan for 5,000 to 25,000.",
             f"- **Time:** {quickstart['seconds'] / languages:.0f} s per language in the quickstart on two cores; on an H200,"
             f" {fast['pairs_seen']:,} pairs in 14 languages took {fast['seconds']:.0f} s.",
-            f"- **Size:** unused vocabulary is removed ({trimming['megabytes_saved']:.0f} MB in the quickstart). The text of one"
-            f" quickstart language uses about {rows:,.0f} vocabulary rows, {rows * bytes_per_row / 1e6:.1f} MB. Cached teacher"
-            " embeddings take 0.8 MB per 1,000 sentences (384 dimensions).",
+            f"- **Size:** unused vocabulary is removed ({trimming['megabytes_saved']:.0f} MB in the quickstart). The text of"
+            f" one quickstart language uses about {rows:,.0f} vocabulary rows, {rows * bytes_per_row / 1e6:.1f} MB. Cached"
+            " teacher embeddings take 0.8 MB per 1,000 sentences (384 dimensions).",
         ]
     )
 

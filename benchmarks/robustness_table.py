@@ -22,7 +22,7 @@ def robustness_table() -> str:
             "full disks, failing renames and opens, memory and file limits",
             limit,
             f"{limit['faults']:,}",
-            f"{len(limit['by_verb'])} verbs; in {limit['aborted']} cases the C library aborted the process before Python could report",
+            f"{len(limit['by_verb'])} verbs; in {limit['aborted']} cases the C library aborted before Python could report",
             f"{limit['wrong']} wrong",
         ),
         (

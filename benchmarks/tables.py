@@ -39,12 +39,12 @@ def quickstart_table(results: dict[str, Any]) -> str:
     queries = next(iter(stages[-1]["languages"].values()))["queries"]
     lines += [
         "",
-        f"Untouched student → after the closed-form bridge → after distillation. Accuracy at 1 (%): {queries} test sentences per"
-        f" language, {results['candidates']} candidates. The run took {duration(results['seconds'])} and"
-        f" {results['peak_memory_gib']} GiB on {hardware['cores']} cores ({hardware['processor']}) with cold caches, and trained"
-        f" on {counts['train'] - counts['source_only']:,} pairs and {counts['source_only']:,} English sentences"
-        " ([script](../benchmarks/quickstart.py), [result](../benchmarks/results/quickstart.json)). The test sentences were never"
-        " trained on, but their scores were seen while the recipe was developed (see the [log](../LOG.md)).",
+        f"Untouched student → after the closed-form bridge → after distillation. Accuracy at 1 (%): {queries} test sentences"
+        f" per language, {results['candidates']} candidates. The run took {duration(results['seconds'])} and"
+        f" {results['peak_memory_gib']} GiB on {hardware['cores']} cores ({hardware['processor']}) with cold caches, and"
+        f" trained on {counts['train'] - counts['source_only']:,} pairs and {counts['source_only']:,} English sentences"
+        " ([script](../benchmarks/quickstart.py), [result](../benchmarks/results/quickstart.json)). The test sentences were"
+        " never trained on, but their scores were seen while the recipe was developed (see the [log](../LOG.md)).",
     ]
     if setback := _setback(results["training"]):
         lines += ["", f"The run itself reports what training made worse: {setback}."]
@@ -58,7 +58,7 @@ def _setback(training: dict[str, Any]) -> str:
 
 
 def versus_table(results: dict[str, Any]) -> str:
-    """isogloss and sentence-transformers' recipe with the same time budget."""
+    """Both recipes with the same time budget."""
     ours, peer = results["isogloss"], results["peer"]
     tried = ", ".join(f"{one['learning_rate']:g}: {100 * one['teacher_index']:.1f}" for one in results["peer_tried"])
 
@@ -75,10 +75,10 @@ def versus_table(results: dict[str, Any]) -> str:
             row("isogloss quickstart", ours),
             row(f"sentence-transformers {results['versions']['sentence-transformers']}, MSELoss", peer),
             "",
-            f"sentence-transformers trains at {peer['pairs_per_second']:.0f} pairs/s here and saw {peer['pairs_seen']:,} pairs. It"
-            " was given the trimmed vocabulary and a normalization layer. The table shows the better of two learning rates (index"
-            f" accuracy by rate: {tried}). It says what these minutes give on two cores, not where either would end with a GPU and"
-            " a day. ([script](../benchmarks/versus_sentence_transformers.py),"
+            f"sentence-transformers trains at {peer['pairs_per_second']:.0f} pairs/s here and saw {peer['pairs_seen']:,} pairs."
+            " It was given the trimmed vocabulary and a normalization layer. The table shows the better of two learning rates"
+            f" (index accuracy by rate: {tried}). It says what these minutes give on two cores, not where either would end with"
+            " a GPU and a day. ([script](../benchmarks/versus_sentence_transformers.py),"
             " [result](../benchmarks/results/versus_sentence_transformers.json))",
         ]
     )
@@ -98,11 +98,13 @@ def prepare_table(versus: dict[str, Any], large: dict[str, Any]) -> str:
         *(f"| {name} | {one['pairs_per_second']:,} | {one['peak_mib']:,.0f} MiB |" for name, one in rows),
         f"| ratio | **{versus['times_as_fast']:.1f} ×** | |",
         "",
-        "The rules are not identical: isogloss does not judge the language of texts under 16 letters, and drops a text if another"
-        f" language is clearly ahead rather than by a probability (it keeps {versus['isogloss']['kept']:,} pairs, OpusFilter"
-        f" {versus['opusfilter']['kept']:,}). The ratio is of the medians of three turns; single turns gave {turns}.",
+        "The rules are not identical: isogloss does not judge the language of texts under 16 letters, and drops a text if"
+        f" another language is clearly ahead rather than by a probability (it keeps {versus['isogloss']['kept']:,} pairs,"
+        f" OpusFilter {versus['opusfilter']['kept']:,}). The ratio is of the medians of three turns; single"
+        f" turns gave {turns}.",
         "",
-        "With every rule on and the leak scan against all evaluation files of the [lab's data](lab-data.md), on the same two cores: "
+        "With every rule on and the leak scan against all evaluation files of the [lab's data](lab-data.md),"
+        " on the same two cores: "
         + "; ".join(
             f"{one['pairs']:,} pairs in {one['seconds'] / 60:.1f} min with {one['peak_mib'] / 1024:.2f} GiB"
             for one in large["sizes"]
@@ -116,9 +118,9 @@ def prepare_table(versus: dict[str, Any], large: dict[str, Any]) -> str:
 def engine_table(speeds: list[dict[str, Any]], quality: dict[str, Any]) -> str:
     """Training on one GPU beside the peer's trainer: pairs per second, memory, and the quality they buy."""
     lines = [
-        f"Training, XLM-R-base's shape, real pairs, one {speeds[0]['hardware']['accelerator']}. sentence-transformers uses bf16 and"
-        " four loader processes, its best settings of those tried. Machines differ, so there are two (A and B); both sides of a row"
-        " were measured in one call:",
+        f"Training, XLM-R-base's shape, real pairs, one {speeds[0]['hardware']['accelerator']}. sentence-transformers uses bf16"
+        " and four loader processes, its best settings of those tried. Machines differ, so there are two (A and B); both sides"
+        " of a row were measured in one call:",
         "",
         "| pairs per batch | isogloss, pairs/s | with all translations of a source grouped | sentence-transformers, pairs/s |"
         " ratio | memory, GiB |",
@@ -129,12 +131,13 @@ def engine_table(speeds: list[dict[str, Any]], quality: dict[str, Any]) -> str:
     best = max((one["tflops"] / speed["matrix_tflops"] for speed in speeds for one in speed["isogloss"]), default=0.0)
     lines += [
         "",
-        f"At its best batch size isogloss reaches {100 * best:.0f} % of the throughput of one large bf16 matrix product on this card"
-        " (counting useful tokens and the products of the layers only). Ratios are for pairs sampled one by one. Weights are random;"
-        " speed does not depend on them. ([script](../benchmarks/engine_speed.py), results"
+        f"At its best batch size isogloss reaches {100 * best:.0f} % of the throughput of one large bf16 matrix product on this"
+        " card (counting useful tokens and the products of the layers only). Ratios are for pairs sampled one by one. Weights"
+        " are random; speed does not depend on them. ([script](../benchmarks/engine_speed.py), results"
         " [A](../benchmarks/results/engine_speed.json) [B](../benchmarks/results/engine_speed_other_machine.json))",
         "",
-        "What that buys: multilingual-e5-small distilled from all-MiniLM-L6-v2 in fourteen languages, on the same kind of card:",
+        "What that buys: multilingual-e5-small distilled from all-MiniLM-L6-v2 in fourteen languages, on the"
+        " same kind of card:",
         "",
         "| | learning rate | pairs seen | seconds | dev MSE | Tatoeba, 14 languages |",
         "|---|---|---|---|---|---|",
@@ -147,10 +150,10 @@ def engine_table(speeds: list[dict[str, Any]], quality: dict[str, Any]) -> str:
     lines.append(_quality_row(quality["isogloss, same clock"], "the same, batch 256", "0.0004"))
     lines += [
         "",
-        f"The student starts at {quality['untouched']['dev_mse']:.2f} and {quality['untouched']['tatoeba_14']:.1f}: it is aligned"
-        " across languages already, and distillation moves it into the teacher's space. The MSE rows are averages of"
-        f" {len(quality.get('seeds', [0]))} seeds (which pairs are sampled). At the smallest rate neither side converges in these"
-        " 300 steps; isogloss has the lower MSE there but not the better Tatoeba score ([log](../LOG.md))."
+        f"The student starts at {quality['untouched']['dev_mse']:.2f} and {quality['untouched']['tatoeba_14']:.1f}: it is"
+        " aligned across languages already, and distillation moves it into the teacher's space. The MSE rows are averages of"
+        f" {len(quality.get('seeds', [0]))} seeds (which pairs are sampled). At the smallest rate neither side converges in"
+        " these 300 steps; isogloss has the lower MSE there but not the better Tatoeba score ([log](../LOG.md))."
         " ([script](../benchmarks/engine_quality.py), [result](../benchmarks/results/engine_quality.json))",
     ]
     return "\n".join(lines)
@@ -208,13 +211,13 @@ def encode_table(gpu: dict[str, Any], cpu: dict[str, Any], train: dict[str, Any]
         f" | **{train['times_faster']:.1f} ×** |",
         "",
         "The results are the same: embeddings computed on a CPU differ by"
-        f" {max(english['largest_difference'], many['largest_difference']):.0e} at most, those of a student after the same training"
-        f" steps by {train['largest_difference']:.0e}; in half precision the cosine is at least {gpu['cosine']['least']:.6f}."
-        f" Training on two cores uses single precision; single rounds gave ratios of {turns}. In bfloat16 sentence-transformers"
-        f" reaches {half_rates['peer']:.1f} pairs/s and isogloss {half_rates['isogloss']:.1f}. On short sentences of even length"
-        " (Tatoeba) the ratio was 2.1 to 2.6 in trials ([log](../LOG.md)). Time per pair does not grow with the number of pairs: ten"
-        f" million pairs need {held[10_000_000]:.0f} MiB, a hundred thousand {held[100_000]:.0f} MiB"
-        " ([engine](engine.md#any-number-of-pairs))."
+        f" {max(english['largest_difference'], many['largest_difference']):.0e} at most, those of a student after the same"
+        f" training steps by {train['largest_difference']:.0e}; in half precision the cosine is at least"
+        f" {gpu['cosine']['least']:.6f}. Training on two cores uses single precision; single rounds gave ratios of {turns}. In"
+        f" bfloat16 sentence-transformers reaches {half_rates['peer']:.1f} pairs/s and isogloss {half_rates['isogloss']:.1f}."
+        " On short sentences of even length (Tatoeba) the ratio was 2.1 to 2.6 in trials ([log](../LOG.md)). Time per pair does"
+        f" not grow with the number of pairs: ten million pairs need {held[10_000_000]:.0f} MiB, a hundred thousand"
+        f" {held[100_000]:.0f} MiB ([engine](engine.md#any-number-of-pairs))."
         " ([scripts](../benchmarks/encode_gpu.py) [in](../benchmarks/encode_cpu.py) [order](../benchmarks/train_cpu.py),"
         " [results](../benchmarks/results))",
     ]
@@ -232,10 +235,10 @@ def papers_text(across: dict[str, Any], mined_by: dict[str, Any]) -> str:
     return (
         "Reimers & Gurevych 2020 and Ham & Kim 2021 with everything they compare against: mean pooling, SBERT, XLM-R-nli-stsb,"
         " LASER, mUSE, LaBSE, distilled students and the [moving teacher](losses.md#moving_teacher)."
-        " [`isogloss reproduce`](verbs/reproduce.md) trains and measures every system of a table, at the papers' scale or at a scale"
-        " of minutes on one GPU. Each row says what it was trained on and what differs from the paper."
-        f" [Our tables beside theirs](papers.md) confirm the two main claims: across languages, distillation ({distilled}) beats"
-        f" fine-tuning on English alone ({average(across, 'xlm-r-nli-stsb')}), which beats mean pooling"
+        " [`isogloss reproduce`](verbs/reproduce.md) trains and measures every system of a table, at the papers' scale or at a"
+        " scale of minutes on one GPU. Each row says what it was trained on and what differs from the paper."
+        f" [Our tables beside theirs](papers.md) confirm the two main claims: across languages, distillation ({distilled})"
+        f" beats fine-tuning on English alone ({average(across, 'xlm-r-nli-stsb')}), which beats mean pooling"
         f" ({average(across, 'xlm-r-mean')}); for bitext mining, translation ranking (LaBSE {average(mined_by, 'labse')}) beats"
         f" distillation ({average(mined_by, 'xlm-r-from-sbert-nli-stsb')}). The page also lists what does not reproduce."
     )

@@ -50,7 +50,8 @@ assert "License of the model" in recipes.dump(ig.Recipe())
 
 Path("same.tsv").write_text("".join(f"{a} runs.\\t{a} walks.\\n" for a in ("The dog", "The cat", "A bird", "My friend")))
 data = {
-    "teacher": {"model": ""}, "bridge": {"enabled": False}, "student": {"model": "tiny", "trim": "off"}, "output": {"folder": "run"},
+    "teacher": {"model": ""}, "bridge": {"enabled": False},
+    "student": {"model": "tiny", "trim": "off"}, "output": {"folder": "run"},
     "stage": [{"task": "paraphrase", "files": ["same.tsv"], "training": {"epochs": 3, "learning_rate": 1e-3}}],
 }
 result = ig.run(recipes.parse(data))
