@@ -129,7 +129,7 @@ def distil(work: Path, pairs: Path) -> dict[str, Any]:
     from isogloss.training.teacher_vectors import teacher_rows
 
     store = Store(pairs, json.loads((pairs / "manifest.json").read_text()))
-    student = StaticStudent.load(str(work / "student"))
+    student = StaticStudent.from_pretrained(str(work / "student"))
     teacher = load(str(work / "teacher"), batch_size=1024, device="cpu")
     recipe = Recipe(seed=SEED, training=TrainingSettings(epochs=1, batch_pairs=BATCH, learning_rate=1e-2))
     folder, stages = pairs / "run", Stages()

@@ -56,7 +56,7 @@ def write_models(out: Path, pairs: list[tuple[str, str, str]], tatoeba: list[str
     from isogloss.models.loading import open_model
     from isogloss.models.student import Student
 
-    student = Student.load("multilingual-e5-small", device="cpu")
+    student = Student.from_pretrained("multilingual-e5-small", device="cpu")
     texts: dict[str, list[str]] = {"en": [pair[0] for pair in pairs] + tatoeba}
     for _, target, language in pairs:
         texts.setdefault(language, []).append(target)

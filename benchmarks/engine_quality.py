@@ -30,10 +30,10 @@ from provenance import provenance
 from travelling import unpack
 
 from isogloss.config import BalanceSettings, BridgeSettings, LossSettings, Recipe, TrainingSettings
-from isogloss.evaluation.metrics import nearest
 from isogloss.models.encoder import SentenceEncoder
 from isogloss.models.loading import open_model
 from isogloss.models.student import Student
+from isogloss.search.neighbours import nearest
 from isogloss.training.distill import Distillation
 from isogloss.types import Bitext, Pair
 
@@ -170,7 +170,7 @@ def settings(
 ) -> Recipe:
     return Recipe(
         seed=seed,
-        balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group=group),
+        balance=BalanceSettings(scheme="proportional", pairs_per_epoch=pairs, group=group),  # type: ignore[arg-type]
         bridge=BridgeSettings(enabled=bridge),
         losses=LossSettings(soft_similarity=soft),
         training=TrainingSettings(

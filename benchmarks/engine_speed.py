@@ -29,8 +29,10 @@ from isogloss.losses.combined import CombinedLoss
 from isogloss.models.loading import quiet_transformers
 from isogloss.models.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
-from isogloss.training.engines.graphs import GraphEngine, Loaded
+from isogloss.training.engines.base import OptimizerConfig
+from isogloss.training.engines.fixed_batch import FixedBatch
+from isogloss.training.engines.graphs import GraphEngine
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.training.trainer import ahead
 from isogloss.types import IntArray
 
@@ -98,7 +100,7 @@ def fresh_student(tokenizer: Path, device: str = "cuda") -> Student:
 # ── ours ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def batches(engine: GraphEngine, data: Data, size: int, grouped: bool, seed: int) -> Iterator[Loaded]:
+def batches(engine: GraphEngine, data: Data, size: int, grouped: bool, seed: int) -> Iterator[tuple[int, FixedBatch]]:
     """Batches without end, prepared by one thread ahead of the device."""
 
     def orders() -> Iterator[IntArray]:
@@ -118,10 +120,9 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
     torch.cuda.reset_peak_memory_stats()
     engine = GraphEngine(
         student,
-        TrainingInputs(tokens, data.pairs, data.teacher),
-        CombinedLoss(),
+        [DistillTask(TrainingInputs(tokens, data.pairs, data.teacher), CombinedLoss())],
         OptimizerConfig([1e-5] * 100_000, 0.01, 1.0),
-        size,
+        [size],
     )
     began = time.monotonic()
     stream = batches(engine, data, size, grouped, 17)
@@ -132,7 +133,7 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
         engine.step(next(stream))
         warmed += 1
         torch.cuda.synchronize()
-    shapes = len(engine.benches)
+    shapes = len(engine.recorder.benches)
     warm = time.monotonic() - began
     steps, useful, padded = 0, 0, 0
     torch.cuda.synchronize()
@@ -140,10 +141,10 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
     while time.monotonic() - start < seconds:
         for _ in range(max(10, 6400 // size)):
             one = next(stream)
-            engine.step(one)
+            count = engine.step(one)
             steps += 1
-            useful += one.fixed.tokens
-            padded += one.fixed.shape.tokens
+            useful += count.tokens
+            padded += count.computed
         torch.cuda.synchronize()
     took = time.monotonic() - start
     losses = engine.losses()
@@ -160,7 +161,7 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
         "tflops": useful * flops_per_token() / took / 1e12,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30,
         "reserved_gib": torch.cuda.memory_reserved() / 2**30,
-        "graphs": sum(bench.graph is not None for bench in engine.benches.values()),
+        "graphs": sum(bench.graph is not None for bench in engine.recorder.benches.values()),
         "shapes": shapes,
         "warm_up_s": warm,
         "finite": math.isfinite(losses[-1]["loss"]),
@@ -175,7 +176,7 @@ def flops_per_token() -> float:
     return 6.0 * LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * INNER)
 
 
-def profiled(engine: GraphEngine, stream: Iterator[Loaded], size: int) -> None:
+def profiled(engine: GraphEngine, stream: Iterator[tuple[int, FixedBatch]], size: int) -> None:
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 

@@ -20,12 +20,12 @@ import torch
 from provenance import provenance
 
 from isogloss.evaluation.data.test_sets import open_data
-from isogloss.evaluation.embedding import embedded
 from isogloss.evaluation.metrics import pearson, spearman
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.suites import open_suite
 from isogloss.evaluation.tasks.sts import Sts
 from isogloss.evaluation.tasks.tatoeba import Tatoeba
+from isogloss.models.cached_encoder import embed
 from isogloss.models.encoders.open import open_encoder
 
 RESULTS = Path(__file__).with_name("results")
@@ -104,7 +104,7 @@ def main() -> None:
         laser = importlib.import_module("xsim")
     suite = open_suite(SUITE, open_data(asked.data))
     texts = list(dict.fromkeys(text for _, some in suite.texts() for text in some))
-    space = Space({text: row for row, text in enumerate(texts)}, embedded(open_encoder(asked.model), texts, asked.cache))
+    space = Space({text: row for row, text in enumerate(texts)}, embed(open_encoder(asked.model), texts, asked.cache))
     found: dict[str, dict[str, float]] = {}
     for task in suite.tasks:
         if isinstance(task, Sts):

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from isogloss.config.mining import MiningSettings
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.store import open_store
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.space import LanguageMeans, read_means
-from isogloss.mining.mine import MiningSettings, mine
+from isogloss.mining.mine import mine
 from isogloss.models.encoder import load
 from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step, silent

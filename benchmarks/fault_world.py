@@ -12,7 +12,7 @@ import traceback
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def run_verb(arguments: list[str], environment: Mapping[str, str], folder: Path,
 
     screen.progress = lambda: nullcontext(count)  # type: ignore[assignment, return-value]
     loop.LOG_EVERY_STEPS = 1  # or only every tenth would be heard of
-    isogloss.finetune = lambda settings, *more: finetune(replace(settings, checkpoint_seconds=0.0), *more)  # it has no option
+    isogloss.finetune = lambda settings, *more: finetune(settings.replace(checkpoint_seconds=0.0), *more)  # it has no option
     out, errors = (folder / "out").open("wb", buffering=0), (folder / "errors").open("wb", buffering=0)
     sys.stdout = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(errors, encoding="utf-8", write_through=True)

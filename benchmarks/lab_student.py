@@ -10,7 +10,6 @@ folder is a sentence-transformers model in half precision, with `training.json` 
 import argparse
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from engine_quality import Bench, settings
@@ -35,7 +34,7 @@ def main() -> None:
     untouched = bench.measure(student)
     bitext = Bitext.of(Pair(source, target, language, "lab", "train") for source, target, language in bench.train)
     recipe = settings(options.pairs_seen, options.batch, options.rate, True, 0.1)
-    recipe = replace(recipe, losses=replace(recipe.losses, ranking=options.ranking))
+    recipe = recipe.replace(losses=recipe.losses.replace(ranking=options.ranking))
     began = time.monotonic()
     session = Distillation(student, bench.teacher, bitext, recipe, options.out.with_suffix(".work"))
     session.build_bridge()

@@ -26,12 +26,13 @@ from typing import Any
 import numpy as np
 from provenance import provenance
 
+from isogloss.config.mining import MiningSettings
 from isogloss.evaluation.bootstrap import Sums, draw, f1, interval
 from isogloss.evaluation.data.test_sets import Haystack, open_data
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.bitext import Mining, Splits, open_splits
 from isogloss.mining.gold import read_gold
-from isogloss.mining.mine import MiningSettings, mine
+from isogloss.mining.mine import mine
 from isogloss.mining.sentences import ReadingSettings, read_sentences
 from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.encoders.open import open_encoder

@@ -21,10 +21,11 @@ import numpy as np
 import torch
 from provenance import provenance
 
+from isogloss.config.mining import SearchSettings
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.models.encoders.open import open_encoder
-from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, both_ways
+from isogloss.search.neighbours import Neighbours, Vectors, both_ways
 
 RESULTS = Path(__file__).with_name("results")
 MODEL, PROMPT = "multilingual-e5-small", "query: "

@@ -23,10 +23,10 @@ from measuring import measure
 from mining_picture import draw
 from provenance import provenance
 
+from isogloss.config.mining import SearchSettings
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.search.approximate import search_both_ways
-from isogloss.search.neighbours import SearchSettings
 
 RESULTS = Path(__file__).with_name("results")
 SIZES, K = (30_000, 100_000, 300_000, 1_000_000), 4

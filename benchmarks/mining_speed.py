@@ -26,9 +26,10 @@ from measuring import measure
 from mining_peers import K, Outcome, laser, sentence_transformers
 from provenance import provenance
 
+from isogloss.config.mining import SearchSettings
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
-from isogloss.search.neighbours import SearchSettings, both_ways
+from isogloss.search.neighbours import both_ways
 from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results")

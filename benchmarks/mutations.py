@@ -54,7 +54,7 @@ MATCHED = {  # the tests of each module, the quickest first
     "mining/matching.py": ("mining/test_matching.py", "mining/test_mine.py"),
     "evaluation/bootstrap.py": ("evaluation/test_bootstrap.py", "evaluation/test_compare.py"),
     "corpora/leaks/scan.py": ("corpora/test_leaks.py", "corpora/test_prepare.py"),
-    "corpora/preparation/selection.py": ("corpora/test_selecting.py", "corpora/test_scored.py", "corpora/test_prepare.py"),
+    "corpora/preparation/pair_selection.py": ("corpora/test_selecting.py", "corpora/test_scored.py", "corpora/test_prepare.py"),
     "training/dev_split.py": ("training/test_holdout.py",),
     "runs/gate.py": ("runs/test_gate.py",),
     "checksums.py": ("test_checksums.py", "encode/test_cache.py"),

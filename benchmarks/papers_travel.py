@@ -101,7 +101,7 @@ def _pack_models(out: Path, data: Path) -> None:
     from isogloss.models.loading import open_model
     from isogloss.models.student import Student
 
-    student = Student.load(STUDENT, device="cpu")
+    student = Student.from_pretrained(STUDENT, device="cpu")
     texts: dict[str, list[str]] = {"en": []}
     for path in sorted(data.rglob("*.gz")):
         language = path.name.removeprefix("en-").split(".")[0] if path.name.startswith("en-") else "en"

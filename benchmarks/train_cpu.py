@@ -29,9 +29,9 @@ from provenance import provenance
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
+from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results")
@@ -56,7 +56,7 @@ class Data:
 
 
 def fresh_student() -> Student:
-    student = Student.load(MODEL, PROMPT, device="cpu")
+    student = Student.from_pretrained(MODEL, PROMPT, device="cpu")
     student.add_normalization()
     for part in student.model.modules():
         if isinstance(part, torch.nn.Dropout):
@@ -67,9 +67,8 @@ def fresh_student() -> Student:
 def ours(data: Data, steps: int, bf16: bool) -> tuple[dict[str, Any], Student]:
     student = fresh_student()
     material = TrainingInputs(student.tokenize(data.texts), data.rows, data.teacher)
-    engine = EagerEngine(
-        student, material, CombinedLoss(), OptimizerConfig([RATE] * steps, 0.0, 1.0), Distributed(), EngineConfig(bf16=bf16)
-    )
+    task, optimizer = DistillTask(material, CombinedLoss()), OptimizerConfig([RATE] * steps, 0.0, 1.0)
+    engine = EagerEngine(student, [task], optimizer, config=EngineConfig(bf16=bf16))
     stamps, useful, computed = [], 0, 0
     for step in range(steps):
         load = engine.step(engine.prepare(np.arange(step * BATCH, (step + 1) * BATCH)))

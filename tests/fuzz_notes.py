@@ -18,7 +18,7 @@ from isogloss.cli.screens.waterfall import show_waterfall
 from isogloss.corpora.catalogue import freshness
 from isogloss.corpora.catalogue.download import _Part
 from isogloss.corpora.preparation.feeds import from_store
-from isogloss.corpora.preparation.scored import Scorer
+from isogloss.corpora.preparation.scored_parts import Scorer
 from isogloss.corpora.prepare import prepare_store
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.corpora.store import open_store, scan_of, training_data, unread

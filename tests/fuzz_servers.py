@@ -16,7 +16,7 @@ from unittest import mock
 from fuzz_cases import an_encrypted_zip, changed_bytes, changed_json, changed_text
 from isogloss.corpora.catalogue import freshness, hub, opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import fetch
-from isogloss.corpora.catalogue.web import Patience
+from isogloss.corpora.catalogue.retries import Patience
 from isogloss.corpora.reading.origin import Origin
 from isogloss.models.encoders.command import _matrix
 from isogloss.models.encoders.endpoint import Endpoint

@@ -23,10 +23,10 @@ from isogloss.cli.screens import progress as screen
 from isogloss.config import LossSettings, Recipe, TrainingSettings
 from isogloss.corpora.prepare import prepare
 from isogloss.models import vector_cache as cache_module
+from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import load
 from isogloss.models.student import Student
-from isogloss.models.vector_cache import VectorCache
-from isogloss.progress import OnProgress, Step
+from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.pipeline import run
 from isogloss.training.distill import distill
 from isogloss.training.trainer import TrainingSummary
@@ -100,6 +100,15 @@ def text_vectors(texts: Sequence[str]) -> FloatArray:
     return np.array([[len(text), sum(map(ord, text)) % 97, 1.0] for text in texts], dtype=np.float32)
 
 
+class TextVectors:
+    """`text_vectors` as an encoder."""
+
+    name, fingerprint, dimension = "model", "model", 3
+
+    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
+        return text_vectors(texts)
+
+
 def share_cache(folder: Path, seed: int, rounds: int, die_at: int) -> None:
     """Ask one vector cache for texts that others ask for too, and check what it gives; killed in the `die_at`-th round.
 
@@ -112,7 +121,7 @@ def share_cache(folder: Path, seed: int, rounds: int, die_at: int) -> None:
         texts = [f"text {one}" for one in random.integers(0, 300, 6)]
         if number == die_at:  # from outside, at whatever it is doing then
             threading.Timer(float(random.uniform(0, 0.01)), os.kill, (os.getpid(), signal.SIGKILL)).start()
-        vectors, _ = VectorCache(folder, "model", 3).embed(texts, text_vectors)
+        vectors = CachedEncoder(TextVectors(), folder).encode(texts)
         assert np.array_equal(vectors, text_vectors(texts)), texts
 
 
@@ -134,7 +143,7 @@ def train_for_real(
         dev_checks=9,
     )
     recipe = Recipe(training=training, losses=LossSettings(ranking=0.2, hard_negatives=1))
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
     pairs = prepare(Bitext.of(PAIRS)).bitext
     teacher = load(str(models / "teacher"), device="cpu")
     summary = distill(student, teacher, pairs, recipe, folder, on_progress=killed_at(stage, count))

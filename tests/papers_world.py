@@ -26,10 +26,29 @@ TOY = (
         for one in (*SHORT, "balance.pairs_per_epoch=64", "student.max_tokens=32")
     ),
     *("distil.balance.scheme=datasets", "distil.student.layers=1"),
-    *("finetune.batch=32", "finetune.sts_epochs=1", "finetune.max_tokens=32", "finetune.dev_checks=1"),
-    *("laser.vocabulary=200", "laser.embedding=8", "laser.hidden=8", "laser.layers=1", "laser.decoder=16", "laser.steps=3"),
-    *("laser.batch=16", "laser.max_tokens=40", "laser.dev_pairs=0", "dual.batch=128", "dual.max_tokens=32", "dual.dev_pairs=0"),
-    *("dual.trim=off", "pairs.held_out=0.1", "cleaning.min_language=0.0", "cleaning.min_script=0.0", "leaks.level=off"),
+    *(
+        "finetune.training.batch_pairs=32",
+        "finetune.sts_epochs=1",
+        "finetune.student.max_tokens=32",
+        "finetune.training.dev_checks=1",
+    ),
+    *(
+        "laser.student.vocabulary=200",
+        "laser.student.embedding=8",
+        "laser.student.hidden=8",
+        "laser.student.lstm_layers=1",
+        "laser.stage.decoder=16",
+        "laser.training.steps=3",
+    ),
+    *(
+        "laser.training.batch_pairs=16",
+        "laser.student.max_tokens=40",
+        "laser.training.dev_pairs=0",
+        "dual.training.batch_pairs=128",
+        "dual.student.max_tokens=32",
+        "dual.training.dev_pairs=0",
+    ),
+    *("dual.student.trim=off", "pairs.held_out=0.1", "cleaning.min_language=0.0", "cleaning.min_script=0.0", "leaks.level=off"),
 )
 
 

@@ -148,14 +148,14 @@ def _refuse_without_text(making: Making, where: str) -> None:
 def check_settings(making: Making, where: str) -> None:
     """Let the verb itself look at its settings: unknown names and impossible values are refused before anything is made."""
     from isogloss import recipes
-    from isogloss_papers.verbs import SETTINGS
+    from isogloss_papers import verbs
 
     if making.has_pairs:
         early = {table: making.settings[table] for table in PREPARATION if table in making.settings}
         recipes.parse(early, where=where)
     own = own_settings(making)
-    if making.how in SETTINGS:
-        SETTINGS[making.how](replace(making, settings=own), where)
+    if making.how in verbs.MAKERS and making.how != "random":
+        verbs.check(replace(making, settings=own), where)
     elif own:
         raise RecipeError(f'{where}: how = "{making.how}" has no settings', hint=f"leave {', '.join(own)} out")
 

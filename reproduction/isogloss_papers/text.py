@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from isogloss.corpora.leaks.scan import CLEAN, Guard
+from isogloss.corpora.leaks.scan import CLEAN, LeakScanner
 from isogloss.corpora.reading.labelled import LABELS, Labelled, read_nli, read_sts
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
@@ -121,7 +121,7 @@ def guarded_judged(files: Sequence[str], kind: str, guard: Sequence[str], root: 
 
     judged = (read_nli if kind == "nli" else read_sts)(located(files, root))
     against = _there(guard, root)
-    kept = _clean_rows(judged, Guard(evaluation_sets(against), "normalized"))
+    kept = _clean_rows(judged, LeakScanner(evaluation_sets(against), "normalized"))
     rows = [f"{_flat(judged.first[row])}\t{_flat(judged.second[row])}\t{_judgement(judged, row, kind)}\n" for row in kept]
     if not rows:
         raise DataError(f"{', '.join(files)}: every row has a sentence of {', '.join(guard)}", hint="name other files")
@@ -134,6 +134,6 @@ def _judgement(judged: Labelled, row: int, kind: str) -> str:
     return LABELS[int(judged.gold[row])] if kind == "nli" else f"{float(judged.gold[row]):g}"
 
 
-def _clean_rows(judged: Labelled, guard: Guard) -> list[int]:
+def _clean_rows(judged: Labelled, guard: LeakScanner) -> list[int]:
     sides = [guard.check(Side(pa.array(texts, pa.string()), "")) != CLEAN for texts in (judged.first, judged.second)]
     return [row for row in range(len(judged)) if not sides[0][row] and not sides[1][row]]

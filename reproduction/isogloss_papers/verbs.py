@@ -1,7 +1,7 @@
-"""Each way of making a system, by the verb that does it: settings in its own form, and a call of its one function.
+"""Each way of making a system: the recipe it is, filled in from what a table names, and one function that runs it.
 
-`MAKERS` makes, `SETTINGS` only builds the settings, so that a recipe is checked by the same code that will run it. All
-verbs go on where they were interrupted, in the folder they are given, which is theirs alone.
+A making's `settings` are arguments of the preset (`isogloss.runs.presets`) and tables of a recipe. All makings continue where
+they were interrupted, in the folder they are given, which is theirs alone.
 """
 
 from collections.abc import Callable
@@ -9,23 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isogloss.errors import RecipeError
 from isogloss.progress import OnProgress
-from isogloss_papers.reading import checked
 
 if TYPE_CHECKING:
     from isogloss.config import Recipe
-    from isogloss.runs.dual_settings import DualSettings
-    from isogloss.runs.finetune_settings import FinetuneSettings
-    from isogloss.runs.laser import LaserSettings
     from isogloss_papers.recipe import Making
 
-MODELS_IN_SETTINGS = ("cross_encoder", "search_by")  # of `finetune`: names that may stand for a folder of --models
+MODELS_OF_AUGMENT = ("cross_encoder", "search_by")  # names that may stand for a folder of --models
 SEED = 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a making names, found: models and files as the verbs take them, and where the result goes."""
+    """What a making names, found: models and files as a recipe takes them, and where the result goes."""
 
     model: str = "a model"
     teacher: str = "a teacher"
@@ -39,136 +36,104 @@ class Inputs:
     model_called: Callable[[str], str] = str
 
 
-def finetune_settings(making: "Making", inputs: Inputs, where: str) -> "FinetuneSettings":
-    """What `isogloss finetune` is asked for."""
-    from isogloss.runs.finetune_settings import FinetuneSettings
-
-    ready = {name: getattr(inputs, name) for name in ("model", "nli", "sts", "sts_dev", "device")}
-    settings = {
-        key: inputs.model_called(value) if key in MODELS_IN_SETTINGS else value for key, value in making.settings.items()
-    }
-    made: FinetuneSettings = checked(FinetuneSettings, settings, where, ready | {"out": str(inputs.out)})
-    return made
-
-
-def run_recipe(making: "Making", inputs: Inputs, where: str) -> "Recipe":
-    """What `isogloss run` is given; with a moving teacher the student starts as what teaches it, and there is no bridge."""
+def recipe_of(making: "Making", inputs: Inputs, where: str) -> "Recipe":
+    """The recipe that makes a system; settings that are neither of the preset nor of a recipe are refused by name."""
     from isogloss import recipes
 
-    moving = making.how == "moving"
-    fixed = {
-        "name": inputs.out.name,
-        "device": inputs.device,
-        "pairs": {"files": [inputs.store]},
-        "teacher": {"model": inputs.model if moving else inputs.teacher},
-        "student": {"model": inputs.model},
-        "output": {"folder": str(inputs.out)},
-    }
-    if moving:
-        fixed |= {"bridge": {"enabled": False}, "losses": {"mse": 0.0, "moving_teacher": 1.0}}
-    merged = {**fixed, **{key: value for key, value in making.settings.items() if key not in fixed}}
-    for key in fixed:
-        own = making.settings.get(key)
-        if isinstance(own, dict):
-            merged[key] = {**fixed[key], **own}  # type: ignore[dict-item]
-    return recipes.parse(merged, where=where)
+    data = _RECIPES[making.how](making, inputs) | {"device": inputs.device}
+    return recipes.parse(data, where=where)
 
 
-def laser_settings(making: "Making", _inputs: Inputs, where: str) -> "LaserSettings":
-    """What `isogloss train-laser` is asked for."""
-    from isogloss.runs.laser import LaserSettings
+def _finetune(making: "Making", inputs: Inputs) -> dict[str, Any]:
+    from isogloss.runs.presets import finetune_recipe
 
-    made: LaserSettings = checked(LaserSettings, making.settings, where)
-    return made
-
-
-def dual_settings(making: "Making", inputs: Inputs, _where: str) -> "DualSettings":
-    """What `isogloss train-dual` is asked for."""
-    from isogloss.runs.dual_settings import settings_of
-
-    files = {name: found for name, found in (("nli", inputs.nli), ("qa", inputs.qa)) if found}
-    fixed = {"pairs": (inputs.store,), "student": inputs.model, "out": str(inputs.out), "device": inputs.device}
-    return settings_of(making.like, {**making.settings, **files, **fixed})
+    settings = dict(making.settings)
+    augment = settings.pop("augment", None)
+    if isinstance(augment, dict):
+        augment = {key: inputs.model_called(value) if key in MODELS_OF_AUGMENT else value for key, value in augment.items()}
+    files = {"nli": inputs.nli, "sts": inputs.sts, "sts_dev": inputs.sts_dev}
+    return finetune_recipe(inputs.model, inputs.out, **files, augment=augment, **settings)
 
 
-def _named(making: "Making") -> Inputs:
-    """Inputs by their names in the recipe, to check settings with."""
-    return Inputs(nli=making.nli, sts=making.sts, sts_dev=making.sts_dev, qa=making.qa)
+def _distill(making: "Making", inputs: Inputs) -> dict[str, Any]:
+    from isogloss.runs.presets import distill_recipe
+
+    return distill_recipe([inputs.store], inputs.out, inputs.teacher, inputs.model, **making.settings)
 
 
-SETTINGS: dict[str, Callable[["Making", str], object]] = {
-    "finetune": lambda making, where: finetune_settings(making, _named(making), where),
-    "distil": lambda making, where: run_recipe(making, _named(making), where),
-    "moving": lambda making, where: run_recipe(making, _named(making), where),
-    "laser": lambda making, where: laser_settings(making, _named(making), where),
-    "dual": lambda making, where: dual_settings(making, _named(making), where),
+def _moving(making: "Making", inputs: Inputs) -> dict[str, Any]:
+    """Ham & Kim: the student starts as what teaches it, and there is no bridge."""
+    from isogloss.runs.presets import distill_recipe
+
+    settings = dict(making.settings)
+    losses = {"mse": 0.0, "moving_teacher": 1.0} | settings.pop("losses", {})
+    bridge = {"enabled": False} | settings.pop("bridge", {})
+    return distill_recipe([inputs.store], inputs.out, inputs.model, inputs.model, losses=losses, bridge=bridge, **settings)
+
+
+def _laser(making: "Making", inputs: Inputs) -> dict[str, Any]:
+    from isogloss.runs.presets import laser_recipe
+
+    return laser_recipe([inputs.store], inputs.out, **making.settings)
+
+
+def _dual(making: "Making", inputs: Inputs) -> dict[str, Any]:
+    from isogloss.runs.presets import dual_recipe
+
+    files = {"nli": inputs.nli, "qa": inputs.qa}
+    return dual_recipe([inputs.store], inputs.out, inputs.model, making.like, **files, **making.settings)
+
+
+_RECIPES: dict[str, Callable[["Making", Inputs], dict[str, Any]]] = {
+    "finetune": _finetune,
+    "distil": _distill,
+    "moving": _moving,
+    "laser": _laser,
+    "dual": _dual,
 }
+
+
+def check(making: "Making", where: str) -> None:
+    """Refuse settings that its recipe does not have."""
+    inputs = Inputs(nli=making.nli, sts=making.sts, sts_dev=making.sts_dev, qa=making.qa)
+    try:
+        recipe_of(making, inputs, where)
+    except RecipeError as error:
+        raise error if str(error).startswith(where) else RecipeError(f"{where}: {error}", hint=error.hint) from error
 
 
 # ── making ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def make_finetuned(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dict[str, Any]:
-    """A sentence encoder from judged pairs."""
-    from isogloss.runs.finetuning import finetune
-
-    result = finetune(finetune_settings(making, inputs, inputs.out.name), on_progress, replace=True)
-    told = result.details["data"]
-    counts = {name: told[name]["pairs"] for name in ("nli", "sts", "augmented") if name in told}
-    return {"pairs": sum(counts.values()), "counts": counts}
-
-
-def make_distilled(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dict[str, Any]:
-    """A student from a teacher and pairs; or, with a moving teacher, from itself."""
+def make_by_recipe(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dict[str, Any]:
+    """Run the recipe; what is noted are its pairs, rows of other text and steps."""
     from isogloss.runs.pipeline import run
 
-    result = run(run_recipe(making, inputs, inputs.out.name), on_progress, replace=True)
-    seen = {} if result.training is None else {"steps": result.training.steps}
-    return {"pairs": result.details["pairs"]["train"], **seen}
-
-
-def make_laser(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dict[str, Any]:
-    """An encoder that learns by translating."""
-    from isogloss.runs.laser import train_laser
-
-    settings = laser_settings(making, inputs, inputs.out.name)
-    result = train_laser([inputs.store], inputs.out, settings, [f"device={inputs.device!r}"], on_progress, replace=True)
-    seen = {} if result.training is None else {"steps": result.training.steps}
-    return {"pairs": result.details["pairs"]["train"], **seen}
-
-
-def make_dual(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dict[str, Any]:
-    """A dual encoder from translations."""
-    from isogloss.config import as_dict
-    from isogloss.runs.dual import train_dual
-
-    given = as_dict(dual_settings(making, inputs, inputs.out.name))
-    settings: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-    result = train_dual(**settings, on_progress=on_progress, replace=True)
-    return {"pairs": result.details["pairs"]["train"], "counts": result.details["other"]}
+    result = run(recipe_of(making, inputs, inputs.out.name), on_progress, replace=True)
+    counts = dict(result.details.get("data", {}))
+    if augmented := result.details.get("augmented"):
+        counts["augmented"] = augmented["pairs"]
+    pairs = result.details["pairs"]["train"] if "pairs" in result.details else sum(counts.values())
+    steps = {} if result.training is None else {"steps": result.training.steps}
+    return {"pairs": pairs, **({"counts": counts} if counts else {}), **steps}
 
 
 def make_random(making: "Making", inputs: Inputs, _on_progress: OnProgress) -> dict[str, Any]:
     """A body of a model's kind and size, with its vocabulary, and weights as its class begins with."""
     import torch
 
-    from isogloss.export.folder import save
     from isogloss.models.student import Student
 
-    student = Student.load(inputs.model, device="cpu")
+    student = Student.from_pretrained(inputs.model, device="cpu")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(making.settings.get("seed", SEED)))
         fresh = type(student.body)(student.body.config).state_dict()
     student.body.load_state_dict({name: fresh[name] for name in student.body.state_dict()})
-    save(student, inputs.out / "model", f"# {inputs.model}, random weights\n\nNothing was learnt here.\n")
+    student.save_pretrained(inputs.out / "model", f"# {inputs.model}, random weights\n\nThis model was not trained.\n")
     return {}
 
 
 MAKERS: dict[str, Callable[["Making", Inputs, OnProgress], dict[str, Any]]] = {
     "random": make_random,
-    "finetune": make_finetuned,
-    "distil": make_distilled,
-    "moving": make_distilled,
-    "laser": make_laser,
-    "dual": make_dual,
+    **dict.fromkeys(_RECIPES, make_by_recipe),
 }

@@ -112,10 +112,10 @@ class Made:
 
             return open_encoder(self.model, device, self.prompt)
         from isogloss.models.student import Student
-        from isogloss.runs.dual_rounds import pooled_by
+        from isogloss.runs.models import set_pooling
 
-        student = Student.load(self.model, self.prompt, device=device)
-        pooled_by(student, "mean")
+        student = Student.from_pretrained(self.model, self.prompt, device=device)
+        set_pooling(student, "mean")
         return student
 
 

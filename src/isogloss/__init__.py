@@ -4,7 +4,7 @@
 
     pairs = ig.prepare(ig.read("en-de.tsv")).bitext          # parallel sentences, cleaned and split
     teacher = ig.load("all-MiniLM-L6-v2")                    # the model you trust
-    student = ig.Student.load("multilingual-e5-small")       # the model that learns
+    student = ig.Student.from_pretrained("multilingual-e5-small")       # the model that learns
     ig.distill(student, teacher, pairs)
     ig.evaluate(student, teacher, pairs).average()
     ig.save(student, "my-model")                             # loads in plain sentence-transformers
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from isogloss.config import Recipe as Recipe
     from isogloss.config import StudentSettings as StudentSettings
     from isogloss.config import TrainingSettings as TrainingSettings
+    from isogloss.config.mining import MiningSettings as MiningSettings
+    from isogloss.config.mining import ScoringSettings as ScoringSettings
+    from isogloss.config.mining import SearchSettings as SearchSettings
     from isogloss.corpora.prepare import prepare as prepare
     from isogloss.corpora.reading.readers import read as read
     from isogloss.corpora.reading.readers import read_source_text as read_source_text
@@ -40,11 +43,9 @@ if TYPE_CHECKING:
     from isogloss.evaluation.suites import measure as measure
     from isogloss.evaluation.suites import open_suite as open_suite
     from isogloss.export.folder import save as save
-    from isogloss.mining.mine import MiningSettings as MiningSettings
     from isogloss.mining.mine import mine as mine
-    from isogloss.mining.score import ScoringSettings as ScoringSettings
     from isogloss.mining.score import score_pairs as score_pairs
-    from isogloss.models.encoder import embed as embed
+    from isogloss.models.cached_encoder import embed as embed
     from isogloss.models.encoder import load as load
     from isogloss.models.encoders.open import open_encoder as open_encoder
     from isogloss.models.static import StaticStudent as StaticStudent
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from isogloss.runs.finetuning import finetune as finetune
     from isogloss.runs.laser import train_laser as train_laser
     from isogloss.runs.pipeline import run as run
-    from isogloss.search.neighbours import SearchSettings as SearchSettings
     from isogloss.search.neighbours import both_ways as both_ways
     from isogloss.training.distill import distill as distill
     from isogloss.types import Bitext as Bitext
@@ -73,12 +73,12 @@ _HOMES = {
     "IsoglossError": "isogloss.errors",
     "LanguageMeans": "isogloss.evaluation.space",
     "LeakSettings": "isogloss.config",
-    "MiningSettings": "isogloss.mining.mine",
-    "ObjectiveSettings": "isogloss.config",
+    "LossSettings": "isogloss.config",
+    "MiningSettings": "isogloss.config.mining",
     "Pair": "isogloss.types",
     "Recipe": "isogloss.config",
-    "ScoringSettings": "isogloss.mining.score",
-    "SearchSettings": "isogloss.search.neighbours",
+    "ScoringSettings": "isogloss.config.mining",
+    "SearchSettings": "isogloss.config.mining",
     "StaticStudent": "isogloss.models.static",
     "Student": "isogloss.models.student",
     "StudentSettings": "isogloss.config",
@@ -88,7 +88,7 @@ _HOMES = {
     "clean": "isogloss.runs.clean",
     "compare": "isogloss.evaluation.compare",
     "distill": "isogloss.training.distill",
-    "embed": "isogloss.models.encoder",
+    "embed": "isogloss.models.cached_encoder",
     "evaluate": "isogloss.evaluation.alignment",
     "finetune": "isogloss.runs.finetuning",
     "load": "isogloss.models.encoder",

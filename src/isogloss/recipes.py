@@ -1,26 +1,27 @@
 """Recipe files: TOML in, checked `Recipe` out, and a commented recipe written for a new run."""
 
 import copy
-import difflib
 import json
-import math
 import re
 import tomllib
-import types
-import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
 from isogloss.config import Recipe, as_dict
+from isogloss.config.problems import Problem, keys_of, problem_of
+from isogloss.config.settings import choices_of
 from isogloss.errors import RecipeError
-from isogloss.shapes import LARGEST, parse_toml
+from isogloss.shapes import parse_toml
 
 MAX_KEY_PARTS, LONGEST_SHOWN = 100, 80
 BETWEEN_KEYS = re.compile(r"[={},\[\]]")
 QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'")
 EXAMPLE = "for example --set training.epochs=3"
+EVERY_KEY = "isogloss init writes a recipe with every key"
 
 
 def load(path: Path, overrides: Sequence[str] = (), folder: Path | None = None) -> Recipe:
@@ -52,12 +53,15 @@ def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "
     merged: dict[str, Any] = copy.deepcopy(dict(data))
     for override in overrides:
         apply_override(merged, override)
-    recipe: Recipe = _build(Recipe, merged, "", _Written(where, _keys(data), overrides))
-    return recipe
+    try:
+        return Recipe.model_validate(merged)
+    except ValidationError as error:
+        problem, written = problem_of(error, Recipe), _Written(where, _keys(data), overrides)
+        raise RecipeError(f"{written.where(problem.name)}: {problem.message}", hint=written.hint(problem)) from None
 
 
 class FromOption(str):
-    """An override, `key=value`, that the user wrote as an option of its own: messages name that one, not --set."""
+    """An override, `key=value`, from a command-line option of its own: messages name that option, not --set."""
 
     option: str
 
@@ -69,7 +73,7 @@ class FromOption(str):
 
 
 def _keys(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Every key of tables as TOML has them, with the tables that it is in."""
+    """Every key of nested tables, dotted, and the tables themselves."""
     for key, value in data.items():
         yield f"{prefix}{key}"
         if isinstance(value, Mapping):
@@ -81,17 +85,17 @@ class _Written:
 
     def __init__(self, recipe: str, keys: Iterable[str], overrides: Sequence[str]) -> None:
         self.recipe, self.keys = recipe, set(keys)
-        self.overrides = {one.partition("=")[0].strip(): one for one in overrides}
+        self.overrides = {override.partition("=")[0].strip(): override for override in overrides}
 
     def override(self, name: str) -> str | None:
-        """The override that set `name`, or a table that it is in; or that made it, where the recipe has nothing there."""
+        """The override that set `name`, a table around it, or (if the recipe has no such table) a key in it."""
         tables = name.split(".")
         for end in range(len(tables), 0, -1):
             if (found := self.overrides.get(".".join(tables[:end]))) is not None:
                 return found
         if name in self.keys:
             return None
-        return next((one for key, one in self.overrides.items() if key.startswith(f"{name}.")), None)
+        return next((override for key, override in self.overrides.items() if key.startswith(f"{name}.")), None)
 
     def where(self, name: str) -> str:
         """What a message about `name` begins with."""
@@ -100,35 +104,37 @@ class _Written:
             return self.recipe
         return _short(override.option if isinstance(override, FromOption) else f"--set {override}")
 
-    def example(self, name: str, value: str) -> str:
-        """How it could have been written in the same place."""
-        override = self.override(name)
+    def hint(self, problem: Problem) -> str:
+        """The problem's hint; an example is written in the same place as the value was."""
+        override = self.override(problem.name)
         if override is None or isinstance(override, FromOption):
-            return f"for example: {name} = {value}"
-        return f"for example: --set {name}={value}"
+            return problem.hint
+        return problem.hint.replace(f"for example: {problem.name} = ", f"for example: --set {problem.name}=")
 
 
 def _short(text: str) -> str:
-    """What the user typed, cut where it is too long to be read in a message."""
+    """What the user typed, truncated for a message."""
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
-    """Set what `key.of.a.table=value` names, in tables as TOML has them."""
+    """Set `table.key=value` in plain data; a number leads into a list, as in stage.0.name=first."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise RecipeError(f"{_short(f'--set {override}')}: expected key=value", hint=EXAMPLE)
     *parents, last = key.strip().split(".", MAX_KEY_PARTS)
     if "." in last:
         raise RecipeError(f"--set {key[:40]}…: a key with over {MAX_KEY_PARTS} dots", hint=EXAMPLE)
-    place = data
+    place: Any = data
     for parent in parents:
-        place = place.setdefault(parent, {})
-        if not isinstance(place, dict):
-            raise RecipeError(
-                f"{_short(f'--set {override}')}: {parent} is a value, not a table",
-                hint="isogloss init writes a recipe with every key",
-            )
+        if isinstance(place, list):
+            place = place[int(parent)] if parent in map(str, range(len(place))) else None
+        else:
+            place = place.setdefault(parent, {})
+        if not isinstance(place, dict | list):
+            raise RecipeError(f"{_short(f'--set {override}')}: {parent} is a value, not a table", hint=EVERY_KEY)
+    if isinstance(place, list):
+        raise RecipeError(f"{_short(f'--set {override}')}: {parents[-1]} is a list", hint="count from 0: stage.0.name=first")
     place[last] = _literal(text.strip())
 
 
@@ -144,107 +150,60 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
         raise RecipeError(f"--set …={text[:40]}…: {error}", hint=EXAMPLE) from error
 
 
-def _build(kind: type[Any], data: Mapping[str, Any], prefix: str, written: _Written) -> Any:  # noqa: ANN401
-    known = {one.name: one for one in fields(kind)}
-    hints = typing.get_type_hints(kind)
-    values = {}
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if key not in known:
-            raise RecipeError(f"{written.where(name)}: unknown key {name}", hint=_nearest(key, prefix, list(known)))
-        if is_dataclass(hints[key]):
-            if not isinstance(value, Mapping):
-                hint = f"write [{name}] and its keys below, or set one of them: --set {name}.KEY=VALUE"
-                raise RecipeError(f"{written.where(name)}: {name} must be a table, not {value!r}", hint=hint)
-            values[key] = _build(typing.cast("type[Any]", hints[key]), value, f"{name}.", written)
-        else:
-            values[key] = _checked(value, hints[key], name, written)
-            _in_range(values[key], known[key].metadata, f"{written.where(name)}: {name}")
-    return kind(**values)
+def all_keys() -> list[str]:
+    """Every key a recipe can have, dotted, but for those of stages."""
+    return keys_of(Recipe)
 
 
-def _nearest(key: str, prefix: str, siblings: list[str]) -> str:
-    close = difflib.get_close_matches(key, siblings, n=1, cutoff=0.5)
-    if close:
-        return f"did you mean {prefix}{close[0]}?"
-    names = {path.rsplit(".", 1)[-1]: path for path in all_keys()}
-    elsewhere = [] if prefix else difflib.get_close_matches(key, list(names), n=1, cutoff=0.7)
-    return f"did you mean {names[elsewhere[0]]}?" if elsewhere else f"keys here are: {', '.join(siblings)}"
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of a recipe, for editors."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Recipe.model_json_schema()}
 
 
-def _checked(value: Any, hint: Any, name: str, written: _Written) -> Any:  # noqa: ANN401
-    """Return `value` as the hinted type, or say what was expected. Whole numbers may stand for floats, nothing else."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is tuple:
-        items = value if isinstance(value, list) else [value]
-        return tuple(_checked(item, inner[0], name, written) for item in items)
-    if isinstance(value, int) and abs(value) > LARGEST:
-        raise RecipeError(f"{written.where(name)}: {name} is a number too large", hint="no setting needs more than 18 digits")
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, hint) and isinstance(value, bool) == (hint is bool):
-        return value
-    expected = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}[hint]
-    raise RecipeError(
-        f"{written.where(name)}: {name} must be {expected}, not {value!r}", hint=written.example(name, _example(hint))
-    )
+def dump(recipe: Recipe, comments: bool = True, defaults: bool = True) -> str:
+    """Write a recipe as TOML that `load` reads back to the same value, each key under the sentence that explains it.
+
+    Without `defaults`, only what differs from them is written.
+    """
+    plain, fields = as_dict(recipe), Recipe.model_fields
+    plain.pop("stage", None)
+    if not defaults:
+        plain = _differing(plain, as_dict(Recipe()))
+    lines = [_entry(name, value, fields[name], comments) for name, value in plain.items() if not isinstance(value, dict)]
+    for name, values in plain.items():
+        if isinstance(values, dict):
+            lines.append(f"\n[{name}]" + (f"  # {fields[name].description}" if comments else ""))
+            table = type(getattr(recipe, name)).model_fields
+            lines += [_entry(key, value, table[key], comments) for key, value in values.items()]
+    for stage in recipe.stage:
+        lines += ["\n[[stage]]", f"task = {_toml(stage.task)}"]
+        given = {key: value for key, value in as_dict(stage).items() if key in stage.model_fields_set and key != "task"}
+        lines += [f"{key} = {_toml(value)}" for key, value in given.items()]
+    return "\n".join(lines) + "\n"
 
 
-def _example(hint: type) -> str:
-    return {str: '"text"', int: "3", float: "0.1", bool: "true"}[hint]
+def _differing(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not the same in `others`, table by table."""
+    found = {}
+    for name, value in values.items():
+        other = others.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            value = _differing(value, other)
+        if value != other and value != {}:
+            found[name] = value
+    return found
 
 
-def refuse_out_of_range(settings: Any) -> None:  # noqa: ANN401 - any dataclass made of `config.setting`s
-    """Refuse by name what the fields of some settings do not allow: for those that no recipe is read into."""
-    for one in fields(settings):
-        _in_range(getattr(settings, one.name), one.metadata, one.name)
+def _entry(name: str, value: Any, field: FieldInfo, comments: bool) -> str:  # noqa: ANN401
+    choices = " | ".join(json.dumps(choice) for choice in choices_of(field))
+    comment = f"# {field.description}{f' ({choices})' if choices else ''}\n" if comments else ""
+    return f"{comment}{name} = {_toml(value)}"
 
 
-def _in_range(value: Any, limits: Mapping[str, Any], name: str) -> None:  # noqa: ANN401
-    low, high, choices = limits.get("at_least"), limits.get("at_most"), limits.get("one_of")
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    for item in value if isinstance(value, tuple) else [value]:
-        if isinstance(item, float) and not math.isfinite(item):
-            raise RecipeError(f"{name} is not a finite number", hint="for example 0.1")
-    if numeric and ((low is not None and value < low) or (high is not None and value > high)):
-        bounds = f"at least {low:g}" if high is None else f"between {low or 0:g} and {high:g}"
-        raise RecipeError(f"{name} = {value!r} is impossible", hint=f"it must be {bounds}")
-    if choices and value not in choices:
-        raise RecipeError(f"{name} = {value!r} is not known", hint=f"choose from: {', '.join(one for one in choices if one)}")
-
-
-def all_keys(kind: type[Any] = Recipe, prefix: str = "") -> list[str]:
-    """Every key a recipe can have, dotted."""
-    hints = typing.get_type_hints(kind)
-    keys: list[str] = []
-    for one in fields(kind):
-        hint = hints[one.name]
-        if isinstance(hint, types.GenericAlias) or not is_dataclass(hint):
-            keys.append(prefix + one.name)
-        else:
-            keys += all_keys(typing.cast("type[Any]", hint), f"{prefix}{one.name}.")
-    return keys
-
-
-def dump(recipe: Recipe, comments: bool = True) -> str:
-    """Write a recipe as TOML that `load` reads back to the same value, each key under the sentence that explains it."""
-    plain = as_dict(recipe)
-    top, tables = [], []
-    for one in fields(recipe):
-        if isinstance(plain[one.name], dict):
-            lines = _table(getattr(recipe, one.name), comments)
-            tables.append(f"\n[{one.name}]" + (f"  # {one.metadata['help']}" if comments else "") + f"\n{lines}")
-        else:
-            top.append(_entry(one.name, plain[one.name], one.metadata, comments))
-    return "\n".join([*top, *tables]) + "\n"
-
-
-def _table(settings: Any, comments: bool) -> str:  # noqa: ANN401
-    plain = as_dict(settings)
-    return "\n".join(_entry(one.name, plain[one.name], one.metadata, comments) for one in fields(settings))
-
-
-def _entry(name: str, value: Any, metadata: Mapping[str, Any], comments: bool) -> str:  # noqa: ANN401
-    choices = f" ({' | '.join(metadata['one_of'])})" if metadata.get("one_of") else ""
-    comment = f"# {metadata['help']}{choices}\n" if comments else ""
-    return f"{comment}{name} = {json.dumps(value, ensure_ascii=False)}"
+def _toml(value: Any) -> str:  # noqa: ANN401 - whatever TOML can hold
+    """A value on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(inner)}" for key, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(inner) for inner in value)}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,7 @@
 """Value types that cross folders. They carry data and answer questions about it; they never read, write or train."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
@@ -31,8 +31,35 @@ class Pair(NamedTuple):
 SCHEMA = pa.schema([(name, pa.string()) for name in Pair._fields])
 
 
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """How many pairs there are of each corpus, language and split."""
+
+    cells: Mapping[tuple[str, str, str], int]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Self:
+        """Count the rows of a table with the columns of `SCHEMA`."""
+        groups = table.group_by(["corpus", "language", "split"]).aggregate([([], "count_all")]).to_pydict()
+        keys = zip(groups["corpus"], groups["language"], groups["split"], strict=True)
+        return cls(dict(sorted(zip(keys, groups["count_all"], strict=True))))
+
+    def total(self, corpus: str | None = None, language: str | None = None, split: str | None = None) -> int:
+        """Pairs of all cells that fit; `None` fits everything."""
+        wanted = (corpus, language, split)
+        return sum(
+            count
+            for cell, count in self.cells.items()
+            if all(one in (None, name) for one, name in zip(wanted, cell, strict=True))
+        )
+
+    def of_split(self, split: str = TRAIN) -> dict[tuple[str, str], int]:
+        """Pairs of a split by corpus and language: what `sampling.shares.plan` takes."""
+        return {cell[:2]: count for cell, count in self.cells.items() if cell[2] == split and count}
+
+
 class PairSource(Protocol):
-    """Pairs that can be gone through again and again, block by block: in memory (`Bitext`) or on disk (`Store`)."""
+    """Pairs that can be read again and again, block by block: in memory (`Bitext`) or on disk (`Store`)."""
 
     @property
     def source_language(self) -> str:
@@ -51,6 +78,10 @@ class PairSource(Protocol):
 
     def __len__(self) -> int:
         """Number of pairs, of all splits."""
+        ...
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs by corpus, language and split, without reading the text."""
         ...
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
@@ -93,6 +124,10 @@ class Bitext:
     def languages(self) -> tuple[str, ...]:
         """Target languages, sorted."""
         return tuple(sorted(self.table.column("language").unique().to_pylist()))
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs by corpus, language and split."""
+        return PairCounts.of(self.table)
 
     @property
     def hash(self) -> str:

@@ -31,7 +31,7 @@ def place(tmp_path: Path, models: Path, tsv: Path, monkeypatch: pytest.MonkeyPat
         ("embed unread.txt --model ./gone", "./gone: no such folder"),
         ("run recipe.toml --set teacher.model=./gone", "./gone: no such folder"),
         ("run recipe.toml --set student.model=./gone", "./gone: no such folder"),
-        ("run recipe.toml --set output.cache=file", "the cache of vectors cannot be used: file/vectors: cannot be written"),
+        ("run recipe.toml --set output.cache=file", "the embedding cache cannot be used: file/vectors: cannot be written"),
         ("evaluate teacher ./gone --pairs unread.tsv", "./gone: no such folder"),
         ("evaluate teacher --teacher ./gone --pairs unread.tsv", "./gone: no such folder"),
     ],

@@ -40,7 +40,7 @@ def test_a_program_is_a_model_too(embed: Call, tmp_path: Path) -> None:
     assert json.loads(out) == {"path": "v.npy", "rows": 2, "dimension": 3}
     assert np.load("v.npy").tolist() == [[18, 1, 0], [9, 1, 0]]
     code, _, err = embed("--model", "onnx:")
-    assert code == 2 and "onnx: names nothing" in err
+    assert code == 2 and "onnx:: the name is incomplete" in err
 
 
 def test_means_must_fit(embed: Call, models: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import isogloss as ig
 from isogloss.cli.app import main
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.evaluation.space import read_means
 from isogloss.models.encoder import SentenceEncoder
 from isogloss.progress import OnProgress, silent
@@ -46,7 +46,7 @@ def test_two_models_side_by_side(evaluate: Call, models: Path, tmp_path: Path) -
     scanned = tmp_path / "scanned"
     shutil.copytree(models / "teacher", scanned)
     files = [tmp_path / "eval" / "sts2017" / f"STS.{one}.txt.gz" for one in ("en-en", "es-es", "ar-ar")]
-    sets = [asdict(one) for one in Guard(evaluation_sets([str(file) for file in files])).sets]
+    sets = [asdict(one) for one in LeakScanner(evaluation_sets([str(file) for file in files])).sets]
     training = {"leak_scan": {"sets": sets}, "corpora": {"TED2020": {}, "": {}}}
     (scanned / "isogloss_training.json").write_text(json.dumps(training))
     code, out, err = evaluate(scanned, models / "student", "--suite", "sts2017,tatoeba:deu", "--resamples", 300)
@@ -130,7 +130,7 @@ def test_a_program_is_a_model_too(evaluate: Call, tmp_path: Path) -> None:
         (("./gone",), "./gone: no such folder"),
         (("--json", "--latex"), "--json and --latex exclude each other"),
         (("--markdown", "--latex"), "--markdown and --latex exclude each other"),
-        (("--cache", "{file}/cache"), "the cache of vectors cannot be used: {file}/cache/vectors: cannot be written"),
+        (("--cache", "{file}/cache"), "the embedding cache cannot be used: {file}/cache/vectors: cannot be written"),
         (("--suite", "stsb,sts2018"), "sts2018: no such suite"),
     ],
 )

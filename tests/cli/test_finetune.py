@@ -36,16 +36,16 @@ def test_a_table_says_what_each_stage_gave(models: Path, place: Path, capsys: py
     code, out, err = call(capsys, "finetune", models / "student", *files, *QUICK, "--out", "tuned")
     assert code == 0, err
     lines = [line.split() for line in out.splitlines()]
-    nli, sts = (next(line for line in lines if line[:1] == [name]) for name in ("NLI", "STS"))
+    nli, sts = (next(line for line in lines if line[:1] == [name]) for name in ("nli", "sts"))
     assert nli[1:3] == ["48", "3"] and sts[1:3] == ["40", "6"] and nli[4] == sts[3]
     assert "Spearman × 100 on the STS dev set" in out and "Model: tuned/model" in out
-    assert "NLI" in err and "STS" in err
+    assert "nli" in err and "sts" in err
     assert SentenceTransformer("tuned/model", device="cpu").encode("the cat runs home.").shape == (24,)
     code, again, _ = call(capsys, "finetune", models / "student", *files, *QUICK, "--out", "tuned", "--json")
     result = json.loads(again)
-    assert code == 0 and [stage["training"]["steps_now"] for stage in result["stages"]] == [0, 0]
-    assert result["data"]["nli"]["files"] == ["judged/0.tsv", "judged/1.tsv"]
-    assert f"{100 * result['stages'][1]['after']:.2f}" == sts[4]
+    assert code == 0 and [stage["steps_now"] for stage in result["training"].values()] == [0, 0]
+    assert json.loads(Path("tuned/run.json").read_text())["data"]["nli"]["files"] == ["judged/0.tsv", "judged/1.tsv"]
+    assert f"{100 * result['training']['sts']['dev']['dev_spearman']:.2f}" == sts[4]
 
 
 def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,8 +53,8 @@ def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.Capt
     code, out, err = call(capsys, "finetune", models / "student", "--sts", "sts.tsv", *more, *QUICK, "--out", "tuned")
     assert code == 0, err
     assert "cross-encoder" in out and " labelled " in out and " near pair" in out and "loss" in out
-    data = json.loads(Path("tuned/run.json").read_text())["data"]
-    assert data["augmented"]["cross_encoder"] == str(models / "teacher") == data["augmented"]["searched_by"]
+    augmented = json.loads(Path("tuned/results.json").read_text())["augmented"]
+    assert augmented["cross_encoder"] == str(models / "teacher") == augmented["searched_by"]
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.Capt
         (("--sts", "bad.tsv"), "bad.tsv line 2: the score is '7'"),
         (("--nli", "sts.tsv"), "sts.tsv line"),
         (("--sts", "."), ".: is a folder with files of more than one split: bad.tsv, dev.tsv"),
-        (("--nli", "nli.tsv", "--augment"), "--augment adds pairs to those of --sts"),
-        (("--sts", "sts.tsv", "--batch", "0"), "batch = 0 is impossible"),
-        (("--sts", "sts.tsv", "--device", "abacus"), "device = 'abacus' is not known"),
+        (("--nli", "nli.tsv", "--augment"), "augmenting labels more STS pairs"),
+        (("--sts", "sts.tsv", "--batch", "0"), "--batch 0: training.batch_pairs = 0 is out of range"),
+        (("--sts", "sts.tsv", "--device", "abacus"), "'abacus' is not known"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(

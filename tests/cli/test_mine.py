@@ -10,9 +10,10 @@ import pytest
 from isogloss.amounts import amount
 from isogloss.cli.app import main
 from isogloss.cli.screens.mined import as_bytes
+from isogloss.config.mining import MiningSettings
 from isogloss.corpora.reading.readers import read
 from isogloss.errors import IsoglossError
-from isogloss.mining.mine import MiningSettings, mine
+from isogloss.mining.mine import mine
 from tiny import PAIRS
 
 GERMAN = {pair.source: pair.target for pair in PAIRS if pair.language == "de"}
@@ -55,7 +56,7 @@ def test_mine_writes_pairs_and_says_what_it_did(isogloss: Shell) -> None:
 def test_mine_estimates_its_precision(isogloss: Shell) -> None:
     code, out, err = isogloss("mine", "x.en", "x.de", "--precision", "0.3", "--out", "pairs.jsonl", "--device", "cpu")
     assert code == 0, err
-    assert "have no translation here" in out and "right, %" in out and "█" in out
+    assert "have no translation here" in out and "correct, %" in out and "█" in out
     code, out, _ = isogloss("mine", "x.en", "x.de", "--out", "pairs.jsonl", "--json", "--memory", "64M", "--device", "cpu")
     told = json.loads(out)
     assert code == 0 and told["path"] == "pairs.jsonl" and told["source"]["empty"] == 1
@@ -70,7 +71,9 @@ def test_the_page_has_the_curve_that_was_printed(isogloss: Shell) -> None:
     for point in told["calibration"]["curve"]:
         assert f"threshold {point['threshold']:.4f}: {amount(point['pairs'], 'pair')}, " in text
     code, out, _ = isogloss("mine", "x.en", "x.de", "--threshold", "0", "--out", "b.tsv", "--json", "--device", "cpu")
-    assert json.loads(out)["page"] is None and not Path("b.tsv.html").exists(), "nothing was estimated"
+    page = Path("b.tsv.html").read_text(encoding="utf-8")
+    assert json.loads(out)["page"] == "b.tsv.html" and "chosen" not in page, "nothing was estimated"
+    assert "x.en: 42 sentences read, 40 searched" in page and str(isogloss.model) in page and "der Hund" in page
     code, out, _ = isogloss(
         "score", "en-de.tsv", "--threshold", "auto", "--precision", "0.5", "--out", "c.tsv", "--device", "cpu"
     )
@@ -103,7 +106,7 @@ def test_mine_by_gold(isogloss: Shell) -> None:
     assert code == 0, err
     assert "8 pairs of" in out and "precision 100 %, recall 100 %, F1 100 % by the gold pairs" in out
     page = Path("p.parquet.html").read_text(encoding="utf-8")
-    assert "right by the gold pairs" in page and "by the gold pairs 100 % right, 100 % found" in page
+    assert "correct by the gold pairs" in page and "by the gold pairs 100 % correct, 100 % found" in page
     told = json.loads(isogloss(*how, "--json")[1])
     at = next(point for point in told["gold_curve"] if point["pairs"] == 8)
     assert at["precision"] == at["recall"] == 1 and told["calibration"]["curve"] and told["estimated_precision"] is not None
@@ -130,7 +133,7 @@ def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
     assert code == 0 and told["read"] == 40 and 9 <= told["pairs"] <= 11
     assert len(Path("good.jsonl").read_text(encoding="utf-8").splitlines()) == told["pairs"]
     code, out, _ = isogloss("score", "en-de.tsv", "--threshold", "auto", "--precision", "0.5", "--device", "cpu")
-    assert code == 0 and "right, %" in out and Path("scored.tsv").exists()
+    assert code == 0 and "correct, %" in out and Path("scored.tsv").exists()
 
 
 @pytest.mark.parametrize(
@@ -142,10 +145,10 @@ def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
         (("mine", "x.en", "x.de", "--margin", "cosine"), "margin = 'cosine' is not known"),
         (("mine", "x.en", "x.de", "--strategy", "best"), "strategy = 'best' is not known"),
         (("mine", "x.en", "x.de", "--search", "fast"), "search = 'fast' is not known"),
-        (("mine", "x.en", "x.de", "--recall", "0"), "recall = 0.0 is no share"),
+        (("mine", "x.en", "x.de", "--recall", "0"), "recall = 0.0 is out of range"),
         (("mine", "x.en", "x.de", "--threshold", "high"), "threshold = 'high' is not understood"),
         (("mine", "x.en", "x.de", "--threshold", "gold:none"), "none: no such file"),
-        (("mine", "x.en", "x.de", "--memory", "much"), "--memory 'much' is not understood"),
+        (("mine", "x.en", "x.de", "--memory", "much"), "--memory 'much' is not a size"),
         (("mine", "x.en", "x.de", "--ids"), "x.en line 1: no tab between id and sentence"),
         (("mine", ".", "x.de"), "is a folder, but no prepared store"),
         (("score", "en-de.tsv", "--out", "en-de.tsv"), "is also an input"),
@@ -184,5 +187,5 @@ def test_sizes() -> None:
         2**31,
         2**40,
     ]
-    with pytest.raises(IsoglossError, match="not understood"):
+    with pytest.raises(IsoglossError, match="is not a size"):
         as_bytes("-1")

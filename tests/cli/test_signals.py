@@ -22,7 +22,7 @@ def test_a_run_that_is_asked_to_stop_says_so_and_goes_on_later(
 ) -> None:
     recipe = tiny_recipe(models, tsv, tmp_path / "run", OFTEN)
     (tmp_path / "r.toml").write_text(recipes.dump(recipe), encoding="utf-8")
-    process = started(signalled, ["run", str(tmp_path / "r.toml")], "distil", 3, int(how), tmp_path / "errors")
+    process = started(signalled, ["run", str(tmp_path / "r.toml")], "distill", 3, int(how), tmp_path / "errors")
     assert ended(process) == 128 + how
     assert (tmp_path / "errors").read_text() == "\nisogloss: stopped. The same command continues from here.\n"
     assert json.loads((tmp_path / "run" / "run.json").read_text())["status"] == "stopped"

@@ -113,7 +113,7 @@ def test_thresholds_set_from_the_data_say_why(tmp_path: Path) -> None:
 def test_a_sample_of_the_scores_is_taken_evenly_over_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isogloss.corpora.prepare.SAMPLE", 10)
     monkeypatch.setattr("isogloss.corpora.preparation.scored.ROWS_A_GROUP", 7)
-    how = replace(HOW, cleaning=replace(HOW.cleaning, auto=True))
+    how = replace(HOW, cleaning=HOW.cleaning.replace(auto=True))
     store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 100)), tmp_path / "store", how)
     assert {one["reason"] for one in store.manifest["thresholds"]} == {"the recipe's: only 10 pairs to learn from"}
 
@@ -153,7 +153,7 @@ def test_bad_places_and_languages_are_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="different source languages: de, en"):
         prepare_store([*source, replace(source[0], source_language="de")], tmp_path / "new", HOW)
     with pytest.raises(DataError, match="no pairs are left of 5"):
-        prepare_store(source, tmp_path / "new", replace(HOW, cleaning=replace(HOW.cleaning, max_characters=1)))
+        prepare_store(source, tmp_path / "new", replace(HOW, cleaning=HOW.cleaning.replace(max_characters=1)))
 
 
 def test_two_at_once_do_not_share_a_store(tmp_path: Path) -> None:

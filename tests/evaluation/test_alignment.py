@@ -59,7 +59,7 @@ def test_two_sources_of_one_translation_are_both_right() -> None:
 
 
 def test_real_models_against_loops(models: Path, bitext: Bitext) -> None:
-    teacher, student = load(str(models / "teacher")), Student.load(str(models / "teacher"))
+    teacher, student = load(str(models / "teacher")), Student.from_pretrained(str(models / "teacher"))
     report = evaluate(student, teacher, bitext)
     english = bitext.sources()
     index = teacher.encode(english)
@@ -75,7 +75,7 @@ def test_real_models_against_loops(models: Path, bitext: Bitext) -> None:
 
 
 def test_a_student_of_another_dimension_is_measured_without_the_teacher(models: Path, bitext: Bitext) -> None:
-    report = evaluate(Student.load(str(models / "student")), load(str(models / "teacher")), bitext)
+    report = evaluate(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext)
     assert report.average().teacher_index is None and report.average().cosine is None and report.average().mse is None
     assert 0 <= report.average().to_source <= 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.evaluation.data.test_sets import open_data
 from isogloss.evaluation.leak_report import TRAINING, Origin, Scan, ScannedSet, leak_state, scan_of
 from made_up_sets import write_sets
@@ -31,7 +31,7 @@ def origins(*files: Path) -> list[Origin]:
 
 def scan(*names: Path | str, form: str = "nfc") -> Scan:
     """What a store that was scanned for these files writes down."""
-    sets = Guard(evaluation_sets([str(name) for name in names]), "near", form).sets
+    sets = LeakScanner(evaluation_sets([str(name) for name in names]), "near", form).sets
     return Scan(tuple(ScannedSet(one.name, one.hash) for one in sets))
 
 
@@ -82,7 +82,7 @@ def test_the_files_of_real_test_sets_carry_their_place(tmp_path: Path) -> None:
 
 def test_a_model_says_what_it_was_scanned_for(files: list[Path], tmp_path: Path) -> None:
     assert scan_of(tmp_path) is None and scan_of("muse") is None
-    sets = [asdict(one) for one in Guard(evaluation_sets([str(files[0])])).sets]
+    sets = [asdict(one) for one in LeakScanner(evaluation_sets([str(files[0])])).sets]
     training = {"leak_scan": {"sets": [*sets, {"name": "empty", "texts": 0}]}, "corpora": {"TED2020": {}, "": {}}}
     (tmp_path / "run" / "model").mkdir(parents=True)
     (tmp_path / "run" / "model" / TRAINING).write_text(json.dumps(training))

@@ -4,26 +4,21 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from isogloss.evaluation.metrics import (
     Doubles,
-    accuracy,
     cosines,
     dots,
     hits,
-    mean_ranks,
     mean_squared_error,
     minus_distances,
-    nearest,
-    nearest_by_margin,
     pearson,
     spearman,
     unit,
-    xsim,
 )
 from isogloss.types import FloatArray
 
@@ -37,14 +32,6 @@ def cosine_by_definition(a: FloatArray, b: FloatArray) -> float:
     return sum(float(x) * float(y) for x, y in zip(a, b, strict=True)) / length if length else 0.0
 
 
-@given(VECTORS, VECTORS)
-@settings(deadline=None)
-def test_nearest_has_the_highest_cosine(queries: FloatArray, candidates: FloatArray) -> None:
-    for query, found in zip(queries, nearest(queries, candidates), strict=True):
-        best = max(cosine_by_definition(query, candidate) for candidate in candidates)
-        assert cosine_by_definition(query, candidates[found]) == pytest.approx(best, abs=1e-5)
-
-
 @given(VECTORS)
 def test_unit_and_cosines(vectors: FloatArray) -> None:
     lengths = np.linalg.norm(unit(vectors), axis=1)
@@ -56,7 +43,6 @@ def test_unit_and_cosines(vectors: FloatArray) -> None:
 
 def test_hits_accept_any_right_answer() -> None:
     assert hits(np.array([2, 0, 1]), [{1, 2}, {3}, set()]).tolist() == [True, False, False]
-    assert len(nearest(np.empty((0, 3), np.float32), np.ones((2, 3), np.float32))) == 0
 
 
 NUMBERS = st.integers(2, 25).flatmap(
@@ -67,7 +53,6 @@ NUMBERS = st.integers(2, 25).flatmap(
 @given(NUMBERS)
 def test_correlations_are_scipys(pair: tuple[Doubles, Doubles]) -> None:
     left, right = pair
-    assert np.allclose(mean_ranks(left), stats.rankdata(left))
     if np.ptp(left) == 0 or np.ptp(right) == 0:
         assert pearson(left, right) == spearman(left, right) == 0.0
         return
@@ -89,33 +74,3 @@ def test_similarities_of_rows(vectors: FloatArray) -> None:
         assert minus_distances(vectors, other)[row] == pytest.approx(-distance, abs=1e-5)
     error = sum((float(x) - float(y)) ** 2 for a, b in zip(vectors, other, strict=True) for x, y in zip(a, b, strict=True))
     assert mean_squared_error(vectors, other) == pytest.approx(error / vectors.size, abs=1e-5)
-
-
-def margin_by_definition(x: FloatArray, y: FloatArray, i: int, j: int, k: int) -> float:
-    near_x = sorted((float(x[i] @ other) for other in y), reverse=True)[:k]
-    near_y = sorted((float(y[j] @ other) for other in x), reverse=True)[:k]
-    return float(x[i] @ y[j]) / ((sum(near_x) / len(near_x) + sum(near_y) / len(near_y)) / 2)
-
-
-@given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12), st.integers(1, 5))
-@settings(deadline=None)
-def test_nearest_by_margin_equals_the_formula(seed: int, lefts: int, rights: int, k: int) -> None:
-    generator = np.random.default_rng(seed)
-    x, y = (unit(generator.uniform(0.1, 1, (rows, 4)).astype(np.float32)) for rows in (lefts, rights))
-    for i, found in enumerate(nearest_by_margin(x, y, k)):
-        candidates = sorted(range(rights), key=lambda j: -float(x[i] @ y[j]))[:k]
-        margins = {j: margin_by_definition(x, y, i, j, k) for j in candidates}
-        assert margins[int(found)] == pytest.approx(max(margins.values()), rel=1e-5)
-
-
-def test_xsim_is_the_share_of_rows_whose_best_neighbour_is_another() -> None:
-    # Row 2 of the targets is near to everything: by cosine all three sources find it, by margin none but its own.
-    sources = np.array([[1, 0.3, 0.2], [0.3, 1, 0.2], [0.6, 0.6, 1]], dtype=np.float32)
-    targets = np.array([[1, -0.6, 0.1], [-0.6, 1, 0.1], [1, 1, 0.6]], dtype=np.float32)
-    assert nearest(sources, targets).tolist() == [2, 2, 2]
-    assert xsim(sources, targets, k=3) == 0.0
-    assert xsim(sources, targets[[1, 0, 2]], k=3) == pytest.approx(2 / 3)
-
-
-def test_accuracy() -> None:
-    assert accuracy([1, 2, 3], [1, 0, 3]) == pytest.approx(2 / 3)

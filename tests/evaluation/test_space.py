@@ -1,4 +1,4 @@
-"""Vectors by text, the means of languages, and their export; vectors from the cache."""
+"""Embeddings by text, the means of languages, and their export."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from isogloss.errors import DataError, IsoglossError
-from isogloss.evaluation.embedding import embedded
 from isogloss.evaluation.space import LanguageMeans, Space, language_means, read_means
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray
@@ -87,15 +86,3 @@ def test_means_of_another_model_are_refused() -> None:
         LanguageMeans({"de": mean}, "c1").refuse_other(Counting())
     with pytest.raises(IsoglossError, match="the mean of de has 3 dimensions, a vector of counting has 2"):
         LanguageMeans({"de": np.zeros(3, dtype=np.float32)}).refuse_other(Counting())
-
-
-def test_only_what_is_new_is_computed(tmp_path: Path) -> None:
-    encoder, steps = Counting(), list[Step]()
-    first = embedded(encoder, ["a", "bbb", "cc"], tmp_path, steps.append)
-    assert first[:, 0].tolist() == [1, 3, 2] and first[0, 1] == np.float16(0.1)
-    again = embedded(encoder, ["cc", "dddd", "a"], tmp_path, steps.append)
-    assert again[:, 0].tolist() == [2, 4, 1]
-    assert sorted(encoder.asked) == ["a", "bbb", "cc", "dddd"]
-    assert steps[-1].finished and steps[-1].total == 1 and "2 reused" in steps[-1].note
-    assert embedded(encoder, ["a"], tmp_path)[0, 0] == 1 and len(encoder.asked) == 4
-    assert embedded(encoder, ["a"], None)[0, 1] == np.float32(0.1), "without a cache nothing is rounded"

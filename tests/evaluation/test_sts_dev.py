@@ -15,7 +15,7 @@ from judged import rated
 
 def test_it_is_the_rank_correlation_of_cosine_and_gold(models: Path) -> None:
     pairs = rated(3, 30)
-    student = Student.load(str(models / "student"), device="cpu")
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
     plain = SentenceTransformer(str(models / "student"), device="cpu")
     u, v = plain.encode(pairs.first), plain.encode(pairs.second)
     cosines = (u * v).sum(1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)

@@ -101,7 +101,7 @@ def test_a_state_is_taken_up_exactly() -> None:
     take(whole, 0, 20)
     take(cut, 0, 11)
     continued = FlatAdamW(FlatParameters(parameters(seed=9), torch.bfloat16), rates, 0.1)
-    continued.load({name: one.clone() for name, one in cut.state().items()})
+    continued.load_state_dict({name: one.clone() for name, one in cut.state_dict().items()})
     assert torch.equal(continued.flat.copy, cut.flat.copy)
     take(continued, 11, 20)
     assert torch.equal(whole.flat.master, continued.flat.master)

@@ -132,9 +132,9 @@ def test_a_state_is_taken_up_exactly() -> None:
 
     take(whole, 0, 60)
     take(cut, 0, 31)
-    kept = {name: one.clone() for name, one in cut.state().items()}
+    kept = {name: one.clone() for name, one in cut.state_dict().items()}
     continued = RowAdamW(copy, rates, 0.1)
-    continued.load(kept)
+    continued.load_state_dict(kept)
     take(continued, 31, 60)
     for one in (whole, continued):
         one.catch_up(at(60))

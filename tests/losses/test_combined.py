@@ -59,7 +59,7 @@ def test_each_alone(name: str) -> None:
 
 def test_defaults_are_those_of_a_recipe() -> None:
     ours, theirs = CombinedLoss(), LossSettings()
-    shared = {one.name for one in dataclasses.fields(ours)} & {one.name for one in dataclasses.fields(theirs)}
+    shared = {one.name for one in dataclasses.fields(ours)} & set(LossSettings.model_fields)
     assert shared >= {*module.NAMES, "normalized", "soft_temperature", "ranking_temperature", "margin", "dimensions"}
     assert {name: getattr(ours, name) for name in shared} == {name: getattr(theirs, name) for name in shared}
 

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError
 from isogloss.mining.margin import MARGINS, candidate_scores, margin_scores
 from isogloss.mining.matching import STRATEGIES, matched
-from isogloss.search.neighbours import Neighbours, SearchSettings, both_ways
+from isogloss.search.neighbours import Neighbours, both_ways
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, margin_by_definition, matches_by_definition, two_sides
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from isogloss.errors import ModelError
-from isogloss.export.folder import save
 from isogloss.models.bilstm import BiLstmStudent, EncoderSizes, bilstm_student
 from isogloss.models.encoder import load
+from isogloss.models.loading import open_model
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.learn import learn_vocabulary
 from tiny import TEXTS, unigram
@@ -32,7 +32,7 @@ def student(tokenizer: PreTrainedTokenizerFast) -> BiLstmStudent:
     return bilstm_student(tokenizer, SIZES, max_tokens=24)
 
 
-def one_way(inputs: list[Tensor], weights: dict[str, Tensor], layer: int, suffix: str) -> list[Tensor]:
+def neighbours(inputs: list[Tensor], weights: dict[str, Tensor], layer: int, suffix: str) -> list[Tensor]:
     """An LSTM layer by its equations, one token after the other."""
     read, kept = weights[f"weight_ih_l{layer}{suffix}"], weights[f"weight_hh_l{layer}{suffix}"]
     bias = weights[f"bias_ih_l{layer}{suffix}"] + weights[f"bias_hh_l{layer}{suffix}"]
@@ -51,8 +51,8 @@ def by_definition(student: BiLstmStudent, text: str) -> Tensor:
     weights = dict(student.model[1].encoder.named_parameters())
     states = [student.table[row] for row in ids]
     for layer in range(SIZES.layers):
-        there = one_way(states, weights, layer, "")
-        back = one_way(states[::-1], weights, layer, "_reverse")[::-1]
+        there = neighbours(states, weights, layer, "")
+        back = neighbours(states[::-1], weights, layer, "_reverse")[::-1]
         states = [torch.cat(both) for both in zip(there, back, strict=True)]
     return torch.stack([max(column) for column in torch.stack(states).T])
 
@@ -81,7 +81,7 @@ def test_a_batch_gives_what_each_sentence_has_alone(student: BiLstmStudent, monk
 
 
 def test_the_saved_folder_is_sentence_transformers_own(student: BiLstmStudent, tmp_path: Path) -> None:
-    save(student, tmp_path / "model")
+    student.save_pretrained(tmp_path / "model")
     plain = SentenceTransformer(str(tmp_path / "model"), device="cpu", trust_remote_code=False)
     assert [type(module).__module__.split(".")[0] for module in plain] == ["sentence_transformers"] * 3
     wanted = student.encode(SOME)
@@ -91,7 +91,7 @@ def test_the_saved_folder_is_sentence_transformers_own(student: BiLstmStudent, t
     assert [row[:count].tolist() for row, count in zip(theirs["input_ids"], theirs["sentence_lengths"], strict=True)] == [
         tokens.row(place).tolist() for place in range(len(SOME))
     ]
-    again = BiLstmStudent.load(str(tmp_path / "model"), device="cpu")
+    again = BiLstmStudent.from_pretrained(str(tmp_path / "model"), device="cpu")
     assert np.array_equal(again.encode(SOME), wanted) and again.dimension == 10 and again.pooling == "max"
     assert again.text_tokenizer.key == student.text_tokenizer.key and again.fingerprint == student.fingerprint
     encoders = [load(str(tmp_path / "model"), device="cpu") for _ in range(2)]
@@ -121,13 +121,15 @@ def test_dropout_is_for_training_and_between_layers(tokenizer: PreTrainedTokeniz
 
 def test_other_models_are_refused(models: Path, student: BiLstmStudent, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not those of a BiLSTM encoder"):
-        BiLstmStudent.load(str(models / "student"))
-    save(student, tmp_path / "model")
-    with pytest.raises(ModelError, match="not a transformer body"):
-        Student.load(str(tmp_path / "model"))
+        BiLstmStudent.from_pretrained(str(models / "student"))
+    student.save_pretrained(tmp_path / "model")
+    with pytest.raises(ModelError, match="not a transformer"):
+        Student(open_model(str(tmp_path / "model")), "mine")
+    loaded = Student.from_pretrained(str(tmp_path / "model"), device="cpu")
+    assert type(loaded) is BiLstmStudent and loaded.fingerprint == student.fingerprint
     with pytest.raises(ModelError, match="padding is row 1"):
         bilstm_student(unigram(), SIZES)
-    with pytest.raises(ModelError, match="no transformer inside"):
+    with pytest.raises(ModelError, match="no transformer layers"):
         _ = student.body
     with pytest.raises(ModelError, match="not trimmed"):
         student._keep_rows(np.arange(10))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from isogloss.errors import IsoglossError
-from isogloss.models import embedding_file
+from isogloss.models import cached_encoder, embedding_file
 from isogloss.models.embedding_file import embed_file
+from isogloss.models.vector_cache import longest_first
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import folder_lock
 from isogloss.types import FloatArray
@@ -39,7 +40,8 @@ def vectors_of(texts: Sequence[str]) -> FloatArray:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_file, "A_PART", 16)
+    for module in (cached_encoder, embedding_file):
+        monkeypatch.setattr(module, "CHUNK", 16)
 
 
 def test_interrupted_it_goes_on_from_the_last_part(tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_interrupted_it_goes_on_from_the_last_part(tmp_path: Path) -> None:
     assert not out.exists()
     rest, steps = Counting(), list[Step]()
     assert embed_file(rest, TEXTS, out, on_progress=steps.append) == (90, 3)
-    assert 0 < len(rest.asked) < distinct - 30 and steps[-1].finished and "found again" in steps[-1].note
+    assert 0 < len(rest.asked) < distinct - 30 and steps[-1].finished and "reused" in steps[-1].note
     assert np.array_equal(np.load(out), vectors_of(TEXTS)) and np.load(out).dtype == np.float32
     assert [path.name for path in tmp_path.iterdir()] == ["v.npy"]
 
@@ -59,10 +61,9 @@ def test_parts_of_others_and_damaged_ones_are_not_used(tmp_path: Path) -> None:
     for calls, fingerprint in ((2, "another"), (2, "counting")):
         with pytest.raises(KeyboardInterrupt):
             embed_file(Counting(calls, fingerprint), TEXTS, out)
-    parts = sorted((tmp_path / "v.npy.unfinished").glob("*.npy"))
-    assert len(parts) == 2
-    parts[0].write_bytes(parts[0].read_bytes()[:-5])
-    parts[1].write_bytes(parts[1].read_bytes()[:64])
+    (shard,) = (tmp_path / "v.npy.unfinished").glob("vectors/counting/*.rows")
+    rows = shard.read_bytes()
+    shard.write_bytes(bytes(byte ^ 1 for byte in rows))
     rest = Counting()
     embed_file(rest, TEXTS, out)
     assert len(rest.asked) == len(set(TEXTS)) and np.array_equal(np.load(out), vectors_of(TEXTS))
@@ -73,13 +74,18 @@ def test_each_distinct_sentence_is_computed_once_and_parts_are_alike(tmp_path: P
     embed_file(encoder, TEXTS, tmp_path / "v.npy", lambda vectors: vectors * 2)
     assert sorted(encoder.asked) == sorted(set(TEXTS))
     assert np.array_equal(np.load(tmp_path / "v.npy"), 2 * vectors_of(TEXTS))
-    sizes = [part.stop - part.start for part in embedding_file._borders(100, 16)]
-    assert sum(sizes) == 100 and max(sizes) <= 16 and max(sizes) - min(sizes) <= 1
+    texts = [f"{number:03}" for number in range(100)]
+    chunks = [list(rows) for rows, _ in longest_first(texts, vectors_of, 16)]
+    assert np.concatenate(chunks).tolist() == list(range(100)) and max(map(len, chunks)) <= 16 and min(map(len, chunks)) >= 14
+    for done in range(1, len(chunks)):
+        rest = texts[sum(map(len, chunks[:done])) :]
+        again = [[texts.index(rest[row]) for row in rows] for rows, _ in longest_first(rest, vectors_of, 16)]
+        assert again == chunks[done:], "what is left is computed in the same chunks"
 
 
 def test_two_at_once_are_refused_and_few_sentences_need_no_parts(tmp_path: Path) -> None:
     with folder_lock(tmp_path / "v.npy.unfinished", "x", "y"):
-        with pytest.raises(IsoglossError, match="another isogloss is writing these vectors"):
+        with pytest.raises(IsoglossError, match="another isogloss is writing these embeddings"):
             embed_file(Counting(), TEXTS, tmp_path / "v.npy")
         embed_file(Counting(), TEXTS[:5], tmp_path / "v.npy")
     assert len(np.load(tmp_path / "v.npy")) == 5

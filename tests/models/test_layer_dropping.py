@@ -137,14 +137,14 @@ def test_layers_that_know_their_number_get_the_new_one() -> None:
 def test_a_shortened_student_is_saved_and_loaded(models: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     drop_layers(student.body, 2)
     wanted = student.encode(TEXTS[:10])
     with quiet_transformers():
         student.model.save(str(tmp_path / "short"), create_model_card=False)
     found = SentenceTransformer(str(tmp_path / "short"), device="cpu").encode(TEXTS[:10])
     assert abs(found - wanted).max() < 1e-5
-    assert abs(Student.load(str(models / "student")).encode(TEXTS[:10]) - wanted).max() > 1e-3
+    assert abs(Student.from_pretrained(str(models / "student")).encode(TEXTS[:10]) - wanted).max() > 1e-3
 
 
 @pytest.mark.parametrize("keep", [0, -1, 6, (), (0, 5), (2, 1), (1, 1), (-1, 2)])

@@ -1,11 +1,8 @@
-"""Names become models: the carried ones for real, local folders, and clear words for everything else."""
+"""Models by name: the bundled ones for real, local folders, and a clear error for everything else."""
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
-import huggingface_hub
 import numpy as np
 import pytest
 import torch
@@ -13,13 +10,15 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import PreTrainedModel
 
+from hub import Hub, running_hub
 from isogloss.errors import DataError, ModelError
-from isogloss.models.encoder import embed, load
+from isogloss.models.cached_encoder import embed
+from isogloss.models.encoder import load
 from isogloss.models.loading import open_model
 from isogloss.training.cross_encoder import CrossEncoder
 
 
-def test_the_carried_teacher_is_the_real_one() -> None:
+def test_the_bundled_teacher_is_the_real_one() -> None:
     teacher = load("all-MiniLM-L6-v2")
     vectors = teacher.encode(["A man is eating food.", "A man eats something.", "The stock market fell."])
     assert teacher.dimension == 384
@@ -27,7 +26,7 @@ def test_the_carried_teacher_is_the_real_one() -> None:
     assert vectors[0] @ vectors[1] > 0.75 > 0.3 > vectors[0] @ vectors[2]
 
 
-def test_the_carried_student_opens_where_transformers_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_student_opens_where_transformers_saves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the first of several processes: there `save_pretrained` of a model does nothing."""
     monkeypatch.setattr(PreTrainedModel, "save_pretrained", lambda *_given, **_named: None)
     assert open_model("multilingual-e5-small")[0].auto_model.config.num_hidden_layers == 12
@@ -73,48 +72,9 @@ def test_what_cannot_be_loaded_is_said(name: str, message: str) -> None:
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator["Hub"]:
-    """A hub on this machine that knows no model, asked by the real library; its pauses are counted, and not waited for."""
-    here = Hub()
-    place = f"http://127.0.0.1:{here.server.server_port}"
-    known = huggingface_hub.constants
-    monkeypatch.setattr(known, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(known, "ENDPOINT", place)
-    monkeypatch.setattr(known, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(known, "HUGGINGFACE_CO_URL_TEMPLATE", place + "/{repo_id}/resolve/{revision}/{filename}")
-    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", here.pauses.append)
-    yield here
-    here.close()
-    huggingface_hub.close_session()
-
-
-class Hub:
-    """What was asked for, and how often its library paused to ask again."""
-
-    def __init__(self) -> None:
-        self.asked, self.pauses = [], []  # type: list[str], list[float]
-        asked = self.asked
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_HEAD(self) -> None:
-                asked.append(self.path)
-                self.send_response(200 if self.path == "/" else 404)
-                self.end_headers()
-
-            do_GET = do_HEAD
-
-            def log_message(self, *_told: object) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Answer)
-        self.thread = Thread(target=self.server.serve_forever, args=(0.01,))
-        self.thread.start()
-
-    def close(self) -> None:
-        if self.thread.is_alive():
-            self.server.shutdown()
-            self.thread.join()
-            self.server.server_close()
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    with running_hub(monkeypatch, tmp_path / "hub") as running:
+        yield running
 
 
 def test_without_a_connection_the_hub_is_tried_once(hub: Hub) -> None:
@@ -130,7 +90,7 @@ def test_a_hub_that_answers_is_asked_by_its_library(hub: Hub) -> None:
     with pytest.raises(ModelError, match="the model cannot be loaded") as caught:
         open_model("surely/no-such-model")
     assert "no such hub model" in caught.value.hint
-    assert hub.asked[0] == "/" and any(path.endswith("/modules.json") for path in hub.asked)
+    assert hub.requests[0] == "/" and any(path.endswith("/modules.json") for path in hub.requests)
 
 
 def test_a_folder_without_a_model_and_an_unfinished_run(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from sentence_transformers import SentenceTransformer
 from transformers import PreTrainedTokenizerFast
 
 from isogloss.errors import ModelError
-from isogloss.export.folder import save
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import load
 from isogloss.models.frozen_layers import SplitBody
@@ -52,11 +51,13 @@ def test_plain_sentence_transformers_gives_the_same_vectors(kind: object, prompt
     tokenizer = kind()  # type: ignore[operator]
     tokenizer(TEXTS[:3], truncation=True, max_length=4, padding="max_length")  # what an earlier call left must not stay
     student = static_student(tokenizer, 12, prompt=prompt, max_tokens=20)
-    save(student, tmp_path / "model")
+    student.save_pretrained(tmp_path / "model")
     loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     assert np.allclose(loaded.encode(TEXTS + HARD), student.encode(TEXTS + HARD), atol=1e-6)
-    assert StaticStudent.load(str(tmp_path / "model"), max_tokens=64).text_tokenizer.max_tokens == 64, "a table has no places"
-    again = StaticStudent.load(str(tmp_path / "model"))
+    assert StaticStudent.from_pretrained(str(tmp_path / "model"), max_tokens=64).text_tokenizer.max_tokens == 64, (
+        "a table has no places"
+    )
+    again = StaticStudent.from_pretrained(str(tmp_path / "model"))
     assert again.prompt == prompt and again.text_tokenizer.max_tokens == 20
     assert np.allclose(again.encode(TEXTS + HARD), student.encode(TEXTS + HARD), atol=1e-6)
     tokens = again.tokenize(TEXTS + HARD)
@@ -179,7 +180,7 @@ def test_it_is_distilled_saved_and_loaded(models: Path, sparse: bool, tmp_path: 
         torch.autograd.backward(distance())
         optimizer.step()
     assert float(distance().detach()) < 0.2 * before
-    save(student, tmp_path / "model")
+    student.save_pretrained(tmp_path / "model")
     loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     assert np.allclose(loaded.encode(TEXTS), student.encode(TEXTS), atol=1e-5)
 
@@ -193,7 +194,7 @@ def test_trimming_leaves_covered_text_as_it_was(tmp_path: Path) -> None:
     assert done.coverage == 1.0 and done.languages[0].language == "en"
     assert np.array_equal(student.encode(english), wanted)
     assert student.fingerprint != fingerprint
-    save(student, tmp_path / "model")
+    student.save_pretrained(tmp_path / "model")
     assert np.allclose(SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(english), wanted, atol=1e-6)
 
 
@@ -206,16 +207,17 @@ def test_the_fingerprint_sees_every_piece() -> None:
 
 
 def test_kinds_are_not_mixed_up(models: Path, tmp_path: Path) -> None:
-    save(static_student(unigram(), 4), tmp_path / "static")
-    with pytest.raises(ModelError, match="first module is StaticEmbedding, not a transformer body"):
-        Student.load(str(tmp_path / "static"))
+    static_student(unigram(), 4).save_pretrained(tmp_path / "static")
+    with pytest.raises(ModelError, match="first module is StaticEmbedding, not a transformer"):
+        Student(open_model(str(tmp_path / "static")), "mine")
+    assert type(Student.from_pretrained(str(tmp_path / "static"), device="cpu")) is StaticStudent
     with pytest.raises(ModelError, match="first module is Transformer, not a static token table"):
-        StaticStudent.load(str(models / "student"))
+        StaticStudent.from_pretrained(str(models / "student"))
     with pytest.raises(ModelError, match="is a static student and has no layers"):
         SplitBody(static_student(unigram(), 4).body, 1)
-    with pytest.raises(ModelError, match="have 24 dimensions, so no 25 can be made") as caught:
+    with pytest.raises(ModelError, match=r"student\.dimension = 25, but the encoder's embeddings have 24") as caught:
         static_student(unigram(), 25, open_model(str(models / "student")))
-    assert "student.dimension to at most 24, or to 0" in caught.value.hint
+    assert "set it to at most 24, or to 0" in caught.value.hint
 
 
 def test_the_vectors_of_tokens_are_kept_for_other_students(models: Path, tmp_path: Path) -> None:
@@ -245,4 +247,4 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     static_student(unigram(), 10, open_model(str(models / "student")), cache=tmp_path / "file")
-    assert "the token table is not kept" in caplog.text
+    assert "the token table is not cached" in caplog.text

@@ -8,10 +8,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from isogloss.errors import ModelError
-from isogloss.export.folder import save
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import load
-from isogloss.models.student import WORTH_TAKING_APART, Student
+from isogloss.models.student import FAST_FROM, Student
 from isogloss.progress import Step
 from tiny import TEXTS
 
@@ -23,20 +22,20 @@ def bridge(width: int, height: int) -> Bridge:
 
 
 def test_encode_equals_sentence_transformers(models: Path) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     assert np.allclose(student.encode(TEXTS), SentenceTransformer(str(models / "student")).encode(TEXTS), atol=1e-5)
     assert student.encode([]).shape == (0, 24)
 
 
 def test_saved_folder_loads_in_plain_sentence_transformers(models: Path, tmp_path: Path) -> None:
-    student = Student.load(str(models / "student"), prompt="a child ", max_tokens=10)
+    student = Student.from_pretrained(str(models / "student"), prompt="a child ", max_tokens=10)
     student.trim({"en": TEXTS[::2], "de": TEXTS[1::4], "ru": TEXTS[3::4]}, "corpus")
     student.add_bridge(bridge(24, 16), normalize=True)
-    save(student, tmp_path / "model", card="# tiny")
+    student.save_pretrained(tmp_path / "model", card="# tiny")
     loaded = SentenceTransformer(str(tmp_path / "model"))
     assert np.allclose(loaded.encode(TEXTS), student.encode(TEXTS), atol=1e-5)
     assert loaded.max_seq_length == 10
-    again = Student.load(str(tmp_path / "model"))
+    again = Student.from_pretrained(str(tmp_path / "model"))
     assert np.allclose(again.encode(TEXTS), student.encode(TEXTS), atol=1e-5)
     assert again.prompt == "a child "
 
@@ -46,47 +45,49 @@ def test_the_prompt_is_that_of_queries_and_documents_and_is_put_there_once(model
     """Whatever prompts the model came with: it was trained with this one, and whoever reads it again puts no other there."""
     model = SentenceTransformer(str(models / "student"), prompts={"query": "the dog ", "document": "my friend "}, device="cpu")
     model.save(str(tmp_path / "came"), create_model_card=False)
-    student = Student.load(str(tmp_path / "came"), prompt=prompt, device="cpu")
+    student = Student.from_pretrained(str(tmp_path / "came"), prompt=prompt, device="cpu")
     expected = SentenceTransformer(str(models / "student"), device="cpu").encode([prompt + text for text in TEXTS])
-    save(student, tmp_path / "model")
+    student.save_pretrained(tmp_path / "model")
     plain = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     readers = [plain.encode, plain.encode_query, plain.encode_document, load(str(tmp_path / "model"), device="cpu").encode]
-    readers += [Student.load(str(tmp_path / "model"), device="cpu").encode, student.encode]
-    readers += [Student.load(str(tmp_path / "model"), prompt, device="cpu").encode]  # asked for again, it is no second one
+    readers += [Student.from_pretrained(str(tmp_path / "model"), device="cpu").encode, student.encode]
+    readers += [
+        Student.from_pretrained(str(tmp_path / "model"), prompt, device="cpu").encode
+    ]  # asked for again, it is no second one
     readers += [load(str(tmp_path / "model"), prompt, device="cpu").encode]
     for encode in readers:
         assert np.allclose(encode(TEXTS), expected, atol=1e-5)
 
 
 def test_more_tokens_than_the_model_was_stored_with(models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    save(Student.load(str(models / "student"), max_tokens=10), tmp_path / "short")
-    assert Student.load(str(tmp_path / "short")).model.max_seq_length == 10, "nobody asked for more"
-    longer = Student.load(str(tmp_path / "short"), max_tokens=48, device="cpu")
-    save(longer, tmp_path / "longer")
+    Student.from_pretrained(str(models / "student"), max_tokens=10).save_pretrained(tmp_path / "short")
+    assert Student.from_pretrained(str(tmp_path / "short")).model.max_seq_length == 10, "nobody asked for more"
+    longer = Student.from_pretrained(str(tmp_path / "short"), max_tokens=48, device="cpu")
+    longer.save_pretrained(tmp_path / "longer")
     text = " ".join(TEXTS[:12])
     plain = SentenceTransformer(str(tmp_path / "longer"), device="cpu")
     assert plain.max_seq_length == plain.tokenizer.model_max_length == 48
     assert int(longer.tokenize([text]).lengths[0]) == plain.preprocess([text])["input_ids"].shape[1] == 48
     assert np.allclose(plain.encode([text]), longer.encode([text]), atol=1e-5)
     assert not caplog.messages
-    most = Student.load(str(tmp_path / "short"), max_tokens=65, device="cpu")
+    most = Student.from_pretrained(str(tmp_path / "short"), max_tokens=65, device="cpu")
     assert most.model.max_seq_length == 64 and np.isfinite(most.encode([3 * text])).all()
     assert caplog.messages == [
-        f"{tmp_path / 'short'}: max_tokens = 65, but the model has places for 64 tokens: longer text is cut there"
+        f"{tmp_path / 'short'}: max_tokens = 65, but the model has 64 positions: longer text is truncated there"
     ]
 
 
 def test_saving_over_a_model_replaces_it_whole(models: Path, tmp_path: Path) -> None:
-    student = Student.load(str(models / "student"))
-    save(student, str(tmp_path / "model"))
+    student = Student.from_pretrained(str(models / "student"))
+    student.save_pretrained(str(tmp_path / "model"))
     (tmp_path / "model" / "old.txt").write_text("old")
-    save(student, tmp_path / "model")
+    student.save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model" / "old.txt").exists()
     assert not list(tmp_path.glob(".*"))
 
 
 def test_bridge_is_the_last_layer(models: Path) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     untouched = student.encode(TEXTS[:5])
     solved = bridge(24, 16)
     student.add_bridge(solved, normalize=False)
@@ -99,7 +100,7 @@ def test_bridge_is_the_last_layer(models: Path) -> None:
 def test_a_batch_in_chunks_is_the_batch_at_once(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from isogloss.models import student as module
 
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     tokens, rows = student.tokenize(TEXTS), np.array([7, 3, 44, 3, 20])
     assert student.packs
     whole = student.batch(tokens, rows, None)
@@ -111,9 +112,9 @@ def test_a_batch_in_chunks_is_the_batch_at_once(models: Path, monkeypatch: pytes
 
 
 def test_many_sentences_have_the_vectors_that_each_has_alone(models: Path) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     texts = [f"{text} {number}" for number in range(12) for text in TEXTS]
-    assert len(texts) >= WORTH_TAKING_APART
+    assert len(texts) >= FAST_FROM
     heard: list[Step] = []
     many = student.encode(texts, heard.append)
     assert np.allclose(many[::40], np.concatenate([student.encode([text]) for text in texts[::40]]), atol=1e-5)
@@ -127,9 +128,17 @@ def test_many_sentences_have_the_vectors_that_each_has_alone(models: Path) -> No
 def test_only_the_upper_layers_and_the_bridge_are_trained(models: Path) -> None:
     from isogloss.models.frozen_layers import SplitBody
 
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     student.add_bridge(bridge(24, 16), normalize=True)
     names = [name for name, _ in student.trained_parameters(SplitBody(student.body, 1))]
     assert any("layer.3." in name for name in names) and any("linear" in name for name in names)
     assert not any("layer.2." in name or "embeddings" in name for name in names)
     assert len(list(student.trained_parameters(None))) == len(list(student.model.parameters()))
+
+
+def test_encode_takes_one_text_or_many_and_normalizes(models: Path) -> None:
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
+    many = student.encode(TEXTS[:4])
+    assert np.allclose(student.encode(TEXTS[0]), many[0], atol=1e-6) and student.encode(TEXTS[0]).shape == (24,)
+    unit = student.encode(TEXTS[:4], normalize_embeddings=True)
+    assert np.allclose(unit, many / np.linalg.norm(many, axis=1, keepdims=True), atol=1e-6)

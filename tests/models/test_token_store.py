@@ -76,7 +76,7 @@ def test_rows_are_what_the_tokenizer_gives() -> None:
 def test_the_fast_way_gives_the_wrappers_ids(
     make: Callable[[], PreTrainedTokenizerFast], prompt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tokens_module, "TOKENISE_AT_ONCE", 7)
+    monkeypatch.setattr(tokens_module, "TEXTS_AT_ONCE", 7)
     tokenizer, texts = make(), [*ODD, *TEXTS[:30]]
     for max_tokens in (5, 64):
         store = TokenStore.of(texts, tokenizer, max_tokens, prompt)

@@ -7,6 +7,7 @@ import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import AutoModel, PreTrainedTokenizerFast
 
+from isogloss import recipes
 from isogloss.config import BridgeSettings, LossSettings, Recipe
 from isogloss.errors import ModelError
 from isogloss.models.encoder import load
@@ -14,8 +15,9 @@ from isogloss.models.encoders.onnx import _tokenizer
 from isogloss.models.loading import open_model, quiet_transformers
 from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer
-from isogloss.models.tokenizer_checks import refuse_speechless, unknown_share
-from isogloss.runs.dual import train_dual
+from isogloss.models.tokenizer_checks import refuse_empty_tokenizer, unknown_share
+from isogloss.runs.pipeline import run
+from isogloss.runs.presets import dual_recipe
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.training.distill import distill
 from isogloss.training.tasks.sentence_pairs import SentencePairs
@@ -32,7 +34,7 @@ def test_a_model_without_a_tokenizer_is_refused(kind: str, tmp_path: Path) -> No
     config = getattr(transformers, f"{kind}Config")(**SIZES, pad_token_id=1)
     with quiet_transformers():
         AutoModel.from_config(config).save_pretrained(tmp_path)
-    for opened in (open_model, load, Student.load):
+    for opened in (open_model, load, Student.from_pretrained):
         with pytest.raises(ModelError, match="its tokenizer is missing or empty") as caught:
             opened(str(tmp_path))
     assert "tokenizer.json" in caught.value.hint
@@ -89,13 +91,13 @@ def padded() -> Tokenizer:
     ],
 )
 def test_a_real_one_is_not(real: object) -> None:
-    refuse_speechless(real, "a model")
+    refuse_empty_tokenizer(real, "a model")
 
 
 @pytest.mark.parametrize("empty", [word_piece(""), word_piece("~"), Tokenizer(models.BPE()), Tokenizer(models.Unigram())])
 def test_one_that_spells_nothing_is(empty: Tokenizer) -> None:
     with pytest.raises(ModelError, match="a model: its tokenizer is missing or empty"):
-        refuse_speechless(empty, "a model")
+        refuse_empty_tokenizer(empty, "a model")
 
 
 def test_the_share_of_unknown_tokens_counts_neither_special_ones_nor_white_space() -> None:
@@ -107,7 +109,7 @@ def test_the_share_of_unknown_tokens_counts_neither_special_ones_nor_white_space
 
 
 def test_text_that_is_mostly_unknown_is_not_trained_on(models: Path) -> None:
-    student, teacher = Student.load(str(models / "student"), device="cpu"), load(str(models / "teacher"))
+    student, teacher = Student.from_pretrained(str(models / "student"), device="cpu"), load(str(models / "teacher"))
     english = ["the cat sleeps.", "the dog runs home.", "a child reads.", "my friend sings a song."]
     ranked = Recipe(bridge=BridgeSettings(enabled=False), losses=LossSettings(mse=0.0, ranking=1.0))
 
@@ -117,7 +119,10 @@ def test_text_that_is_mostly_unknown_is_not_trained_on(models: Path) -> None:
     for name, train in (
         ("student", lambda: distill(student, None, pairs(AMHARIC[::-1]), ranked)),
         ("student", lambda: SentencePairs.of(student, AMHARIC, AMHARIC)),
-        ("teacher", lambda: distill(Spelling.load(str(models / "student"), device="cpu"), teacher, pairs(AMHARIC[::-1]))),
+        (
+            "teacher",
+            lambda: distill(Spelling.from_pretrained(str(models / "student"), device="cpu"), teacher, pairs(AMHARIC[::-1])),
+        ),
     ):
         with pytest.raises(ModelError, match=f"{name}: 100% of the tokens in the training text are unknown"):
             train()
@@ -126,9 +131,10 @@ def test_text_that_is_mostly_unknown_is_not_trained_on(models: Path) -> None:
 
 def test_a_dual_encoder_is_not_trained_on_it_either(models: Path, tmp_path: Path) -> None:
     (tmp_path / "en-am.tsv").write_text("".join(f"{one}\t{one[::-1]}\n" for one in AMHARIC), encoding="utf-8")
-    plain = ["cleaning.min_language=0", "cleaning.min_script=0", "pairs.held_out=0", "trim=off"]
+    plain = ["cleaning.min_language=0", "cleaning.min_script=0", "pairs.held_out=0", "device=cpu"]
+    data = dual_recipe([str(tmp_path / "en-am.tsv")], tmp_path / "run", str(models / "student"))
     with pytest.raises(ModelError, match="100% of the tokens in the training text are unknown"):
-        train_dual(str(tmp_path / "en-am.tsv"), str(models / "student"), tmp_path / "run", device="cpu", overrides=plain)
+        run(recipes.parse(data, plain))
 
 
 def test_an_onnx_export_without_pieces_is_refused(tmp_path: Path) -> None:
@@ -153,6 +159,5 @@ def test_text_that_is_mostly_unknown_is_said_once(models: Path, caplog: pytest.L
     for _ in range(2):
         encoder.encode(AMHARIC)
     assert caplog.messages == [
-        f"{models / 'teacher'}: 100 % of the tokens in a text are unknown to its tokenizer, so its vectors say little about the"
-        " text"
+        f"{models / 'teacher'}: 100 % of the tokens are unknown to its tokenizer, so its embeddings say little about the text"
     ]

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from isogloss.errors import IsoglossError, ModelError
+from isogloss.models import cached_encoder as encoder_module
 from isogloss.models import vector_cache as cache_module
+from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.vector_cache import INDEX, KEY, VectorCache, refuse_unwritable, refuse_useless, text_key, text_keys
+from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 from killed import ended, share_cache, started, text_vectors
 
@@ -29,6 +32,24 @@ class Counting:
     def __call__(self, texts: Sequence[str]) -> FloatArray:
         self.asked += texts
         return np.array([[len(text), sum(map(ord, text)) % 97, 1.0] for text in texts], dtype=np.float32)
+
+
+class Computed:
+    """Any function of texts as an encoder."""
+
+    name, fingerprint, dimension = "computed", "computed", 3
+
+    def __init__(self, compute: Callable[[Sequence[str]], FloatArray]) -> None:
+        self.compute = compute
+
+    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
+        return self.compute(texts)
+
+
+def embed(cache: VectorCache, texts: Sequence[str], compute: Callable[[Sequence[str]], FloatArray]) -> tuple[FloatArray, int]:
+    """Encode through a cache: the vectors, and how many of them were found."""
+    encoder = CachedEncoder(Computed(compute), cache)
+    return encoder.encode(texts), encoder.reused
 
 
 @given(
@@ -49,7 +70,7 @@ def test_any_order_of_requests_gives_the_same_as_computing(
         for texts in requests:
             before = set(compute.asked)
             cache = cache if one_session else VectorCache(folder, "model", 3)
-            vectors, found = cache.embed(texts, compute)
+            vectors, found = embed(cache, texts, compute)
             assert np.array_equal(vectors, Counting()(texts).reshape(-1, 3))
             assert found == sum(text in before for text in texts)
     assert len(compute.asked) == len(set(compute.asked))
@@ -58,13 +79,13 @@ def test_any_order_of_requests_gives_the_same_as_computing(
 def test_models_do_not_share_vectors(tmp_path: Path) -> None:
     compute = Counting()
     for fingerprint in ("one", "two"):
-        VectorCache(tmp_path, fingerprint, 3).embed(["a"], compute)
+        embed(VectorCache(tmp_path, fingerprint, 3), ["a"], compute)
     assert compute.asked == ["a", "a"]
 
 
 def test_interrupted_work_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "SHARD_SECONDS", 0.0)
-    monkeypatch.setattr(cache_module, "AT_ONCE", 2)
+    monkeypatch.setattr(encoder_module, "CHUNK", 2)
     compute = Counting()
 
     def failing(texts: Sequence[str]) -> FloatArray:
@@ -74,9 +95,9 @@ def test_interrupted_work_keeps_what_was_written(tmp_path: Path, monkeypatch: py
 
     texts = [f"text {n}" for n in range(9)]
     with pytest.raises(KeyboardInterrupt):
-        VectorCache(tmp_path, "m", 3).embed(texts, failing)
+        embed(VectorCache(tmp_path, "m", 3), texts, failing)
     again = Counting()
-    vectors, found = VectorCache(tmp_path, "m", 3).embed(texts, again)
+    vectors, found = embed(VectorCache(tmp_path, "m", 3), texts, again)
     assert found == 4
     assert not set(again.asked) & set(compute.asked)
     assert np.array_equal(vectors, Counting()(texts))
@@ -84,14 +105,14 @@ def test_interrupted_work_keeps_what_was_written(tmp_path: Path, monkeypatch: py
 
 def test_leftovers_of_a_killed_process_are_not_read(tmp_path: Path) -> None:
     store = VectorCache(tmp_path, "m", 3)
-    store.embed(["a"], Counting())
+    embed(store, ["a"], Counting())
     (store.folder / ".abc.npy.partial-1234").write_bytes(b"half")
-    assert store.embed(["a"], Counting())[1] == 1
+    assert embed(store, ["a"], Counting())[1] == 1
 
 
 def test_a_stray_of_yesterday_is_removed_and_one_of_today_is_not(tmp_path: Path) -> None:
     store = VectorCache(tmp_path, "m", 3)
-    store.embed(["a"], Counting())
+    embed(store, ["a"], Counting())
     old, new = store.folder / ".abc.npy.partial-1234", store.folder / ".abd.npy.partial-1235"
     for stray in (old, new):
         stray.write_bytes(b"half")
@@ -103,12 +124,12 @@ def test_a_stray_of_yesterday_is_removed_and_one_of_today_is_not(tmp_path: Path)
 
 def test_the_longest_texts_are_computed_first(tmp_path: Path) -> None:
     compute = Counting()
-    VectorCache(tmp_path, "m", 3).embed(["aa", "a", "aaaa", "bb", "aaa"], compute)
+    embed(VectorCache(tmp_path, "m", 3), ["aa", "a", "aaaa", "bb", "aaa"], compute)
     assert compute.asked == ["aaaa", "aaa", "aa", "bb", "a"]
 
 
 def test_what_an_interruption_finds_computed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "AT_ONCE", 1)
+    monkeypatch.setattr(encoder_module, "CHUNK", 1)
     compute = Counting()
 
     def interrupted(texts: Sequence[str]) -> FloatArray:
@@ -117,15 +138,15 @@ def test_what_an_interruption_finds_computed_is_kept(tmp_path: Path, monkeypatch
         return compute(texts)
 
     with pytest.raises(KeyboardInterrupt):
-        VectorCache(tmp_path, "m", 3).embed(["aa", "b"], interrupted)
+        embed(VectorCache(tmp_path, "m", 3), ["aa", "b"], interrupted)
     assert VectorCache(tmp_path, "m", 3).find(text_keys(["aa", "b"]))[0].tolist() == [True, False]
 
 
 def test_little_waits_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "SHARD_BYTES", 50 * (16 + 6 + 8))
-    monkeypatch.setattr(cache_module, "AT_ONCE", 10)
+    monkeypatch.setattr(encoder_module, "CHUNK", 10)
     store = VectorCache(tmp_path, "m", 3)
-    store.embed([str(n) for n in range(600)], Counting())
+    embed(store, [str(n) for n in range(600)], Counting())
     assert len(list(store.folder.glob("*.rows"))) == 10  # each with the sixty that are more than fifty
 
 
@@ -139,7 +160,7 @@ def indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> VectorCache:
     """A cache of eight shards, all of them in the index."""
     monkeypatch.setattr(cache_module, "NEW_ROWS", 5)
     for start in range(0, len(TEXTS), 5):
-        VectorCache(tmp_path, "m", 3).embed(TEXTS[start : start + 5], Counting())
+        embed(VectorCache(tmp_path, "m", 3), TEXTS[start : start + 5], Counting())
     VectorCache(tmp_path, "m", 3).find(text_keys(TEXTS))
     return VectorCache(tmp_path, "m", 3)
 
@@ -155,7 +176,7 @@ def test_many_small_shards_are_indexed_too(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(cache_module, "NEW_SHARDS", 3)
     cache = VectorCache(tmp_path, "m", 3)
     for count, text in enumerate(TEXTS[:5]):
-        cache.embed([text], Counting())
+        embed(cache, [text], Counting())
         assert (cache.folder / INDEX).exists() == (count >= 3)  # it is asked for the shards that were there before
     assert set(answers(cache)) == set(TEXTS[:5])
 
@@ -207,10 +228,10 @@ def test_a_flipped_byte_costs_the_vectors_it_hit_and_never_gives_another(indexed
     data[where * (len(data) - 1) // 6] ^= 0x10
     shard.write_bytes(data)
     cache = VectorCache(indexed.folder.parents[1], "m", 3)
-    vectors, _found = cache.embed(TEXTS, Counting())
+    vectors, _found = embed(cache, TEXTS, Counting())
     assert np.array_equal(vectors, Counting()(TEXTS))
     again = Counting()
-    vectors, _found = VectorCache(indexed.folder.parents[1], "m", 3).embed(TEXTS, again)
+    vectors, _found = embed(VectorCache(indexed.folder.parents[1], "m", 3), TEXTS, again)
     assert np.array_equal(vectors, Counting()(TEXTS)) and not again.asked, "what is computed again is found the next time"
 
 
@@ -250,7 +271,7 @@ def test_processes_that_share_a_cache_and_are_killed_never_crash_or_get_a_wrong_
         codes = [ended(process) for process in processes]
         assert codes[0] == 0 and set(codes[1:]) <= {0, -signal.SIGKILL}, codes
     texts = [f"text {number}" for number in range(300)]
-    vectors, found = VectorCache(tmp_path, "model", 3).embed(texts, text_vectors)
+    vectors, found = embed(VectorCache(tmp_path, "model", 3), texts, text_vectors)
     assert np.array_equal(vectors, text_vectors(texts)) and found
 
 
@@ -285,7 +306,7 @@ def test_an_index_with_strange_names_is_no_index(indexed: VectorCache, names: st
 
 def test_vectors_too_long_for_fp16_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="fp16"):
-        VectorCache(tmp_path, "m", 2).embed(["a"], lambda texts: np.full((1, 2), 1e6, dtype=np.float32))
+        embed(VectorCache(tmp_path, "m", 2), ["a"], lambda texts: np.full((1, 2), 1e6, dtype=np.float32))
 
 
 def test_a_cache_that_cannot_be_written_is_named_before_anything_is_computed(tmp_path: Path) -> None:
@@ -293,22 +314,22 @@ def test_a_cache_that_cannot_be_written_is_named_before_anything_is_computed(tmp
         raise AssertionError(f"{texts} were computed")
 
     (tmp_path / "file").write_text("")
-    for check in (refuse_unwritable, refuse_useless, lambda folder: VectorCache(folder, "model", 2).embed(["one"], never)):
-        with pytest.raises(IsoglossError, match=r"the cache of vectors cannot be used: .*/file/vectors: cannot be") as caught:
+    for check in (refuse_unwritable, refuse_useless, lambda folder: embed(VectorCache(folder, "model", 2), ["one"], never)):
+        with pytest.raises(IsoglossError, match=r"the embedding cache cannot be used: .*/file/vectors: cannot be") as caught:
             check(tmp_path / "file")
         assert "ISOGLOSS_CACHE" in caught.value.hint and "output.cache" in caught.value.hint
 
 
 def test_a_cache_that_has_everything_need_not_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = Counting()
-    VectorCache(tmp_path, "model", 3).embed(["one", "two"], known)
+    embed(VectorCache(tmp_path, "model", 3), ["one", "two"], known)
 
     def read_only(_folder: Path) -> None:
         raise IsoglossError("nothing can be written here")
 
     monkeypatch.setattr(cache_module, "refuse_unwritable", read_only)
     refuse_useless(tmp_path)
-    assert VectorCache(tmp_path, "model", 3).embed(["two", "one"], known)[1] == 2 and known.asked == ["one", "two"]
+    assert embed(VectorCache(tmp_path, "model", 3), ["two", "one"], known)[1] == 2 and known.asked == ["one", "two"]
     with pytest.raises(IsoglossError, match="nothing can be written here"):
-        VectorCache(tmp_path, "model", 3).embed(["three"], known)
+        embed(VectorCache(tmp_path, "model", 3), ["three"], known)
     assert known.asked == ["one", "two"]

@@ -9,7 +9,7 @@ from isogloss.corpora.catalogue.entries import find
 from isogloss.errors import RecipeError
 from isogloss_papers.published import SCALES, published, table_names
 from isogloss_papers.recipe import CONTROLS, FOLDER, check_settings, load_system, system_names, with_overrides
-from isogloss_papers.verbs import Inputs, run_recipe
+from isogloss_papers.verbs import Inputs, recipe_of
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -71,7 +71,7 @@ def parsed(name: str, scale: str = "paper") -> Recipe:
 
     from isogloss_papers.recipe import own_settings
 
-    return run_recipe(replace(making, settings=own_settings(making)), Inputs(), name)
+    return recipe_of(replace(making, settings=own_settings(making)), Inputs(), name)
 
 
 BROKEN = [
@@ -80,7 +80,7 @@ BROKEN = [
     ('teacher = "system:sbert-nli-stsb"', "", 'how = "distil" needs teacher'),
     ('model = "multilingual-e5-small"', 'model = "multilingual-e5-small"\nwhy = "x"', "why says nothing where how"),
     ("epochs = 1,", "epoch = 1,", "unknown key training.epoch"),
-    ("pairs_per_epoch = 300000", "pairs_per_epoch = -1", "balance.pairs_per_epoch = -1 is impossible"),
+    ("pairs_per_epoch = 300000", "pairs_per_epoch = -1", "balance.pairs_per_epoch = -1 is out of range"),
     ('languages = ["ko"]', "", "it needs either languages or each"),
     ('languages = ["ko"]', 'languages = "ko"', "languages must be a list"),
     ("[lab]", "[laboratory]", r"\[lab\] is missing"),
@@ -100,10 +100,10 @@ def test_a_wrong_recipe_is_refused_by_name(tmp_path: Path, old: str, new: str, m
 
 def test_overrides_are_for_one_verb() -> None:
     distil, laser = load_system("xlm-r-low-resource").lab, load_system("laser").lab
-    told = ("distil.training.epochs=3", "laser.steps=5", "cleaning.min_language=0.1")
+    told = ("distil.training.epochs=3", "laser.training.steps=5", "cleaning.min_language=0.1")
     assert with_overrides(distil, told).settings["training"]["epochs"] == 3
     assert "steps" not in with_overrides(distil, told).settings
-    assert with_overrides(laser, told).settings["steps"] == 5
+    assert with_overrides(laser, told).settings["training"]["steps"] == 5
     assert with_overrides(laser, told).settings["cleaning"] == {"min_language": 0.1}
     assert "cleaning" not in with_overrides(load_system("xlm-r-nli-stsb").lab, told).settings
     assert distil.settings["training"]["epochs"] == 1, "the recipe itself stays as it is"

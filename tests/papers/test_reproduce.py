@@ -144,7 +144,7 @@ def test_what_was_set_for_a_run_is_said_in_its_rows(lab: Path) -> None:
     muse, student = (next(row for row in result.rows if row.system == name) for name in ("muse", "xlm-r-from-sbert-nli-stsb"))
     assert not any("set for this run" in sentence for sentence in muse.differs)
     (told,) = [sentence for sentence in student.differs if sentence.startswith("set for this run, in place of the recipe: ")]
-    assert "distil.training.epochs=1" in told and "finetune.batch=32" in told and "leaks.level=off" in told
+    assert "distil.training.epochs=1" in told and "finetune.training.batch_pairs=32" in told and "leaks.level=off" in told
     assert "laser." not in told and "moving." not in told
 
 

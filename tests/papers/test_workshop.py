@@ -123,7 +123,7 @@ def test_judged_pairs_lose_rows_of_test_sets(workshop: Workshop) -> None:
     made = workshop.make(workshop.resolve("sbert-nli-stsb"))
     assert made.facts["counts"] == {"nli": JUDGED, "sts": JUDGED}
     record = json.loads((Path(made.model).parent / "run.json").read_text())
-    assert record["data"]["sts_dev"]["pairs"] == JUDGED and record["data"]["sts_dev"]["shared_with_training"] == 0
+    assert record["data"]["sts_dev"]["rows"] == JUDGED and record["data"]["sts_dev"]["shared_with_training"] == 0
 
 
 def test_the_first_pairs_of_each_language(workshop: Workshop, lab: Path) -> None:

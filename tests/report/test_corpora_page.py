@@ -109,13 +109,14 @@ def test_the_waterfall_adds_up_and_has_its_examples(page: Element, store: Store)
     assert sum(numbers[:-1]) == numbers[-1] == store.manifest["rows_out"]
     assert [texts[1][0], texts[1][2]] == ["identical sides", "−1"]
     assert f"same on both sides {BAD}" in "".join(section(page, "waterfall").itertext())
-    assert "Took nothing out: empty side" in "".join(section(page, "waterfall").itertext())
+    assert "Dropped nothing: empty side" in "".join(section(page, "waterfall").itertext())
 
 
 def test_rows_of_the_waterfall_have_the_colour_of_the_page(page: Element) -> None:
     """The colour of a step is that of its bar: on the row, it would hide the text."""
     style = "".join(page.findtext("head/style") or "")
     coloured = re.findall(r"([^{}]+)\{[^{}]*background: var\(--(?!paper|stripe)", style)
+    assert not re.search(r"(?:^|[},])\s*\.(train|test|dropped|kept)\b", style), "only shapes have these colours"
     assert coloured and all(one.strip().startswith(".key i.") for one in coloured), coloured
     rows = {name for row in page.iter("div") for name in (row.get("class") or "").split() if "step" in (row.get("class") or "")}
     assert {"step", "total", "dropped"} <= rows

@@ -11,11 +11,11 @@ import pytest
 from isogloss.report import svg
 from isogloss.report.line_chart import Axis, Line, line_chart
 from isogloss.report.markup import Markup, tag
-from isogloss.report.page import NUMBER, Column, Section, folded, foreign, heat_maps, number, page, percent, table
+from isogloss.report.page import NUMBER, Column, Section, ShownPair, Table, heat_maps, number, page, percent, render
 
 
 def test_a_page_is_whole_and_needs_nothing_else() -> None:
-    sections = [Section("one", "The first", "How to read it.", tag("p", "text")), Section("two", "The second", "", tag("p"))]
+    sections = [Section("one", "The first", "How to read it.", [tag("p", "text")]), Section("two", "The second", "", [])]
     written = page("A <title>", "lead & all", [("1,234", "pairs")], sections)
     assert written.startswith("<!DOCTYPE html>\n")
     parsed = ElementTree.fromstring(written)
@@ -27,23 +27,35 @@ def test_a_page_is_whole_and_needs_nothing_else() -> None:
     assert "prefers-color-scheme: dark" in written and 'name="viewport"' in written
 
 
+def body(*parts: Table | Markup) -> Element:
+    (section,) = ElementTree.fromstring(page("t", "l", [], [Section("one", "The first", "", parts)])).iter("section")
+    return section
+
+
 def test_a_table_has_its_cells_in_order() -> None:
-    written = table([Column("name"), Column("count", NUMBER)], [["<a>", "1"], ["b", tag("b", "2")]])
-    parsed = ElementTree.fromstring(written)
+    table = Table([Column("name"), Column("count", NUMBER)], [["<a>", "1"], ["b", tag("b", "2")]])
+    parsed = body(table)
     assert [["".join(cell.itertext()) for cell in row] for row in parsed.iter("tr")] == [
         ["name", "count"],
         ["<a>", "1"],
         ["b", "2"],
     ]
     assert [cell.get("class") for cell in parsed.iter("td")] == ["number", "number"]
-    with pytest.raises(ValueError, match="zip"):
-        table([Column("name")], [["a", "too many"]])
+    assert not list(parsed.iter("details"))
+    folded = body(Table(table.columns, table.rows, "more"))
+    assert folded.findtext("details/summary") == "more" and len(list(folded.iter("tr"))) == 3
+    with pytest.raises(ValueError, match="one cell per column"):
+        Table([Column("name")], [["a", "too many"]])
 
 
-def test_foreign_text_has_its_own_direction_and_language() -> None:
-    parsed = ElementTree.fromstring(foreign("שלום <b>", "he"))
-    assert (parsed.text, parsed.get("dir"), parsed.get("lang")) == ("שלום <b>", "auto", "he")
-    assert ElementTree.fromstring(folded("more", "text")).findtext("summary") == "more"
+def test_pairs_have_their_own_direction_and_language() -> None:
+    pair = ShownPair("שלום <b>", "hello\x00 & all", "he", "", "corpus <i>, line 3")
+    spans = list(body(render("samples.html", samples=[("he", [pair])])).iter("span"))
+    assert [(span.text, span.get("dir"), span.get("lang")) for span in spans] == [
+        ("שלום <b>", "auto", "he"),
+        ("hello\ufffd & all", "auto", None),
+        ("corpus <i>, line 3", None, None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +101,7 @@ def test_a_heat_map_is_turned_and_without_numbers_on_a_phone() -> None:
 
 
 def test_a_browser_may_load_nothing_but_the_style_sheet() -> None:
-    written = page("t", "l", [], [Section("one", "The first", "", line())])
+    written = page("t", "l", [], [Section("one", "The first", "", [line()])])
     parsed = ElementTree.fromstring(written)
     metas = [meta for meta in parsed.iter("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
     assert metas[0] is list(parsed.find("head") or [])[1], "before anything that it is to hold for"

@@ -4,24 +4,24 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
 from additions import asked, german_recipe, record_of, snapshot, write_pairs
-from isogloss.config import AddingSettings
+from isogloss.config import AddingSettings, Recipe
 from isogloss.corpora.store import open_store
 from isogloss.errors import ModelError, RecipeError
 from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leak_report import scan_of
-from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.encoder import Encoder, SentenceEncoder, load
 from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
-from isogloss.runs.pipeline import RunResult
+from isogloss.runs.models import open_teacher
+from isogloss.runs.run import RunResult
 from isogloss.runs.vocabulary import grow_for, growth_in_words
 from isogloss.types import Bitext, LanguageScores
 from tiny import PAIRS
@@ -35,7 +35,7 @@ DESTRUCTIVE = ("training.learning_rate=0.3", "training.warmup=0.0", "training.ep
 @pytest.fixture(scope="module")
 def added(place: Path) -> RunResult:
     before = snapshot(place / "run")
-    result = add(replace(asked(place, "with-ru"), gate=25.0))  # two of its eight sentences
+    result = add(asked(place, "with-ru").replace(gate=25.0))  # two of its eight sentences
     after = snapshot(place / "run")
     assert {name: after[name] for name in before} == before, "the finished run is never changed"
     assert all(name.startswith("cache/") for name in set(after) - set(before)), "but for the cache that they share"
@@ -55,7 +55,7 @@ def test_the_new_language_is_learnt_and_the_old_one_kept(place: Path, added: Run
     assert (after["ru"].teacher_index or 0) >= (before["ru"].teacher_index or 0) + 0.25
     assert (after["ru"].cosine or 0) > (before["ru"].cosine or 0) + 0.02
     assert (after["de"].teacher_index or 0) >= (before["de"].teacher_index or 0) - 0.25
-    finished = json.loads((place / "run" / "results.json").read_text())["stages"]["distilled"]["languages"]["de"]
+    finished = json.loads((place / "run" / "results.json").read_text())["stages"]["distill"]["languages"]["de"]
     assert before["de"].teacher_index == finished["teacher_index"], "the questions are those of the finished run"
     assert added.details["pairs"] == {
         **{"train": 32, "test": 8, "source_only": 0, "touched_held_out": 0},
@@ -75,14 +75,14 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
     record, results = record_of(added.folder), json.loads((added.folder / "results.json").read_text())
     assert record["status"] == "finished" and set(record["hashes"]) == {"pairs", "teacher", "student", "weights"}
     assert record["recipe"]["languages"] == ["de", "ru"] and not record["recipe"]["bridge"]["enabled"]
-    assert record["adding"]["languages"] == ["ru"] and "distil" in record["seconds"]
+    assert record["recipe"]["add"]["run"] == str(place / "run") and "distill" in record["seconds"]
     assert [store["folder"] for store in record["stores"]] == ["../run/pairs", "pairs"]
     assert set(results["stages"]) == {"before", "grown", "after"} and results["added"] == ["ru"]
     growth = results["student"]["growth"]
     assert growth["changed"] == {"de": 0.0, "en": 0.0} and growth["given"] == growth["rows_after"] - growth["rows_before"] > 20
     card = (added.model / "README.md").read_text(encoding="utf-8")
     assert (
-        '- "ru"' in card and '- "de"' in card and f"| {record['finished'][:10]} | ru | 32 | 32 | vocabulary, weights |" in card
+        "- ru\n" in card and "- de\n" in card and f"| {record['finished'][:10]} | ru | 32 | 32 | vocabulary, weights |" in card
     )
     assert (scan_of(added.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
     assert (added.folder / "metrics.jsonl").is_file() and not (added.folder / "work" / "candidate").exists()
@@ -90,26 +90,26 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
 
 def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
     recipe = german_recipe(models, place / "pairs.tsv", place / "unused")
-    student = Student.load(str(place / "run"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(place / "run"), max_tokens=32, device="cpu")
     old, rows, new = student.encode(GERMAN), len(student.table), student.encode(RUSSIAN)
     pairs = Bitext.of(PAIRS)
-    growth = grow_for(student, pairs, pairs, replace(recipe, languages=("ru",)), load(str(models / "teacher")))
+    growth = grow_for(student, pairs, pairs, recipe.replace(languages=("ru",)), load(str(models / "teacher")))
     assert growth is not None and growth.rows_before == rows < len(student.table)
     assert np.array_equal(student.encode(GERMAN), old)
     assert not np.allclose(student.encode(RUSSIAN), new, atol=1e-3)
-    original = Student.load(str(models / "student"), device="cpu").tokenizer
+    original = Student.from_pretrained(str(models / "student"), device="cpu").tokenizer
     assert all(student.tokenizer.tokenize(text) == original.tokenize(text) for text in RUSSIAN)
     assert "cut as before" in growth_in_words(growth.as_dict())
     told = growth_in_words(growth.as_dict() | {"changed": {"de": 0.5, "en": 0.25}})
     assert told.endswith("up to 50.0 % of old text (de) is cut otherwise")
-    again = grow_for(student, pairs, pairs, replace(recipe, languages=("ru",)), load(str(models / "teacher")))
+    again = grow_for(student, pairs, pairs, recipe.replace(languages=("ru",)), load(str(models / "teacher")))
     assert again is None, "nothing is missing now"
 
 
 def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) -> None:
     write_pairs(place / "bg.tsv", ("bg",))
     more = AddingSettings(run=str(added.folder), languages=("bul",), pairs=(str(place / "bg.tsv"),), out=str(place / "all"))
-    result = add(replace(more, replay=0.5, gate=None), [SHORT])
+    result = add(more.replace(replay=0.5, gate=100.0), [SHORT])
     assert result.details["pairs"]["replayed"] == {"de": 8, "ru": 8}
     record = record_of(result.folder)
     assert [store["languages"] for store in record["stores"]] == [["de"], ["ru"], ["bg"]]
@@ -118,7 +118,7 @@ def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) 
     assert "| ru | 32 | 32 | vocabulary, weights |" in card and "| bg | 32 | 16 |" in card
     assert set(json.loads((result.model / "isogloss_training.json").read_text())["languages"]) >= {"de", "ru", "bg"}
     with pytest.raises(RecipeError, match="ru is one of its languages already: de, ru, bg"):
-        add(replace(more, run=str(result.folder), languages=("ru",)))
+        add(more.replace(run=str(result.folder), languages=("ru",)))
 
 
 def test_the_new_language_is_told_to_files_that_do_not_name_one(place: Path, tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_the_new_language_is_told_to_files_that_do_not_name_one(place: Path, tmp
         (tmp_path / name).write_text("".join(f"{line[1]}\t{line[column]}\n" for line in lines))
     finished = open_finished(str(place / "run"))
     for files, told in ((("plain.tsv", "en-ru.tsv"), "ru"), (("en-ru.tsv", "en-de.tsv"), "")):
-        settings = replace(asked(place, "x"), pairs=tuple(str(tmp_path / name) for name in files))
+        settings = asked(place, "x").replace(pairs=tuple(str(tmp_path / name) for name in files))
         assert recipe_of(finished, settings).pairs.language == told
-        assert recipe_of(finished, replace(settings, languages=("ru", "sw"))).pairs.language == ""
+        assert recipe_of(finished, settings.replace(languages=("ru", "sw"))).pairs.language == ""
 
 
 def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> None:
@@ -137,7 +137,7 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
     old, new = german_recipe(models, place / "pairs.tsv", place / "run"), recipe_of(finished, settings)
     for same in ("seed", "device", "threads", "cleaning", "leaks", "teacher", "student", "losses", "evaluation"):
         assert getattr(new, same) == getattr(old, same)
-    assert new.training == replace(old.training, select="both") and not new.bridge.enabled
+    assert new.training == old.training.replace(select="both") and not new.bridge.enabled
     assert new.output.folder == str(place / "x") and new.output.cache == old.output.cache
     assert recipe_of(finished, settings, ["training.select=retrieval", "seed=3"]).training.select == "retrieval"
     uneven = replace(finished, recipe=finished.recipe | {"balance": {"scheme": "languages"}, "training": {"select": "mse"}})
@@ -150,13 +150,13 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
 def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
-    def watched(*arguments: Any) -> SentenceEncoder:  # noqa: ANN401 - those of `load`
-        opened.append(load(*arguments))
+    def watched(recipe: Recipe) -> Encoder:
+        opened.append(open_teacher(recipe))
         return opened[-1]
 
-    monkeypatch.setattr("isogloss.runs.adding.load", watched)
-    add(replace(asked(place, "precise"), gate=None), [SHORT, "teacher.precision=float32"])
-    assert [teacher.precision for teacher in opened] == ["float32"]
+    monkeypatch.setattr("isogloss.runs.adding.open_teacher", watched)
+    add(asked(place, "precise").replace(gate=100.0), [SHORT, "teacher.precision=float32"])
+    assert [teacher.precision for teacher in opened if isinstance(teacher, SentenceEncoder)] == ["float32"]
 
 
 def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: RunResult) -> None:
@@ -177,14 +177,14 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     with pytest.raises(ModelError, match="was refused by its gate"):
         open_finished(str(candidate))
     steps: list[Step] = []
-    taken = add(replace(asked(place, "kept"), gate=None), DESTRUCTIVE, steps.append, replace=True)
+    taken = add(asked(place, "kept").replace(gate=100.0), DESTRUCTIVE, steps.append, replace=True)
     assert "reused: training was finished" in {step.note for step in steps}, "it is not trained again"
     assert taken.folder == place / "kept" and not candidate.exists()
     assert record_of(place / "kept")["hashes"]["weights"] != record_of(added.folder)["hashes"]["weights"]
 
 
 def test_killed_after_its_model_was_saved_it_goes_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = replace(asked(place, "saved"), gate=None)
+    settings = asked(place, "saved").replace(gate=100.0)
 
     def stop(_folder: Path) -> str:
         raise Stop
@@ -214,9 +214,9 @@ class Stop(Exception):
 
 def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     how = ("training.epochs=3", "training.checkpoint_seconds=0.0")
-    whole = add(replace(asked(place, "uncut"), gate=None), how)
-    cut = replace(asked(place, "cut"), gate=None)
-    for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distil", 5), ("distilled student", 1)):
+    whole = add(asked(place, "uncut").replace(gate=100.0), how)
+    cut = asked(place, "cut").replace(gate=100.0)
+    for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distill", 5), ("distilled student", 1)):
         seen: list[Step] = []
 
         def stop(step: Step, stage: str = stage, count: int = count, seen: list[Step] = seen) -> None:
@@ -232,7 +232,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     result = add(cut, how, steps.append)
     assert record_of(result.folder)["hashes"] == record_of(whole.folder)["hashes"]
     reused = {step.stage for step in steps if "reused" in step.note}
-    assert reused >= {"replay", "finished student", "grown student", "teacher", "tokens", "distil"}
+    assert reused >= {"replay", "finished student", "grown student", "teacher", "tokens", "distill"}
     logged = [json.loads(line)["step"] for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
-    assert logged == sorted(set(logged)) and logged[-1] == result.details["training"]["steps"]
+    assert logged == sorted(set(logged)) and logged[-1] == (result.training or pytest.fail("no training")).steps
     assert scores(result, "after") == scores(whole, "after")

@@ -56,7 +56,9 @@ def test_a_rated_pair_is_never_among_them_in_either_order() -> None:
 
 @pytest.fixture(scope="module")
 def makers(models: Path) -> tuple[Student, CrossEncoder]:
-    return Student.load(str(models / "student"), device="cpu"), CrossEncoder.open(str(models / "teacher"), device="cpu")
+    return Student.from_pretrained(str(models / "student"), device="cpu"), CrossEncoder.open(
+        str(models / "teacher"), device="cpu"
+    )
 
 
 def test_labels_are_the_cross_encoders_and_are_kept(makers: tuple[Student, CrossEncoder], tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def stopping(after: int) -> "list[Step]":
     class Steps(list[Step]):
         def append(self, step: Step) -> None:
             super().append(step)
-            if sum(one.stage == "distil" for one in self) == after:
+            if sum(one.stage == "distill" for one in self) == after:
                 raise Stopped
 
     return Steps()
@@ -68,7 +68,7 @@ def test_a_damaged_model_and_a_damaged_record_are_refused(models: Path, tsv: Pat
         file = done.model / name
         before = file.read_bytes()
         flip(file)
-        with pytest.raises(ModelError, match=rf"{name} is damaged: it does not fit SHA256SUMS") as caught:
+        with pytest.raises(ModelError, match=rf"{name} is damaged: it does not match SHA256SUMS") as caught:
             load(str(done.folder))
         assert "remove SHA256SUMS" in caught.value.hint
         file.write_bytes(before)

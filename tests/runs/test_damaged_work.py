@@ -30,7 +30,7 @@ def place(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     seen: list[Step] = []
 
     def stop(step: Step) -> None:
-        seen.extend([step] if step.stage == "distil" else [])
+        seen.extend([step] if step.stage == "distill" else [])
         if len(seen) == 3:
             raise Stop
 

@@ -119,7 +119,7 @@ def test_settings_that_change_nothing(models: Path, tsv: Path, tmp_path: Path) -
 def test_steps_are_those_of_the_training(models: Path, bitext: Bitext, tsv: Path, tmp_path: Path) -> None:
     for more in (("training.epochs=2",), ("balance.scheme=languages", "balance.pairs_per_epoch=50"), ("balance.group=source",)):
         recipe = tiny_recipe(models, tsv, tmp_path, "training.dev_pairs=0", "training.train_layers=0", *more)
-        student = Student.load(str(models / "student"), device="cpu")
+        student = Student.from_pretrained(str(models / "student"), device="cpu")
         session = Distillation(student, load(str(models / "teacher"), device="cpu"), bitext, recipe)
         assert most_steps(bitext, recipe) == session._schedule().steps
 

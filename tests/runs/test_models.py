@@ -1,6 +1,5 @@
 """From a recipe to models: what a kind of student is made of."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ def test_a_static_table_is_made_of_the_rows_that_trimming_leaves(models: Path, t
     settings = StudentSettings(model=str(models / "student"), kind="static", trim="corpus", dimension=8)
     russian = Bitext.of(pair for pair in PAIRS if pair.language == "ru")
     heard: list[Step] = []
-    _, student, done = open_models(replace(recipe, student=settings), russian, heard.append)
+    _, student, done = open_models(recipe.replace(student=settings), russian, tell=heard.append)
     made = max(step.done for step in heard if step.stage == "token table")
     assert student.is_static and student.dimension == 8
     assert done["trimming"]["rows_after"] == len(student.table) < done["trimming"]["rows_before"]
@@ -28,5 +27,5 @@ def test_a_static_table_is_made_of_the_rows_that_trimming_leaves(models: Path, t
 def test_without_trimming_it_has_them_all(models: Path, tsv: Path, tmp_path: Path) -> None:
     recipe = tiny_recipe(models, tsv, tmp_path / "run", "training.train_layers=0")
     settings = StudentSettings(model=str(models / "student"), kind="static", trim="off", dimension=8)
-    _, student, done = open_models(replace(recipe, student=settings), Bitext.of(PAIRS))
+    _, student, done = open_models(recipe.replace(student=settings), Bitext.of(PAIRS))
     assert "trimming" not in done and len(student.table) == len(student.tokenizer)

@@ -24,19 +24,19 @@ from tiny import OFTEN, tiny_recipe
 def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_path: Path) -> None:
     steps: list[Step] = []
     result = run(tiny_recipe(models, tsv, tmp_path / "run"), steps.append)
-    assert [report.model for report in result.reports] == ["untouched", "bridge", "distilled"]
+    assert [report.model for report in result.reports] == ["untouched", "bridge", "distill"]
     record = json.loads((result.folder / "run.json").read_text())
     assert record["status"] == "finished"
     assert set(record["hashes"]) == {"pairs", "teacher", "student", "weights"}
     assert record["recipe"]["training"]["epochs"] == 3 and record["versions"]["torch"] and record["hardware"]["cores"]
-    assert {"pairs", "models", "vectors", "bridge", "distil", "measure", "save"} == set(record["seconds"])
+    assert {"read", "models", "bridge", "distill", "measure", "save"} == set(record["seconds"])
     written = json.loads((result.folder / "results.json").read_text())
-    assert written["stages"]["distilled"]["languages"]["ru"]["queries"] == 8
+    assert written["stages"]["distill"]["languages"]["ru"]["queries"] == 8
     lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert "dev_retrieval" in lines[0] and lines[0]["step"] == 0
     losses = [line["loss"] for line in lines[1:]]
     assert losses and all(np.isfinite(losses))
-    assert {step.stage for step in steps} >= {"pairs", "models", "teacher", "lower layers", "distil"}
+    assert {step.stage for step in steps} >= {"pairs", "models", "teacher", "lower layers", "distill"}
     assert "| average |" in (result.model / "README.md").read_text()
     assert not list((result.folder / "work").glob("activations-*")), "activations are not kept after a finished run"
 
@@ -59,7 +59,7 @@ def test_the_same_recipe_gives_the_same_weights_and_a_second_run_reuses(models: 
         hashes.append(json.loads((tmp_path / name / "run.json").read_text())["hashes"]["weights"])
     assert hashes[0] == hashes[1] == hashes[2]
     reused = {step.stage for step in steps[2] if "reused" in step.note}
-    assert reused == {"pairs", "tokens", "teacher", "teacher, held out", "untouched student", "distil", "trained student"}
+    assert reused == {"pairs", "tokens", "teacher", "teacher, held out", "untouched student", "distill", "trained student"}
     assert "lower layers" not in {step.stage for step in steps[2]}, "nothing is computed again"
 
 
@@ -73,7 +73,7 @@ def test_killed_at_four_stages_the_run_continues_to_the_same_weights(models: Pat
     assert start("cut", "teacher", 1) == killed
     assert json.loads((tmp_path / "cut" / "run.json").read_text())["status"] == "running"
     assert start("cut", "lower layers", 1) == killed
-    assert start("cut", "distil", 7) == killed
+    assert start("cut", "distill", 7) == killed
     assert list((tmp_path / "cut" / "work").glob("checkpoints-*/step-00000005.pt"))
     (tmp_path / "cut" / "work" / ".half.npy.partial-dead").write_bytes(b"\x93NUMPY half")
     assert start("cut", "distilled student", 1) == killed
@@ -108,7 +108,7 @@ def test_bridge_only_and_no_bridge(models: Path, tsv: Path, tmp_path: Path) -> N
             "training.train_layers=0",
         )
     )
-    assert [report.model for report in none.reports] == ["untouched", "distilled"]
+    assert [report.model for report in none.reports] == ["untouched", "distill"]
 
 
 def test_source_text_joins_the_training_pairs(models: Path, tsv: Path, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_broken_students_and_runaway_training_save_nothing(models: Path, tsv: Pa
 def test_what_is_in_the_way_is_said_before_the_work(models: Path, tsv: Path, tmp_path: Path) -> None:
     (tmp_path / "run" / "model").mkdir(parents=True)
     (tmp_path / "run" / "model" / "thesis.txt").write_text("years of work")
-    with pytest.raises(IsoglossError, match="other things in it"):
+    with pytest.raises(IsoglossError, match="contains files that are not a model"):
         run(tiny_recipe(models, tsv, tmp_path / "run"))
     assert not (tmp_path / "run" / "work").exists()
 
@@ -205,7 +205,7 @@ def test_a_run_that_training_made_worse_says_so(
     assert said.startswith("on the held-out pairs the model is worse than the bridge alone: ") and shown in said
     assert said in caplog.messages and "no loss holds it" in said
     results, record = (json.loads((result.folder / name).read_text()) for name in ("results.json", "run.json"))
-    assert results["training"]["setback"] == said in record["warnings"]
+    assert results["training"]["distill"]["setback"] == said in record["warnings"]
     lost = {(one["stage"], one["language"]): one for one in results["regressions"] if one["score"] == "cosine"}
     average, german = lost["the bridge alone", "average"], lost["the bridge alone", "de"]
     assert average["clear"] and average["before"] == round(bridge or 0, 4) and average["after"] == round(distilled or 0, 4)

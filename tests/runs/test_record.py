@@ -19,12 +19,12 @@ def test_steps_taken_again_replace_what_was_logged(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     metrics = Metrics(path, silent)
     for number in (10, 20, 30):
-        metrics(Step("distil", values={"step": number, "loss": 1 / number}))
-    metrics(Step("distil", note="no values, no line"))
-    path.write_text(path.read_text() + '{"stage": "distil", "st')  # killed while writing
+        metrics(Step("distill", values={"step": number, "loss": 1 / number}))
+    metrics(Step("distill", note="no values, no line"))
+    path.write_text(path.read_text() + '{"stage": "distill", "st')  # killed while writing
     again = Metrics(path, silent)
     for number in (20, 30, 40):
-        again(Step("distil", values={"step": number, "loss": 2.0}))
+        again(Step("distill", values={"step": number, "loss": 2.0}))
     assert logged(path) == [10, 20, 30, 40]
     assert json.loads(path.read_text().splitlines()[1])["loss"] == 2
 
@@ -57,7 +57,7 @@ def test_facts_about_the_machine() -> None:
 def test_what_is_warned_of_in_a_stage_is_written_down_once_and_at_once(tmp_path: Path) -> None:
     record = Record(tmp_path, {})
     speaker = logging.getLogger("isogloss.training.distill")
-    with record.timed("distil"):
+    with record.timed("distill"):
         for _ in range(2):
             speaker.warning("%s is of other settings", "a checkpoint")
         speaker.info("nothing to worry about")
@@ -107,9 +107,9 @@ def test_an_interrupted_run_that_goes_on_adds_to_its_seconds(tmp_path: Path, mon
         ({"seed": 2}, False, 1.0),  # of other settings
     ):
         record = Record(tmp_path, settings)
-        with record.timed("distil"):
+        with record.timed("distill"):
             pass
-        assert written(tmp_path) == {"distil": expected}
+        assert written(tmp_path) == {"distill": expected}
         if finished:
             record.finish()
 
@@ -124,7 +124,7 @@ def test_a_damaged_record_is_written_anew(tmp_path: Path, damaged: str) -> None:
 def test_a_record_that_cannot_be_written_does_not_hide_what_went_wrong(tmp_path: Path) -> None:
     record = Record(tmp_path / "run", {})
     record.folder = tmp_path / "run" / "run.json" / "below a file"
-    with pytest.raises(ZeroDivisionError), record.timed("distil"):
+    with pytest.raises(ZeroDivisionError), record.timed("distill"):
         _ = 1 / 0
 
 
@@ -133,12 +133,12 @@ def test_a_strange_line_is_left_out_with_a_sentence(tmp_path: Path, strange: str
     path = tmp_path / "metrics.jsonl"
     first = Metrics(path, silent)
     for number in (10, 20):
-        first(Step("distil", values={"step": number}))
+        first(Step("distill", values={"step": number}))
     lines = path.read_text().splitlines()
     path.write_bytes(f"{lines[0]}\n{strange}\n{lines[1]}\n".encode("latin-1"))
     again = Metrics(path, silent)
-    assert caplog.messages == [f"{path}: 1 line that cannot be read left out"] and again.last_step == 20
-    again(Step("distil", values={"step": 20}))
+    assert caplog.messages == [f"{path}: 1 line that cannot be read left out"] and again.last_step == {"distill": 20}
+    again(Step("distill", values={"step": 20}))
     assert logged(path) == [10, 20]
     Metrics(path, silent)
     assert len(caplog.messages) == 1, "it is said once"
@@ -146,8 +146,8 @@ def test_a_strange_line_is_left_out_with_a_sentence(tmp_path: Path, strange: str
 
 def test_a_line_that_a_kill_cut_off_is_left_out_without_a_word(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"stage": "distil", "step": 10}\n{"stage": "dis')
-    assert Metrics(path, silent).last_step == 10 and not caplog.messages and logged(path) == [10]
+    path.write_text('{"stage": "distill", "step": 10}\n{"stage": "dis')
+    assert Metrics(path, silent).last_step == {"distill": 10} and not caplog.messages and logged(path) == [10]
 
 
 def test_keys_in_addresses_are_not_written_down(tmp_path: Path) -> None:

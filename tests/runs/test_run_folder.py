@@ -49,7 +49,7 @@ def test_a_finished_model_of_other_settings_is_replaced_only_on_request(tmp_path
     finished(tmp_path, {"status": "finished", **ASKED})
     enter(tmp_path)
     enter(tmp_path, {"recipe": ASKED["recipe"] | {"output": {"folder": "y"}, "threads": 2}})
-    enter(tmp_path, changed(engine="plain", checkpoint_seconds=1.0))
+    enter(tmp_path, changed(engine="eager", checkpoint_seconds=1.0))
     with pytest.raises(IsoglossError, match=r"a finished model of other settings \(training.epochs was 3\)") as caught:
         enter(tmp_path, changed(epochs=4))
     assert "--replace" in caught.value.hint and "name another output folder" in caught.value.hint

@@ -61,19 +61,21 @@ def test_a_run_tells_its_tracker_everything(models: Path, tsv: Path, tmp_path: P
     sent = {int(step.values["step"]): step.values for step in steps if step.values}
     assert told.keys() == sent.keys() and len(told) >= 3
     for number, values in told.items():
-        assert values == {f"distil/{name}": value for name, value in sent[number].items() if name != "step"}
-        assert {"distil/loss", "distil/mse", "distil/learning_rate"} <= values.keys() or not number
-    assert any("distil/dev_retrieval" in values for values in told.values())
+        assert values == {f"distill/{name}": value for name, value in sent[number].items() if name != "step"}
+        assert {"distill/loss", "distill/mse", "distill/learning_rate"} <= values.keys() or not number
+    assert any("distill/dev_retrieval" in values for values in told.values())
     assert listener[-1] == ("finish", None) and [kind for kind, _ in listener].count("finish") == 1
     assert (tmp_path / "run" / "metrics.jsonl").exists() and any(step.stage == "pairs" for step in steps), "others hear it too"
 
 
-def test_a_training_without_a_teacher_ends_for_its_tracker_too(
+def test_trackers_are_finished_once_at_the_end(
     models: Path, tsv: Path, tmp_path: Path, listener: list[tuple[str, Any]]
 ) -> None:
     trackers = Trackers(tiny_recipe(models, tsv, tmp_path, "training.trackers=listener"), tmp_path, lambda _: None)
     trackers(Step("train", 1, 2, "pairs", values={"step": 1.0, "loss": 0.5}))
     trackers(Step("train", 2, 2, "pairs"))
+    assert listener[-1][0] == "values"
+    trackers.finish()
     assert listener[-2:] == [("values", (1, {"train/loss": 0.5})), ("finish", None)]
 
 

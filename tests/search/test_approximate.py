@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
@@ -15,14 +16,14 @@ from isogloss.progress import Step
 from isogloss.search import cell_index, cells, recall
 from isogloss.search.approximate import Found, search_both_ways
 from isogloss.search.cells import CellSearch
-from isogloss.search.neighbours import Neighbours, SearchSettings, both_ways
+from isogloss.search.neighbours import Neighbours, both_ways
 from isogloss.search.recall import Sample, aim, drawn_rows, measured, share_found
 from isogloss.types import FloatArray
 from search.clustered import topical
 
 
 def cpu(search: str = "cells", wanted: float = 0.97, folder: Path | None = None, memory: int = 0) -> SearchSettings:
-    return SearchSettings(device="cpu", search=search, recall=wanted, folder=folder, memory=memory)
+    return SearchSettings(device="cpu", search=search, recall=wanted, folder=folder, memory=memory)  # type: ignore[arg-type]
 
 
 def share(found: Neighbours, exact: Neighbours) -> float:
@@ -163,7 +164,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     steps: list[Step] = []
     found = search_both_ways(left, right, 4, cpu(folder=tmp_path), steps.append)
     assert 10 <= len(seen) < before + 10
-    assert any("found again" in step.note for step in steps) and steps[-1].done == steps[-1].total == 2000
+    assert any("reused" in step.note for step in steps) and steps[-1].done == steps[-1].total == 2000
     assert np.array_equal(found.left.ids, wanted.left.ids) and np.array_equal(found.right.ids, wanted.right.ids)
     assert found.account == wanted.account
     monkeypatch.setattr(cell_index, "_made", made)

@@ -8,11 +8,12 @@ import torch
 
 pytest.importorskip("faiss")
 
+from isogloss.config.mining import SearchSettings
 from isogloss.progress import Step
 from isogloss.search import faiss_index
 from isogloss.search.approximate import search_both_ways
 from isogloss.search.faiss_index import FaissSearch, Tuned, answers, questions
-from isogloss.search.neighbours import SearchSettings, both_ways
+from isogloss.search.neighbours import both_ways
 from isogloss.search.plan import choose
 from isogloss.search.sides import uncopied
 from search.clustered import topical
@@ -25,7 +26,7 @@ KINDS = ["ivf-pq", "hnsw"]
 @pytest.mark.parametrize("normalize", [True, False])
 def test_an_index_finds_what_is_wanted(kind: str, normalize: bool) -> None:
     left, right = topical(1500, topics=80)
-    how = SearchSettings(device="cpu", search=kind, recall=0.95, normalize=normalize)
+    how = SearchSettings(device="cpu", search=kind, recall=0.95, normalize=normalize)  # type: ignore[arg-type]
     exact, found = both_ways(left, right, 4, how), search_both_ways(left, right, 4, how)
     true = (share(found.left, exact[0]) + share(found.right, exact[1])) / 2
     account = found.account
@@ -91,7 +92,7 @@ def test_interrupted_work_goes_on_where_it_was(kind: str, tmp_path: Path, monkey
     steps: list[Step] = []
     found = search_both_ways(left, right, 4, cpu(kind, folder=tmp_path), steps.append)
     assert built_again == 1  # that of the other side
-    assert 16 <= len(seen) < before + 16 and any("found again" in step.note for step in steps)
+    assert 16 <= len(seen) < before + 16 and any("reused" in step.note for step in steps)
     if kind == "ivf-pq":  # a graph depends on the order in which threads add to it
         assert np.array_equal(found.left.ids, wanted.left.ids) and np.array_equal(found.right.ids, wanted.right.ids)
     for kept in tmp_path.glob("index-*.faiss"):

@@ -5,6 +5,7 @@ Engines are compared with it. It uses the losses and the student's modules, and 
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +17,11 @@ from isogloss.models.student import Student
 from isogloss.models.token_store import TokenStore
 from isogloss.training.batches import PairRows
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
-from isogloss.training.engines.eager import EagerEngine, EngineConfig
+from isogloss.training.engines.base import OptimizerConfig
+from isogloss.training.engines.eager import EagerEngine, EngineConfig, on_device
 from isogloss.training.moving_teacher import MovingTeacher
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs
+from isogloss.training.tasks.protocol import ModelTask, Task, named_losses
 from isogloss.types import IntArray
 from tiny import PAIRS
 
@@ -38,7 +41,7 @@ def all_pairs() -> PairRows:
 
 def a_student(models: Path, bridged: bool = True) -> Student:
     """The tiny student, with a bridge that nobody solved and unit length; the same one each time."""
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
     if bridged:
         random = np.random.default_rng(0)
         weight = (random.normal(size=(DIMENSION, student.dimension)) / 6).astype(np.float32)
@@ -77,7 +80,7 @@ def some_batches(steps: int, size: int = 8, seed: int = 2) -> list[IntArray]:
     return [random.choice(len(PAIRS), size - 3 if step % 4 == 3 else size, replace=False) for step in range(steps)]
 
 
-def a_descent(steps: int, peak: float = 5e-3, clip: float = 2.0, optimizer: str = "adamw") -> OptimizerConfig:
+def an_optimizer(steps: int, peak: float = 5e-3, clip: float = 2.0, optimizer: str = "adamw") -> OptimizerConfig:
     """Rates that rise and fall, with decay and a clip that bites at some steps and not at others."""
     rates = [peak * min((step + 1) / 3, 1 - step / (2 * steps)) for step in range(steps)]
     return OptimizerConfig(rates, weight_decay=0.1, clip_norm=clip, optimizer=optimizer)
@@ -85,14 +88,27 @@ def a_descent(steps: int, peak: float = 5e-3, clip: float = 2.0, optimizer: str 
 
 def eager_engine(
     student: Student,
-    material: TrainingInputs,
+    inputs: TrainingInputs,
     combined: CombinedLoss,
-    descent: OptimizerConfig,
-    how: EngineConfig | None = None,
-    live: MovingTeacher | None = None,
+    optimizer: OptimizerConfig,
+    config: EngineConfig | None = None,
+    shadow: MovingTeacher | None = None,
+    distributed: Distributed | None = None,
 ) -> EagerEngine:
-    """The plain engine on one process."""
-    return EagerEngine(student, material, combined, descent, Distributed(), how or EngineConfig(), live)
+    """The eager engine over one distillation task."""
+    return EagerEngine(student, [DistillTask(inputs, combined, shadow)], optimizer, distributed, config)
+
+
+def task_loss(student: Student, task: Task, chosen: IntArray) -> torch.Tensor:
+    """What a task says of a batch: of its sentence vectors, or of the model."""
+    if isinstance(task, ModelTask):
+        return task.loss(task.prepare(chosen))
+    sentence_task: Any = task
+    batch = sentence_task.prepare(chosen)
+    encoded = student.batch(sentence_task.tokens, batch.rows, None).float()
+    vectors = {name: encoded[torch.from_numpy(at)] for name, at in batch.at.items()}
+    values = {name: on_device(value, encoded.device) for name, value in batch.values.items()}
+    return named_losses(task.name, sentence_task.loss(vectors, values, torch.ones(len(chosen))))["loss"]
 
 
 def weights_of(student: Student) -> dict[str, torch.Tensor]:
@@ -164,24 +180,24 @@ def descend(
     student: Student,
     material: TrainingInputs,
     combined: CombinedLoss,
-    descent: OptimizerConfig,
+    optimizer_config: OptimizerConfig,
     batches: list[IntArray],
     parts: int = 1,
 ) -> list[dict[str, float]]:
     """Train by the plainest loop there is; the values of every step, as an engine gives them."""
     trained = [(name, one) for name, one in student.model.named_parameters() if ".pooler." not in name]
-    matrices = {"params": [one for _, one in trained if one.ndim > 1], "weight_decay": descent.weight_decay}
+    matrices = {"params": [one for _, one in trained if one.ndim > 1], "weight_decay": optimizer_config.weight_decay}
     vectors = {"params": [one for _, one in trained if one.ndim <= 1], "weight_decay": 0.0}
     optimizer = torch.optim.AdamW([matrices, vectors], lr=1.0)
     student.model.eval()
-    told = []
-    for rate, chosen in zip(descent.rates, batches, strict=False):
+    values = []
+    for rate, chosen in zip(optimizer_config.rates, batches, strict=False):
         losses = losses_by_hand(student, material, combined, chosen, parts)
         optimizer.zero_grad()
         losses["loss"].backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_([one for _, one in trained], descent.clip_norm or torch.inf)
+        norm = torch.nn.utils.clip_grad_norm_([one for _, one in trained], optimizer_config.clip_norm or torch.inf)
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.step()
-        told.append({name: float(loss.detach()) for name, loss in losses.items()} | {"gradient_norm": float(norm)})
-    return told
+        values.append({name: float(loss.detach()) for name, loss in losses.items()} | {"gradient_norm": float(norm)})
+    return values

@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
 from isogloss.corpora.sampling.sharded import ShardedSampler
-from isogloss.training.batches import Batch, PairRows, Schedule, cuts_by_tokens
+from isogloss.losses.combined import CombinedLoss
+from isogloss.models.token_store import TokenStore
+from isogloss.training.batches import PairRows, Schedule, cuts_by_tokens
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs
+from isogloss.training.tasks.protocol import SentenceBatch
 from isogloss.types import IntArray
 
 BALANCES = [
@@ -29,12 +33,19 @@ def some_pairs(sources: list[int]) -> PairRows:
     return PairRows(np.array(sources, dtype=np.int64), number + 1000, number % 3 // 2, number % 4)
 
 
-def batch_at(schedule: Schedule, pairs: PairRows, step: int) -> Batch:
-    return Batch.of(pairs, schedule.chosen(step))
+def batch_of(
+    pairs: PairRows, chosen: IntArray, negatives: IntArray | None = None, losses: CombinedLoss | None = None
+) -> SentenceBatch:
+    tokens = TokenStore(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64), 0)
+    return DistillTask(TrainingInputs(tokens, pairs, None, negatives), losses or CombinedLoss()).prepare(chosen)
 
 
-def pairs_of(batch: Batch) -> list[tuple[int, int]]:
-    return list(zip(batch.rows[batch.source_at].tolist(), batch.rows[batch.target_at].tolist(), strict=True))
+def batch_at(schedule: Schedule, pairs: PairRows, step: int) -> SentenceBatch:
+    return batch_of(pairs, schedule.chosen(step))
+
+
+def pairs_of(batch: SentenceBatch) -> list[tuple[int, int]]:
+    return list(zip(batch.rows[batch.at["source"]].tolist(), batch.rows[batch.at["target"]].tolist(), strict=True))
 
 
 sources_of_pairs = st.lists(st.integers(0, 9), min_size=1, max_size=80)
@@ -76,7 +87,7 @@ def test_a_sentence_is_encoded_once_a_batch(sources: list[int], balance: Balance
     for step in range(schedule.steps):
         batch = batch_at(schedule, pairs, step)
         assert len(set(batch.rows.tolist())) == len(batch.rows)
-        assert len(batch.source_at) == len(batch.target_at) == len(schedule.chosen(step))
+        assert len(batch.at["source"]) == len(batch.at["target"]) == len(schedule.chosen(step))
 
 
 def test_a_source_with_many_translations_is_in_few_batches() -> None:
@@ -84,7 +95,7 @@ def test_a_source_with_many_translations_is_in_few_batches() -> None:
     schedule = Schedule(pairs, BalanceSettings(group="source"), 0, 1, 24)
     for step in range(schedule.steps):
         batch = batch_at(schedule, pairs, step)
-        assert len(np.unique(batch.rows[batch.source_at])) <= 3
+        assert len(np.unique(batch.rows[batch.at["source"]])) <= 3
 
 
 @pytest.mark.parametrize("balance", BALANCES)
@@ -228,24 +239,29 @@ def test_negatives_travel_with_their_pairs(sources: list[int], each: int, data: 
     numbers = st.lists(st.integers(0, len(pairs) - 1), min_size=each, max_size=each)
     negatives = np.array([data.draw(numbers) for _ in sources])
     chosen = np.array(data.draw(st.lists(st.integers(0, len(pairs) - 1), min_size=1, max_size=9)))
-    batch = Batch.of(pairs, chosen, negatives)
+    batch = batch_of(pairs, chosen, negatives)
     wrong = [number for pair in chosen for number in negatives[pair]]
-    assert batch.rows[batch.negative_at].tolist() == [pairs.target[number] for number in wrong]
-    assert batch.negative_group.tolist() == [pairs.source[number] for number in wrong]
-    assert batch.negative_target_group.tolist() == [pairs.target[number] for number in wrong]
+    assert batch.rows[batch.at["negatives"]].ravel().tolist() == [pairs.target[number] for number in wrong]
+    assert batch.values["negative_group"].ravel().tolist() == [pairs.source[number] for number in wrong]
+    assert batch.values["negative_target_group"].ravel().tolist() == [pairs.target[number] for number in wrong]
     assert pairs_of(batch) == [(pairs.source[pair], pairs.target[pair]) for pair in chosen]
 
 
 @given(sources_of_pairs)
 def test_without_sources_only_translations_are_encoded(sources: list[int]) -> None:
     pairs = some_pairs(sources)
-    batch = Batch.of(pairs, np.arange(len(pairs)), sources=False)
+    batch = batch_of(pairs, np.arange(len(pairs)), losses=CombinedLoss(mse=0.0, moving_teacher=1.0))
     assert batch.rows.tolist() == sorted(pairs.target.tolist())
-    assert batch.rows[batch.source_at].tolist() == batch.rows[batch.target_at].tolist() == pairs.target.tolist()
-    assert batch.group.tolist() == sources
-    assert batch.target_group.tolist() == pairs.target.tolist()
+    assert batch.rows[batch.at["source"]].tolist() == batch.rows[batch.at["target"]].tolist() == pairs.target.tolist()
+    assert batch.values["group"].tolist() == sources
+    assert batch.values["target_group"].tolist() == pairs.target.tolist()
 
 
 def test_the_share_of_a_process_without_pairs_is_empty() -> None:
-    batch = Batch.of(some_pairs([1, 2]), np.zeros(0, dtype=np.int64), np.zeros((2, 3), dtype=np.int64))
-    assert [len(part) for part in (batch.rows, batch.source_at, batch.group, batch.negative_at)] == [0, 0, 0, 0]
+    batch = batch_of(some_pairs([1, 2]), np.zeros(0, dtype=np.int64), np.zeros((2, 3), dtype=np.int64))
+    assert [len(part) for part in (batch.rows, batch.at["source"], batch.values["group"], batch.at["negatives"])] == [
+        0,
+        0,
+        0,
+        0,
+    ]

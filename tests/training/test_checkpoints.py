@@ -108,30 +108,30 @@ def begun(work: Path, key: str, kind: str, settings: dict[str, object], step: in
 @pytest.mark.parametrize(
     ("key", "kind", "changed", "reason", "hint"),
     [
-        ("aa", "plain", {}, "is of the plain engine and this is the captured one", 'training.engine = "plain"'),
-        ("bb", "captured", {}, "is of other pairs or models", "--fresh"),
-        ("bb", "plain", {"seed": 18}, "is of other settings (seed was 18)", "--fresh"),
-        ("bb", "plain", {"seed": 1, "a": 2, "b": 3}, "(seed was 1, a was 2, b was 3),", "--fresh"),
-        ("bb", "plain", {"seed": 1, "a": 2, "b": 3, "c": 4}, "(seed was 1, a was 2, b was 3 and 1 more),", "--fresh"),
-        ("bb", "plain", {"training": {"epochs": 2}}, "(training.epochs was 2, training.learning_rate was None)", "--fresh"),
+        ("aa", "eager", {}, "is of the eager engine and this is the graphs one", 'training.engine = "eager"'),
+        ("bb", "graphs", {}, "is of other pairs or models", "--fresh"),
+        ("bb", "eager", {"seed": 18}, "is of other settings (seed was 18)", "--fresh"),
+        ("bb", "eager", {"seed": 1, "a": 2, "b": 3}, "(seed was 1, a was 2, b was 3),", "--fresh"),
+        ("bb", "eager", {"seed": 1, "a": 2, "b": 3, "c": 4}, "(seed was 1, a was 2, b was 3 and 1 more),", "--fresh"),
+        ("bb", "eager", {"training": {"epochs": 2}}, "(training.epochs was 2, training.learning_rate was None)", "--fresh"),
     ],
 )
 def test_a_checkpoint_that_is_passed_over_is_named_with_the_reason(
     tmp_path: Path, key: str, kind: str, changed: dict[str, object], reason: str, hint: str
 ) -> None:
     begun(tmp_path, key, kind, {**SETTINGS, **changed}, step=40)
-    mine = checkpoints.folder_of(tmp_path, "aa", "captured")
+    mine = checkpoints.folder_of(tmp_path, "aa", "graphs")
     found = checkpoints.passed_over(mine, SETTINGS)
     assert found is not None and "the checkpoint of step 40 there" in found.sentence and reason in found.sentence
     assert found.sentence.endswith("so training starts at step 0") and hint in found.hint
-    begun(tmp_path, "aa", "captured", SETTINGS, step=3)
+    begun(tmp_path, "aa", "graphs", SETTINGS, step=3)
     assert checkpoints.passed_over(mine, SETTINGS) is None, "it goes on from its own"
 
 
 def test_the_newest_of_other_trainings_is_named(tmp_path: Path) -> None:
-    mine = begun(tmp_path, "aa", "plain-rows", SETTINGS)
+    mine = begun(tmp_path, "aa", "eager-rows", SETTINGS)
     assert checkpoints.passed_over(mine, SETTINGS) is None
-    for place, (key, kind) in enumerate([("bb", "plain"), ("aa", "plain"), ("cc", "plain")]):
+    for place, (key, kind) in enumerate([("bb", "eager"), ("aa", "eager"), ("cc", "eager")]):
         path = begun(tmp_path, key, kind, SETTINGS, step=place + 1) / f"step-{place + 1:08d}.pt"
         os.utime(path, (2000 - abs(place - 1), 2000 - abs(place - 1)))
     found = checkpoints.passed_over(mine, SETTINGS)
@@ -139,10 +139,10 @@ def test_the_newest_of_other_trainings_is_named(tmp_path: Path) -> None:
 
 
 def test_settings_that_are_gone_are_not_guessed(tmp_path: Path) -> None:
-    other = begun(tmp_path, "bb", "plain", SETTINGS, step=1)
+    other = begun(tmp_path, "bb", "eager", SETTINGS, step=1)
     for damage in ("{", None):
         (other / "settings.json").unlink() if damage is None else (other / "settings.json").write_text(damage)
-        found = checkpoints.passed_over(checkpoints.folder_of(tmp_path, "aa", "plain"), SETTINGS)
+        found = checkpoints.passed_over(checkpoints.folder_of(tmp_path, "aa", "eager"), SETTINGS)
         assert found is not None and "is of other settings, pairs or models" in found.sentence
 
 

@@ -67,7 +67,7 @@ def test_the_loss_is_binary_cross_entropy_with_gold_over_five(encoder: CrossEnco
     p = encoder.score([pairs.first[j] for j in chosen], [pairs.second[j] for j in chosen]).astype(np.float64) / 5
     g = pairs.gold[chosen].astype(np.float64) / 5
     assert loss == pytest.approx(float(-(g * np.log(p) + (1 - g) * np.log(1 - p)).mean()), rel=1e-4)
-    assert len(task) == len(pairs) and task.load(task.prepare(chosen)).tokens > 0
+    assert len(task) == len(pairs) and task.count(task.prepare(chosen)).tokens > 0
 
 
 def test_it_learns_to_rate_both_orders(encoder: CrossEncoder) -> None:

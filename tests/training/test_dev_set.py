@@ -131,7 +131,7 @@ def test_what_a_checkpoint_is_chosen_by() -> None:
 
 def test_a_teacher_in_another_space_is_not_measured_against(models: Path, bitext: Bitext) -> None:
     """Soft similarity follows how a teacher's sentences lie, in any dimension; a distance to them there is not."""
-    student = Student.load(str(models / "student"), max_tokens=32, device="cpu")
+    student = Student.from_pretrained(str(models / "student"), max_tokens=32, device="cpu")
     teacher = load(str(models / "teacher"), device="cpu")
     training = TrainingSettings(epochs=1, batch_pairs=16, dev_pairs=5, dev_share=0.2, dev_checks=1)
     settings = LossSettings(mse=0.0, soft_similarity=1.0)

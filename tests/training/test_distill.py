@@ -1,7 +1,6 @@
 """Distillation on tiny real models: it learns, repeats exactly, and continues exactly after being stopped."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from isogloss.types import Bitext
 from tiny import PAIRS
 
 FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0, dev_pairs=0)
-BRIEF = replace(FAST, epochs=1)  # where it need not learn
+BRIEF = FAST.replace(epochs=1)  # where it need not learn
 Trained = Callable[[int, str], dict[str, torch.Tensor]]
 
 
@@ -55,7 +54,7 @@ def two_corpora(bitext: Bitext) -> Bitext:
 
 
 def test_it_moves_the_student_to_the_teacher(models: Path, bitext: Bitext) -> None:
-    teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
+    teacher, student = load(str(models / "teacher")), Student.from_pretrained(str(models / "student"))
     losses: list[float] = []
     distill(
         student, teacher, bitext, recipe(), on_progress=lambda step: losses.extend([step.values["loss"]] if step.values else [])
@@ -73,7 +72,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(
 ) -> None:
     results = []
     for place, seed in enumerate((5, 5, 6)):
-        student = Student.load(str(models / "student"))
+        student = Student.from_pretrained(str(models / "student"))
         settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=train_layers, dropout=True, dev_pairs=0)
         distill(student, load(str(models / "teacher")), bitext, recipe(settings, seed), folder=tmp_path / str(place))
         results.append(weights(student))
@@ -85,7 +84,7 @@ def in_four_epochs(train_layers: int, scheme: str) -> Recipe:
     settings = TrainingSettings(
         epochs=4, batch_pairs=16, train_layers=train_layers, dropout=True, checkpoint_seconds=0.0, dev_pairs=0
     )
-    return recipe(settings, balance=BalanceSettings(scheme=scheme))
+    return recipe(settings, balance=BalanceSettings(scheme=scheme))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +93,7 @@ def uninterrupted(models: Path, bitext: Bitext, tmp_path_factory: pytest.TempPat
 
     @cache
     def trained(train_layers: int, scheme: str) -> dict[str, torch.Tensor]:
-        student, whole = Student.load(str(models / "student")), tmp_path_factory.mktemp("whole")
+        student, whole = Student.from_pretrained(str(models / "student")), tmp_path_factory.mktemp("whole")
         distill(student, load(str(models / "teacher")), two_corpora(bitext), in_four_epochs(train_layers, scheme), whole)
         return weights(student)
 
@@ -117,20 +116,20 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
 
     def stop(step: Step) -> None:
         nonlocal taken
-        taken += step.stage == "distil"
+        taken += step.stage == "distill"
         if taken > stop_after + 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         distill(
-            Student.load(str(models / "student")),
+            Student.from_pretrained(str(models / "student")),
             teacher,
             bitext,
             settings,
             folder=tmp_path / "cut",
             on_progress=stop,
         )
-    continued, notes = Student.load(str(models / "student")), []
+    continued, notes = Student.from_pretrained(str(models / "student")), []
     summary = distill(
         continued,
         teacher,
@@ -158,8 +157,8 @@ def in_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_shards")
 @pytest.mark.parametrize("batch_tokens", [0, 150])
 def test_in_shards_all_but_the_dev_pairs_are_drawn_once_an_epoch(models: Path, bitext: Bitext, batch_tokens: int) -> None:
-    settings = replace(SOME_DEV, batch_tokens=batch_tokens)
-    student = Student.load(str(models / "student"))
+    settings = SOME_DEV.replace(batch_tokens=batch_tokens)
+    student = Student.from_pretrained(str(models / "student"))
     session = Distillation(student, load(str(models / "teacher")), bitext, recipe(settings))
     whole, schedule = session.data.pairs, session._schedule()
     assert session.pairs is whole and session.dev is not None and len(session.dev) == len(session.left_out) == 8
@@ -172,8 +171,8 @@ def test_in_shards_all_but_the_dev_pairs_are_drawn_once_an_epoch(models: Path, b
 @pytest.mark.usefixtures("in_shards")
 @pytest.mark.parametrize(("most", "seed"), [(100, 17), (12, 17), (7, 1), (7, 2), (7, 3), (7, 4)])
 def test_in_shards_the_bridge_is_solved_without_dev_pairs(models: Path, bitext: Bitext, most: int, seed: int) -> None:
-    settings = recipe(SOME_DEV, seed, bridge=replace(BridgeSettings(), max_pairs=most))
-    session = Distillation(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, settings)
+    settings = recipe(SOME_DEV, seed, bridge=BridgeSettings.model_construct(max_pairs=most))
+    session = Distillation(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext, settings)
     chosen, dev = session._bridge_pairs, session.dev
     assert dev is not None and not set(chosen.source) & set(dev.source)
     pairs = set(zip(chosen.source.tolist(), chosen.target.tolist(), strict=True))
@@ -183,7 +182,7 @@ def test_in_shards_the_bridge_is_solved_without_dev_pairs(models: Path, bitext: 
 @pytest.mark.usefixtures("in_shards")
 def test_in_shards_negatives_are_numbers_of_pairs_that_are_trained_on(models: Path, bitext: Bitext) -> None:
     mined = recipe(SOME_DEV, combined=LossSettings(ranking=1.0, hard_negatives=2))
-    session = Distillation(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, mined)
+    session = Distillation(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext, mined)
     assert session.dev is not None and not set(session.pairs.source) & set(session.dev.source)
     assert session._schedule().pairs == 2 * len(session.pairs) == 2 * (len(session.data.pairs) - len(session.dev))
     session.build_bridge()
@@ -192,7 +191,10 @@ def test_in_shards_negatives_are_numbers_of_pairs_that_are_trained_on(models: Pa
 
 @pytest.mark.usefixtures("in_shards")
 def test_in_shards_it_learns_and_continues_to_the_same_weights(models: Path, bitext: Bitext, tmp_path: Path) -> None:
-    teacher, whole, continued = load(str(models / "teacher")), *(Student.load(str(models / "student")) for _ in range(2))
+    teacher, whole, continued = (
+        load(str(models / "teacher")),
+        *(Student.from_pretrained(str(models / "student")) for _ in range(2)),
+    )
     summary = distill(whole, teacher, bitext, recipe(SOME_DEV), folder=tmp_path / "whole")
     assert summary.steps == 2 * 7 and summary.dev["dev_retrieval"] > 0
 
@@ -201,7 +203,14 @@ def test_in_shards_it_learns_and_continues_to_the_same_weights(models: Path, bit
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        distill(Student.load(str(models / "student")), teacher, bitext, recipe(SOME_DEV), tmp_path / "cut", on_progress=stop)
+        distill(
+            Student.from_pretrained(str(models / "student")),
+            teacher,
+            bitext,
+            recipe(SOME_DEV),
+            tmp_path / "cut",
+            on_progress=stop,
+        )
     again = distill(continued, teacher, bitext, recipe(SOME_DEV), folder=tmp_path / "cut")
     assert again.steps_now == 4 and same(weights(whole), weights(continued))
 
@@ -210,18 +219,21 @@ def test_a_training_in_one_order_is_not_continued_in_another(
     models: Path, bitext: Bitext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(SOME_DEV), folder=tmp_path)
+    distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(SOME_DEV), folder=tmp_path)
     monkeypatch.setattr(distillation, "SHARD", 24)
-    assert distill(Student.load(str(models / "student")), teacher, bitext, recipe(SOME_DEV), folder=tmp_path).steps_now > 0
+    assert (
+        distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(SOME_DEV), folder=tmp_path).steps_now
+        > 0
+    )
 
 
 # ── a second time ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tmp_path: Path) -> None:
-    teacher, first = load(str(models / "teacher")), Student.load(str(models / "student"))
+    teacher, first = load(str(models / "teacher")), Student.from_pretrained(str(models / "student"))
     distill(first, teacher, bitext, recipe(BRIEF), folder=tmp_path, cache=tmp_path / "cache")
-    again, notes = Student.load(str(models / "student")), []
+    again, notes = Student.from_pretrained(str(models / "student")), []
     summary = distill(
         again,
         teacher,
@@ -235,22 +247,24 @@ def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tm
     assert {
         ("teacher", "reused"),
         ("untouched student", "reused"),
-        ("distil", "reused: training was finished"),
+        ("distill", "reused: training was finished"),
     } <= set(notes)
 
 
 def test_other_settings_do_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
-    other = replace(BRIEF, learning_rate=1e-3)
-    assert distill(Student.load(str(models / "student")), teacher, bitext, recipe(other), folder=tmp_path).steps_now > 0
+    distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(BRIEF), folder=tmp_path)
+    other = BRIEF.replace(learning_rate=1e-3)
+    assert (
+        distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(other), folder=tmp_path).steps_now > 0
+    )
 
 
 def test_another_balance_does_not_reuse_the_training(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     teacher, bitext = load(str(models / "teacher")), two_corpora(bitext)
     students = []
     for scheme in ("everything", "corpora", "languages"):
-        students.append(Student.load(str(models / "student")))
+        students.append(Student.from_pretrained(str(models / "student")))
         balance = BalanceSettings(scheme=scheme)
         assert distill(students[-1], teacher, bitext, recipe(BRIEF, balance=balance), folder=tmp_path).steps_now > 0
     assert not same(weights(students[0]), weights(students[1]))
@@ -261,18 +275,18 @@ def test_progress_counts_the_pairs_that_are_drawn(models: Path, bitext: Bitext) 
     balance = BalanceSettings(scheme="corpora", pairs_per_epoch=50)
     settings = TrainingSettings(epochs=2, batch_pairs=16, dev_pairs=0)
     summary = distill(
-        Student.load(str(models / "student")),
+        Student.from_pretrained(str(models / "student")),
         load(str(models / "teacher")),
         two_corpora(bitext),
         recipe(settings, balance=balance),
-        on_progress=lambda step: steps.extend([step] if step.stage == "distil" else []),
+        on_progress=lambda step: steps.extend([step] if step.stage == "distill" else []),
     )
     assert summary.steps == 8
     assert [step.done for step in steps] == [0, 16, 32, 48, 50, 66, 82, 98, 100] and {step.total for step in steps} == {100}
 
 
 def test_bridge_alone_lands_on_the_best_linear_map(models: Path, bitext: Bitext) -> None:
-    session = Distillation(Student.load(str(models / "student")), load(str(models / "teacher")), bitext)
+    session = Distillation(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext)
     texts = [*bitext.sources(), *bitext.column("target"), "a sentence that no pair has"]
     untouched = session.untouched_vectors(texts)
     bridge = session.build_bridge()
@@ -284,7 +298,7 @@ def test_bridge_alone_lands_on_the_best_linear_map(models: Path, bitext: Bitext)
 def test_another_dimension_needs_a_bridge(models: Path, bitext: Bitext) -> None:
     with pytest.raises(ModelError, match="gives 24-d vectors, the teacher 16-d") as caught:
         distill(
-            Student.load(str(models / "student")),
+            Student.from_pretrained(str(models / "student")),
             load(str(models / "teacher")),
             bitext,
             recipe(bridge=BridgeSettings(enabled=False)),
@@ -293,7 +307,7 @@ def test_another_dimension_needs_a_bridge(models: Path, bitext: Bitext) -> None:
 
 
 def test_without_a_bridge_the_student_is_normalised_for_a_unit_norm_teacher(models: Path, bitext: Bitext) -> None:
-    student = Student.load(str(models / "teacher"))
+    student = Student.from_pretrained(str(models / "teacher"))
     settings = TrainingSettings(epochs=1, batch_pairs=16)
     distill(student, load(str(models / "teacher")), bitext, recipe(settings, bridge=BridgeSettings(enabled=False)))
     assert len(list(student.model)) == 3
@@ -302,7 +316,13 @@ def test_without_a_bridge_the_student_is_normalised_for_a_unit_norm_teacher(mode
 def test_an_exploding_loss_stops_and_keeps_the_checkpoint(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     settings = TrainingSettings(epochs=4, batch_pairs=16, learning_rate=1e30, clip_norm=0.0, warmup=0.0, checkpoint_seconds=0.0)
     with pytest.raises(IsoglossError, match=r"not finite|became") as caught:
-        distill(Student.load(str(models / "student")), load(str(models / "teacher")), bitext, recipe(settings), folder=tmp_path)
+        distill(
+            Student.from_pretrained(str(models / "student")),
+            load(str(models / "teacher")),
+            bitext,
+            recipe(settings),
+            folder=tmp_path,
+        )
     assert "learning_rate" in caught.value.hint
     assert list(tmp_path.glob("checkpoints-*/step-*.pt"))
 
@@ -310,27 +330,27 @@ def test_an_exploding_loss_stops_and_keeps_the_checkpoint(models: Path, bitext: 
 def test_nothing_to_train_on(models: Path) -> None:
     held = Bitext.of(pair for pair in PAIRS if pair.split == "test")
     with pytest.raises(DataError, match="no pairs to train on"):
-        distill(Student.load(str(models / "student")), load(str(models / "teacher")), held)
+        distill(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), held)
 
 
 def test_damaged_arrays_are_computed_again(
     models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    teacher, first = load(str(models / "teacher")), Student.load(str(models / "student"))
+    teacher, first = load(str(models / "teacher")), Student.from_pretrained(str(models / "student"))
     settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=2)
     distill(first, teacher, bitext, recipe(settings), folder=tmp_path, cache=tmp_path / "cache")
     for path in [*tmp_path.rglob("*.npy")]:
         path.write_bytes(path.read_bytes()[:200])
     for path in tmp_path.rglob("step-*.pt"):
         path.unlink()
-    again = Student.load(str(models / "student"))
+    again = Student.from_pretrained(str(models / "student"))
     distill(again, teacher, bitext, recipe(settings), folder=tmp_path, cache=tmp_path / "cache")
     assert same(weights(first), weights(again))
     assert caplog.text.count("is damaged") == 3, "the teacher's matrix, the untouched student's vectors, activations"
 
 
 def test_after_a_damaged_checkpoint_training_starts_again(models: Path, bitext: Bitext, tmp_path: Path) -> None:
-    teacher, students = load(str(models / "teacher")), [Student.load(str(models / "student")) for _ in range(2)]
+    teacher, students = load(str(models / "teacher")), [Student.from_pretrained(str(models / "student")) for _ in range(2)]
     distill(students[0], teacher, bitext, recipe(BRIEF), folder=tmp_path)
     (path,) = tmp_path.glob("checkpoints-*/step-*.pt")
     path.write_bytes(path.read_bytes()[:100])
@@ -345,11 +365,17 @@ def test_other_settings_beside_a_checkpoint_are_said(
     models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     teacher = load(str(models / "teacher"))
-    short = replace(FAST, epochs=1)
-    for settings in (short, short, replace(short, checkpoint_seconds=5.0)):
-        distill(Student.load(str(models / "student")), teacher, bitext, recipe(settings), folder=tmp_path)
+    short = FAST.replace(epochs=1)
+    for settings in (short, short, short.replace(checkpoint_seconds=5.0)):
+        distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(settings), folder=tmp_path)
     assert not caplog.messages, "nothing is passed over where a training goes on, or only how often it is kept changes"
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(short, learning_rate=1e-3)), folder=tmp_path)
+    distill(
+        Student.from_pretrained(str(models / "student")),
+        teacher,
+        bitext,
+        recipe(short.replace(learning_rate=1e-3)),
+        folder=tmp_path,
+    )
     (said,) = caplog.messages
     assert "the checkpoint of step 4 there is of other settings (training.learning_rate was 0.003)" in said
 
@@ -358,18 +384,18 @@ def test_another_engine_beside_a_checkpoint_is_said(
     models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     teacher = load(str(models / "teacher"))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(FAST, epochs=1)), folder=tmp_path)
+    distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(FAST.replace(epochs=1)), folder=tmp_path)
     (folder,) = tmp_path.glob("checkpoints-*")
-    folder.rename(folder.with_name(folder.name.replace("plain-rows", "captured")))
-    distill(Student.load(str(models / "student")), teacher, bitext, recipe(replace(FAST, epochs=1)), folder=tmp_path)
+    folder.rename(folder.with_name(folder.name.replace("eager-rows", "graphs")))
+    distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(FAST.replace(epochs=1)), folder=tmp_path)
     (said,) = caplog.messages
-    assert "is of the captured engine and this is the plain one, so training starts at step 0" in said
+    assert "is of the graphs engine and this is the eager one, so training starts at step 0" in said
 
 
 def test_settings_that_change_nothing_are_said(models: Path, bitext: Bitext, caplog: pytest.LogCaptureFixture) -> None:
     settings = TrainingSettings(epochs=1, batch_pairs=16, warmup=9.0, patience=2, dev_share=0.01, select="mse")
     moving = LossSettings(mse=0.0, moving_teacher=1.0)
-    teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
+    teacher, student = load(str(models / "teacher")), Student.from_pretrained(str(models / "student"))
     distill(student, teacher, bitext, recipe(settings, combined=moving))
     select, dev, warmup = caplog.messages
     assert 'training.select = "mse" asks how near the teacher is' in select
@@ -380,7 +406,7 @@ def test_settings_that_change_nothing_are_said(models: Path, bitext: Bitext, cap
 def test_without_a_bridge_its_sentences_are_not_embedded(models: Path, bitext: Bitext, tmp_path: Path) -> None:
     texts, steps = [*bitext.sources()[:3], "a sentence that no pair has"], list[Step]()
     session = Distillation(
-        Student.load(str(models / "teacher")),
+        Student.from_pretrained(str(models / "teacher")),
         load(str(models / "teacher")),
         bitext,
         recipe(bridge=BridgeSettings(enabled=False)),

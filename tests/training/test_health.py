@@ -157,9 +157,9 @@ def test_it_goes_on_from_a_checkpoint_with_the_same_answers(curve: Curve, data: 
     answers = [whole.check(step, {"mse": loss}, loss / 2) for step, loss in enumerate(curve)]
     for step, loss in enumerate(curve[:cut]):
         before.check(step, {"mse": loss}, loss / 2)
-    after.load(json.loads(json.dumps(before.state(), allow_nan=False)))
+    after.load_state_dict(json.loads(json.dumps(before.state_dict(), allow_nan=False)))
     assert answers[cut:] == [after.check(step, {"mse": loss}, loss / 2) for step, loss in enumerate(curve[cut:], cut)]
-    assert after.typical() == whole.typical() and after.state() == whole.state()
+    assert after.typical() == whole.typical() and after.state_dict() == whole.state_dict()
 
 
 # ── worse than before ───────────────────────────────────────────────────────────────────────────────────────────────────

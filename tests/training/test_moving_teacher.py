@@ -13,9 +13,9 @@ from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.moving_teacher import MovingTeacher
 from training.by_hand import (
     SENTENCES,
-    a_descent,
     a_student,
     all_pairs,
+    an_optimizer,
     eager_engine,
     encode,
     some_batches,
@@ -30,7 +30,7 @@ STEPS, BASE = 8, 0.6
 def new(models: Path, how: EngineConfig | None = None) -> tuple[Student, MovingTeacher, EagerEngine]:
     student = a_student(models, bridged=False)
     live = MovingTeacher(student, STEPS, BASE)
-    return student, live, eager_engine(student, some_material(student, teacher=False), ALONE, a_descent(STEPS), how, live)
+    return student, live, eager_engine(student, some_material(student, teacher=False), ALONE, an_optimizer(STEPS), how, live)
 
 
 def parameters(student: Student) -> dict[str, torch.Tensor]:
@@ -45,7 +45,7 @@ def test_it_is_the_moving_average_of_its_student(models: Path) -> None:
         tau = 1 - (1 - BASE) * (math.cos(math.pi * step / STEPS) + 1) / 2
         for name, theta in parameters(student).items():
             expected[name] = tau * expected[name] + (1 - tau) * theta
-    for name, one in live.state().items():
+    for name, one in live.state_dict().items():
         assert torch.allclose(one.double(), expected[name], atol=1e-6), name
     far = max(float((expected[name] - theta).abs().max()) for name, theta in parameters(student).items())
     assert far > 1e-3, "it lags behind"
@@ -56,7 +56,7 @@ def test_the_loss_is_the_distance_of_translations_to_what_it_says_of_the_source(
     batches = some_batches(3)
     for chosen in batches[:2]:
         engine.step(engine.prepare(chosen))
-    tokens, pairs, chosen = engine.material.tokens, all_pairs(), batches[2]
+    tokens, pairs, chosen = engine.tasks[0].tokens, all_pairs(), batches[2]
     with torch.no_grad():
         taught = encode(live.shadow, tokens, pairs.source[chosen])
         told = encode(student, tokens, pairs.target[chosen])
@@ -69,8 +69,8 @@ def test_the_loss_is_the_distance_of_translations_to_what_it_says_of_the_source(
 def test_beside_it_a_fixed_teacher_stays_where_it_is(models: Path) -> None:
     student = a_student(models)
     live, both = MovingTeacher(student, STEPS, BASE), CombinedLoss(mse=1.0, moving_teacher=0.5)
-    engine = eager_engine(student, some_material(student), both, a_descent(STEPS), None, live)
-    batches, pairs, tokens = some_batches(3), all_pairs(), engine.material.tokens
+    engine = eager_engine(student, some_material(student), both, an_optimizer(STEPS), None, live)
+    batches, pairs, tokens = some_batches(3), all_pairs(), engine.tasks[0].tokens
     for chosen in batches[:2]:
         engine.step(engine.prepare(chosen))
     source, target = pairs.source[batches[2]], pairs.target[batches[2]]
@@ -89,7 +89,7 @@ def test_the_student_never_sees_a_source(models: Path) -> None:
     chosen = np.arange(12)
     batch = engine.prepare(chosen)[0].batch
     assert set(batch.rows.tolist()) == set(all_pairs().target[chosen].tolist())
-    assert batch.group.tolist() == all_pairs().source[chosen].tolist()
+    assert batch.values["group"].tolist() == all_pairs().source[chosen].tolist()
 
 
 def test_every_row_of_the_table_is_followed_at_every_step(models: Path) -> None:
@@ -107,10 +107,10 @@ def test_no_gradient_goes_into_it_and_it_has_weights_of_its_own(models: Path) ->
     engine.step(engine.prepare(np.arange(8)))
     assert all(parameter.grad is None and not parameter.requires_grad for parameter in live.shadow.model.parameters())
     assert not live.shadow.model.training
-    vectors = live.vectors(engine.material.tokens, np.array([4, 1, 4]))
+    vectors = live.vectors(engine.tasks[0].tokens, np.array([4, 1, 4]))
     assert not vectors.requires_grad and torch.equal(vectors[0], vectors[2])
     with torch.no_grad():
-        assert torch.allclose(vectors, encode(live.shadow, engine.material.tokens, [4, 1, 4]), atol=1e-5)
+        assert torch.allclose(vectors, encode(live.shadow, engine.tasks[0].tokens, [4, 1, 4]), atol=1e-5)
     engine.close()
     assert np.abs(student.encode(SENTENCES[:3]) - live.shadow.encode(SENTENCES[:3])).max() > 1e-5
 
@@ -121,10 +121,10 @@ def test_stopped_in_the_middle_it_is_taken_up_again(models: Path, tmp_path: Path
     _, whole, engine = new(models, how)
     for step, chosen in enumerate(batches):
         if step == 3:
-            torch.save(engine.state(), tmp_path / "state.pt")
+            torch.save(engine.state_dict(), tmp_path / "state.pt")
         engine.step(engine.prepare(chosen))
     _, again, continued = new(models, how)
-    continued.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    continued.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     for chosen in batches[3:]:
         continued.step(continued.prepare(chosen))
-    assert all(torch.equal(one, again.state()[name]) for name, one in whole.state().items())
+    assert all(torch.equal(one, again.state_dict()[name]) for name, one in whole.state_dict().items())

@@ -23,7 +23,7 @@ from isogloss.progress import Step
 from isogloss.storage import folder_lock
 from isogloss.training import pair_dataset as data_module
 from isogloss.training.pair_dataset import PairDataset
-from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, Pair, PairSource
+from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, Pair, PairCounts, PairSource
 from tiny import PAIRS, TEXTS, unigram
 
 TOKENISER = TextTokenizer(unigram(), 32)
@@ -183,6 +183,9 @@ class Watched:
 
     def __len__(self) -> int:
         return len(self.bitext)
+
+    def pair_counts(self) -> PairCounts:
+        return self.bitext.pair_counts()
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         self.passes += 1

@@ -120,7 +120,7 @@ def test_it_goes_on_from_a_checkpoint(several: list[Merit], cut: int, patience: 
     whole, before, after = (Selection(patience) for _ in range(3))
     expected = follow(whole, several)
     follow(before, several[:cut])
-    after.load(before.state())
+    after.load_state_dict(before.state_dict())
     assert follow(after, several[cut:]) == expected[cut:]
     gains = [place for place, (preferred, _) in enumerate(expected) if preferred]
     assert whole.should_stop == (len(several) - 1 - gains[-1] >= patience), "since the last gain"
@@ -129,9 +129,9 @@ def test_it_goes_on_from_a_checkpoint(several: list[Merit], cut: int, patience: 
 def test_its_state_is_what_a_checkpoint_may_hold(tmp_path: Path) -> None:
     selection = Selection()
     selection.take(merit(outcomes(3), 0.5), True)
-    torch.save(selection.state(), tmp_path / "state.pt")
+    torch.save(selection.state_dict(), tmp_path / "state.pt")
     again = Selection()
-    again.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     assert again.kept is not None and again.kept.value == 0.5 and again.kept.found.sum() == pytest.approx(197 / 200)
     assert not Selection(0).should_stop and not again.should_stop
 
@@ -187,4 +187,4 @@ def test_of_two_that_found_as_much_the_first_is_what_others_are_compared_with() 
     selection = Selection()
     for found in ([1.0, 0.0], [0.0, 1.0]):
         selection.take(Merit(np.array(found), 0.0), True)
-    assert selection.state()["most"]["found"].tolist() == [1.0, 0.0]
+    assert selection.state_dict()["most"]["found"].tolist() == [1.0, 0.0]

@@ -59,22 +59,22 @@ class Dial:
     def vectors(self, rows: IntArray) -> FloatArray:
         return np.full((len(rows), 1), self.step_at, dtype=np.float32)
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         pass
 
-    def sound(self) -> bool:
+    def is_finite(self) -> bool:
         return self.step_at != self.breaks_at
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         return {"value": self.value, "step": self.step_at}
 
-    def load(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.value, self.step_at = state["value"], state["step"]
 
     def weights(self) -> dict[str, Any]:
         return {"value": self.value.clone()}
 
-    def take(self, weights: dict[str, Any]) -> None:
+    def load_weights(self, weights: dict[str, Any]) -> None:
         self.value = weights["value"]
 
     def close(self) -> None:
@@ -385,7 +385,7 @@ def test_an_error_while_preparing_is_heard() -> None:
 
 def test_killed_on_the_way_it_continues_to_the_same_weights_and_the_same_best(models: Path, tmp_path: Path) -> None:
     moment = 17
-    child = started(train_for_real, models, tmp_path / "cut", "distil", moment)
+    child = started(train_for_real, models, tmp_path / "cut", "distill", moment)
     assert ended(child) == -signal.SIGKILL, "it was not finished yet"
     whole, expected = train_for_real(models, tmp_path / "whole")
     continued, found = train_for_real(models, tmp_path / "cut")

@@ -1,6 +1,5 @@
 """Losses that follow nobody, on tiny real models: they train without a teacher, and one that is there changes nothing."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,7 @@ RANKED = Recipe(
 
 
 def test_without_a_teacher_pairs_are_found_by_vectors_of_length_1(models: Path, bitext: Bitext) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     before = evaluate(student, None, bitext).average()
     session = Distillation(student, None, bitext, RANKED)
     with pytest.raises(ModelError, match="no vectors of a teacher"):
@@ -35,13 +34,13 @@ def test_without_a_teacher_pairs_are_found_by_vectors_of_length_1(models: Path, 
 
 
 def test_without_a_teacher_nothing_can_follow_one(models: Path, bitext: Bitext) -> None:
-    with pytest.raises(RecipeError, match=r"there is no teacher, but losses\.mse follows one"):
-        distill(Student.load(str(models / "student")), None, bitext, replace(RANKED, losses=LossSettings()))
+    with pytest.raises(RecipeError, match=r"losses\.mse needs a teacher"):
+        distill(Student.from_pretrained(str(models / "student")), None, bitext, RANKED.replace(losses=LossSettings()))
 
 
 def test_without_a_teacher_none_is_advised(models: Path, bitext: Bitext) -> None:
     idle = TrainingSettings(epochs=1, batch_pairs=16, learning_rate=0.0, dev_pairs=4, dev_share=0.5)
-    summary = distill(Student.load(str(models / "student")), None, bitext, replace(RANKED, training=idle))
+    summary = distill(Student.from_pretrained(str(models / "student")), None, bitext, RANKED.replace(training=idle))
     assert summary.setback.startswith("no step of the training did better") and "losses.mse" not in summary.setback
 
 
@@ -49,8 +48,8 @@ def test_a_teacher_that_nothing_follows_embeds_nothing(
     models: Path, bitext: Bitext, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     steps: list[Step] = []
-    short = replace(RANKED, training=replace(RANKED.training, epochs=1))
-    teacher, student = load(str(models / "teacher")), Student.load(str(models / "student"))
+    short = RANKED.replace(training=RANKED.training.replace(epochs=1))
+    teacher, student = load(str(models / "teacher")), Student.from_pretrained(str(models / "student"))
     distill(student, teacher, bitext, short, tmp_path, on_progress=steps.append)
     assert "teacher" not in {step.stage for step in steps} and not list(tmp_path.glob("teacher-*"))
     assert any("no loss follows the teacher, and no bridge leads to its space" in said for said in caplog.messages)

@@ -1,14 +1,15 @@
 """`isogloss add`: a language more for a finished student, if the old ones do not pay for it."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from isogloss.cli.options import FreshFlag, JsonFlag, OnErrorOption, PairFiles, ReplaceFlag, SetOption
+from isogloss.cli.options import FreshFlag, JsonFlag, OnErrorOption, PairFiles, PrintRecipeFlag, ReplaceFlag, SetOption
 
 if TYPE_CHECKING:
-    from isogloss.runs.pipeline import RunResult
+    from isogloss.runs.run import RunResult
 
 
 def add(
@@ -28,6 +29,7 @@ def add(
     original: Annotated[str, Option(help="Only for a saved model without a run: the model whose vocabulary was trimmed.")] = "",
     on_error: OnErrorOption = None,
     set_: SetOption = None,
+    print_recipe: PrintRecipeFlag = False,
     fresh: FreshFlag = False,
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
@@ -36,11 +38,13 @@ def add(
 
     isogloss add runs/mine sw en-sw.tsv --out runs/with-sw
     """
+    from isogloss import recipes
     from isogloss.cli.options import as_languages
     from isogloss.cli.screens.progress import progress
     from isogloss.config import AddingSettings
     from isogloss.recipes import FromOption
     from isogloss.runs import adding
+    from isogloss.runs.finished import open_finished
 
     new = as_languages(languages)
     settings = AddingSettings(
@@ -51,11 +55,15 @@ def add(
         replay=replay,
         replay_from=tuple(replay_from or ()),
         gate=_points(gate),
-        gate_on=gate_on,
         teacher=teacher,
         original=original,
-    )
+    ).replace(gate_on=gate_on)
     overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
+    if print_recipe:
+        finished = open_finished(settings.run, settings.teacher, settings.original)
+        recipe = adding.recipe_of(finished, settings, overrides)
+        sys.stdout.write(recipes.dump(recipe, comments=False, defaults=False))
+        return
     try:
         with progress() as bars:
             result = adding.add(settings, overrides, bars, fresh, replace)
@@ -65,11 +73,11 @@ def add(
     _show(result, json)
 
 
-def _points(gate: str) -> float | None:
+def _points(gate: str) -> float:
     from isogloss.errors import RecipeError
 
     try:
-        return None if gate.strip().lower() == "off" else float(gate)
+        return 100.0 if gate.strip().lower() == "off" else float(gate)
     except ValueError as error:
         raise RecipeError(f"--gate {gate}: expected a number of percentage points, or off", hint="--gate 1.0") from error
 

@@ -190,7 +190,7 @@ def _example(entry: "Entry") -> str:
 def _ask_opus(languages: "Languages | None", chosen: "list[Entry]") -> "dict[str, OpusFile]":
     """What OPUS has for the pair, by corpus: the newest version, but that of the entry where it has one."""
     from isogloss.corpora.catalogue import opus
-    from isogloss.corpora.catalogue.web import Patience
+    from isogloss.corpora.catalogue.retries import Patience
     from isogloss.errors import DataError
 
     if languages is None:

@@ -13,9 +13,12 @@ from isogloss.cli.options import (
     OnErrorOption,
     OutFolder,
     PairFiles,
+    PrintRecipeFlag,
     ReplaceFlag,
     SetOption,
+    as_languages,
 )
+from isogloss.cli.recipe_runner import run_recipe
 
 
 def distill(
@@ -27,6 +30,7 @@ def distill(
     on_error: OnErrorOption = None,
     out: OutFolder = Path("runs/distilled"),
     set_: SetOption = None,
+    print_recipe: PrintRecipeFlag = False,
     fresh: FreshFlag = False,
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
@@ -35,21 +39,12 @@ def distill(
 
     isogloss distill en-de.tsv --teacher all-MiniLM-L6-v2 --out runs/german
     """
-    from isogloss import recipes
-    from isogloss.cli.options import as_languages
-    from isogloss.cli.screens.outcome import show_run
-    from isogloss.cli.screens.progress import progress
-    from isogloss.runs import pipeline
+    from isogloss.runs.presets import distill_recipe
 
-    data = {
-        "name": out.name,
-        "languages": list(as_languages(languages)),
-        "pairs": {"files": pairs, "language": language or "", "on_error": on_error or "fail"},
-        "teacher": {"model": teacher},
-        "student": {"model": student},
-        "output": {"folder": str(out)},
+    data = distill_recipe(pairs, out, teacher, student)
+    options = {
+        "languages": ("--languages", list(as_languages(languages)) or None),
+        "pairs.language": ("--language", language),
+        "pairs.on_error": ("--on-error", on_error),
     }
-    recipe = recipes.parse(data, set_ or [], "distill")
-    with progress() as bars:
-        result = pipeline.run(recipe, bars, fresh, replace)
-    show_run(result, json)
+    run_recipe(data, "distill", options, set_, fresh=fresh, replace=replace, json=json, print_recipe=print_recipe)

@@ -5,34 +5,41 @@ from typing import Annotated
 
 from typer import Option
 
-from isogloss.cli.options import LanguagesOption
+from isogloss.cli.options import LanguagesOption, option_for
+from isogloss.config import StudentSettings, TeacherSettings
 
 
 def init(
     languages: LanguagesOption = "",
     pairs: Annotated[list[str] | None, Option("--pairs", metavar="FILE", help="A file of pairs; repeatable.")] = None,
-    teacher: Annotated[str, Option(help="The model you trust: hub name or folder.")] = "all-MiniLM-L6-v2",
-    student: Annotated[str, Option(help="The model that learns: hub name or folder.")] = "multilingual-e5-small",
-    name: Annotated[str, Option(help="What the run is called; its folder is runs/NAME.")] = "my-run",
+    teacher: str = option_for(TeacherSettings, "model", help="The model you trust: hub name or folder."),
+    student: str = option_for(StudentSettings, "model", help="The model that learns: hub name or folder."),
+    name: Annotated[str, Option(help="Name of the run; its folder is runs/NAME.")] = "my-run",
     out: Annotated[Path, Option("--out", help="The recipe to write.")] = Path("recipe.toml"),
-    force: Annotated[bool, Option("--force", help="Replace a recipe that is already there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace an existing recipe.")] = False,
+    schema: Annotated[bool, Option("--schema", help="Print the JSON schema of recipes, for editors, and write none.")] = False,
 ) -> None:
     """Write a recipe with every setting explained.
 
     isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv
+
+    isogloss init --schema > recipe.schema.json
     """
     from isogloss import recipes
     from isogloss.cli.options import as_languages
-    from isogloss.cli.screens.progress import say
+    from isogloss.cli.screens.progress import say, show_json
     from isogloss.errors import IsoglossError
     from isogloss.storage import write_text
 
+    if schema:
+        show_json(recipes.json_schema())
+        return
     if out.exists() and not force:
-        raise IsoglossError(f"{out}: already there", hint="choose another --out, or --force to replace it")
+        raise IsoglossError(f"{out}: file exists", hint="choose another --out, or --force to replace it")
     data = {
         "name": name,
         "languages": list(as_languages(languages)),
-        "pairs": {"files": pairs or ["phrasebook"]},
+        "pairs": {"files": pairs} if pairs else {},
         "teacher": {"model": teacher},
         "student": {"model": student},
         "output": {"folder": f"runs/{name}"},

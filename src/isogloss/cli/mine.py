@@ -1,11 +1,12 @@
 """`isogloss mine`: parallel sentences from two monolingual files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from typer import Argument, Option
 
-from isogloss.cli.options import JsonFlag
+from isogloss.cli.options import JsonFlag, option_for
+from isogloss.config.mining import Margin, MiningSettings, Search, Strategy
 
 if TYPE_CHECKING:
     from isogloss.search.recall import SearchAccount
@@ -16,11 +17,10 @@ ModelOption = Annotated[
 OutOption = Annotated[
     Path, Option("--out", help="The file to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are packed.")
 ]
-MarginOption = Annotated[str, Option(help="How a pair is scored: ratio, distance or absolute (plain cosine).")]
-KOption = Annotated[int, Option("--k", min=1, help="Nearest neighbours that the margin compares with.")]
-PrecisionOption = Annotated[float, Option(help="Share of right pairs that --threshold auto aims at.")]
 MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beside the vectors, such as 500M or 2G.  [default: 1G]")]
-DeviceOption = Annotated[str, Option(help="auto, cuda or cpu.")]
+STRATEGY_HELP = "Candidates that become pairs: max, forward, backward, intersection, one-to-one."
+THRESHOLD_HELP = "Minimum score of a pair. gold: a file of source id<TAB>target id."
+SEARCH_HELP = "exact, approximate (or one of its kinds: cells, hnsw, ivf-pq), or auto: exact if that takes minutes."
 SentencesArgument = "Sentences, one per line (plain or packed), a prepared store, or standard input (-)."
 
 
@@ -29,30 +29,21 @@ def mine(
     target: Annotated[str, Argument(metavar="TGT", help="The same in the other language.")],
     model: ModelOption,
     out: OutOption = Path("mined.tsv"),
-    margin: MarginOption = "ratio",
-    k: KOption = 4,
-    strategy: Annotated[
-        str, Option(help="Which candidates become pairs: max, forward, backward, intersection or one-to-one.")
-    ] = "max",
-    threshold: Annotated[
-        str,
-        Option(metavar="auto|gold:FILE|NUMBER", help="Least score of a pair. gold: a file of source id<TAB>target id."),
-    ] = "auto",
-    precision: PrecisionOption = 0.9,
-    source_language: Annotated[str, Option(help="Language of SRC: sentences in others are dropped; needed for stores.")] = "",
-    target_language: Annotated[str, Option(help="Language of TGT.")] = "",
-    ids: Annotated[bool, Option("--ids", help="Lines are id<TAB>sentence, as in BUCC.")] = False,
-    documents: Annotated[bool, Option("--documents", help="Lines are paragraphs: split them into sentences.")] = False,
-    min_language: Annotated[
-        float, Option(min=0.0, max=1.0, help="How sure language identification must be; 0: no check.")
-    ] = 0.5,
-    keep_identical: Annotated[bool, Option("--keep-identical", help="Keep sentences that are the same on both sides.")] = False,
-    search: Annotated[
-        str, Option(help="exact, approximate (or one of its kinds: cells, hnsw, ivf-pq), or auto: exact if that takes minutes.")
-    ] = "auto",
-    recall: Annotated[float, Option(help="Share of neighbours that an approximate search has to find.")] = 0.97,
+    margin: str = option_for(MiningSettings, "margin"),
+    k: int = option_for(MiningSettings, "k", "--k"),
+    strategy: str = option_for(MiningSettings, "strategy", metavar="STRATEGY", help=STRATEGY_HELP),
+    threshold: str = option_for(MiningSettings, "threshold", metavar="auto|gold:FILE|NUMBER", help=THRESHOLD_HELP),
+    precision: float = option_for(MiningSettings, "precision"),
+    source_language: str = option_for(MiningSettings, "source_language"),
+    target_language: str = option_for(MiningSettings, "target_language"),
+    ids: bool = option_for(MiningSettings, "with_ids", "--ids"),
+    documents: bool = option_for(MiningSettings, "documents", "--documents"),
+    min_language: float = option_for(MiningSettings, "min_language"),
+    keep_identical: bool = option_for(MiningSettings, "keep_identical", "--keep-identical"),
+    search: str = option_for(MiningSettings, "search", metavar="KIND", help=SEARCH_HELP),
+    recall: float = option_for(MiningSettings, "recall"),
     memory: MemoryOption = "",
-    device: DeviceOption = "auto",
+    device: str = option_for(MiningSettings, "device"),
     json: JsonFlag = False,
 ) -> None:
     """Find translations of SRC's sentences in TGT.
@@ -64,10 +55,10 @@ def mine(
     from isogloss.cli.screens.progress import progress
 
     refuse_bad_names(out, [source, target], model)
-    settings = isogloss.MiningSettings(
+    settings = MiningSettings(
         k=k,
-        margin=margin,
-        strategy=strategy,
+        margin=cast("Margin", margin),
+        strategy=cast("Strategy", strategy),
         threshold=threshold,
         precision=precision,
         source_language=source_language,
@@ -76,7 +67,7 @@ def mine(
         documents=documents,
         min_language=min_language,
         keep_identical=keep_identical,
-        search=search,
+        search=cast("Search", search),
         recall=recall,
         memory=as_bytes(memory),
         device=device,
@@ -86,7 +77,7 @@ def mine(
         mined = isogloss.mine(source, target, model, settings, bars)
     if mined.search is not None and not json:
         _show_search(mined.search)
-    finish(mined, out, json)
+    finish(mined, out, [source, target], model, json)
 
 
 def _show_search(account: "SearchAccount") -> None:

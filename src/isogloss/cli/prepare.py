@@ -46,7 +46,7 @@ def prepare(
     from isogloss.cli.screens.progress import progress, show_json
     from isogloss.cli.screens.waterfall import show_waterfall
     from isogloss.config import Recipe, as_dict
-    from isogloss.corpora.preparation.dropped import examples
+    from isogloss.corpora.preparation.write_parts import examples
     from isogloss.corpora.prepare import forget_scores as forget
     from isogloss.corpora.store import DROPPED
     from isogloss.errors import IsoglossError

@@ -15,7 +15,7 @@ def run(
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Run a recipe: read, clean, distil, measure, save.
+    """Run a recipe: read, clean, train, measure, save.
 
     isogloss run recipes/quickstart.toml --set training.epochs=1
     """

@@ -1,27 +1,29 @@
 """`isogloss score`: which lines of a bitext are translations of each other."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import cast
 
-from typer import Option
+from isogloss.cli.mine import MemoryOption, ModelOption, OutOption
+from isogloss.cli.options import JsonFlag, LanguageOption, OnErrorOption, PairFiles, option_for
+from isogloss.config import PairsSettings
+from isogloss.config.mining import Margin, ScoringSettings
 
-from isogloss.cli.mine import DeviceOption, KOption, MarginOption, MemoryOption, ModelOption, OutOption, PrecisionOption
-from isogloss.cli.options import JsonFlag, LanguageOption, OnErrorOption, PairFiles
+THRESHOLD_HELP = "Minimum score of a pair; none keeps all."
 
 
 def score(
     pairs: PairFiles,
     model: ModelOption,
     out: OutOption = Path("scored.tsv"),
-    margin: MarginOption = "ratio",
-    k: KOption = 4,
-    threshold: Annotated[str, Option(metavar="none|auto|NUMBER", help="Least score of a pair; none keeps all.")] = "none",
-    precision: PrecisionOption = 0.9,
+    margin: str = option_for(ScoringSettings, "margin"),
+    k: int = option_for(ScoringSettings, "k", "--k"),
+    threshold: str = option_for(ScoringSettings, "threshold", metavar="none|auto|NUMBER", help=THRESHOLD_HELP),
+    precision: float = option_for(ScoringSettings, "precision"),
     language: LanguageOption = None,
-    source_language: Annotated[str, Option(help="Language of the source side.")] = "en",
+    source_language: str = option_for(PairsSettings, "source_language", help="Language of the source side."),
     on_error: OnErrorOption = None,
     memory: MemoryOption = "",
-    device: DeviceOption = "auto",
+    device: str = option_for(ScoringSettings, "device"),
     json: JsonFlag = False,
 ) -> None:
     """Score given pairs, and leave the bad ones out if asked to.
@@ -36,9 +38,9 @@ def score(
 
     refuse_bad_names(out, pairs, model)
     bitext = isogloss.read(pairs, (), language, source_language, on_error or "fail")
-    settings = isogloss.ScoringSettings(
+    settings = ScoringSettings(
         k=k,
-        margin=margin,
+        margin=cast("Margin", margin),
         threshold=threshold,
         precision=precision,
         memory=as_bytes(memory),
@@ -47,4 +49,4 @@ def score(
     )
     with progress() as bars:
         scored = isogloss.score_pairs(bitext, model, settings, bars)
-    finish(scored, out, json)
+    finish(scored, out, pairs, model, json)

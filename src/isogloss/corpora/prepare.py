@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,17 @@ import numpy as np
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings, LeakSettings, PairsSettings
-from isogloss.corpora.cleaning.judgement import Judge
+from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.cleaning.rules import rules_for
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.preparation import auto_thresholds as thresholds
-from isogloss.corpora.preparation import counts as account
+from isogloss.corpora.preparation import drop_counts as account
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source
 from isogloss.corpora.preparation.manifest import manifest_of, write_parts
-from isogloss.corpora.preparation.scored import ScoredFeed, Scorer, passed_over
-from isogloss.corpora.preparation.scoring import Scoring, score_column, warm_up
-from isogloss.corpora.preparation.selection import RulesOf, Scored, Selection
+from isogloss.corpora.preparation.pair_selection import RulesOf, Scored, Selection
+from isogloss.corpora.preparation.score_blocks import Scoring, score_column, warm_up
+from isogloss.corpora.preparation.scored_parts import ScoredFeed, Scorer, passed_over
 from isogloss.corpora.preparation.workers import Workers
 from isogloss.corpora.reading.malformed import unread_in_words
 from isogloss.corpora.reading.sources import find_sources
@@ -64,7 +64,7 @@ class Preparation:
     languages: tuple[str, ...] = ()
     on_error: str = "fail"
     workers: int = 1
-    judge: Judge | None = None  # the model behind cleaning.similarity_model
+    judge: SimilarityModel | None = None  # the model behind cleaning.similarity_model
     on_progress: OnProgress = silent
 
 
@@ -144,7 +144,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
         raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
     if how.cleaning.similarity_model and how.judge is None:
         raise DataError("cleaning.similarity_model needs a loaded model here", hint="use isogloss prepare, or give a judge")
-    guard = Guard(
+    guard = LeakScanner(
         evaluation_sets(how.leaks.against) if how.leaks.level != "off" else [], how.leaks.level, how.cleaning.normalize
     )
     scored = _score(feeds, out, how, guard)
@@ -154,7 +154,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, how: Preparation) -> Store:
     if not parts:
         raise _nothing_read(scored)
     used = {rule.name for part in parts for rule in rules_for(how.cleaning, part.corpus)}
-    names = [rule.name for rule in rules_for(replace(how.cleaning, min_scores=("*=0",))) if rule.name in used]
+    names = [rule.name for rule in rules_for(how.cleaning.replace(min_scores=("*=0",))) if rule.name in used]
     selection = Selection(parts, how.cleaning, how.held_out, names)
     chosen = _thresholds(selection, languages, how) if how.cleaning.auto else {}
     rows = sum(part.rows for part in parts)
@@ -184,7 +184,7 @@ def _note(manifest: dict[str, Any], reused: bool) -> str:
     return ", ".join([*parts, "scores reused"] if reused else parts)
 
 
-def _score(feeds: Sequence[Feed], out: Path, how: Preparation, guard: Guard) -> list[ScoredFeed]:
+def _score(feeds: Sequence[Feed], out: Path, how: Preparation, guard: LeakScanner) -> list[ScoredFeed]:
     """Every feed's scored parts, from disk or made now, with progress in pairs."""
     read = {"rows": 0, "bytes": 0}
     feeds = [feed for feed in feeds if _is_wanted(feed, how.languages)]
@@ -236,7 +236,7 @@ def _thresholds(
     for language in sorted(set(languages)):
         own = [part for part, one in zip(selection.parts, languages, strict=True) if one == language]
         step = max(1, sum(part.rows for part in own) // SAMPLE)
-        for rule in rules_for(replace(how.cleaning, min_scores=()), ""):
+        for rule in rules_for(how.cleaning.replace(min_scores=()), ""):
             sample = [
                 table.column(0).to_numpy()[-rows.start % step :: step]
                 for part in own

@@ -27,7 +27,7 @@ from isogloss.corpora.reading.malformed import unread_in_words
 from isogloss.errors import DataError
 from isogloss.shapes import Misfit
 from isogloss.storage import file_hash, read_json
-from isogloss.types import ROWS_A_BLOCK, SCHEMA, Bitext
+from isogloss.types import ROWS_A_BLOCK, SCHEMA, TEST, TRAIN, Bitext, PairCounts
 
 MANIFEST, MARK, FORMAT = "manifest.json", "isogloss_store", 1
 PAIRS, DROPPED, SCORED = "pairs", "dropped", "scored"
@@ -58,6 +58,11 @@ class Store:
     def __len__(self) -> int:
         """Number of pairs."""
         return int(self.manifest["rows_out"])
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs by corpus, language and split, from the manifest: no text is read."""
+        lines = self.manifest["waterfall"]
+        return PairCounts({(one["corpus"], one["language"], split): one[split] for one in lines for split in (TEST, TRAIN)})
 
     def tables(self, columns: Sequence[str] = SCHEMA.names, files: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """The pairs of all parts, or of some files, a row group at a time, in order."""
@@ -145,15 +150,8 @@ def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def scan_in_words(scan: dict[str, Any]) -> str:
-    """The same for a person: "scanned for phrasebook (test) and its held-out rows: 1 pair left out"."""
-    shown, more = scan["sets"][:3], len(scan["sets"]) - 3
-    named = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "its held-out rows"])
-    return f"scanned for {named}" + (f": {amount(scan['removed'], 'pair')} of evaluation sets left out" if scan["sets"] else "")
-
-
 def leaks_in_words(scan: dict[str, Any]) -> str:
-    """What was found, as a sentence of its own."""
+    """The result of the scan as a sentence."""
     shown, more = scan["sets"][:3], len(scan["sets"]) - 3
     checked = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
     if scan["removed"]:

@@ -209,4 +209,4 @@ def _parted(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:
 
 def _plan(scheme: str, cells: tuple[Cell, ...]) -> Plan:
     trained = {(cell.corpus, cell.language): cell.train for cell in cells if cell.train}
-    return Plan(scheme, plan(trained, BalanceSettings(scheme=scheme)) if trained else ())
+    return Plan(scheme, plan(trained, BalanceSettings().replace(scheme=scheme)) if trained else ())

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.errors import DataError
-from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error, nearest
+from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error
 from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
+from isogloss.search.neighbours import nearest
 from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.metrics import Doubles, mean_ranks, pearson, spearman
+from isogloss.evaluation.metrics import Doubles, pearson, spearman
 from isogloss.types import FloatArray, IntArray
 
 RESAMPLES = 10_000
@@ -283,7 +283,7 @@ class _Side:
         centred = values - values.mean()
         self.values = (centred / max(np.abs(centred).max(initial=0.0), np.finfo(np.float64).tiny)).astype(np.float32)
         _, self.group, sizes = np.unique(values, return_inverse=True, return_counts=True)
-        self.order = np.argsort(mean_ranks(values), kind="stable")
+        self.order = np.argsort(values, kind="stable")
         self.last = np.cumsum(sizes) - 1
 
     def deviations(self, counts: Counts) -> FloatArray:

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
-from isogloss.corpora.leaks.scan import Guard
+from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.text.normalize import FORMS
 from isogloss.errors import DataError
+from isogloss.models.saving import TRAINING
 from isogloss.shapes import COUNT, OBJECT, TEXT, check
 from isogloss.storage import read_json
 
-TRAINING = "isogloss_training.json"  # beside a saved model, or in the folder `model` of a run
 SHAPE = {"leak_scan": {"sets": [{"name": TEXT, "texts": COUNT, "hash?": TEXT}]}, "corpora?": OBJECT}
 SCANNED, BY_NAME, PARTLY = "scanned", "scanned, by name", "partly scanned"
 NOT_SCANNED, OTHER_TEXT, UNKNOWN = "not scanned", "not scanned (other text of that name was)", "not known"
@@ -116,4 +116,4 @@ def _content(path: Path, form: str) -> str:
 @lru_cache(maxsize=4096)
 def _hashed(path: Path, form: str, _changed: int, _size: int) -> str:
     """Read once, as long as the file stays as it is: many columns of a table, and many models, ask for the same files."""
-    return Guard(evaluation_sets([str(path)]), "exact", form).sets[0].hash
+    return LeakScanner(evaluation_sets([str(path)]), "exact", form).sets[0].hash

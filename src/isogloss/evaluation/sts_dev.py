@@ -14,6 +14,8 @@ from isogloss.training.selection import NOTHING_COUNTED, Merit
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.types import FloatArray
 
+SPEARMAN = "dev_spearman"
+
 
 @dataclass(frozen=True, slots=True)
 class STSScore:
@@ -27,7 +29,7 @@ class STSScore:
 
     def values(self) -> dict[str, float]:
         """For the metrics."""
-        return {"dev_spearman": self.spearman}
+        return {SPEARMAN: self.spearman}
 
     def note(self) -> str:
         """For the screen, × 100 as papers write it."""

@@ -19,7 +19,6 @@ from isogloss.errors import DataError
 from isogloss.evaluation.compare import MEAN_REMOVED, Outcome
 from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
 from isogloss.evaluation.data.test_sets import Data
-from isogloss.evaluation.embedding import embedded
 from isogloss.evaluation.results import Measured, Task
 from isogloss.evaluation.space import Space, language_means
 from isogloss.evaluation.tasks import mteb
@@ -28,10 +27,10 @@ from isogloss.evaluation.tasks.bitext import Mining, open_splits
 from isogloss.evaluation.tasks.sts import Sts
 from isogloss.evaluation.tasks.tatoeba import GROUPS, LOW_RESOURCE, Tatoeba
 from isogloss.evaluation.tasks.transfer import Transfer
+from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
-from isogloss.types import FloatArray
 
 MTEB = "mteb:"
 
@@ -65,10 +64,10 @@ def _mining(title: str) -> "Callable[[Data, str, tuple[str, ...]], Task]":
     return lambda data, name, subsets: Mining(title, tuple(open_splits(data, name, one) for one in subsets))
 
 
-def _transfer(title: str, taught_on: str = "dev") -> "Callable[[Data, str, tuple[str, ...]], Task]":
+def _transfer(title: str, split: str = "dev") -> "Callable[[Data, str, tuple[str, ...]], Task]":
     def make(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-        taught = data.labelled(name, "en", taught_on)
-        return Transfer(title, taught, tuple(data.labelled(name, one, "test") for one in subsets))
+        train = data.labelled(name, "en", split)
+        return Transfer(title, train, tuple(data.labelled(name, one, "test") for one in subsets))
 
     return make
 
@@ -175,12 +174,6 @@ def _kept(parts: Sequence[Part], wanted: Callable[[str], bool]) -> list[Part]:
     return [part for part in chosen if part.subsets]
 
 
-def _embedded(encoder: Encoder, texts: Sequence[str], cache: Path | None) -> FloatArray:
-    places = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    vectors = embedded(encoder, list(places), cache)
-    return vectors[[places[text] for text in texts]]
-
-
 def measure(
     model: "Encoder | str",
     suite: Suite,
@@ -198,16 +191,17 @@ def measure(
     """
     if mean_removal and suite.mteb_tasks:
         raise DataError("MTEB does not say which language a sentence is in", hint="leave --mean-removal or the mteb tasks out")
-    encoder = open_encoder(model, device) if isinstance(model, str) else model
+    encoder = CachedEncoder(open_encoder(model, device) if isinstance(model, str) else model, cache)
     spoken = suite.texts()
     found: list[Measured] = []
     plain = None
     if spoken:
         distinct = list(dict.fromkeys(text for _, texts in spoken for text in texts))
-        plain = Space({text: row for row, text in enumerate(distinct)}, embedded(encoder, distinct, cache, on_progress))
+        vectors = encoder.encode(distinct, on_progress, f"embedding, {encoder.name}")
+        plain = Space({text: row for row, text in enumerate(distinct)}, vectors)
         found = [one for task in suite.tasks for one in task.measure(plain)]
     if suite.mteb_tasks:
-        found += mteb.measure(encoder, suite.mteb_tasks, lambda texts: _embedded(encoder, texts, cache))
+        found += mteb.measure(encoder, suite.mteb_tasks, encoder.encode)
     facts = {"dimension": encoder.dimension, "fingerprint": encoder.fingerprint}
     outcomes = [Outcome(encoder.name, tuple(found), facts)]
     if mean_removal and plain is not None:

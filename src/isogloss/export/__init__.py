@@ -1,1 +1,1 @@
-"""Artefacts that others can load."""
+"""What is published with a model."""

@@ -76,28 +76,31 @@ class FlatAdamW:
         step = torch.arange(len(rates) + 1, dtype=torch.float64)
         self.rate = torch.tensor([0.0, *rates], dtype=torch.float32, device=device)
         self.one, self.two = ((1 - beta**step).float().to(device) for beta in betas)
+        self.taken = torch.zeros((), dtype=torch.int64, device=device)  # steps of these parameters, which may skip some
         self.update = update
 
     def step(self, scale: Tensor, step: Tensor) -> None:
-        """One step, number `step + 1`, from the gathered gradient times `scale`. Reads no value on the host."""
-        flat, cut, now = self.flat, self.flat.decaying, step + 1
-        rate, one, two = (at_step(values, now) for values in (self.rate, self.one, self.two))
+        """One step at the rate of step number `step + 1`, from the gathered gradient times `scale`; reads no host value."""
+        flat, cut = self.flat, self.flat.decaying
+        self.taken += 1
+        rate, one, two = at_step(self.rate, step + 1), at_step(self.one, self.taken), at_step(self.two, self.taken)
         for part, decay in ((slice(0, cut), self.weight_decay), (slice(cut, None), 0.0)):
             if len(flat.master[part]):
                 copy = None if flat.copy is flat.master else flat.copy[part]
                 tensors = (flat.master[part], copy, self.first[part], self.second[part], flat.gradient[part])
                 self.update(*tensors, scale, rate, one, two, decay, self.betas, self.eps)
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What the next step depends on."""
-        return {"master": self.flat.master, "first": self.first, "second": self.second}
+        return {"master": self.flat.master, "first": self.first, "second": self.second, "taken": self.taken}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state` gave."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a state."""
         self.flat.master.copy_(state["master"])
         self.flat.copy.copy_(self.flat.master)
         self.first.copy_(state["first"])
         self.second.copy_(state["second"])
+        self.taken.copy_(state["taken"])
 
 
 def update(

@@ -128,12 +128,12 @@ class RowAdamW:
                 self.table[still] *= kept[:, None]
         self.at.copy_(step.expand_as(self.at))
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """What the next step depends on, beside the table itself."""
         return {"first": self.first, "second": self.second, "at": self.at}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take up what `state` gave."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a state."""
         self.first.copy_(state["first"])
         self.second.copy_(state["second"])
         self.at.copy_(state["at"])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isogloss.losses.batch import precise
+from isogloss.losses.batch import pair_weights, real_rows, weighted_mean
 
 CLASSES = 3
 
@@ -29,8 +29,10 @@ class Classifier(nn.Linear):
             self.weight.uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed))
 
 
-def nli(u: Tensor, v: Tensor, labels: Tensor, classifier: Callable[[Tensor], Tensor]) -> Tensor:
-    """The mean cross-entropy; row j of `u`, `v` and `labels` belongs to pair j."""
-    u, v = precise(u), precise(v)
+def nli(u: Tensor, v: Tensor, labels: Tensor, classifier: Callable[[Tensor], Tensor], weight: Tensor | None = None) -> Tensor:
+    """The mean cross-entropy; row j of `u`, `v`, `labels` and `weight` (0 for padding) belongs to pair j."""
+    weight = pair_weights(u, weight)
+    u, v = real_rows(u, weight), real_rows(v, weight)
     with torch.autocast(u.device.type, enabled=False):
-        return functional.cross_entropy(classifier(torch.cat([u, v, (u - v).abs()], dim=1)), labels)
+        logits = classifier(torch.cat([u, v, (u - v).abs()], dim=1))
+        return weighted_mean(functional.cross_entropy(logits, labels, reduction="none"), weight)

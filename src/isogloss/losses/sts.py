@@ -7,12 +7,13 @@ g is the gold score, 0 (nothing in common) to 5 (the same meaning). `nli` is the
 
 from torch import Tensor
 
-from isogloss.losses.batch import precise, unit
+from isogloss.losses.batch import pair_weights, real_rows, unit, weighted_mean
 
 HIGHEST = 5.0  # the gold score of sentences that mean the same
 
 
-def sts(u: Tensor, v: Tensor, gold: Tensor) -> Tensor:
-    """The mean squared difference of cosine and gold / 5; row j of each argument belongs to pair j."""
-    u, v = precise(u), precise(v)
-    return ((unit(u) * unit(v)).sum(-1) - gold.to(u.dtype) / HIGHEST).square().mean()
+def sts(u: Tensor, v: Tensor, gold: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The mean squared difference of cosine and gold / 5; row j of each argument belongs to pair j, weight 0 is padding."""
+    weight = pair_weights(u, weight)
+    u, v = real_rows(u, weight), real_rows(v, weight)
+    return weighted_mean(((unit(u) * unit(v)).sum(-1) - gold.to(u.dtype) / HIGHEST).square(), weight)

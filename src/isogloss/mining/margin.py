@@ -1,27 +1,27 @@
-"""How much nearer two sentences are to each other than to what else is near them.
+"""Margin scores: how much closer two sentences are to each other than to their other neighbours.
 
     margin(x, y) = f( cos(x, y),  ½ · (mean of cos(x, z) over the k nearest z of x  +  the same for y) )
 
     ratio     f(a, b) = a / b      the default: best in the paper
     distance  f(a, b) = a − b
-    absolute  f(a, b) = a          plain cosine: sentences that are near everything look good to it
+    absolute  f(a, b) = a          plain cosine, which overrates sentences that are close to everything
 
-(Artetxe & Schwenk 2019, "Margin-based Parallel Corpus Mining with Multilingual Sentence Embeddings", §3.) Everything it needs
-was found with the neighbours: no vector is read again. `matching` chooses pairs by these scores, `thresholds` how many.
+(Artetxe & Schwenk 2019, "Margin-based Parallel Corpus Mining with Multilingual Sentence Embeddings", §3.) Everything is
+computed from the neighbours, without reading embeddings again. `matching` turns the scores into pairs.
 """
 
 import numpy as np
 
 from isogloss.errors import DataError
 from isogloss.search.neighbours import Neighbours
-from isogloss.types import FloatArray
+from isogloss.types import FloatArray, IntArray
 
 MARGINS = ("ratio", "distance", "absolute")
-SMALLEST_MEAN = 1e-3  # a ratio to a neighbourhood at right angles, or beyond, says nothing
+SMALLEST_MEAN = 1e-3  # a ratio to a mean near 0, or below, is meaningless
 
 
 def margin_scores(similarity: FloatArray, left_mean: FloatArray, right_mean: FloatArray, kind: str = "ratio") -> FloatArray:
-    """The margin of pairs with these cosines, whose sentences have these mean cosines to their neighbours; shapes broadcast."""
+    """Margins of pairs, from their cosines and the mean cosines of both sentences to their neighbours; shapes broadcast."""
     if kind not in MARGINS:
         raise DataError(f"margin = {kind!r} is not known", hint=f"choose one of {', '.join(MARGINS)}")
     if kind == "absolute":
@@ -32,9 +32,17 @@ def margin_scores(similarity: FloatArray, left_mean: FloatArray, right_mean: Flo
 
 
 def candidate_scores(left: Neighbours, right: Neighbours, kind: str = "ratio") -> tuple[FloatArray, FloatArray]:
-    """The margin of every sentence with each of its neighbours, of both sides, in the shape of their ids."""
+    """The margin of every sentence with each of its neighbours, for both sides, in the shape of their ids."""
     left_mean, right_mean = left.mean, right.mean
     return (
         margin_scores(left.similarity, left_mean[:, None], right_mean[left.ids], kind),
         margin_scores(right.similarity, left_mean[right.ids], right_mean[:, None], kind),
     )
+
+
+def best_by_margin(left: Neighbours, right: Neighbours) -> tuple[IntArray, IntArray]:
+    """For every row of both sides, its neighbour with the highest ratio margin; the nearer one of equals."""
+    scores = candidate_scores(left, right)
+    ids = (side.ids[np.arange(len(side)), own.argmax(axis=1)] for side, own in zip((left, right), scores, strict=True))
+    of_left, of_right = ids
+    return of_left, of_right

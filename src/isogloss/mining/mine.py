@@ -16,58 +16,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import DataError
 from isogloss.mining.calibration import Calibration, GoldCurve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
 from isogloss.mining.gold import Gold, read_gold
-from isogloss.mining.margin import MARGINS, candidate_scores, margin_scores
-from isogloss.mining.matching import STRATEGIES, Matches, matched
+from isogloss.mining.margin import candidate_scores, margin_scores
+from isogloss.mining.matching import Matches, matched
 from isogloss.mining.output import write_pairs
 from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
-from isogloss.mining.vectors import AT_ONCE, embedded
+from isogloss.mining.vectors import BLOCK, embedded
 from isogloss.mining.wrong_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.approximate import search_both_ways
-from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, pair_cosines
-from isogloss.search.plan import SEARCHES
+from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
 from isogloss.search.recall import SearchAccount
 from isogloss.storage import content_hash
 from isogloss.types import Bitext, Pair
 
 AUTO, GOLD = "auto", "gold:"
 UNKNOWN = "und"  # what ISO 639 calls a language that was not told
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MiningSettings:
-    """How to mine. `reading` of both sides is told here too; languages are needed to judge them, and to split documents.
-
-    `threshold` is "auto" (estimated to be as precise as `precision`), "gold:FILE" (the best F1), or a number. `search` is one
-    of `plans.SEARCHES`; where it is not exact, `recall` is the share of neighbours that it has to find. `memory` is in bytes,
-    beyond the vectors. In `folder`, work that is interrupted is taken up again.
-    """
-
-    k: int = 4
-    margin: str = "ratio"
-    strategy: str = "max"
-    threshold: str = AUTO
-    precision: float = 0.9
-    source_language: str = ""
-    target_language: str = ""
-    with_ids: bool = False
-    documents: bool = False
-    min_language: float = 0.5
-    keep_identical: bool = False
-    search: str = "auto"
-    recall: float = 0.97
-    memory: int = 0
-    device: str = "auto"
-    cache: Path | str | None = None
-    folder: Path | str | None = None
-
-    def reading(self, language: str) -> ReadingSettings:
-        """How a side is read."""
-        return ReadingSettings(language, self.with_ids, self.documents, self.min_language)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,8 +101,8 @@ def mine(
     """
     how = settings or MiningSettings()
     _refuse_nonsense(source, target, how)
-    left = read_sentences(source, how.reading(how.source_language), on_progress)
-    right = read_sentences(target, how.reading(how.target_language), on_progress)
+    left = read_sentences(source, _reading(how, how.source_language), on_progress)
+    right = read_sentences(target, _reading(how, how.target_language), on_progress)
     if not how.keep_identical:
         left, right = without_shared(left, right)
     for side in (left, right):
@@ -201,7 +169,7 @@ def _vectors(
 ) -> tuple[Vectors, Vectors]:
     """The vectors of both sides, mapped."""
     one, other = (
-        embedded(name, side.blocks(AT_ONCE), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
+        embedded(name, side.blocks(BLOCK), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
         for name, side in (("source", left), ("target", right))
     )
     return one, other
@@ -226,22 +194,17 @@ def working_in(folder: Path | str | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
+def _reading(how: MiningSettings, language: str) -> ReadingSettings:
+    return ReadingSettings(language, how.with_ids, how.documents, how.min_language)
+
+
 def _refuse_nonsense(source: str | Path, target: str | Path, how: MiningSettings) -> None:
     """Say before the work what cannot be done."""
     if str(source) == str(target) == STANDARD_INPUT:
         raise DataError("both sides cannot be standard input", hint="put one of them in a file")
-    for name, value, known in (
-        ("margin", how.margin, MARGINS),
-        ("strategy", how.strategy, STRATEGIES),
-        ("search", how.search, SEARCHES),
-    ):
-        if value not in known:
-            raise DataError(f"{name} = {value!r} is not known", hint=f"choose one of {', '.join(known)}")
     refuse_odd_threshold(how.threshold, (AUTO, f"{GOLD}FILE"))
     if not 0 < how.precision < 1:
         raise DataError(f"precision = {how.precision} is no share between 0 and 1", hint="0.9 is usual")
-    if not 0 < how.recall <= 1:
-        raise DataError(f"recall = {how.recall} is no share above 0 and up to 1", hint="0.97 is usual")
 
 
 def refuse_odd_threshold(threshold: str, words: tuple[str, ...]) -> None:

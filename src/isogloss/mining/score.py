@@ -12,35 +12,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from isogloss.config.mining import ScoringSettings, SearchSettings
 from isogloss.corpora.reading.readers import read
 from isogloss.corpora.text.side import Side
-from isogloss.errors import DataError
 from isogloss.mining.calibration import Calibration, calibrated
-from isogloss.mining.margin import MARGINS, margin_scores
+from isogloss.mining.margin import margin_scores
 from isogloss.mining.mine import AUTO, opened, refuse_odd_threshold, working_in
 from isogloss.mining.output import write_pairs
-from isogloss.mining.vectors import AT_ONCE, embedded
+from isogloss.mining.vectors import BLOCK, embedded
 from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
-from isogloss.search.neighbours import SearchSettings, both_ways, pair_cosines
+from isogloss.search.neighbours import both_ways, pair_cosines
 from isogloss.storage import content_hash
 from isogloss.types import Bitext, FloatArray, IntArray
 
 NONE = "none"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoringSettings:
-    """How to score. `threshold` is "none" (all pairs stay), "auto" (estimated to be as precise as `precision`), or a number."""
-
-    k: int = 4
-    margin: str = "ratio"
-    threshold: str = NONE
-    precision: float = 0.9
-    memory: int = 0
-    device: str = "auto"
-    cache: Path | str | None = None
-    folder: Path | str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +66,6 @@ def score_pairs(
 ) -> Scored:
     """Score the pairs of files (or a bitext in memory) by their margin, and leave out those below the threshold."""
     how = settings or ScoringSettings()
-    if how.margin not in MARGINS:
-        raise DataError(f"margin = {how.margin!r} is not known", hint=f"choose one of {', '.join(MARGINS)}")
     refuse_odd_threshold(how.threshold, (NONE, AUTO))
     bitext = pairs if isinstance(pairs, Bitext) else read(pairs)
     encoder = opened(model, how.device)
@@ -144,5 +128,5 @@ def each_anothers(rows: IntArray) -> IntArray:
 
 
 def _blocks(texts: pa.Array) -> Iterator[list[str]]:
-    for start in range(0, len(texts), AT_ONCE):
-        yield texts.slice(start, AT_ONCE).to_pylist()
+    for start in range(0, len(texts), BLOCK):
+        yield texts.slice(start, BLOCK).to_pylist()

@@ -1,46 +1,42 @@
-"""LASER's encoder as a student: token embeddings, stacked BiLSTM layers, the largest value of each number over the sentence.
+"""LASER's encoder as a student: token embeddings, stacked BiLSTM layers, max pooling.
 
-    x_t = E[token_t]                             320 numbers a piece
-    h_t = [→LSTM(x)_t ; ←LSTM(x)_t]              five layers, 512 numbers each way
-    v_i = max_t h_t,i                            over the sentence's own tokens: 1,024 numbers
+    x_t = E[token_t]                             320 dimensions
+    h_t = [→LSTM(x)_t ; ←LSTM(x)_t]              five layers, hidden size 512 per direction
+    v_i = max_t h_t,i                            over the sentence's own tokens: 1,024 dimensions
                                                                              (Artetxe & Schwenk 2019, §3; sizes as there)
 
-The three are sentence-transformers' own modules (WordEmbeddings, LSTM, Pooling), so plain `SentenceTransformer(path)` loads
-what is saved, without any code of ours. Sentences are packed: a batch gives the vectors that each sentence has alone.
+All three are sentence-transformers' own modules (WordEmbeddings, LSTM, Pooling), so plain `SentenceTransformer(path)` loads
+the saved model. Sentences are packed: padding changes no embedding.
 
-It starts at random, with a vocabulary from `joint_vocabulary`, and knows nothing until `training/tasks/translate.py` has taught
-it. `student` is the same for transformers, `static` for token tables.
+It starts at random, with a vocabulary from `vocabulary.learn`, and is trained by `training/tasks/translate.py`.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from isogloss.errors import ModelError
 from isogloss.models.fast_encode import FastEncoder
-from isogloss.models.frozen_layers import Activations, SplitBody
+from isogloss.models.frozen_layers import Frozen
 from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer, TokenStore
 from isogloss.storage import content_hash
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tokenizers import Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 AT_ONCE, AT_ONCE_ACCELERATED = 8192, 65_536  # tokens in one forward pass
-SPREAD = 0.1  # weights start anywhere between −0.1 and 0.1, as in the paper's own software
+SPREAD = 0.1  # initial weights are uniform between −0.1 and 0.1, as in the paper's software
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderSizes:
-    """How large the encoder is; the defaults are the paper's. Its vectors have 2 · `hidden` numbers."""
+    """Sizes of the encoder; the defaults are the paper's. Embeddings have 2 · `hidden` dimensions."""
 
     embedding: int = 320
     hidden: int = 512
@@ -49,11 +45,11 @@ class EncoderSizes:
 
 
 class BiLstmTokenizer(TextTokenizer):
-    """Tokenizes as WordEmbeddings does: what is beyond the longest sentence is cut off, its end mark with it."""
+    """Tokenizes like WordEmbeddings: truncation also removes the end token."""
 
     @property
     def key(self) -> str:
-        """Names everything that ids depend on."""
+        """A hash of everything that ids depend on."""
         return content_hash("word embeddings", super().key)
 
     def _rows(self, texts: list[str]) -> list[list[int]]:
@@ -64,71 +60,66 @@ class BiLstmTokenizer(TextTokenizer):
 
 
 class BiLstmStudent(Student):
-    """A BiLSTM over token embeddings, max-pooled. Start with `bilstm_student(...)` or `BiLstmStudent.load(name)`."""
+    """A BiLSTM over token embeddings, max-pooled. Start with `bilstm_student(...)` or `Student.from_pretrained(name)`."""
 
     def _refuse_other_kinds(self) -> None:
         kinds = [type(module).__name__ for module in self.model]
         if kinds[:3] != ["WordEmbeddings", "LSTM", "Pooling"]:
             raise ModelError(
                 f"{self.name}: its modules are {', '.join(kinds)}, not those of a BiLSTM encoder",
-                hint="Student.load is for transformers, StaticStudent.load for token tables",
+                hint="load it with Student.from_pretrained, which knows all kinds of students",
             )
 
     @property
     def body(self) -> "PreTrainedModel":
-        """There is none: whoever asks wants a transformer's layers."""
-        raise ModelError(f"{self.name} is a BiLSTM and has no transformer inside", hint="train it whole")
+        """A BiLSTM student has none."""
+        raise ModelError(f"{self.name} is a BiLSTM and has no transformer layers", hint="train all of it")
 
     @property
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """The tokenizer inside."""
+        """The tokenizer."""
         tokenizer: PreTrainedTokenizerFast = self.model[0].tokenizer.tokenizer
         return tokenizer
 
     @property
     def text_tokenizer(self) -> BiLstmTokenizer:
-        """What turns text into rows, as the model does it."""
+        """The tokenizer with the model's prompt and truncation."""
         return BiLstmTokenizer(self.tokenizer, int(self.model.max_seq_length), self.prompt)
-
-    def tokenize(self, texts: "Sequence[str]") -> TokenStore:
-        """Rows of `texts`, cut and prompted as the model does it."""
-        ids, lengths = self.text_tokenizer(texts)
-        return TokenStore(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), self.text_tokenizer.pad_id)
 
     @property
     def pooling(self) -> str:
-        """How states become a sentence vector."""
+        """The pooling mode."""
         mode: str = self.model[2].pooling_mode
         return mode
 
     @property
     def table(self) -> Tensor:
-        """The token table: a row for each piece of the vocabulary."""
+        """The token embedding matrix: one row per piece of the vocabulary."""
         weight: Tensor = self.model[0].emb_layer.weight
         return weight
 
     @cached_property
     def packs(self) -> bool:
-        """Always: padding is neither computed nor seen."""
+        """Always: padding is not computed."""
         return True
 
     @property
     def _tokens_at_once(self) -> int:
         return AT_ONCE if self.table.device.type == "cpu" else AT_ONCE_ACCELERATED
 
-    def _taken_apart(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
-        """There is no faster way than its own modules."""
+    def _fast_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
+        """Nothing is faster than its own modules."""
         return None
 
-    def _chunk(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
+    def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         features = tokens.padded(rows)
-        lengths = features["attention_mask"].sum(1)  # stays on the CPU, where packing wants it
+        lengths = features["attention_mask"].sum(1)  # stays on the CPU, where torch's packing needs it
         features = {name: value.to(self.table.device) for name, value in features.items()}
         return self.forward(features | {"sentence_lengths": lengths})
 
     def _keep_rows(self, keep: IntArray) -> None:
         raise ModelError(
-            f"{self.name}: its vocabulary was learnt from its own text and is not trimmed", hint="learn a smaller one instead"
+            f"{self.name}: a vocabulary learned from its own text is not trimmed", hint="learn a smaller one instead"
         )
 
 
@@ -139,14 +130,14 @@ def bilstm_student(
     max_tokens: int = 128,
     seed: int = 17,
 ) -> BiLstmStudent:
-    """An untrained encoder over the tokenizer's pieces; row 0 must be padding (see `joint_vocabulary`)."""
+    """An untrained encoder over the tokenizer's pieces; row 0 must be padding (see `vocabulary.learn`)."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import LSTM, Pooling, WordEmbeddings
 
     sizes = sizes or EncoderSizes()
     if tokenizer.pad_token_id != 0:
         raise ModelError(
-            f"the vocabulary's padding is row {tokenizer.pad_token_id}, and WordEmbeddings pads with row 0",
+            f"the vocabulary's padding is row {tokenizer.pad_token_id}, but WordEmbeddings pads with row 0",
             hint="learn a vocabulary with learn_vocabulary",
         )
     random = torch.Generator().manual_seed(seed)
@@ -154,7 +145,7 @@ def bilstm_student(
     table = torch.empty(rows, sizes.embedding).uniform_(-SPREAD, SPREAD, generator=random)
     table[0] = 0
     words = WordEmbeddings(tokenizer, table, update_embeddings=True, max_seq_length=max_tokens)
-    dropout = sizes.dropout if sizes.layers > 1 else 0.0  # there is nothing between the layers of one
+    dropout = sizes.dropout if sizes.layers > 1 else 0.0  # with one layer there is nothing between layers
     states = LSTM(sizes.embedding, sizes.hidden, sizes.layers, dropout, bidirectional=True)
     start_at_random(states, random)
     model: SentenceTransformer = SentenceTransformer(
@@ -164,7 +155,7 @@ def bilstm_student(
 
 
 def start_at_random(module: nn.Module, random: torch.Generator) -> None:
-    """Draw every weight and bias of a module anew, in the order of their names."""
+    """Initialize every weight and bias of a module, in the order of their names."""
     with torch.no_grad():
         for _, parameter in sorted(module.named_parameters()):
             parameter.uniform_(-SPREAD, SPREAD, generator=random)

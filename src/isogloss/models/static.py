@@ -1,14 +1,12 @@
-"""A student that is only a token table: the vector of a text is the mean of its tokens' rows, no layers at all.
+"""A static student: the embedding of a text is the mean of its token embeddings, without any layers.
 
     v(text) = 1/n · Σ_t E[t]                    E: rows × dimension, sentence-transformers' StaticEmbedding
 
-Hundreds of times cheaper than an encoder and weaker, since no word sees its neighbours. Its table starts from an encoder
-as model2vec does it: a row is the vector the encoder gives to that token alone, centred, turned to the directions in
-which rows differ most (PCA), and weighted by how rare the token is (SIF: a / (a + p), Arora et al. 2017), which a mean
-cannot learn to do by itself; or it starts at random. Then it is distilled like any student.
+Hundreds of times cheaper than a transformer, and weaker. The table starts at random, or from an encoder as in model2vec: a row
+is the embedding of that token alone, centered, projected by PCA, and weighted by the token's rarity (SIF: a / (a + p), Arora et
+al. 2017), which a mean cannot learn by itself. Then it is distilled like any student.
 
-Training sees what the saved model sees: no special tokens, text cut by the tokenizer itself, whose limit is saved with
-it. `student` is the same for encoders; `teacher_body` makes an encoder out of the teacher.
+There are no special tokens, and the tokenizer itself truncates text; its limit is saved with it.
 """
 
 import logging
@@ -26,7 +24,7 @@ from isogloss.checksums import load_array, save_array
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint
-from isogloss.models.frozen_layers import Activations, SplitBody
+from isogloss.models.frozen_layers import Frozen
 from isogloss.models.student import MAX_TOKENS, Student
 from isogloss.models.token_store import Ids, TextTokenizer, TokenStore, described
 from isogloss.models.vocabulary.coverage import Texts
@@ -47,15 +45,15 @@ logger = logging.getLogger(__name__)
 TOKEN_TABLES = "token-tables"  # in the cache folder
 TEXTS_AT_ONCE = 10_000
 TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 256, 4096
-SIF = 1e-4  # model2vec's a: a token of this probability counts half
+SIF = 1e-4  # model2vec's a: a token of this probability gets weight 1/2
 
 
 class StaticTokenizer(TextTokenizer):
-    """Tokenizes as a StaticEmbedding does: no special tokens, and the cut is the tokenizer's own."""
+    """Tokenizes like StaticEmbedding: no special tokens, and the tokenizer itself truncates."""
 
     @property
     def key(self) -> str:
-        """Names everything that ids depend on."""
+        """A hash of everything that ids depend on."""
         return content_hash("static", super().key)
 
     def _rows(self, texts: list[str]) -> list[list[int]]:
@@ -66,7 +64,7 @@ class StaticTokenizer(TextTokenizer):
 
 
 class StaticStudent(Student):
-    """A token table on its way into the teacher's space. Start with `static_student(...)` or `StaticStudent.load(name)`."""
+    """A token table as a student. Start with `static_student(...)` or `Student.from_pretrained(name)`."""
 
     def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
         super().__init__(model, name, prompt, max_tokens)
@@ -79,8 +77,8 @@ class StaticStudent(Student):
                 hint='set student.kind = "encoder", or make a table from it: static_student(...)',
             )
 
-    def _cut_at(self, max_tokens: int | None) -> None:
-        """StaticEmbedding has no length limit of its own, but its tokenizer keeps one, and is saved with it."""
+    def _set_max_tokens(self, max_tokens: int | None) -> None:
+        """StaticEmbedding has no length limit of its own, but its tokenizer has one, which is saved."""
         backend: Tokenizer = self.model[0].tokenizer
         if max_tokens is None:
             max_tokens = min(MAX_TOKENS, backend.truncation["max_length"] if backend.truncation else MAX_TOKENS)
@@ -88,57 +86,52 @@ class StaticStudent(Student):
 
     @property
     def body(self) -> "PreTrainedModel":
-        """There is none: whoever asks wants layers."""
+        """A static student has none."""
         raise ModelError(f"{self.name} is a static student and has no layers", hint="set training.train_layers = 0")
 
     @property
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """The tokenizer inside, as a fast tokenizer of transformers."""
+        """The tokenizer as a fast tokenizer of transformers."""
         if self._wrapped is None:
             self._wrapped = _wrapped(self.model[0].tokenizer)
         return self._wrapped
 
     @property
     def text_tokenizer(self) -> StaticTokenizer:
-        """What turns text into rows, as the model does it."""
+        """The tokenizer with the model's prompt and truncation."""
         return StaticTokenizer(self.tokenizer, int(self.model[0].tokenizer.truncation["max_length"]), self.prompt)
 
     @property
     def is_static(self) -> bool:
-        """It is."""
+        """Always."""
         return True
 
     def tokens_computed(self, lengths: IntArray) -> int:
-        """All that there are: a table needs no padding."""
+        """All of them: a table needs no padding."""
         return int(lengths.sum())
 
     @property
     def pooling(self) -> str:
-        """How rows become a sentence vector."""
+        """The pooling mode."""
         return "mean"
 
     @property
     def table(self) -> Tensor:
-        """The token table: a row for each piece of the vocabulary."""
+        """The token embedding matrix: one row per piece of the vocabulary."""
         weight: Tensor = self.model[0].embedding.weight
         return weight
 
     @property
     def fingerprint(self) -> str:
-        """Names the weights as they are now, and every piece of the vocabulary."""
+        """Identifies the current weights and the whole vocabulary."""
         return content_hash(super().fingerprint, self.model[0].tokenizer.to_str())
-
-    def tokenize(self, texts: Sequence[str]) -> TokenStore:
-        """Rows of `texts`, cut and prompted as the model does it."""
-        ids, lengths = self.text_tokenizer(texts)
-        return TokenStore(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), 0)
 
     def add_bridge(self, bridge: Bridge, normalize: bool) -> None:
         """Fold the bridge into the table, since the mean of mapped rows is the mapped mean; empty text stays zero.
 
             1/n · Σ (W E[t] + b) = W (1/n · Σ E[t]) + b
 
-        Where other modules follow the table already, it becomes a layer behind them, as for an encoder.
+        If other modules follow the table already, the bridge is appended as a layer, as for a transformer.
         """
         if len(self.model) > 1 or bridge.weight.shape[1] != self.dimension:
             super().add_bridge(bridge, normalize)
@@ -149,12 +142,12 @@ class StaticStudent(Student):
             self.add_normalization()
         self.model.eval()
 
-    def batch(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None = None) -> Tensor:
-        """Sentence vectors of some rows, with gradients where they are on; nothing is ever padded."""
+    def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None = None) -> Tensor:
+        """Embeddings of some rows, with gradients if they are enabled; nothing is padded."""
         return self.from_ids(*tokens.gather(rows))
 
     def from_ids(self, ids: Ids, lengths: IntArray) -> Tensor:
-        """Sentence vectors from rows end to end and how many each sentence has; an empty one is zero."""
+        """Embeddings from token ids end to end and the length of each sentence; an empty sentence is zero."""
         device = self.table.device
         starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)
         return self.forward({"input_ids": torch.from_numpy(ids.astype(np.int64)).to(device), "offsets": starts})
@@ -163,11 +156,11 @@ class StaticStudent(Student):
         self,
         tokens: TokenStore,
         rows: IntArray | None = None,
-        remembered: tuple[SplitBody, Activations] | None = None,
+        frozen: Frozen | None = None,
         on_progress: OnProgress = silent,
         stage: str = "student",
     ) -> FloatArray:
-        """Vectors of tokenized sentences (of `rows` only, if given)."""
+        """Embeddings of tokenized sentences (of `rows`, if given)."""
         rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         self.model.eval()
@@ -181,7 +174,7 @@ class StaticStudent(Student):
     def grow(
         self, new_pieces: Sequence[NewPiece], given: Mapping[str, Tensor] | None = None, old_texts: Texts | None = None
     ) -> Growth:
-        """Add pieces for one language more: see `growing`."""
+        """Add vocabulary pieces for a new language; see `vocabulary.grow`."""
         grown = grown_table(self.table, self.tokenizer, new_pieces, given, old_texts)
         self._set_tokenizer(grown.tokenizer)
         self._set_table(grown.table)
@@ -216,23 +209,23 @@ def static_student(
     on_progress: OnProgress = silent,
     cache: Path | None = None,
 ) -> StaticStudent:
-    """A token table over the tokenizer's pieces, `dimension` wide: from the encoder's vectors, or at random without one.
+    """A token table over the tokenizer's pieces, from the encoder's embeddings of the tokens, or random without one.
 
-    `sif` = 0 leaves all tokens the same weight. The tokenizer may be the encoder's own, a trimmed one, or any other. With
-    `cache`, the encoder's vectors of the tokens, which take minutes, are kept there for other students.
+    `sif` = 0 gives all tokens the same weight. The tokenizer may be the encoder's own, a trimmed one, or any other. With
+    `cache`, the encoder's embeddings of the tokens, which take minutes, are kept for other students.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
     rows = 1 + max(tokenizer.get_vocab().values())
-    spoken = np.array(sorted(read_pieces(tokenizer)), dtype=np.int64)  # control tokens stay zero: they say nothing
+    rows_with_text = np.array(sorted(read_pieces(tokenizer)), dtype=np.int64)  # special tokens stay zero
     table = np.zeros((rows, dimension), dtype=np.float32)
     if encoder is None:
-        table[spoken] = np.random.default_rng(seed).normal(size=(len(spoken), dimension)) / np.sqrt(dimension)
+        table[rows_with_text] = np.random.default_rng(seed).normal(size=(len(rows_with_text), dimension)) / np.sqrt(dimension)
     else:
-        table[spoken] = _principal(_kept_vectors(encoder, tokenizer, spoken, on_progress, cache), dimension)
-        table[spoken] *= _rarity(tokenizer, spoken, sif)[:, None] if sif else 1.0
-    backend: Tokenizer = with_rows(tokenizer, np.arange(rows)).backend_tokenizer  # a copy: the caller's stays as it is
+        table[rows_with_text] = _principal(_kept_vectors(encoder, tokenizer, rows_with_text, on_progress, cache), dimension)
+        table[rows_with_text] *= _rarity(tokenizer, rows_with_text, sif)[:, None] if sif else 1.0
+    backend: Tokenizer = with_rows(tokenizer, np.arange(rows)).backend_tokenizer  # a copy: the caller's is not changed
     backend.no_truncation()
     model = SentenceTransformer(modules=[StaticEmbedding(backend, embedding_weights=table)], device="cpu")
     return StaticStudent(model, name, prompt, max_tokens)
@@ -245,7 +238,7 @@ def _kept_vectors(
     on_progress: OnProgress,
     cache: Path | None,
 ) -> FloatArray:
-    """The vectors of `token_vectors`, from the cache if they were computed before."""
+    """`token_vectors`, from the cache if they were computed before."""
     if cache is None:
         return token_vectors(encoder, tokenizer, rows, on_progress)
     named = fingerprint(encoder), described(tokenizer), encoder.device.type, rows.tobytes()
@@ -257,17 +250,17 @@ def _kept_vectors(
     vectors = token_vectors(encoder, tokenizer, rows, on_progress)
     try:
         save_array(path, vectors)
-    except IsoglossError as error:  # they are there all the same
-        logger.warning("the token table is not kept: %s", error.message)
+    except IsoglossError as error:  # the cache is optional
+        logger.warning("the token table is not cached: %s", error.message)
     return vectors
 
 
 def token_vectors(
     encoder: "SentenceTransformer", tokenizer: "PreTrainedTokenizerFast", rows: IntArray, on_progress: OnProgress = silent
 ) -> FloatArray:
-    """The vector that the encoder gives to each of these tokens alone, between its own special tokens.
+    """The encoder's embedding of each of these tokens alone, between its special tokens.
 
-    A tokenizer with other pieces than the encoder's own is asked for the text of each piece, which is then encoded.
+    If the tokenizer is not the encoder's own, the text of each piece is encoded instead.
     """
     vectors_of = _by_text if encoder.tokenizer.get_vocab() != tokenizer.get_vocab() else _by_row
     encode = vectors_of(encoder, tokenizer)
@@ -302,47 +295,47 @@ def _by_text(encoder: "SentenceTransformer", tokenizer: "PreTrainedTokenizerFast
 
 
 def _template(tokenizer: "PreTrainedTokenizerFast") -> tuple[list[int], list[int]]:
-    """The special tokens that stand before and behind a text."""
-    asked = tokenizer("a", return_special_tokens_mask=True, truncation=False, padding=False)
-    ids, text = asked["input_ids"], [place for place, special in enumerate(asked["special_tokens_mask"]) if not special]
+    """The special tokens before and after a text."""
+    encoded = tokenizer("a", return_special_tokens_mask=True, truncation=False, padding=False)
+    ids, text = encoded["input_ids"], [place for place, special in enumerate(encoded["special_tokens_mask"]) if not special]
     return ids[: text[0]], ids[text[-1] + 1 :]
 
 
 def _principal(vectors: FloatArray, dimension: int) -> FloatArray:
-    """Centred rows, turned to the `dimension` directions in which they vary most (all of them, if there are no more)."""
+    """PCA: centered rows, projected to the `dimension` directions of largest variance."""
     if dimension > vectors.shape[1]:
         raise ModelError(
-            f"the encoder's vectors have {amount(vectors.shape[1], 'dimension')}, so no {dimension} can be made of them",
-            hint=f"set student.dimension to at most {vectors.shape[1]}, or to 0 for the encoder's own",
+            f"student.dimension = {dimension}, but the encoder's embeddings have {amount(vectors.shape[1], 'dimension')}",
+            hint=f"set it to at most {vectors.shape[1]}, or to 0 for the encoder's own",
         )
-    centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
-    directions: NDArray[np.float64] = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :dimension]
+    centered = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
+    directions: NDArray[np.float64] = np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :dimension]
     largest = np.abs(directions).argmax(0)
-    directions = directions * np.sign(directions[largest, np.arange(dimension)])  # else their sign is the library's whim
-    turned: FloatArray = (centred @ directions).astype(np.float32)
-    return turned
+    directions = directions * np.sign(directions[largest, np.arange(dimension)])  # the sign of an eigenvector is arbitrary
+    projected: FloatArray = (centered @ directions).astype(np.float32)
+    return projected
 
 
 def _rarity(tokenizer: "PreTrainedTokenizerFast", rows: IntArray, sif: float) -> FloatArray:
-    """SIF: a / (a + p). Unigram vocabularies know p; others stand in order of frequency, so Zipf's law gives it."""
+    """SIF: a / (a + p). Unigram vocabularies have p; others are sorted by frequency, so p follows from Zipf's law."""
     scores = unigram_scores(tokenizer)
-    chance: NDArray[np.float64]
+    probability: NDArray[np.float64]
     if scores is None:
-        chance = 1.0 / np.arange(2, len(rows) + 2)
+        probability = 1.0 / np.arange(2, len(rows) + 2)
     else:
         piece_of = {row: piece for piece, row in tokenizer.get_vocab().items()}
-        chance = np.exp(np.array([scores[piece_of[int(row)]] for row in rows]))
-    chance /= chance.sum()
-    weights: FloatArray = (sif / (sif + chance)).astype(np.float32)
+        probability = np.exp(np.array([scores[piece_of[int(row)]] for row in rows]))
+    probability /= probability.sum()
+    weights: FloatArray = (sif / (sif + probability)).astype(np.float32)
     return weights
 
 
 def _wrapped(backend: "Tokenizer") -> "PreTrainedTokenizerFast":
-    """A copy of a StaticEmbedding's tokenizer as one of transformers, which knows its unknown token."""
+    """A copy of a StaticEmbedding's tokenizer as a transformers tokenizer that knows its unknown token."""
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    backend = Tokenizer.from_str(backend.to_str())  # transformers sets cuts and padding in it, which are not the model's
+    backend = Tokenizer.from_str(backend.to_str())  # transformers changes its truncation and padding
     bare = PreTrainedTokenizerFast(tokenizer_object=backend)
     model = state_of(bare)["model"]
     if model["type"] == "Unigram":

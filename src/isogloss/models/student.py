@@ -1,14 +1,16 @@
 """The student: a sentence-transformers model that can be trimmed, bridged, trained and saved in the same format.
 
-It takes token ids, without padding wherever its body allows (`encode.packed`); the saved folder gives the same vectors in
-plain `SentenceTransformer(path)`.
+It works on token ids, without padding wherever the transformer allows it (`kernels/packed.py`). The saved folder gives the same
+embeddings in plain `SentenceTransformer(path)`. `static` and `bilstm` are the students that are not transformers.
 """
 
 import logging
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import torch
@@ -19,8 +21,9 @@ from isogloss.kernels.packed import Packed, hidden_states, packing, packs_exactl
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint, refuse_broken
 from isogloss.models.fast_encode import Done, FastEncoder, fast_encoder
-from isogloss.models.frozen_layers import Activations, SplitBody
-from isogloss.models.loading import choose_device, open_model, token_places
+from isogloss.models.frozen_layers import Activations, Frozen, SplitBody
+from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
+from isogloss.models.saving import CARD, save_model
 from isogloss.models.token_store import TextTokenizer, TokenStore, by_length
 from isogloss.models.vocabulary.coverage import Texts, coverage, survey, survey_each
 from isogloss.models.vocabulary.grow import Growth, grow
@@ -36,50 +39,130 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PADDED_AT_ONCE, PACKED_AT_ONCE, AT_ONCE_ACCELERATED = 640, 8192, 16_384  # tokens
-WORTH_TAKING_APART, SAMPLE = 512, 24  # sentences
+FAST_FROM, SAMPLE = 512, 24  # sentences
 PROMPT_NAME = "isogloss"
+UNNAMED = "sentence_transformers_model_id"  # stands for the name in the usage example of a card
 MAX_TOKENS = 128
-POOLINGS = ("mean", "cls", "max")  # what can be pooled without padding
+POOLINGS = ("mean", "cls", "max")  # the modes that can be pooled without padding
 
 
 class Student:
-    """A multilingual encoder on its way into the teacher's space. Start with `Student.load(name)`."""
+    """A multilingual encoder that learns a teacher's embedding space. Start with `Student.from_pretrained(name)`."""
 
     def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
-        self.model, self.name = model.float(), name  # some hub models come in half precision; training is in single
+        self.model, self.name = model.float(), name  # some hub models are stored in half precision; we train in single
         self.trimming: Trimming | None = None
+        self.origin: Path | None = None  # the folder it was loaded from
         self._refuse_other_kinds()
-        if prompt:  # saved with the model, so that plain sentence-transformers puts it there too
+        if prompt:  # saved with the model, so that plain sentence-transformers uses it too
             model.prompts[PROMPT_NAME] = prompt
             model.default_prompt_name = PROMPT_NAME
-        self._cut_at(max_tokens)
+        self._set_max_tokens(max_tokens)
 
     def _refuse_other_kinds(self) -> None:
         if getattr(self.model[0], "transformers_model", None) is None and not hasattr(self.model[0], "auto_model"):
             raise ModelError(
-                f"{self.name}: its first module is {type(self.model[0]).__name__}, not a transformer body",
-                hint="students are encoders such as XLM-R, mBERT or multilingual-e5; for a token table use StaticStudent",
+                f"{self.name}: its first module is {type(self.model[0]).__name__}, not a transformer",
+                hint='name an encoder such as XLM-R or multilingual-e5, or set student.kind = "static" for a token table',
             )
 
-    def _cut_at(self, max_tokens: int | None) -> None:
-        """Cut text at `max_tokens`, whatever limit the model was stored with, as far as its body has places for them.
+    def _set_max_tokens(self, max_tokens: int | None) -> None:
+        """Truncate text at `max_tokens`, at most at the number of positions the transformer has.
 
-        None keeps the limit that it was stored with, or the paper's, if that is lower.
+        None keeps the limit that the model was stored with, but not more than 128.
         """
         if max_tokens is None:
             max_tokens = min(MAX_TOKENS, int(self.model.max_seq_length or MAX_TOKENS))
         body = getattr(self.model[0], "auto_model", None)
-        places = None if body is None else token_places(body)
-        if places is not None and max_tokens > places:
-            told = "%s: max_tokens = %d, but the model has places for %d tokens: longer text is cut there"
-            logger.warning(told, self.name, max_tokens, places)
-            max_tokens = places
+        positions = None if body is None else position_count(body)
+        if positions is not None and max_tokens > positions:
+            logger.warning(
+                "%s: max_tokens = %d, but the model has %d positions: longer text is truncated there",
+                self.name,
+                max_tokens,
+                positions,
+            )
+            max_tokens = positions
         self.model.max_seq_length = max_tokens
 
     @classmethod
-    def load(cls, name: str, prompt: str = "", max_tokens: int | None = None, device: str = "auto") -> Self:
-        """Load a hub model, a local folder, a finished run or a carried model as a student."""
-        return cls(open_model(name).to(choose_device(device)), name, prompt, max_tokens)
+    def from_pretrained(cls, name: str, prompt: str = "", max_tokens: int | None = None, device: str = "auto") -> Self:
+        """Load a student: a hub model, a local folder, a finished run, or a bundled model (`multilingual-e5-small`).
+
+        `prompt` is put before every text and saved with the model; text is truncated at `max_tokens` (default: the model's
+        own limit, at most 128). `Student` loads every kind of student; a subclass loads only its own.
+        """
+        origin, model = refuse_missing(name), open_model(name).to(choose_device(device))
+        kind = cast("type[Self]", _kind_of(model)) if cls is Student else cls
+        student = kind(model, name, prompt, max_tokens)
+        student.origin = origin
+        return student
+
+    def save_pretrained(self, folder: Path | str, card: str = "", training: dict[str, Any] | None = None) -> None:
+        """Save to a folder that plain `SentenceTransformer(folder)` loads; a model that is there is replaced.
+
+        `card` is the model card (README.md), `training` the account of the training data. If both are left out and the
+        weights are still those of the folder it was loaded from, a finished run say, that folder's are kept.
+        """
+        # It was trained with one prompt: encode_query() and encode_document() use the same one as encode().
+        self.model.prompts |= {"query": self.prompt, "document": self.prompt}
+        origin = None if card else self.origin
+        save_model(self.model, Path(folder), card or f"# {self.name}\n", training, origin)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        token: str | None = None,
+        private: bool | None = None,
+        commit_message: str | None = None,
+        exist_ok: bool = False,
+        revision: str | None = None,
+        create_pr: bool = False,
+        card: str = "",
+    ) -> str:
+        """Upload to the Hugging Face Hub what `save_pretrained` writes, and return the URL of the commit.
+
+        The arguments are those of `SentenceTransformer.push_to_hub`, which does the upload.
+        """
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "model"
+            self.save_pretrained(folder, card)
+            text = (folder / CARD).read_text(encoding="utf-8").replace(UNNAMED, repo_id)
+            (folder / CARD).write_text(text, encoding="utf-8")
+            url: str = self.model.push_to_hub(
+                repo_id,
+                token=token,
+                private=private,
+                commit_message=commit_message,
+                local_model_path=str(folder),
+                exist_ok=exist_ok,
+                revision=revision,
+                create_pr=create_pr,
+            )
+        return url
+
+    def encode(
+        self,
+        texts: str | Sequence[str],
+        on_progress: OnProgress = silent,
+        stage: str = "encode",
+        *,
+        normalize_embeddings: bool = False,
+    ) -> FloatArray:
+        """Embeddings of `texts`, one row per text, or one vector for a single string.
+
+        Text is prompted and truncated as in the saved model. Batches are cut by their number of tokens.
+        """
+        if isinstance(texts, str):
+            single: FloatArray = self.encode([texts], on_progress, stage, normalize_embeddings=normalize_embeddings)[0]
+            return single
+        if not len(texts):
+            return np.empty((0, self.dimension), dtype=np.float32)
+        vectors = self.vectors_of(self.tokenize(texts), on_progress=on_progress, stage=stage)
+        refuse_broken(vectors, texts, self.name)
+        if normalize_embeddings:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return vectors
 
     @property
     def body(self) -> "PreTrainedModel":
@@ -95,44 +178,44 @@ class Student:
 
     @property
     def pooling(self) -> str:
-        """How token states become a sentence vector: "mean", "cls", "max", or another of the library's ways."""
+        """The pooling mode: "mean", "cls", "max", or another of sentence-transformers' modes."""
         mode = getattr(self.model[1], "pooling_mode", "") if len(self.model) > 1 else ""
         return mode if isinstance(mode, str) else "+".join(mode)
 
     @property
     def prompt(self) -> str:
-        """What the model puts before every text by default."""
+        """The text that the model puts before every input by default."""
         return self.model.prompts.get(self.model.default_prompt_name or "", "") or ""
 
     @property
     def dimension(self) -> int:
-        """Length of the vectors it gives now."""
+        """Embedding dimension."""
         return embedding_dimension(self.model)
 
     @property
     def fingerprint(self) -> str:
-        """Names the weights as they are now."""
+        """Identifies the current weights, tokenizer and prompt."""
         return fingerprint(self.model, self.prompt)
 
     @property
     def text_tokenizer(self) -> TextTokenizer:
-        """What turns text into rows, as the model does it."""
+        """The tokenizer with the model's prompt and truncation."""
         return TextTokenizer(self.tokenizer, int(self.model.max_seq_length), self.prompt)
 
     @property
     def is_static(self) -> bool:
-        """Whether it is a table of tokens and has no body."""
+        """Whether it is a token table without a transformer."""
         return False
 
     def tokenize(self, texts: Sequence[str]) -> TokenStore:
-        """Token ids of `texts`, cut and prompted as the model does it."""
-        return TokenStore.of(texts, self.tokenizer, int(self.model.max_seq_length), self.prompt)
+        """Token ids of `texts`, prompted and truncated as the model does it."""
+        return self.text_tokenizer.store(texts)
 
     def trim(self, texts_by_language: Texts, how: str = "alphabet", measured_on: Texts | None = None) -> Trimming:
-        """Cut the vocabulary to what these languages can spell ("alphabet") or did write ("corpus").
+        """Keep only the vocabulary that these languages can spell ("alphabet") or that the text uses ("corpus").
 
-        Text is read once, so blocks of any number of sentences may stream by. How each language fares is counted on the
-        same text, which keeps all its pieces, or on other text (held out, say) where `measured_on` gives some.
+        Text is read once, so it may be a stream of blocks. Coverage is counted on the same text, of which all pieces are
+        kept, or on the text given as `measured_on` (held-out text, for example).
         """
         before = self.tokenizer
         seen = survey(before, texts_by_language)
@@ -146,14 +229,14 @@ class Student:
     def grow(
         self, new_pieces: Sequence[NewPiece], given: Mapping[str, Tensor] | None = None, old_texts: Texts | None = None
     ) -> Growth:
-        """Add pieces for one language more: see `growing`."""
+        """Add vocabulary pieces for a new language; see `vocabulary.grow`."""
         grown = grow(self.body, self.tokenizer, new_pieces, given, old_texts)
         self.model[0].processor = grown.tokenizer
         return grown.growth
 
     @property
     def table(self) -> Tensor:
-        """The token table: a row for each piece of the vocabulary."""
+        """The token embedding matrix: one row per piece of the vocabulary."""
         weight: Tensor = self.body.get_input_embeddings().weight
         return weight
 
@@ -161,7 +244,7 @@ class Student:
         self.model[0].processor = trim(self.body, self.tokenizer, keep)
 
     def add_bridge(self, bridge: Bridge, normalize: bool) -> None:
-        """Append the bridge as a Dense layer, and a Normalize layer if the teacher's vectors have unit length."""
+        """Append the bridge as a Dense layer, and a Normalize layer if the teacher's embeddings have unit length."""
         from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
         height, width = bridge.weight.shape
@@ -181,7 +264,7 @@ class Student:
         self.model.eval()
 
     def add_normalization(self) -> None:
-        """Make its vectors unit length, as the teacher's are, if they are not already."""
+        """Append a Normalize layer, unless there is one."""
         from sentence_transformers.sentence_transformer.modules import Normalize
 
         if not isinstance(self.model[-1], Normalize):
@@ -191,7 +274,7 @@ class Student:
         self.model.append(module.to(self.model.device))
 
     def forward(self, features: dict[str, Tensor]) -> Tensor:
-        """Sentence vectors of a padded batch, with gradients where they are on."""
+        """Embeddings of a padded batch, with gradients if they are enabled."""
         vectors: Tensor = self.model(dict(features))["sentence_embedding"]
         return vectors
 
@@ -199,11 +282,11 @@ class Student:
         self,
         tokens: TokenStore,
         rows: IntArray | None = None,
-        remembered: tuple[SplitBody, Activations] | None = None,
+        frozen: Frozen | None = None,
         on_progress: OnProgress = silent,
         stage: str = "student",
     ) -> FloatArray:
-        """Vectors of tokenized sentences (of `rows` only, if given), from remembered activations where there are some."""
+        """Embeddings of tokenized sentences (of `rows`, if given), from the outputs of frozen layers if there are some."""
         rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
         done = 0
 
@@ -214,24 +297,22 @@ class Student:
 
         self.model.eval()
         with torch.inference_mode():
-            fast = self._taken_apart(tokens, rows) if remembered is None and len(rows) >= WORTH_TAKING_APART else None
+            fast = self._fast_encoder(tokens, rows) if frozen is None and len(rows) >= FAST_FROM else None
             if fast is not None:
                 return fast.vectors(tokens, rows, finished)
-            return self._by_own_modules(tokens, rows, remembered, finished)
+            return self._by_own_modules(tokens, rows, frozen, finished)
 
-    def _by_own_modules(
-        self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None, done: Done
-    ) -> FloatArray:
+    def _by_own_modules(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None, done: Done) -> FloatArray:
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         for places in by_length(tokens.lengths_of(rows), self._tokens_at_once):
-            vectors[places] = self._chunk(tokens, rows[places], remembered).cpu().numpy()
+            vectors[places] = self._chunk(tokens, rows[places], frozen).cpu().numpy()
             done(len(places))
         return vectors
 
-    def _taken_apart(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
-        """The faster way to many vectors, with the weights of this moment, if some of the rows come out alike.
+    def _fast_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
+        """A fast encoder with the current weights, if it gives the same embeddings for a sample of the rows.
 
-        On CUDA in half precision where that is exact enough.
+        On CUDA it computes in half precision where that is exact enough.
         """
         on_cuda = self.body.device.type == "cuda"
         sample = rows[np.argsort(tokens.lengths_of(rows))[np.linspace(0, len(rows) - 1, SAMPLE).astype(int)]]
@@ -244,34 +325,34 @@ class Student:
                 return fast
         return None
 
-    def batch(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
-        """Sentence vectors of some rows, from the body's first layer or from what is remembered of its lower ones.
+    def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
+        """Embeddings of some rows, computed from the first layer or from the outputs of the frozen ones.
 
-        Rows are taken in order of length, in chunks where there are many. The vectors, and so the gradients, are those of
-        the whole batch at once.
+        Rows are computed in order of length, in chunks if there are many. Embeddings and gradients are those of the whole
+        batch at once.
         """
         chunks = list(by_length(tokens.lengths_of(rows), self._tokens_at_once))
-        vectors = torch.cat([self._chunk(tokens, rows[chunk], remembered) for chunk in chunks])
+        vectors = torch.cat([self._chunk(tokens, rows[chunk], frozen) for chunk in chunks])
         back = np.empty(len(rows), dtype=np.int64)
         back[np.concatenate(chunks)] = np.arange(len(rows))
         return vectors[torch.from_numpy(back).to(vectors.device)]
 
     @property
     def _tokens_at_once(self) -> int:
-        """Tokens in one forward pass: few where a CPU would compute padding; many on an accelerator."""
+        """Tokens in one forward pass: few if a CPU computes padding, many on an accelerator."""
         if self.body.device.type != "cpu":
             return AT_ONCE_ACCELERATED
         return PACKED_AT_ONCE if self.packs else PADDED_AT_ONCE
 
     def tokens_computed(self, lengths: IntArray) -> int:
-        """Tokens that go through it for sentences of these lengths, padding included."""
+        """Tokens that are computed for sentences of these lengths, including padding."""
         if self.packs:
             return int(lengths.sum())
         return sum(len(chunk) * int(lengths[chunk].max()) for chunk in by_length(lengths, self._tokens_at_once))
 
     @cached_property
     def packs(self) -> bool:
-        """Whether sentences go through it end to end, without padding: on CUDA or a CPU, if that gives the same vectors."""
+        """Whether sentences are computed end to end, without padding: on CUDA or a CPU, if the embeddings stay the same."""
         if self.body.device.type not in ("cpu", "cuda") or self.pooling not in POOLINGS or not self._pools_prompts:
             return False
 
@@ -284,50 +365,49 @@ class Student:
 
     @property
     def _pools_prompts(self) -> bool:
-        """Whether the prompt's tokens are pooled with the others; a mask that leaves them out needs padded rows."""
+        """Whether the prompt's tokens are pooled with the others; leaving them out needs a mask, hence padding."""
         return not self.prompt or bool(getattr(self.model[1], "include_prompt", True))
 
-    def _packed(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
-        """Vectors of rows in order of length."""
+    def _packed(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
+        """Embeddings of rows in order of length."""
         device = self.body.device
         ids, lengths = tokens.gather(rows)
         runs = runs_of(lengths.tolist()) if device.type == "cpu" else ()
         packed = Packed.of(torch.from_numpy(ids).to(device).long(), torch.from_numpy(lengths).to(device).long(), runs)
-        with packing(self.body), self._going_on_from(remembered, lambda activations: activations.packed(rows)[None]):
+        with packing(self.body), self._above(frozen, lambda activations: activations.packed(rows)[None]):
             states = hidden_states(self.body, packed)
         features = {"sentence_embedding": pooled(states, packed.sentence, packed.starts, self.pooling)}
         for module in list(self.model)[2:]:
             features = module(features)
         return features["sentence_embedding"]
 
-    def _chunk(self, tokens: TokenStore, rows: IntArray, remembered: tuple[SplitBody, Activations] | None) -> Tensor:
+    def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         if self.packs:
-            return self._packed(tokens, rows, remembered)
+            return self._packed(tokens, rows, frozen)
         features = {name: value.to(self.body.device) for name, value in tokens.padded(rows).items()}
-        with self._going_on_from(remembered, lambda activations: activations.padded(rows)):
+        with self._above(frozen, lambda activations: activations.padded(rows)):
             return self.forward(features)
 
-    def _going_on_from(
-        self, remembered: tuple[SplitBody, Activations] | None, of_rows: Callable[[Activations], Tensor]
-    ) -> AbstractContextManager[None]:
-        """Inside this block the body begins above what is remembered."""
-        if remembered is None:
+    def _above(self, frozen: Frozen | None, of_rows: Callable[[Activations], Tensor]) -> AbstractContextManager[None]:
+        """Inside this block the transformer starts above its frozen layers."""
+        if frozen is None:
             return nullcontext()
-        split, activations = remembered
+        split, activations = frozen
         return split.upper(of_rows(activations).to(self.body.device))
 
-    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
-        """One vector a sentence, in the order given."""
-        if not len(texts):
-            return np.empty((0, self.dimension), dtype=np.float32)
-        vectors = self.vectors_of(self.tokenize(texts), on_progress=on_progress, stage=stage)
-        refuse_broken(vectors, texts, self.name)
-        return vectors
-
     def trained_parameters(self, split: SplitBody | None) -> Iterable[tuple[str, nn.Parameter]]:
-        """Named parameters that training may change: everything, or what is above the cut."""
+        """Named parameters that are trained: all, or those above the frozen layers."""
         if split is None:
             return list(self.model.named_parameters())
         allowed = {id(parameter) for layer in split.layers[split.cut :] for parameter in layer.parameters()}
         allowed |= {id(parameter) for module in list(self.model)[1:] for parameter in module.parameters()}
         return [(name, parameter) for name, parameter in self.model.named_parameters() if id(parameter) in allowed]
+
+
+def _kind_of(model: "SentenceTransformer") -> type[Student]:
+    """The class of student for a model, by its first module."""
+    from isogloss.models.bilstm import BiLstmStudent
+    from isogloss.models.static import StaticStudent
+
+    kinds: dict[str, type[Student]] = {"StaticEmbedding": StaticStudent, "WordEmbeddings": BiLstmStudent}
+    return kinds.get(type(model[0]).__name__, Student)

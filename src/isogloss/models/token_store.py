@@ -1,8 +1,7 @@
 """Tokenize once: sentences become one flat array of ids with offsets, and from then on a sentence is a row number.
 
-Training and evaluation never touch a string again; a batch is cut out of the flat array. `TokenStore.of` tokenizes what
-is in memory; `TokenWriter` any number of sentences, into files that are mapped and never loaded. Which sentences there
-are, and which row each has, is decided in `training/pair_dataset.py`.
+`TokenStore.of` tokenizes text in memory; `TokenWriter` writes any number of sentences to files that are memory-mapped. Which
+row a sentence has is decided in `training/pair_dataset.py`.
 """
 
 import hashlib
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TOKENISE_AT_ONCE = 10_000
+TEXTS_AT_ONCE = 10_000
 SAVE_SECONDS = 10.0  # how much work a kill -9 may cost
 IDS, OFFSETS, STATE = "ids.i32", "offsets.i64", "tokens.json"
 
@@ -41,7 +40,7 @@ Ids = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextTokenizer:
-    """A tokenizer with what a model does around it: a prompt before every text, a cut at `max_tokens`."""
+    """A tokenizer with a model's prompt and truncation."""
 
     tokenizer: "PreTrainedTokenizerBase"
     max_tokens: int
@@ -49,34 +48,38 @@ class TextTokenizer:
 
     @property
     def pad_id(self) -> int:
-        """What batches are padded with."""
+        """The id that batches are padded with."""
         pad_id = self.tokenizer.pad_token_id
         return 0 if pad_id is None else int(pad_id)
 
     @property
     def key(self) -> str:
-        """Names everything that ids depend on: equal keys give equal ids."""
+        """A hash of everything that ids depend on: equal keys mean equal ids."""
         tokenizer = self.tokenizer
         sides = [getattr(tokenizer, name, None) for name in ("truncation_side", "split_special_tokens", "pad_token_id")]
         return content_hash(described(tokenizer), repr(sides), str(self.max_tokens), self.prompt)
 
     def __call__(self, texts: Sequence[str]) -> tuple[Ids, IntArray]:
-        """The ids of `texts`, special tokens included, end to end, and how many each has."""
+        """The ids of all texts, special tokens included, as one flat array, and the number of ids per text."""
         parts, lengths = [np.empty(0, dtype=np.int32)], []
-        for start in range(0, len(texts), TOKENISE_AT_ONCE):
-            rows = self._rows([self.prompt + text for text in texts[start : start + TOKENISE_AT_ONCE]])
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            rows = self._rows([self.prompt + text for text in texts[start : start + TEXTS_AT_ONCE]])
             lengths += [len(row) for row in rows]
             parts.append(np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(map(len, rows))))
         return np.concatenate(parts), np.array(lengths, dtype=np.int64)
 
-    def _rows(self, texts: list[str]) -> list[list[int]]:
-        """The ids of a chunk.
+    def store(self, texts: Sequence[str]) -> "TokenStore":
+        """The ids of `texts` as a store in memory."""
+        return TokenStore.of_lengths(*self(texts), self.pad_id)
 
-        The wrapper is asked for the first text, and leaves the cut set in the Rust tokenizer behind it; that one does the
-        others, on all cores unless TOKENIZERS_PARALLELISM forbids it, without what the wrapper builds around each row.
+    def _rows(self, texts: list[str]) -> list[list[int]]:
+        """The ids of a chunk of texts.
+
+        transformers' wrapper encodes the first text and thereby sets truncation in the Rust tokenizer, which encodes the
+        others on all cores (unless TOKENIZERS_PARALLELISM is off), without the wrapper's overhead per row.
         """
         fast = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "encode_batch_fast", None)
-        by_wrapper = 1 if fast is not None and _hands_text_on(self.tokenizer) else len(texts)
+        by_wrapper = 1 if fast is not None and _passes_text_on(self.tokenizer) else len(texts)
         rows: list[list[int]] = self.tokenizer(
             texts[:by_wrapper], truncation=True, max_length=self.max_tokens, return_attention_mask=False
         )["input_ids"]
@@ -86,7 +89,7 @@ class TextTokenizer:
 
 
 def described(tokenizer: Any) -> str:  # noqa: ANN401 - of transformers or of tokenizers
-    """All that a tokenizer's ids depend on, as text; not how the last call cut and padded, which it remembers."""
+    """All that a tokenizer's ids depend on, as text; without truncation and padding, which are left over from the last call."""
     inner = getattr(tokenizer, "tokenizer", tokenizer)  # sentence-transformers' WordEmbeddings wraps it
     backend = getattr(inner, "backend_tokenizer", inner)
     if not hasattr(backend, "to_str"):
@@ -96,8 +99,8 @@ def described(tokenizer: Any) -> str:  # noqa: ANN401 - of transformers or of to
     return json.dumps(state | {"truncation": None, "padding": None})
 
 
-def _hands_text_on(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether a tokenizer gives its text to the Rust one as it is; a model's own class may do something to it first."""
+def _passes_text_on(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether a tokenizer passes text to the Rust tokenizer unchanged; a model's own class may override that."""
     own = [kind for kind in type(tokenizer).__mro__ if not kind.__module__.startswith("transformers.tokenization_")]
     return not any(way in vars(kind) for kind in own for way in ("__call__", "_encode_plus", "_batch_encode_plus"))
 
@@ -112,14 +115,18 @@ class TokenStore:
 
     @classmethod
     def of(cls, texts: Sequence[str], tokenizer: "PreTrainedTokenizerBase", max_tokens: int, prompt: str = "") -> Self:
-        """Tokenize `texts` with special tokens, cut at `max_tokens`."""
+        """Tokenize `texts` with special tokens, truncated at `max_tokens`."""
         text_tokenizer = TextTokenizer(tokenizer, max_tokens, prompt)
-        ids, lengths = text_tokenizer(texts)
-        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), text_tokenizer.pad_id)
+        return cls.of_lengths(*text_tokenizer(texts), text_tokenizer.pad_id)
+
+    @classmethod
+    def of_lengths(cls, ids: Ids, lengths: IntArray, pad_id: int) -> Self:
+        """From ids end to end and the number of ids of each sentence."""
+        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pad_id)
 
     @classmethod
     def open(cls, folder: Path, mapped: bool = True) -> Self | None:
-        """What a `TokenWriter` finished in `folder`, mapped from disk or read; None where there is nothing whole."""
+        """What a `TokenWriter` finished in `folder`, mapped from disk or read; None if it is missing or incomplete."""
         state = _state(folder)
         if not state.get("finished"):
             return None
@@ -135,11 +142,11 @@ class TokenStore:
 
     @property
     def lengths(self) -> IntArray:
-        """Tokens of each sentence: of all of them, made when it is asked for. See `lengths_of`."""
+        """Tokens of every sentence, computed at each call; for a few sentences use `lengths_of`."""
         return np.diff(self.offsets)
 
     def lengths_of(self, rows: Sequence[int] | IntArray) -> IntArray:
-        """Tokens of some sentences, at a cost that depends on these alone."""
+        """Tokens of some sentences."""
         rows = np.asarray(rows, dtype=np.int64)
         lengths: IntArray = self.offsets[rows + 1] - self.offsets[rows]
         return lengths
@@ -154,7 +161,7 @@ class TokenStore:
         starts = self.offsets[rows]
         lengths: IntArray = self.offsets[rows + 1] - starts
         ends = np.cumsum(lengths)
-        # Token k of the result is token k − (what stood before its sentence) of its sentence: one shift a sentence.
+        # Token k of the result is at k plus an offset that is constant within a sentence.
         places = np.repeat(starts - (ends - lengths), lengths)
         places += np.arange(len(places))
         return self.ids[places], lengths
@@ -171,12 +178,12 @@ class TokenStore:
 
 
 class TokenWriter:
-    """Tokenizes any number of sentences into a folder, a chunk at a time; what a kill leaves is taken up again.
+    """Tokenizes any number of sentences into a folder, chunk by chunk; after an interruption it continues.
 
         FOLDER/ids.i32, FOLDER/offsets.i64   the arrays of a `TokenStore`, as they grow
-        FOLDER/tokens.json                   how much of them is safely on disk, its checksums, and whether that is all
+        FOLDER/tokens.json                   how much of them is safely on disk, checksums, and whether it is complete
 
-    `rows` says how many sentences are there already: the caller goes on with the next one.
+    `rows` is the number of sentences already written: the caller continues with the next one.
     """
 
     def __init__(self, folder: Path, text_tokenizer: TextTokenizer) -> None:
@@ -196,12 +203,12 @@ class TokenWriter:
         self._saved = time.monotonic()
 
     def __enter__(self) -> Self:
-        """Itself; the files are closed at the end of the block."""
+        """The writer; its files are closed at the end of the block."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close the files. What was not saved is done again."""
-        with suppress(OSError):  # a full disk was explained where it was met
+        """Close the files. Sentences that were not saved are tokenized again next time."""
+        with suppress(OSError):  # a full disk has been reported already
             self._ids.close()
             self._offsets.close()
 
@@ -219,7 +226,7 @@ class TokenWriter:
             self._save()
 
     def finish(self) -> None:
-        """All sentences are there: from now on `TokenStore.open` finds them."""
+        """Mark the store as complete, so that `TokenStore.open` finds it."""
         self._save(finished=True)
 
     def _save(self, finished: bool = False) -> None:
@@ -233,7 +240,7 @@ class TokenWriter:
         self._saved = time.monotonic()
 
     def _continued(self, state: dict[str, Any]) -> "dict[str, hashlib._Hash] | None":
-        """Where the folder holds the beginning of the same work: the digests of what is there. None where it does not."""
+        """The digests of the files, if the folder has an unfinished store of the same tokenizer; else None."""
         if state.get("key") != self._key:
             return None
         sizes = {IDS: 4 * state["tokens"], OFFSETS: 8 * (state["rows"] + 1)}
@@ -251,13 +258,13 @@ def _state(folder: Path) -> dict[str, Any]:
         state = read_json(folder / STATE)
     except (OSError, ValueError, RecursionError):
         return {}
-    counted = {"key": str, "pad_id": int, "rows": int, "tokens": int, "checksums": dict, "finished": bool}
-    whole = isinstance(state, dict) and all(type(state.get(name)) is kind for name, kind in counted.items())
-    return state if whole else {}
+    types = {"key": str, "pad_id": int, "rows": int, "tokens": int, "checksums": dict, "finished": bool}
+    valid = isinstance(state, dict) and all(type(state.get(name)) is kind for name, kind in types.items())
+    return state if valid else {}
 
 
 def _cut(path: Path, size: int) -> BinaryIO:
-    """A file to go on writing after its first `size` bytes; what is behind them was never said to be whole."""
+    """A file opened for appending after its first `size` bytes; the rest was never confirmed and is cut off."""
     handle = path.open("r+b" if path.exists() else "w+b")
     handle.truncate(size)
     handle.seek(size)
@@ -265,12 +272,12 @@ def _cut(path: Path, size: int) -> BinaryIO:
 
 
 def raw_array(path: Path, kind: str, mapped: bool = True) -> NDArray[Any]:
-    """A flat file of values as an array: mapped from disk, or read. One that is not there is empty."""
+    """A flat file of values as an array, mapped from disk or read; empty if the file is missing."""
     count = path.stat().st_size // np.dtype(kind).itemsize if path.is_file() else 0
     if not count:
-        return np.empty(0, dtype=kind)  # nothing cannot be mapped
+        return np.empty(0, dtype=kind)  # an empty file cannot be mapped
     if mapped:
-        return np.asarray(np.memmap(path, kind, "r", shape=(count,)))  # a plain array over it is quicker to index
+        return np.asarray(np.memmap(path, kind, "r", shape=(count,)))  # a plain array is faster to index than a memmap
     return np.fromfile(path, kind)
 
 

@@ -1,14 +1,14 @@
-"""Vectors that were computed once are never computed again.
+"""Embeddings on disk, found by content. `cached_encoder` encodes through it.
 
-A vector is addressed by what made it (the encoder's fingerprint) and the text's own hash, so the cache serves every run,
-language and experiment that uses the same teacher. Rows are fp16 in shards that are written whole or not at all:
-interrupted work loses at most the shard in hand.
+An embedding is addressed by the encoder's fingerprint and the hash of the text, so the cache serves every run, language and
+experiment that uses the same encoder. Rows are float16 in shards that are written atomically: interrupted work loses at most
+the shard in progress.
 
-    CACHE/vectors/FINGERPRINT/*.rows   shards: rows of a key, a vector and a checksum of both, as they were computed
+    CACHE/vectors/FINGERPRINT/*.rows   shards: rows of a key, a vector and a checksum of both, in the order computed
     CACHE/vectors/FINGERPRINT/index    the keys of most shards, sorted, and where each one's vector is
 
-A row that does not fit its checksum is computed again. The index is only a faster way to the shards: it is mapped and
-searched, never loaded, and made again if it is not there.
+A row that does not match its checksum is computed again. The index only makes finding rows faster: it is memory-mapped, and
+rebuilt if it is missing.
 """
 
 import hashlib
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from isogloss.checksums import row_checksums
 from isogloss.errors import IsoglossError, ModelError
-from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import TEMPORARY_MARK, atomic_write, cache_folder, explaining_disk, make_folder
 from isogloss.types import BoolArray, FloatArray, IntArray
 
@@ -36,9 +35,9 @@ logger = logging.getLogger(__name__)
 KEY_BYTES = 16
 KEY = np.dtype(f"S{KEY_BYTES}")
 SHARD_SECONDS, SHARD_BYTES = 10.0, 64 * 2**20  # how much work a kill -9 may cost, and how much of it waits in memory
-AT_ONCE, AT_ONCE_ON_CUDA = 256, 16_384  # sentences: what a kill may cost on a CPU, what a GPU needs to be kept busy
+CUDA_CHUNK = 16_384  # sentences: enough to keep a GPU busy
 VECTORS, SHARD, INDEX = "vectors", ".rows", "index"
-NEW_ROWS, NEW_SHARDS = 200_000, 100  # as many may be in memory beside the index before they go into it
+NEW_ROWS, NEW_SHARDS = 200_000, 100  # how many may be in memory next to the index before they are merged into it
 MERGED_AT_ONCE = 1 << 20
 STRAY_SECONDS = 24 * 3600.0  # no shard takes a day to write
 
@@ -48,12 +47,12 @@ Float16Rows = NDArray[np.float16]
 
 
 def default_folder() -> Path:
-    """Where vectors are kept if nobody says otherwise."""
+    """Where embeddings are kept by default."""
     return cache_folder()
 
 
 def refuse_unwritable(folder: Path) -> None:
-    """Say before the work that no vector can be kept in the cache `folder`, and how to name another."""
+    """Raise, before any work, if nothing can be written to the cache `folder`."""
     trial = folder / VECTORS / f".trial{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}"
     try:
         make_folder(trial.parent)
@@ -62,13 +61,13 @@ def refuse_unwritable(folder: Path) -> None:
             trial.unlink()
     except IsoglossError as error:
         raise IsoglossError(
-            f"the cache of vectors cannot be used: {error.message}",
+            f"the embedding cache cannot be used: {error.message}",
             hint="make that folder writable, or choose another: set ISOGLOSS_CACHE=FOLDER, in a recipe output.cache",
         ) from error
 
 
 def refuse_useless(folder: Path) -> None:
-    """The same at the start of a run: a cache that has vectors may be all that is needed, writable or not."""
+    """The same at the start of a run, but accept a read-only cache: it may already have everything."""
     if not (folder / VECTORS).is_dir():
         refuse_unwritable(folder)
 
@@ -76,7 +75,7 @@ def refuse_useless(folder: Path) -> None:
 def text_key(text: str) -> bytes:
     """The address of a text inside one encoder's folder.
 
-    A hash of 128 bits: that any two of ten million texts share one, and so a vector, has a probability of about 10⁻²⁵.
+    A 128-bit hash: the probability that two of ten million texts collide is about 10⁻²⁵.
     """
     return hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
 
@@ -87,48 +86,23 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 class VectorCache:
-    """One encoder's vectors on disk."""
+    """One encoder's embeddings on disk, float16 unless `dtype` says otherwise."""
 
-    def __init__(self, folder: Path, fingerprint: str, dimension: int) -> None:
+    def __init__(self, folder: Path, fingerprint: str, dimension: int, dtype: str = "<f2") -> None:
         self.root = folder
         self.folder = folder / VECTORS / fingerprint
-        self.record = np.dtype([("key", KEY), ("vector", "<f2", (dimension,)), ("checksum", "<u8")])
+        self.record = np.dtype([("key", KEY), ("vector", dtype, (dimension,)), ("checksum", "<u8")])
         self._index: _Index | None = None
 
-    def embed(
-        self, texts: Sequence[str], compute: Compute, on_progress: OnProgress = silent, stage: str = "teacher"
-    ) -> tuple[FloatArray, int]:
-        """Vectors of `texts` and how many of them were found; the others are computed and kept."""
-        keys, first, place = np.unique(text_keys(texts), return_index=True, return_inverse=True)
-        known, found = self.find(keys)
-        vectors = np.empty((len(keys), *self.record["vector"].shape), dtype=np.float16)
-        vectors[known] = found
-        reused = int(known[place].sum())
-        todo = np.sort(first[~known])
-        if len(todo):
-            note = f"{reused:,} reused from the cache" if reused else ""
-            on_progress(Step(stage, 0, len(todo), "sentences", note))
-            with self.keeping() as keep:
-                done = 0
-                for rows, computed in longest_first([texts[row] for row in todo], compute, AT_ONCE):
-                    where = place[todo[rows]]
-                    vectors[where] = computed
-                    keep(keys[where], computed)
-                    done += len(rows)
-                    on_progress(Step(stage, done, len(todo), "sentences", note))
-        else:
-            on_progress(Step(stage, len(texts), len(texts), "sentences", "reused from the cache"))
-        return vectors[place].astype(np.float32), reused
-
     def find(self, keys: Keys) -> tuple[BoolArray, Float16Rows]:
-        """Which of the keys are known, and the vectors of those, in the order of the keys."""
+        """Which keys are known, and the vectors of those, in the order of the keys."""
         if self._index is None:
             _remove_strays(self.folder)
             self._index = _Index(self.folder, self.record)
         self._index.refresh()
         places = self._index.places(keys)
         known = np.zeros(len(keys), dtype=np.bool_)
-        vectors = np.empty((len(keys), *self.record["vector"].shape), dtype=np.float16)
+        vectors = np.empty((len(keys), *self.record["vector"].shape), dtype=self.record["vector"].base)
         order = np.flatnonzero(places >= 0)
         order = order[np.argsort(places[order])]
         shard_of = places[order] >> 32
@@ -144,15 +118,15 @@ class VectorCache:
             intact = read["checksum"] == _checksums(read)
             if not intact.all():
                 _drop_damaged(path, shard)
-            same = intact & (read["key"] == keys[own])  # an index that does not fit its shards costs time, never a wrong vector
+            same = intact & (read["key"] == keys[own])  # a stale index costs time, never a wrong vector
             vectors[own[same]], known[own[same]] = read["vector"][same], True
         return known, vectors[known]
 
     @contextmanager
     def keeping(self) -> Iterator[Callable[[Keys, Float16Rows], None]]:
-        """Yield a function that keeps vectors under their keys: on disk every few seconds, and when the block ends.
+        """Yield a function that stores vectors under their keys: on disk every few seconds, and when the block ends.
 
-        Refused at once where nothing can be written, before anything is computed.
+        Raises at once if the cache is not writable, before anything is computed.
         """
         refuse_unwritable(self.root)
         pending: list[NDArray[np.void]] = []
@@ -180,7 +154,7 @@ class VectorCache:
 
 
 def _rows_of(path: Path, record: "np.dtype[np.void]") -> NDArray[np.void]:
-    """The rows of a shard, mapped; none where it is gone. There is no header that could be damaged: each row is checked."""
+    """The rows of a shard, memory-mapped; none if it is gone. There is no header: each row has its own checksum."""
     try:
         count = path.stat().st_size // record.itemsize
         return np.memmap(path, record, "r", shape=(count,)) if count else np.empty(0, dtype=record)
@@ -194,10 +168,10 @@ def _write_shard(folder: Path, rows: NDArray[np.void]) -> None:
 
 
 def _drop_damaged(path: Path, shard: NDArray[np.void]) -> None:
-    """Put a shard's intact rows into a new one, and remove it: a damaged row would be found again and again."""
+    """Replace a damaged shard by a new one with its intact rows."""
     intact = shard["checksum"] == _checksums(shard)
     logger.warning("%s is damaged; %d of its %d vectors are computed again", path, int((~intact).sum()), len(shard))
-    with suppress(IsoglossError, OSError):  # in a cache that cannot be written, it stays
+    with suppress(IsoglossError, OSError):  # a read-only cache keeps it
         if intact.any():
             _write_shard(path.parent, shard[intact])
         path.unlink(missing_ok=True)
@@ -208,27 +182,28 @@ def _checksums(rows: NDArray[np.void]) -> NDArray[np.uint64]:
     return row_checksums(rows.view(np.uint8).reshape(len(rows), rows.itemsize)[:, :-8])
 
 
-def longest_first(texts: Sequence[str], compute: Compute, at_once: int) -> Iterator[tuple[IntArray, Float16Rows]]:
-    """Compute the vectors of `texts` in chunks of alike lengths: places among `texts`, and their vectors as fp16.
+def longest_first(
+    texts: Sequence[str], compute: Compute, chunk: int, dtype: "np.dtype[np.floating] | type[np.float16]" = np.float16
+) -> Iterator[tuple[IntArray, Float16Rows]]:
+    """Compute the vectors of `texts` in chunks of similar lengths: yields rows of `texts`, and their vectors.
 
-    The longest come first, so that a machine they do not fit is known at once, and the time left is not underestimated.
-    Chunks have `at_once` sentences, more where there is a GPU.
+    The longest come first, so that running out of memory shows at once and the time left is not underestimated. Chunks have
+    at most `chunk` sentences, more on a GPU. They are equally large: continuing after some of them gives the same others.
     """
-    import torch  # whoever computes vectors has it already; a cache that is only read does without
+    import torch
 
-    at_once = AT_ONCE_ON_CUDA if torch.cuda.is_available() else at_once
     order = np.argsort([-len(text) for text in texts], kind="stable")
-    for start in range(0, len(order), at_once):
-        rows = order[start : start + at_once]
+    most = max(chunk, CUDA_CHUNK) if torch.cuda.is_available() else chunk
+    for rows in np.array_split(order, -(-len(order) // most)) if len(order) else []:
         vectors = compute([texts[row] for row in rows])
-        if np.abs(vectors).max(initial=0.0) > np.finfo(np.float16).max:
-            raise ModelError("the vectors are too long to be kept as fp16", hint="normalize them, or embed without cache")
-        yield rows, vectors.astype(np.float16)
+        if np.abs(vectors).max(initial=0.0) > np.finfo(dtype).max:
+            raise ModelError("the embeddings are too large for float16", hint="normalize them, or embed without a cache")
+        yield rows, vectors.astype(dtype)
 
 
 @dataclass(slots=True, eq=False)
 class _Sorted:
-    """Sorted keys, and for each the number of its shard and its row there, in one number."""
+    """Sorted keys, and the place of each: the number of its shard in the upper 32 bits, its row in the lower."""
 
     keys: Keys
     places: IntArray
@@ -238,7 +213,7 @@ class _Sorted:
         return cls(np.empty(0, dtype=KEY), np.empty(0, dtype=np.int64))
 
     def find(self, keys: Keys) -> IntArray:
-        """The place of each key; −1 where it is not known."""
+        """The place of each key; −1 if it is unknown."""
         if not len(self.keys):
             return np.full(len(keys), -1, dtype=np.int64)
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -246,7 +221,7 @@ class _Sorted:
 
 
 class _Index:
-    """Finds keys among all shards: in the index file, mapped, and in memory for the shards that are not in it yet."""
+    """Finds keys in all shards: through the memory-mapped index file, and in memory for shards that are not in it yet."""
 
     def __init__(self, folder: Path, record: "np.dtype[np.void]") -> None:
         self.folder, self.record, self._writable = folder, record, True
@@ -254,14 +229,14 @@ class _Index:
         self._merged, self._new = len(self.shards), _Sorted.empty()
 
     def places(self, keys: Keys) -> IntArray:
-        """The shard and row of each key, −1 for those that no shard has."""
+        """The shard and row of each key; −1 if no shard has it."""
         kept = self._kept.find(keys)
         return np.where(kept >= 0, kept, self._new.find(keys))
 
     def refresh(self) -> None:
-        """Take in shards that were written since, by whomever."""
+        """Pick up shards that this or another process wrote since."""
         names = {path.name for path in self.folder.glob(f"*{SHARD}")}
-        if not names >= set(self.shards):  # some are gone: what is known of them must not hide the same keys elsewhere
+        if not names >= set(self.shards):  # some are gone, and must not hide the same keys in others
             self.shards, self._kept, self._new, self._merged = [], _Sorted.empty(), _Sorted.empty(), 0
         waiting = [self._new]
         for name in sorted(names - set(self.shards)):
@@ -274,14 +249,14 @@ class _Index:
             self._merge(self._new)
 
     def _read(self, name: str) -> _Sorted:
-        """The keys of one shard, in its own order."""
+        """The keys of one shard, in its order."""
         number = len(self.shards)
         self.shards.append(name)
         shard = _rows_of(self.folder / name, self.record)
         return _Sorted(np.array(shard["key"]), (number << 32) | np.arange(len(shard), dtype=np.int64))
 
     def _merge(self, new: _Sorted) -> None:
-        """Put `new` into the index file; where the folder cannot be written, it stays in memory."""
+        """Merge `new` into the index file; if the folder is read-only, keep it in memory."""
         self._new = new
         if not self._writable:
             return
@@ -290,15 +265,15 @@ class _Index:
                 _write(temporary, self.shards, self._kept, new)
         except IsoglossError as error:
             self._writable = False
-            logger.warning("the index of cached vectors is not kept: %s", error.message)
+            logger.warning("the index of the embedding cache is not kept: %s", error.message)
             return
         self.shards, self._kept = self._open()
         self._merged, self._new = len(self.shards), _Sorted.empty()
 
     def _open(self) -> tuple[list[str], _Sorted]:
-        """The shards that the index file knows and their keys; nothing where it is not there, or damaged.
+        """The shards and keys in the index file; nothing if it is missing or damaged.
 
-        What is mapped is the file whose header was read: another process may put a new one in its place at any moment.
+        One file handle reads the header and maps the rest: another process may replace the file at any moment.
         """
         try:
             with (self.folder / INDEX).open("rb") as handle:
@@ -322,7 +297,7 @@ def _joined(parts: Sequence[_Sorted]) -> _Sorted:
 
 
 def _write(path: Path, shards: Sequence[str], kept: _Sorted, new: _Sorted) -> None:
-    """Merge two sorted runs into a file, a stretch at a time: its header, then all keys, then all places."""
+    """Merge two sorted runs into a file piece by piece: header, then all keys, then all places."""
     names = json.dumps(list(shards)).encode()
     names += b" " * (-len(names) % 8)
     rows = len(kept.keys) + len(new.keys)
@@ -343,7 +318,7 @@ def _write(path: Path, shards: Sequence[str], kept: _Sorted, new: _Sorted) -> No
 
 
 def _remove_strays(folder: Path) -> None:
-    """Remove what a process that was killed long ago left half written; others may be at work here."""
+    """Remove temporary files of processes that were killed long ago; others may be writing now."""
     for stray in folder.glob(f".*{TEMPORARY_MARK}*"):
         with suppress(OSError):
             if time.time() - stray.stat().st_mtime > STRAY_SECONDS:

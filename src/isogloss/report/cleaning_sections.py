@@ -1,26 +1,25 @@
-"""The part of a store's page that tells how it came to be: the waterfall with examples, where rules bite, leaks, thresholds."""
+"""The sections of a store's page about cleaning: the waterfall with examples, rules by corpus, leaks, thresholds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
-from isogloss.corpora.preparation.counts import Line, grouped
-from isogloss.corpora.preparation.selection import HELD_OUT
+from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.pair_selection import HELD_OUT
 from isogloss.corpora.store import unread
 from isogloss.report import svg
-from isogloss.report.markup import Markup, join, tag
-from isogloss.report.page import NUMBER, PROSE, Column, Section, folded, foreign, heat_maps, named, number, percent, table
+from isogloss.report.markup import tag
+from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Table, heat_maps, named, number, percent, render
 
-MARGIN, LEAST = 0.12, 0.02  # an axis goes so far below what was kept (of what went), and shows at least that share of all
+MARGIN, LEAST = 0.12, 0.02  # how far the axis goes below what was kept (of what went), and its least share of all
 BITES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-FEW = 12  # thresholds that are shown at once; more are folded
-AS_RECIPE = "the recipe's"  # how the reason of a threshold begins that stayed as it was
+FEW = 12  # more thresholds are folded
+AS_RECIPE = "the recipe's"  # how the reason of an unchanged threshold begins
 
 
 def cleaning_sections(manifest: Mapping[str, Any]) -> list[Section]:
-    """All that the manifest knows of the cleaning."""
+    """Everything the manifest says about cleaning."""
     sections = [_waterfall(manifest), _where(manifest), _leaks(manifest), _thresholds(manifest)]
     return [section for section in sections if section is not None]
 
@@ -29,52 +28,43 @@ def cleaning_sections(manifest: Mapping[str, Any]) -> list[Section]:
 
 
 def _waterfall(manifest: Mapping[str, Any]) -> Section:
-    """Rows in, what each rule took, rows out, with examples. Rules that took nothing are named together."""
+    """Pairs in, what each rule dropped, pairs out, with examples. Rules that dropped nothing are named together."""
     rows_in, rows_out = manifest["rows_in"], manifest["rows_out"]
     shown = max((1 + MARGIN) * (rows_in - rows_out), LEAST * rows_in)
     lowest = rows_in - shown if rows_in > 2 * shown else 0.0
-    left, steps = rows_in, [_step("pairs read", 0, rows_in, lowest, rows_in, "total")]
+
+    def step(name: str, start: int, stop: int, kind: str, examples: Sequence[Mapping[str, Any]] = ()) -> dict[str, object]:
+        count = ("−" if kind == "dropped" else "") + number(stop - start)
+        share = percent((stop - start) / max(rows_in, 1))
+        color = "kept" if kind == "total" else kind
+        picture = svg.step(start, stop, lowest, rows_in, color, f"{name}: {count} ({share})")
+        pairs = [_example(example, manifest["source_language"]) for example in examples]
+        return {"name": name, "kind": kind, "picture": picture, "count": count, "share": share, "examples": pairs}
+
+    left, steps = rows_in, [step("pairs read", 0, rows_in, "total")]
     for drop in manifest["dropped"]:
         if drop["count"]:
-            steps.append(_step(drop["rule"], left - drop["count"], left, lowest, rows_in, "dropped"))
-            steps.append(_examples(drop["examples"], manifest["source_language"]))
+            steps.append(step(drop["rule"], left - drop["count"], left, "dropped", drop["examples"]))
             left -= drop["count"]
-    steps.append(_step("pairs kept", 0, rows_out, lowest, rows_in, "total"))
-    body = [tag("div", *steps, class_="steps")]
+    steps.append(step("pairs kept", 0, rows_out, "total"))
     idle = [drop["rule"] for drop in manifest["dropped"] if not drop["count"]]
-    if idle:
-        body.append(tag("p", f"Took nothing out: {', '.join(idle)}.", class_="note"))
+    notes = [f"Dropped nothing: {', '.join(idle)}."] if idle else []
     if left_out := unread(manifest):
-        body.append(tag("p", f"Not counted above: {left_out}.", class_="note"))
-    note = "Each rule sees what the rules before it left; every dropped pair is in the store's folder dropped, with its reason."
+        notes.append(f"Not counted above: {left_out}.")
+    note = "Each rule sees what the rules before it left; the store's folder `dropped` has every dropped pair with its reason."
     if lowest:
-        note += f" The axis begins at {number(int(lowest))}, so that small steps are seen."
-    return Section("waterfall", "What was left out", note, join(body))
+        note += f" The axis begins at {number(int(lowest))}, so that small steps are visible."
+    return Section("waterfall", "What was dropped", note, [render("waterfall.html", steps=steps, notes=notes)])
 
 
-def _step(name: str, start: int, stop: int, lowest: float, highest: int, kind: str) -> Markup:
-    count = stop - start
-    counted = ("−" if kind == "dropped" else "") + number(count)
-    share = percent(count / max(highest, 1))
-    picture = svg.step(start, stop, lowest, highest, "kept" if kind == "total" else kind, f"{name}: {counted} ({share})")
-    cells = [tag("span", name), tag("span", picture)]
-    cells += [tag("span", text, class_="number") for text in (counted, share)]
-    return tag("div", *cells, class_=f"step {kind}")
-
-
-def _examples(examples: Sequence[Mapping[str, Any]], source_language: str) -> Markup:
-    if not examples:
-        return Markup("")
-    shown = []
-    for one in examples:
-        score = "" if one["score"] is None else f", score {one['score']:.2f}"
-        where = tag("span", f"{named(one['corpus'])}, {one['language']}, line {one['line']}{score}", class_="where")
-        shown.append(tag("li", foreign(one["source"], source_language), foreign(one["target"], one["language"]), where))
-    return folded(amount(len(shown), "example"), tag("ul", *shown, class_="pairs"))
+def _example(example: Mapping[str, Any], source_language: str) -> ShownPair:
+    score = "" if example["score"] is None else f", score {example['score']:.2f}"
+    where = f"{named(example['corpus'])}, {example['language']}, line {example['line']}{score}"
+    return ShownPair(example["source"], example["target"], source_language, example["language"], where)
 
 
 def _where(manifest: Mapping[str, Any]) -> Section | None:
-    """Rules by corpora: which share of a corpus each rule took."""
+    """Rules by corpora: the share of a corpus that each rule dropped."""
     rules = [drop["rule"] for drop in manifest["dropped"] if drop["count"]]
     lines = grouped((Line(**line) for line in manifest["waterfall"]), "corpus")
     if not rules or len(lines) < 2:
@@ -83,17 +73,16 @@ def _where(manifest: Mapping[str, Any]) -> Section | None:
     for column, line in enumerate(lines):
         for rule, count in line.dropped.items():
             shares.append(count / line.rows_in)
-            hover = f"{rule}, {named(line.corpus)}: {amount(count, 'pair')}, {percent(shares[-1])} of what was read"
+            hover = f"{rule}, {named(line.corpus)}: {amount(count, 'pair')}, {percent(shares[-1])} of its pairs"
             spots.append(svg.Spot(rules.index(rule), column, scale.level(shares[-1]), hover, _short(shares[-1])))
-    picture = heat_maps(
-        rules, [named(line.corpus) for line in lines], spots, "share of each corpus that each rule took out", 20
-    )
-    note = "The share of each corpus, in percent of what was read, that each rule took out."
-    return Section("rules", "Where rules bite", note, join([scale.legend(min(shares)), picture]))
+    name = "share of each corpus that each rule dropped"
+    picture = heat_maps(rules, [named(line.corpus) for line in lines], spots, name, 20)
+    note = "The share of each corpus, in percent of its pairs, that each rule dropped."
+    return Section("rules", "Rules by corpus", note, [scale.legend(min(shares)), picture])
 
 
 def _short(share: float) -> str:
-    """A percentage that fits a cell; small ones are colour alone."""
+    """A percentage that fits into a cell; small ones are only colored."""
     hundred = 100 * share
     return f"{hundred:.0f}" if hundred >= 9.95 else (f"{hundred:.1f}" if hundred >= 0.05 else "")
 
@@ -102,64 +91,62 @@ def _short(share: float) -> str:
 
 
 def _leaks(manifest: Mapping[str, Any]) -> Section:
-    """Which evaluation text was looked for, and how much of it was found."""
+    """Which evaluation text was searched for, and how much of it was found."""
     scan = manifest["leak_scan"]
     guarded = next((drop["count"] for drop in manifest["dropped"] if drop["rule"] == HELD_OUT), 0)
-    found = [(rule, count) for rule, count in scan["removed"].items()] + [(HELD_OUT, guarded)]
-    removed = table(
-        [Column("removed from training"), Column("pairs", NUMBER)], [[rule, number(count)] for rule, count in found]
-    )
+    found = [*scan["removed"].items(), (HELD_OUT, guarded)]
+    rows = [[rule, number(count)] for rule, count in found]
+    parts = [Table([Column("removed from training"), Column("pairs", NUMBER)], rows)]
     now, before = ([one for one in scan["sets"] if one.get("before", False) == earlier] for earlier in (False, True))
-    note = "No evaluation set was named, so only the store's own held-out rows were guarded."
+    note = "No evaluation set was named, so only the store's own held-out rows were kept out of the training text."
     if now:
         texts = amount(sum(one["texts"] for one in now), "text")
         note = (
-            f"Training text was compared with {texts} of {amount(len(now), 'evaluation set')} (level: {scan['level']}) and "
-            "with the store's own held-out rows; what matched was removed."
+            f"The training text was compared with {texts} of {amount(len(now), 'evaluation set')} (level: {scan['level']}) and "
+            "with the store's own held-out rows; matches were removed."
         )
     if before:
         note += f" The stores it was made from had all been scanned for {amount(len(before), 'evaluation set')} before."
-    if not scan["sets"]:
-        return Section("leaks", "Leak scan", note, removed)
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for one in scan["sets"]:
-        groups.setdefault(one["name"].rpartition("/")[0] or one["name"], []).append(one)
-    by_folder = [[name, number(len(own)), number(sum(one["texts"] for one in own))] for name, own in sorted(groups.items())]
-    every = [
-        [one["name"], number(one["texts"]), one.get("level", scan["level"]), tag("code", one["hash"])] for one in scan["sets"]
-    ]
-    body = [removed, table([Column("evaluation sets"), Column("files", NUMBER), Column("texts", NUMBER)], by_folder)]
-    body.append(folded("every file", table([Column("file"), Column("texts", NUMBER), Column("level"), Column("hash")], every)))
-    return Section("leaks", "Leak scan", note, join(body))
+    if scan["sets"]:
+        groups: dict[str, list[Mapping[str, Any]]] = {}
+        for one in scan["sets"]:
+            groups.setdefault(one["name"].rpartition("/")[0] or one["name"], []).append(one)
+        folders = [[name, number(len(own)), number(sum(one["texts"] for one in own))] for name, own in sorted(groups.items())]
+        every = [
+            [one["name"], number(one["texts"]), one.get("level", scan["level"]), tag("code", one["hash"])]
+            for one in scan["sets"]
+        ]
+        parts.append(Table([Column("evaluation sets"), Column("files", NUMBER), Column("texts", NUMBER)], folders))
+        columns = [Column("file"), Column("texts", NUMBER), Column("level"), Column("hash")]
+        parts.append(Table(columns, every, folded="every file"))
+    return Section("leaks", "Leak scan", note, parts)
 
 
 def _thresholds(manifest: Mapping[str, Any]) -> Section:
-    """What the rules were set to, and the reasons where the data set them."""
+    """The settings of the rules, and the reasons for those that were set from the data."""
     settings = manifest["settings"]["cleaning"]
-    meaning = {own.name: str(own.metadata.get("help", "")) for own in fields(CleaningSettings)}
+    meaning = {name: field.description or "" for name, field in CleaningSettings.model_fields.items()}
     rows = [[tag("code", key), _setting(value), meaning.get(key, "")] for key, value in settings.items()]
-    given = table([Column("setting"), Column("value"), Column("meaning", PROSE)], rows)
+    given = Table([Column("setting"), Column("value"), Column("meaning", PROSE)], rows, folded="all settings")
     chosen = manifest["thresholds"]
     if not chosen:
         note = (
-            "Thresholds are the recipe's. isogloss prepare --auto, or cleaning.auto in a recipe, sets them from the data, "
-            "each with its reason."
+            "Thresholds are those of the recipe. isogloss prepare --auto, or cleaning.auto in a recipe, sets them from the "
+            "data, each with its reason."
         )
-        return Section("thresholds", "Thresholds", note, folded("all settings", given))
+        return Section("thresholds", "Thresholds", note, [given])
     moved = [one for one in chosen if not one["reason"].startswith(AS_RECIPE)]
     stayed = [one for one in chosen if one["reason"].startswith(AS_RECIPE)]
-    body = [_reasons(moved)] if 0 < len(moved) <= FEW else []
-    if len(moved) > FEW:
-        body.append(folded(f"{number(len(moved))} set from the data", _reasons(moved)))
+    parts = [_reasons(moved, "" if len(moved) <= FEW else f"{number(len(moved))} set from the data")] if moved else []
     if stayed:
-        body.append(folded(f"{number(len(stayed))} as in the recipe", _reasons(stayed)))
+        parts.append(_reasons(stayed, f"{number(len(stayed))} as in the recipe"))
     note = f"Set from the data: {amount(len(moved), 'threshold')}, each for one rule in one language."
-    return Section("thresholds", "Thresholds", note, join([*body, folded("all settings", given)]))
+    return Section("thresholds", "Thresholds", note, [*parts, given])
 
 
-def _reasons(chosen: Sequence[Mapping[str, Any]]) -> Markup:
+def _reasons(chosen: Sequence[Mapping[str, Any]], folded: str) -> Table:
     columns = [Column("rule"), Column("language"), Column("threshold", NUMBER), Column("reason", PROSE)]
-    return table(columns, [[one["rule"], one["language"], f"{one['value']:g}", one["reason"]] for one in chosen])
+    return Table(columns, [[one["rule"], one["language"], f"{one['value']:g}", one["reason"]] for one in chosen], folded)
 
 
 def _setting(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The part of a store's page that tells what its corpora and languages have in common, and how they would be balanced."""
+"""The sections of a store's page about overlap between corpora, N-way sentences, and balancing."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.summary import Plan, Summary
 from isogloss.report import svg
-from isogloss.report.markup import Markup, join, tag
-from isogloss.report.page import NUMBER, PICTURE, Column, Section, folded, heat_maps, named, number, percent, table
+from isogloss.report.markup import join, tag
+from isogloss.report.page import NUMBER, PICTURE, Column, Section, Table, heat_maps, named, number, percent
 
 LARGEST = 10
 SHARES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
 WAYS = (1, 2, 3, 4, 5, 10, 20, 50, 100)  # where groups of N-way sentences begin
-MANY_WAYS = 12  # up to here every number has a bar of its own
+MANY_WAYS = 12  # up to here every number has its own bar
 SCHEMES = {
     "everything": "every pair once",
     "corpora": "the same from each corpus",
@@ -34,11 +34,11 @@ def _sampled(overlap: Overlap) -> str:
 
 
 def _overlap(overlap: Overlap) -> Section:
-    """Corpora by corpora as a picture, then the largest in words."""
+    """Corpora by corpora as a picture, and the largest overlaps as a table."""
     names = [named(corpus) for corpus in overlap.corpora]
     pairs = [(one, two) for one in range(len(names)) for two in range(len(names)) if one != two and overlap.shared[one][two]]
     if not pairs:
-        return Section("overlap", "Overlap", "No source sentence is in two corpora." + _sampled(overlap), Markup(""))
+        return Section("overlap", "Overlap", "No source sentence is in two corpora." + _sampled(overlap), [])
     spots, scale = [], svg.Scale.shares(SHARES)
     for one, two in pairs:
         share = overlap.share(overlap.corpora[one], overlap.corpora[two])
@@ -46,11 +46,11 @@ def _overlap(overlap: Overlap) -> Section:
         hover = f"{percent(share)} of the source sentences of {names[one]} are in {names[two]} too ({count})"
         spots.append(svg.Spot(one, two, scale.level(share), hover, f"{100 * share:.0f}" if share >= 0.005 else ""))
     what = "share of the source sentences of each corpus that each other corpus has too"
-    body = [scale.legend(0.0), heat_maps(names, names, spots, what, 20, turn=False)]
     rows = [[named(one), named(two), percent(share)] for one, two, share in overlap.largest(LARGEST)]
-    body.append(table([Column("of the sentences of"), Column("are also in"), Column("share", NUMBER)], rows))
-    note = "How much of the corpus of a row is also in the corpus of a column, in percent of its different source sentences."
-    return Section("overlap", "Overlap", note + _sampled(overlap), join(body))
+    largest = Table([Column("of the sentences of"), Column("are also in"), Column("share", NUMBER)], rows)
+    note = "How much of the corpus in a row is also in the corpus in a column, in percent of its distinct source sentences."
+    parts = [scale.legend(0.0), heat_maps(names, names, spots, what, 20, turn=False), largest]
+    return Section("overlap", "Overlap", note + _sampled(overlap), parts)
 
 
 def _ways(overlap: Overlap) -> Section:
@@ -62,12 +62,12 @@ def _ways(overlap: Overlap) -> Section:
         for label, count in groups
     ]
     columns = [Column("languages"), Column("", PICTURE), Column("source sentences", NUMBER), Column("share", NUMBER)]
-    note = "Into how many languages a source sentence is translated: sentences with several are N-way parallel."
-    return Section("ways", "N-way sentences", note + _sampled(overlap), table(columns, rows))
+    note = "How many languages a source sentence is translated into: sentences with several are N-way parallel."
+    return Section("ways", "N-way sentences", note + _sampled(overlap), [Table(columns, rows)])
 
 
 def _grouped(ways: Sequence[int]) -> list[tuple[str, int]]:
-    """Each number of languages that occurs, or stretches of them where there are many."""
+    """Each number of languages that occurs, grouped if there are many."""
     if len(ways) <= MANY_WAYS:
         return [(str(languages), count) for languages, count in enumerate(ways, start=1) if count]
     groups = []
@@ -79,17 +79,16 @@ def _grouped(ways: Sequence[int]) -> list[tuple[str, int]]:
 
 
 def _balance(summary: Summary) -> Section:
-    """What an epoch would hold under each scheme, by corpus and by language."""
-    by_language = _plans(summary, "language")
+    """What an epoch would consist of with each scheme, by corpus and by language."""
     note = (
-        "What an epoch of training would hold under each scheme of balancing: the share of it, and how often each pair would "
-        "be seen (× 2: twice an epoch, × 0.5: every second epoch)."
+        "What an epoch would consist of with each balance scheme: the share of the epoch, and how often each pair is seen "
+        "(× 2: twice per epoch, × 0.5: every second epoch)."
     )
-    body = [_plans(summary, "corpus"), folded("by language", by_language) if len(summary.languages) > 1 else Markup("")]
-    return Section("balance", "Balance", note, join(body))
+    by_language = [_plans(summary, "language", "by language")] if len(summary.languages) > 1 else []
+    return Section("balance", "Balance", note, [_plans(summary, "corpus"), *by_language])
 
 
-def _plans(summary: Summary, name: str) -> Markup:
+def _plans(summary: Summary, name: str, folded: str = "") -> Table:
     trained: dict[str, int] = {}
     for cell in summary.cells:
         trained[getattr(cell, name)] = trained.get(getattr(cell, name), 0) + cell.train
@@ -103,11 +102,11 @@ def _plans(summary: Summary, name: str) -> Markup:
             share, passes = one.get(key, 0.0) / max(sum(one.values()), 1), one.get(key, 0.0) / max(pairs, 1)
             cells.append(join([percent(share), tag("small", f"× {passes:.3g}")], " "))
         rows.append(cells)
-    return table(columns, rows)
+    return Table(columns, rows, folded)
 
 
 def _drawn(plan: Plan, name: str) -> dict[str, float]:
-    """Pairs an epoch of each corpus or language."""
+    """Pairs per epoch of each corpus or language."""
     drawn: dict[str, float] = {}
     for share in plan.shares:
         drawn[getattr(share, name)] = drawn.get(getattr(share, name), 0.0) + share.per_epoch

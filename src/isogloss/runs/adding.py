@@ -1,60 +1,53 @@
-"""A language more for a finished student: rows for what it writes, pairs of it with a replay of the old ones, and a gate.
+"""More languages for a finished student: new vocabulary rows, its pairs with a replay of the old ones, and a gate.
 
-    open → gather → measure → grow → measure → distil → measure → gate → save
+    open → read → measure → grow the vocabulary → measure → distill → measure → gate → save
 
 It starts from the student as it is: trained, with its bridge inside. Nothing of the finished run is changed. The new run
-gets a model, results and a record only if the gate lets it pass; until then everything is in its `work` folder, where a
-refused candidate stays to be looked at. As in `pipeline`, every stage is kept under a name made from its inputs, so the
-same command goes on after an interruption.
+gets a model, results and a record only if the gate accepts it; until then everything is in its `work` folder, where a
+refused candidate stays to be looked at. As in `pipeline`, the same command continues after an interruption.
 
-`finished` finds the student, `replay` mixes the pairs, `vocabulary` grows, `gate` compares, `descent` writes down.
+`finished` finds the student, `replay` mixes the pairs, `vocabulary` grows, `gate` compares, `lineage` writes down.
 """
 
 import logging
 import os
 import shutil
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from isogloss import recipes
 from isogloss.amounts import amount
-from isogloss.config import AddingSettings, BridgeSettings, LossSettings, Recipe, as_dict
+from isogloss.config import AddingSettings, AddSettings, LossSettings, Recipe, as_dict
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.reading.sources import find_sources
-from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
+from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
-from isogloss.export.folder import model_card, save
-from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.export.card import CardInfo, data_rows, example_sentences, model_card
+from isogloss.models.encoder import Encoder
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.static import StaticStudent
 from isogloss.models.student import MAX_TOKENS, Student
 from isogloss.models.vector_cache import refuse_useless
 from isogloss.models.vocabulary.grow import Growth
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.runs.exam import Exam
 from isogloss.runs.finished import Finished, open_finished, translations
 from isogloss.runs.gate import Verdict, judge
 from isogloss.runs.gathering import LanguageSubset, gather_source
 from isogloss.runs.lineage import added_table, learnt_in_all
-from isogloss.runs.models import cache_of
-from isogloss.runs.pipeline import RunResult, measured_pairs, pair_counts
-from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
+from isogloss.runs.measure import Measurements, measured_pairs, pair_counts
+from isogloss.runs.models import open_teacher
+from isogloss.runs.record import Record
 from isogloss.runs.replay import Clear, Drawn, Together, draw, held_out_text
-from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS, run_folder
-from isogloss.runs.trackers import Trackers
+from isogloss.runs.run import Run, RunResult, StageResult, vector_folder
+from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS
 from isogloss.runs.vocabulary import grow_for
 from isogloss.storage import WORK, remove_stale_files, weights_hash, write_json
 from isogloss.training.distill import Distillation
-from isogloss.training.distributed import Distributed
 from isogloss.types import PairSource
 
 logger = logging.getLogger(__name__)
@@ -71,6 +64,18 @@ class Refused(IsoglossError):
         self.result = result
 
 
+def add_languages(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False) -> RunResult:
+    """Do what a recipe with an [add] table says; `recipe_of` makes one. Raises `Refused` if the gate does not accept it."""
+    assert recipe.add is not None
+    finished = open_finished(recipe.add.run, recipe.add.teacher, recipe.add.original)
+    _refuse_known(recipe.languages, finished.languages, recipe)
+    _refuse_own_folders(Path(recipe.output.folder), finished, recipe.add)
+    if recipe.teacher.model:
+        refuse_useless(vector_folder(recipe))
+    with Run.open(recipe, on_progress, fresh, replace, Path(WORK) / CANDIDATE) as run:
+        return _Addition(run, finished).add()
+
+
 def add(
     settings: AddingSettings,
     overrides: Sequence[str] = (),
@@ -78,28 +83,13 @@ def add(
     fresh: bool = False,
     replace: bool = False,
 ) -> RunResult:
-    """Teach a finished student more languages, and keep the result if no old one loses more than it may.
-
-    `overrides` are `key=value` changes to the recipe of the finished run; `fresh` forgets unfinished work in the new run's
-    folder first. A finished model of other settings there is replaced only with `replace`. Raises `Refused` if the gate does
-    not let the result pass.
-    """
+    """Fill in a recipe that adds languages to a finished student, and run it; `overrides` are `key=value` changes to it."""
     finished = open_finished(settings.run, settings.teacher, settings.original)
-    recipe = recipe_of(finished, settings, overrides)
-    folder = Path(recipe.output.folder)
-    _refuse_own_folders(folder, finished, settings)
-    if recipe.teacher.model:
-        refuse_useless(cache_of(recipe))
-    if not Distributed.here().is_main_process:
-        return _Addition(settings, finished, recipe, silent).walk()
-    asked = {name: value for name, value in as_dict(recipe).items() if name != "languages"}  # the record has the old ones too
-    record = Path(WORK) / CANDIDATE / RECORD
-    with run_folder(folder, {"recipe": asked, "adding": as_dict(settings)}, fresh, replace, record):
-        return _Addition(settings, finished, recipe, on_progress).walk()
+    return add_languages(recipe_of(finished, settings, overrides), on_progress, fresh, replace)
 
 
 def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[str] = ()) -> Recipe:
-    """The recipe that the student came from, for the new languages and their pairs.
+    """The recipe that the finished student came from, for the new languages and their pairs.
 
     There is no new bridge. The balance of the old recipe was for its own pairs; here the replay is the balance. A student
     with a multilingual body finds translations of a new language before it puts them where the teacher does, so retrieval
@@ -109,19 +99,18 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
         raise RecipeError("the student has its bridge already, and no other is built", hint="leave bridge.… out of --set")
     new = list(dict.fromkeys(map(canonical, settings.languages)))
     data = deepcopy(finished.recipe)
-    for section in ("balance", "bridge"):
+    for section in ("balance", "bridge", "add", "stage"):
         data.pop(section, None)
-    if data.get("teacher", {}).get("model") == "":  # a recipe with the bridge of the defaults would be refused
-        data["bridge"] = {"enabled": False}
-    pairs = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
-    told = _told(settings.pairs, new, pairs.get("source_language", "en"))
-    data["pairs"] = pairs | {"files": list(settings.pairs), "language": told}
+    data["bridge"] = {"enabled": False}
+    kept = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
+    language = _only_language(settings.pairs, new, kept.get("source_language", "en"))
+    data["pairs"] = kept | {"files": list(settings.pairs), "language": language}
     weights = data.get("losses", {})
-    taught = weights.get("mse", LossSettings().mse) or weights.get("soft_similarity", 0.0)
-    if taught and data.get("training", {}).get("select", "retrieval") == "retrieval":
+    follows = weights.get("mse", LossSettings().mse) or weights.get("soft_similarity", 0.0)
+    if follows and data.get("training", {}).get("select", "retrieval") == "retrieval":
         data["training"] = data.get("training", {}) | {"select": "both"}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
-    data |= {"name": Path(settings.out).name, "languages": new}
+    data |= {"name": Path(settings.out).name, "languages": new, "add": as_dict(settings.as_table())}
     recipe = recipes.parse(data, overrides, f"the recipe of {finished.folder}")
     if not recipe.training.epochs:
         raise RecipeError(
@@ -129,11 +118,11 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
             hint="add --set training.epochs=4",
         )
     _refuse_known(recipe.languages, finished.languages, recipe)
-    return replace(recipe, bridge=BridgeSettings(enabled=False))
+    return recipe
 
 
-def _told(files: Sequence[str], new: Sequence[str], source_language: str) -> str:
-    """The one new language, for files whose names say nothing; not where the name of any says another."""
+def _only_language(files: Sequence[str], new: Sequence[str], source_language: str) -> str:
+    """The one new language, for files whose names do not say it; "" if a name says another."""
     named = {source.language for source in find_sources(files, source_language=source_language)} - {""}
     return new[0] if len(new) == 1 and named <= set(new) else ""
 
@@ -149,7 +138,7 @@ def _refuse_known(new: Sequence[str], old: Sequence[str], recipe: Recipe) -> Non
             )
 
 
-def _refuse_own_folders(out: Path, finished: Finished, settings: AddingSettings) -> None:
+def _refuse_own_folders(out: Path, finished: Finished, settings: AddSettings) -> None:
     """The finished run and the pairs that are replayed are only read."""
     stores = [Path(name) for name in settings.replay_from if Path(name).is_dir()]
     stores += [] if settings.replay_from else [one.store.folder for one in finished.old_pairs()]
@@ -177,66 +166,55 @@ class _Pairs:
 class _Addition:
     """One way from a finished student to one with more languages."""
 
-    def __init__(self, settings: AddingSettings, finished: Finished, recipe: Recipe, on_progress: OnProgress) -> None:
-        self.settings, self.finished, self.recipe = settings, finished, recipe
-        self.began, self.distributed = time.monotonic(), Distributed.here()
-        self.out = Path(recipe.output.folder)
-        self.work, self.candidate = self.out / WORK, self.out / WORK / CANDIDATE
-        if recipe.threads:
-            torch.set_num_threads(recipe.threads)
-        self.tell = on_progress
-        self.record: Record | None = None
-        if self.distributed.is_main_process:
+    def __init__(self, run: Run, finished: Finished) -> None:
+        assert run.recipe.add is not None
+        self.run, self.recipe, self.settings, self.finished = run, run.recipe, run.recipe.add, finished
+        self.candidate = run.work / CANDIDATE
+        if run.record is not None:
             remove_stale_files(self.candidate)
             shutil.rmtree(self.candidate / MODEL, ignore_errors=True)  # of an attempt before this one
-            self.record = Record(self.candidate, {"recipe": as_dict(recipe), "adding": as_dict(settings)})
-            self.tell = Metrics(self.candidate / METRICS, on_progress)
-            self.tell = Trackers(recipe, self.out, self.tell) if recipe.training.trackers else self.tell
 
-    def walk(self) -> RunResult:
+    def add(self) -> RunResult:
         """Go all the way: to a saved student, or to a refusal."""
-        with self._timed("pairs"), self.distributed.main_process_first():
+        run, recipe = self.run, self.recipe
+        with run.timed("read"), run.distributed.main_process_first():
             pairs = self._gather()
-        sample = measured_pairs(Together((pairs.old, pairs.new)), self.recipe.evaluation)
-        questions = AlignmentEvaluator(sample, self.recipe.evaluation.max_candidates)
-        self._refuse_unmeasured(questions, pairs.old.languages)
-        with self._timed("models"):
+        sample = measured_pairs(Together((pairs.old, pairs.new)), recipe.evaluation)
+        evaluator = AlignmentEvaluator(sample, recipe.evaluation.max_candidates)
+        self._refuse_unmeasured(evaluator, pairs.old.languages)
+        with run.timed("models"):
             teacher, student = self._open()
-        with self._timed("vectors"):
-            exam = Exam(questions, teacher, cache_of(self.recipe), self.work, self.tell)
-            exam.ask("before", exam.vectors(student, "finished student"))
-        with self._timed("vocabulary"):
-            growth = grow_for(student, pairs.new, sample, self.recipe, teacher, self.tell)
+        with run.timed("measure"):
+            measurements = Measurements(evaluator, teacher, run.cache, run.work, run.on_progress)
+            before, tokens = measurements.vectors(student, "finished student"), measurements.tokens(student)
+            measurements.add("before", before)
+        with run.timed("vocabulary"):
+            growth = grow_for(student, pairs.new, sample, recipe, teacher, run.on_progress)
         details = self._details(pairs, growth)
-        with self._timed("vectors of the grown"):
+        with run.timed("measure"):
             if growth is not None:
-                exam.ask("grown", exam.vectors(student, "grown student"))
-            session = Distillation(student, teacher, pairs.trained, self.recipe, self.work, cache_of(self.recipe), self.tell)
-        self._note(pairs, teacher, session.key)
-        with self._timed("distil"):
+                measurements.add("grown", measurements.after_growing(student, before, tokens, "grown student"))
+        with run.timed("distill"):
+            session = Distillation(student, teacher, pairs.trained, recipe, run.work, run.cache, run.on_progress)
+            self._note(pairs, teacher, session.key)
             summary = session.train()
-        details["training"] = asdict(summary)
-        details["changed"] = [*(["vocabulary"] if growth is not None else []), *(["weights"] if summary.best_step else [])]
-        with self._timed("measure"):
-            exam.ask("after", session.trained_vectors(exam.texts))
-        verdict = judge(exam.reports[0], exam.reports[-1], pairs.old.languages, self.settings.gate, self.settings.gate_on)
-        details |= {"gate": verdict.as_dict(), "peak_memory_gib": peak_memory_gib(), "recipe": self.recipe.name}
-        folder = self.candidate if verdict.over else self.out
-        result = RunResult(folder, tuple(exam.reports), time.monotonic() - self.began, summary, details)
-        if self.record is None:  # one process saves and says what became of it; the others have done their part
+        changed = {"vocabulary": growth is not None, "weights": bool(summary.best_step)}
+        details["changed"] = [name for name, has_changed in changed.items() if has_changed]
+        with run.timed("measure"):
+            measurements.add("after", session.trained_vectors(measurements.texts))
+        first, last = measurements.reports[0], measurements.reports[-1]
+        verdict = judge(first, last, pairs.old.languages, self.settings.gate_limit, self.settings.gate_on)
+        details["gate"] = verdict.as_dict()
+        stages = [StageResult("distill", summary, {"pairs": len(session.pairs)})]
+        result = replace(
+            run.result(measurements.reports, stages, details), folder=self.candidate if verdict.over else run.folder
+        )
+        if run.record is None:  # the main process saves
             return result
-        with self._timed("save"):
+        with run.timed("save"):
             self._save(result, student, pairs)
-        self._conclude(self.record, result, verdict)
+        self._conclude(run.record, result, verdict)
         return result
-
-    @contextmanager
-    def _timed(self, stage: str) -> Iterator[None]:
-        if self.record is None:
-            yield
-            return
-        with self.record.timed(stage):
-            yield
 
     # ── what it is made from ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -244,7 +222,7 @@ class _Addition:
         recipe = self.recipe
         old = Together(self._old_pairs())
         _refuse_known(recipe.languages, old.languages, recipe)
-        found, store = gather_source(recipe, self.out / PAIRS, self.tell)
+        found, store = gather_source(recipe, self.run.folder / PAIRS, self.run.on_progress)
         if store.source_language != old.source_language:
             raise DataError(
                 f"the new pairs are from {store.source_language}, those it learnt from are from {old.source_language}",
@@ -261,7 +239,7 @@ class _Addition:
                 hint="add pairs, or lower pairs.held_out (--set pairs.held_out=0.05)",
             )
         wanted = round(self.settings.replay * train)
-        replay = draw(old, wanted, held, recipe.seed, self.work, self.tell) if wanted else None
+        replay = draw(old, wanted, held, recipe.seed, self.run.work, self.run.on_progress) if wanted else None
         if wanted and replay is None:
             raise DataError(
                 f"there are no training pairs of {', '.join(old.languages)} to replay",
@@ -272,7 +250,7 @@ class _Addition:
             (store, recipe.languages),
         ]
         stores = [
-            {"folder": os.path.relpath(one.folder, self.out), "hash": one.hash, "languages": list(languages)}
+            {"folder": os.path.relpath(one.folder, self.run.folder), "hash": one.hash, "languages": list(languages)}
             for one, languages in spoken
         ]
         return _Pairs(old, new, store, replay, stores)
@@ -281,48 +259,48 @@ class _Addition:
         """Where the finished run says they are, or what the user names."""
         if not self.settings.replay_from:
             return self.finished.old_pairs()
-        pairs = replace(self.recipe.pairs, files=self.settings.replay_from, language="")
-        recipe = replace(self.recipe, languages=self.finished.languages, pairs=pairs)
-        _, store = gather_source(recipe, self.out / REPLAY, lambda step: self.tell(replace(step, stage="old pairs")))
+        pairs = self.recipe.pairs.replace(files=self.settings.replay_from, language="")
+        recipe = self.recipe.replace(languages=self.finished.languages, pairs=pairs)
+
+        def tell(step: Step) -> None:
+            self.run.on_progress(replace(step, stage="old pairs"))
+
+        _, store = gather_source(recipe, self.run.folder / REPLAY, tell)
         return [translations(store, self.finished.languages)]
 
-    def _refuse_unmeasured(self, questions: AlignmentEvaluator, old: Sequence[str]) -> None:
-        if unseen := sorted(set(old) - set(questions.languages)):
+    def _refuse_unmeasured(self, evaluator: AlignmentEvaluator, old: Sequence[str]) -> None:
+        if unseen := sorted(set(old) - set(evaluator.languages)):
             logger.warning("there are no held-out pairs of %s, so the gate cannot see what they lose", ", ".join(unseen))
-        if missing := sorted(set(self.recipe.languages) - set(questions.languages)):
+        if missing := sorted(set(self.recipe.languages) - set(evaluator.languages)):
             raise DataError(
                 f"there are no held-out pairs of {', '.join(missing)} to measure on",
                 hint="raise pairs.held_out (--set pairs.held_out=0.2), or give a split column",
             )
 
-    def _open(self) -> tuple[SentenceEncoder | None, Student]:
+    def _open(self) -> tuple[Encoder | None, Student]:
         """The teacher, if there is one, and the finished student as it was saved."""
         recipe, device, teacher = self.recipe, choose_device(self.recipe.device), None
         if recipe.teacher.model:
-            self.tell(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
-            teacher = load(
-                recipe.teacher.model, recipe.teacher.prompt, recipe.teacher.batch_size, recipe.device, recipe.teacher.precision
-            )
+            self.run.on_progress(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
+            teacher = open_teacher(recipe)
         if teacher is not None and self.finished.teacher not in ("", teacher.fingerprint):
             logger.warning("%s is not as it was when %s learnt from it", recipe.teacher.model, self.finished.folder)
-        self.tell(Step("models", 1, 2, "models", f"loading {self.finished.folder}"))
+        self.run.on_progress(Step("models", 1, 2, "models", f"loading {self.finished.folder}"))
         model = open_model(str(self.finished.model))
         kind = StaticStudent if type(model[0]).__name__ == "StaticEmbedding" else Student
-        told = "max_tokens" in self.finished.recipe.get("student", {}) or recipe.student.max_tokens != MAX_TOKENS
-        limit = recipe.student.max_tokens if told else None  # of a saved model without a record, what it was stored with
+        known = "max_tokens" in self.finished.recipe.get("student", {}) or recipe.student.max_tokens != MAX_TOKENS
+        limit = recipe.student.max_tokens if known else None  # of a saved model without a record, what it was stored with
         student = kind(model.to(device), str(self.finished.folder), "", limit)
-        self.tell(Step("models", 2, 2, "models"))
+        self.run.on_progress(Step("models", 2, 2, "models"))
         return teacher, student
 
     # ── what is left behind ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _note(self, pairs: _Pairs, teacher: SentenceEncoder | None, student_key: str) -> None:
-        if self.record is None:
-            return
-        everything = replace(self.recipe, languages=(*pairs.old.languages, *self.recipe.languages))
+    def _note(self, pairs: _Pairs, teacher: Encoder | None, student_key: str) -> None:
+        everything = self.recipe.replace(languages=(*pairs.old.languages, *self.recipe.languages))
         hashes = {"pairs": pairs.store.hash, "teacher": teacher.fingerprint if teacher else "", "student": student_key}
         learnt = training_data(pairs.store.manifest)
-        self.record.note(recipe=as_dict(everything), hashes=hashes, pairs=learnt, stores=pairs.stores)
+        self.run.note(recipe=as_dict(everything), hashes=hashes, pairs=learnt, stores=pairs.stores)
 
     def _details(self, pairs: _Pairs, growth: Growth | None) -> dict[str, Any]:
         replayed = {} if pairs.replay is None else pairs.replay.counts
@@ -347,14 +325,26 @@ class _Addition:
         }
         before = self.finished.training
         added = [*(before or {}).get("added", []), entry]
-        learnt = f"{amount(counts['train'], 'pair')} of {', '.join(recipe.languages)}, added to what it had learnt before, and "
-        learnt += f"{amount(entry['replayed'], 'pair')} of that again ({scan_in_words(result.details['leak_scan'])})"
-        learnt += "" if "weights" in entry["changed"] else " without a gain, so that no weight was changed"
-        languages = tuple(sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language}))
-        card = model_card(recipe.name, recipe.teacher.model, recipe.student.model, languages, learnt, result.reports[-1])
-        student.model.to("cpu")
+        trained_on = f"{amount(counts['train'], 'pair')} of {', '.join(recipe.languages)}, added to a finished model, and "
+        trained_on += f"{amount(entry['replayed'], 'replayed pair')} of its earlier languages"
+        trained_on += "" if "weights" in entry["changed"] else "; training did not improve it, so the weights are unchanged"
+        languages = sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language})
         training = learnt_in_all(before, training_data(pairs.store.manifest)) | {"added": added}
-        save(student, result.model, card + added_table(added), training)
+        info = CardInfo(
+            name=recipe.name,
+            description=f"`{recipe.student.model}` distilled from `{recipe.teacher.model}` with isogloss on {trained_on}.",
+            base_model=recipe.student.model,
+            teacher=recipe.teacher.model,
+            languages=languages,
+            tags=("distillation",),
+            reports=result.reports,
+            data=data_rows(training),
+            leak_scan=leaks_in_words(result.details["leak_scan"]),
+            notes=[added_table(added)],
+            examples=example_sentences(pairs.new),
+        )
+        student.model.to("cpu")
+        student.save_pretrained(result.model, model_card(info, student.model), training)
         write_json(result.folder / RESULTS, result.as_dict())
 
     def _conclude(self, record: Record, result: RunResult, verdict: Verdict) -> None:
@@ -368,8 +358,8 @@ class _Addition:
                 result,
             )
         if (self.candidate / METRICS).is_file():  # not if training was finished before
-            os.replace(self.candidate / METRICS, self.out / METRICS)
-        record.folder = self.out
+            os.replace(self.candidate / METRICS, self.run.folder / METRICS)
+        record.folder = self.run.folder
         record.note(hashes={"weights": weights_hash(result.model)})
         record.finish()
         shutil.rmtree(self.candidate, ignore_errors=True)

@@ -19,7 +19,7 @@ from isogloss.amounts import amount, size
 from isogloss.config import Recipe
 from isogloss.corpora.reading.languages import canonical
 from isogloss.errors import IsoglossError
-from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.loading import choose_device
 from isogloss.models.student import Student
@@ -27,8 +27,9 @@ from isogloss.models.vector_cache import refuse_unwritable
 from isogloss.models.vocabulary.coverage import UNSPACED
 from isogloss.runs.clean import size_of
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.models import cache_of, open_models, text_blocks
+from isogloss.runs.models import open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
+from isogloss.runs.run import vector_folder
 from isogloss.runs.trackers import refuse_missing
 from isogloss.storage import cache_folder
 from isogloss.training.batches import PairRows, Schedule
@@ -101,7 +102,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
         bitext = gather_pairs(recipe).bitext
     except IsoglossError as error:
         return [Finding("pairs", "bad", error.message, error.hint)]
-    cache = [_cache(cache_of(recipe))] if recipe.teacher.model else []
+    cache = [_cache(vector_folder(recipe))] if recipe.teacher.model else []
     findings = [_disk(Path(recipe.output.folder)), *cache, *_trackers(recipe), _pairs(bitext)]
     try:
         teacher, student, _ = open_models(recipe, bitext)
@@ -171,7 +172,7 @@ def most_steps(bitext: Bitext, recipe: Recipe) -> int:
     return Schedule(rows, recipe.balance, recipe.seed, settings.epochs, batch).steps if len(source) else 0
 
 
-def _teacher(teacher: SentenceEncoder | None, sample: Sequence[str], recipe: Recipe) -> Finding:
+def _teacher(teacher: Encoder | None, sample: Sequence[str], recipe: Recipe) -> Finding:
     if teacher is None:
         return Finding("teacher", "good", "none, and nothing in the recipe follows one")
     try:
@@ -180,8 +181,11 @@ def _teacher(teacher: SentenceEncoder | None, sample: Sequence[str], recipe: Rec
         return Finding("teacher", "bad", error.message, error.hint)
     unit = bool(np.abs(lengths - 1).max() < 1e-2)
     norms = "unit-norm" if unit else f"norms {lengths.min():.2f} to {lengths.max():.2f}"
+    text = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}"
+    if not isinstance(teacher, SentenceEncoder):
+        return Finding("teacher", "good", text)
+    text += f", {pooling_of(teacher.model)}"
     prompts = {name: prompt for name, prompt in teacher.model.prompts.items() if prompt}
-    text = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}, {pooling_of(teacher.model)}"
     if prompts and not recipe.teacher.prompt:
         named = ", ".join(f"{name} = {prompt!r}" for name, prompt in prompts.items())
         return Finding(

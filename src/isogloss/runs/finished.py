@@ -14,8 +14,8 @@ from isogloss.corpora.preparation.manifest_schema import TRAINING as KNOWN_TRAIN
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.store import Store, open_store, read_manifest
 from isogloss.errors import DataError, ModelError, RecipeError
-from isogloss.evaluation.leak_report import TRAINING
 from isogloss.models.loading import FINISH_A_RUN
+from isogloss.models.saving import TRAINING
 from isogloss.runs.gathering import LanguageSubset
 from isogloss.runs.record import RECORD
 from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from isogloss.config import CleaningSettings, LeakSettings, Recipe
 from isogloss.corpora import phrasebook
-from isogloss.corpora.cleaning.judgement import Judge
+from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source, from_store
 from isogloss.corpora.preparation.workers import cpu_count
 from isogloss.corpora.prepare import Preparation, Prepared, prepare_store, refuse_missing, refuse_other_things
@@ -27,7 +27,7 @@ from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.errors import DataError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, explaining_disk
-from isogloss.types import PairSource
+from isogloss.types import PairCounts, PairSource
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +67,14 @@ class LanguageSubset:
         self.store, self.languages = store, tuple(sorted(set(languages) & set(store.languages)))
         self.source_language = store.source_language
         self.hash = content_hash(store.hash, *self.languages)
-        self._count: int | None = None
 
     def __len__(self) -> int:
-        """Number of pairs, counted once."""
-        if self._count is None:
-            self._count = sum(block.num_rows for block in self.in_blocks())
-        return self._count
+        """Number of pairs."""
+        return self.pair_counts().total()
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs by corpus, language and split, from the store's manifest."""
+        return PairCounts({cell: count for cell, count in self.store.pair_counts().cells.items() if cell[1] in self.languages})
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs of these languages, block by block."""
@@ -197,11 +198,14 @@ def _fetched(recipe: Recipe, on_progress: OnProgress) -> list[str]:
     ]
 
 
-def _judge(recipe: Recipe) -> Judge | None:
+def _judge(recipe: Recipe) -> SimilarityModel | None:
     """The model that judges pairs, if the recipe names one."""
     if not recipe.cleaning.similarity_model:
         return None
-    from isogloss.models.encoder import load
+    from isogloss.models.cached_encoder import CachedEncoder
+    from isogloss.models.encoders.open import open_encoder
+    from isogloss.models.vector_cache import default_folder
 
-    encoder = load(recipe.cleaning.similarity_model, "", recipe.teacher.batch_size, recipe.device)
-    return Judge(lambda texts: encoder.encode(texts), encoder.fingerprint)
+    model = open_encoder(recipe.cleaning.similarity_model, recipe.device, batch_size=recipe.teacher.batch_size)
+    encoder = CachedEncoder(model, recipe.output.cache or default_folder())
+    return SimilarityModel(lambda texts: encoder.encode(texts), encoder.fingerprint)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from isogloss.corpora.leaks.scan import GuardedSet, scanned_before
+from isogloss.corpora.leaks.scan import ScannedSet, scanned_before
 from isogloss.storage import content_hash
 
 
@@ -31,8 +31,8 @@ def learnt_in_all(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> d
     }
 
 
-def _guarded(one: Mapping[str, Any], scan: Mapping[str, Any]) -> GuardedSet:
-    return GuardedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"]))
+def _guarded(one: Mapping[str, Any], scan: Mapping[str, Any]) -> ScannedSet:
+    return ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"]))
 
 
 def _added_up(*counts: Mapping[str, int]) -> dict[str, int]:
@@ -40,10 +40,9 @@ def _added_up(*counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def added_table(added: Sequence[Mapping[str, Any]]) -> str:
-    """For the card: which languages came when, from how many pairs, how many old ones were seen again, and what changed."""
+    """A section for the card: which languages were added when, with how many pairs, and what changed."""
     lines = [
-        "",
-        "Languages added to the finished model:",
+        "## Added languages",
         "",
         "| added | languages | pairs | old pairs replayed | changed |",
         "|---|---|---|---|---|",
@@ -52,4 +51,4 @@ def added_table(added: Sequence[Mapping[str, Any]]) -> str:
         changed = ", ".join(one["changed"]) or "nothing" if "changed" in one else "–"  # of an earlier version
         told = one["when"], ", ".join(one["languages"]), f"{one['pairs']:,}", f"{one['replayed']:,}", changed
         lines.append(f"| {' | '.join(told)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)

@@ -1,74 +1,132 @@
-"""From names in a recipe to models: the teacher, if there is one, and a student of the kind that is asked for, cut to size."""
+"""From names in a recipe to models: the teacher, if there is one, and a student of the kind asked for, cut to size."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
 from isogloss.config import Recipe
 from isogloss.errors import RecipeError
-from isogloss.models.encoder import SentenceEncoder, load
+from isogloss.models.bilstm import EncoderSizes, bilstm_student
+from isogloss.models.encoder import Encoder, SentenceEncoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.models.layer_dropping import drop_layers
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.static import StaticStudent, static_student
 from isogloss.models.student import Student
 from isogloss.models.teacher_body import with_vocabulary
-from isogloss.models.vector_cache import default_folder
+from isogloss.models.vocabulary.learn import learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.run import vector_folder
+from isogloss.runs.stages.data import StageData
+from isogloss.storage import content_hash, make_folder
+from isogloss.training.distributed import Distributed
+from isogloss.training.tasks.mlm import with_mask_token
 from isogloss.types import TRAIN, PairSource
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+Texts = tuple[str, Sequence[str]]
 
 
 def open_models(
-    recipe: Recipe, pairs: PairSource, on_progress: OnProgress = silent
-) -> tuple[SentenceEncoder | None, Student, dict[str, Any]]:
-    """Load teacher and student, trim the student to the recipe's languages, and say what was done to it."""
+    recipe: Recipe,
+    pairs: PairSource | None,
+    data: StageData | None = None,
+    work: Path | None = None,
+    tell: OnProgress = silent,
+) -> tuple[Encoder | None, Student, dict[str, Any]]:
+    """Load teacher and student, trim the student's vocabulary, and say what was done to it; `work` keeps a learned one."""
     names, teacher = [name for name in (recipe.teacher.model, recipe.student.model) if name], None
     if recipe.teacher.model:
-        settings = recipe.teacher
-        on_progress(Step("models", 0, len(names), "models", f"loading {settings.model}"))
-        teacher = load(settings.model, settings.prompt, settings.batch_size, recipe.device, settings.precision)
-    on_progress(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
-    student, done = open_student(recipe, teacher, pairs, on_progress)
+        tell(Step("models", 0, len(names), "models", f"loading {recipe.teacher.model}"))
+        teacher = open_teacher(recipe)
+    tell(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
+    texts = _Texts(pairs, data or StageData({}), recipe.pairs.source_language)
+    if recipe.student.kind == "bilstm":
+        assert pairs is not None
+        student, done = _bilstm(recipe, pairs, work, tell), {}  # type: Student, dict[str, Any]
+    else:
+        student, done = open_student(recipe, teacher, texts, tell)
     trimming = student.trimming
-    if recipe.student.trim != "off" and trimming is None:
-        trimming = student.trim(text_blocks(pairs), recipe.student.trim)
+    if recipe.student.trim != "off" and trimming is None and recipe.student.kind != "bilstm":
+        trimming = student.trim(texts.blocks(), recipe.student.trim)
     note = ""
     if trimming is not None:
         done["trimming"] = trimming.as_dict()
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
-    on_progress(Step("models", len(names), len(names), "models", note))
+    if any(stage.task in ("mlm", "tlm") for stage in recipe.stages):
+        with_mask_token(student)
+    set_pooling(student, recipe.student.pooling)
+    if recipe.student.normalize:
+        student.add_normalization()
+    tell(Step("models", len(names), len(names), "models", note))
     return teacher, student, done
 
 
+def open_teacher(recipe: Recipe) -> Encoder:
+    """The teacher of a recipe: any encoder that can be opened."""
+    settings = recipe.teacher
+    return open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision)
+
+
+def set_pooling(student: Student, mode: str) -> None:
+    """Let token states become sentence embeddings in another way; "" leaves it as it is."""
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    if mode and mode != student.pooling:
+        student.model[1] = Pooling(int(student.body.config.hidden_size), mode).to(student.model.device)
+
+
+class _Texts:
+    """The text of a run by language: that of its pairs, and that of its stages, which is in the source language."""
+
+    def __init__(self, pairs: PairSource | None, data: StageData, source_language: str) -> None:
+        self.pairs, self.data = pairs, data
+        self.source_language = source_language if pairs is None else pairs.source_language
+
+    def blocks(self) -> Iterator[Texts]:
+        """Block by block."""
+        other = [(self.source_language, self.data.sentences())] if self.data.content else []
+        return chain(text_blocks(self.pairs) if self.pairs is not None else (), other)
+
+
 def open_student(
-    recipe: Recipe, teacher: SentenceEncoder | None, pairs: PairSource | None = None, on_progress: OnProgress = silent
+    recipe: Recipe, teacher: Encoder | None, texts: _Texts | None = None, on_progress: OnProgress = silent
 ) -> tuple[Student, dict[str, Any]]:
     """The student by its kind: an encoder, the teacher's body with another vocabulary, or a static table.
 
-    With `pairs`, a static table is made of the rows alone that trimming would leave.
+    With `texts`, a static table is made only of the rows that trimming would leave.
     """
     settings = recipe.student
     device, done = choose_device(recipe.device), {}  # type: str, dict[str, Any]
     if settings.kind == "static":
-        student: Student = _static(recipe, device, pairs, on_progress)
+        student: Student = _static(recipe, device, texts, on_progress)
     elif settings.kind == "teacher-body":
-        assert teacher is not None  # or the recipe would have been refused
+        if not isinstance(teacher, SentenceEncoder):
+            raise RecipeError(
+                f'student.kind = "teacher-body" needs the weights of the teacher, which {recipe.teacher.model} does not give',
+                hint="name a sentence-transformers model as teacher.model, or choose another student.kind",
+            )
         made = with_vocabulary(teacher.model, open_model(settings.model).tokenizer, recipe.teacher.model, recipe.seed)
         name = f"{recipe.teacher.model} with the vocabulary of {settings.model}"
         student = Student(made.model, name, settings.prompt, settings.max_tokens)
         done["new_rows"] = asdict(made.new_rows)
     else:
-        student = Student.load(settings.model, settings.prompt, settings.max_tokens, "cpu")
+        student = Student(open_model(settings.model), settings.model, settings.prompt, settings.max_tokens)
     if settings.layers:
         done["layers"] = drop_layers(student.body, settings.layers).as_dict()
     student.model.to(device)
     return student, done
 
 
-def _static(recipe: Recipe, device: str, pairs: PairSource | None, on_progress: OnProgress) -> StaticStudent:
-    """A table that is one already, or one made from the tokens of an encoder, trimmed first: it reads each token left."""
+def _static(recipe: Recipe, device: str, texts: _Texts | None, on_progress: OnProgress) -> StaticStudent:
+    """A table that is one already, or one made from the tokens of an encoder, which is trimmed first."""
     settings = recipe.student
     if settings.layers or recipe.training.train_layers:
         raise RecipeError(
@@ -83,8 +141,8 @@ def _static(recipe: Recipe, device: str, pairs: PairSource | None, on_progress: 
             )
         return StaticStudent(model, settings.model, settings.prompt, settings.max_tokens)
     encoder = Student(model.to(device), settings.model, settings.prompt, settings.max_tokens)
-    if pairs is not None and settings.trim != "off":
-        encoder.trim(text_blocks(pairs), settings.trim)
+    if texts is not None and settings.trim != "off":
+        encoder.trim(texts.blocks(), settings.trim)
     student = static_student(
         encoder.tokenizer,
         settings.dimension or encoder.dimension,
@@ -94,19 +152,52 @@ def _static(recipe: Recipe, device: str, pairs: PairSource | None, on_progress: 
         max_tokens=settings.max_tokens,
         seed=recipe.seed,
         on_progress=on_progress,
-        cache=cache_of(recipe),
+        cache=vector_folder(recipe),
     )
     student.trimming = encoder.trimming
     return student
 
 
-def cache_of(recipe: Recipe) -> Path:
-    """Where the teacher's vectors and token tables are kept for all runs."""
-    return Path(recipe.output.cache) if recipe.output.cache else default_folder()
+def _bilstm(recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: OnProgress) -> Student:
+    """LASER's encoder with random weights, over a vocabulary learned from the training text."""
+    settings = recipe.student
+    with Distributed.here().main_process_first():
+        tokenizer = _vocabulary(recipe, pairs, work, on_progress)
+    sizes = EncoderSizes(
+        embedding=settings.embedding, hidden=settings.hidden, layers=settings.lstm_layers, dropout=settings.lstm_dropout
+    )
+    student = bilstm_student(tokenizer, sizes, recipe.name, settings.max_tokens, recipe.seed)
+    student.model.to(choose_device(recipe.device))
+    return student
 
 
-def text_blocks(pairs: PairSource) -> Iterator[tuple[str, Sequence[str]]]:
-    """The text that is trained on by language, block by block, the source language included."""
+def _vocabulary(recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: OnProgress) -> "PreTrainedTokenizerFast":
+    """The vocabulary of the training text: learned once, then found in the run's folder."""
+    settings = recipe.student
+    size, kind, most = settings.vocabulary, settings.vocabulary_kind, settings.vocabulary_sentences
+    path = None if work is None else work / f"vocabulary-{content_hash(pairs.hash, kind, str(size), str(most))[:16]}.json"
+    found, note = None if path is None else open_vocabulary(path), "reused"
+    if found is None:
+        on_progress(Step("vocabulary", 0, size, "pieces", "learning"))
+        found, note = learn_vocabulary(lambda: _first_of_each_language(pairs, most), size, kind), ""
+        if path is not None:
+            make_folder(path.parent)
+            save_vocabulary(found, path)
+    on_progress(Step("vocabulary", len(found), len(found), "pieces", note))
+    return found
+
+
+def _first_of_each_language(pairs: PairSource, most: int) -> Iterator[Sequence[str]]:
+    """Training text block by block, at most so many sentences of each language."""
+    taken: Counter[str] = Counter()
+    for language, texts in text_blocks(pairs):
+        some = texts[: most - taken[language]]
+        taken[language] += len(some)
+        yield some
+
+
+def text_blocks(pairs: PairSource) -> Iterator[Texts]:
+    """The training text of pairs by language, block by block, the source language included."""
     for block in pairs.in_blocks(TRAIN):
         yield pairs.source_language, block.column("source").unique().to_pylist()
         for language in block.column("language").unique().to_pylist():

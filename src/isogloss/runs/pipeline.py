@@ -1,256 +1,183 @@
-"""A recipe in, a measured and saved model out: the road through the whole house, one stage after another.
+"""A recipe in, a measured and saved model out.
 
-    read → clean → tokenize → teacher vectors → bridge → distil → measure → save
+    read → open models → measure → train stage by stage, measuring each → compare with what went in → save
 
-Every stage keeps its result under a name made from its inputs, in the run's folder or in the cache: the same command
-after an interruption goes on from there, and a second run finds everything done. A recipe whose losses follow no teacher
-needs none: then teacher vectors, the bridge, and what is measured beside a teacher are left out.
+Every part keeps its result in the run's folder or in the cache under a name made from its inputs: the same command continues
+after an interruption, and a finished run finds everything done. `stages/` has one file per task, `presets` the recipes that
+the short commands (`distill`, `finetune`, `train-dual`, `train-laser`) fill in.
 """
 
-import logging
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import torch
-
+from isogloss import recipes
 from isogloss.amounts import amount
-from isogloss.config import EvaluationSettings, Recipe, as_dict
-from isogloss.corpora.store import Store, scan_in_words, scan_of, training_data
-from isogloss.evaluation.alignment import AlignmentEvaluator, Answers, Rows
-from isogloss.evaluation.metrics import unit
-from isogloss.evaluation.regressions import in_words, regressions
-from isogloss.export.folder import lost_table, model_card, save
+from isogloss.config import Recipe
+from isogloss.config.stages import TranslateStage
+from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
+from isogloss.errors import DataError
+from isogloss.evaluation.sts_dev import SPEARMAN
+from isogloss.export.card import CardInfo, StageScore, data_rows, example_sentences, model_card
 from isogloss.models.encoders.open import refuse_missing
+from isogloss.models.loading import choose_device
 from isogloss.models.student import Student
 from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, silent
-from isogloss.runs.exam import taught_rows
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.models import cache_of, open_models
-from isogloss.runs.record import Metrics, Record, peak_memory_gib
-from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, RESULTS, run_folder
-from isogloss.runs.trackers import Trackers
-from isogloss.storage import WORK, weights_hash, write_json
-from isogloss.training.distill import Distillation
+from isogloss.runs.measure import Measurements, evaluator_for, pair_counts
+from isogloss.runs.models import open_models
+from isogloss.runs.run import Run, RunResult, vector_folder
+from isogloss.runs.run_folder import PAIRS
+from isogloss.runs.stages.data import StageData
+from isogloss.runs.stages.session import StageSession
+from isogloss.runs.stages.translate import target_languages
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.choose import uses_teacher
-from isogloss.training.health import Diagnosis, better_next
-from isogloss.training.trainer import TrainingSummary
-from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
-
-logger = logging.getLogger(__name__)
-
-CALLED = {"untouched": "the untouched student", "bridge": "the bridge alone"}
-Timed = Callable[[str], AbstractContextManager[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run gives back: where everything is, how the student did at each stage, how long it took."""
-
-    folder: Path
-    reports: tuple[Report, ...]
-    seconds: float
-    training: TrainingSummary | None
-    details: dict[str, Any]
-
-    @property
-    def model(self) -> Path:
-        """The folder that `SentenceTransformer` loads."""
-        return self.folder / MODEL
-
-    def as_dict(self) -> dict[str, Any]:
-        """The results as they are written to results.json."""
-        return {
-            "model": str(self.model),
-            "candidates": self.reports[0].candidates,
-            "stages": {
-                report.model: {
-                    "average": _scores(report.average()),
-                    "languages": {score.language: _scores(score) for score in report.scores},
-                }
-                for report in self.reports
-            },
-            "seconds": round(self.seconds, 1),
-            **self.details,
-        }
-
-
-def _scores(score: Any) -> dict[str, float | int | None]:  # noqa: ANN401 - a LanguageScores
-    values = asdict(score)
-    del values["language"]
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
+from isogloss.types import TRAIN, PairSource
 
 
 def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False) -> RunResult:
-    """Do everything a recipe says. Interrupted, it continues; finished, it reuses what is there and says so.
+    """Do what a recipe says. Interrupted, it continues; finished, it reuses what is there and says so.
 
     `fresh` forgets unfinished work in the run's folder first (not its model or results). A finished model of other settings
     is replaced only with `replace`.
     """
-    folder = Path(recipe.output.folder)
-    if not Distributed.here().is_main_process:
-        return _run(recipe, folder, silent)
-    refuse_missing([name for name in (recipe.teacher.model, recipe.student.model) if name])
-    if recipe.teacher.model:
-        refuse_useless(cache_of(recipe))
-    with run_folder(folder, {"recipe": as_dict(recipe)}, fresh, replace):
-        return _run(recipe, folder, on_progress)
+    if recipe.add is not None:
+        from isogloss.runs.adding import add_languages
+
+        return add_languages(recipe, on_progress, fresh, replace)
+    choose_device(recipe.device)  # before any text is read
+    if Distributed.here().is_main_process:
+        refuse_missing(recipe.models())
+        if recipe.teacher.model:
+            refuse_useless(vector_folder(recipe))
+    with Run.open(recipe, on_progress, fresh, replace) as current:
+        return _run(current)
 
 
-def _run(recipe: Recipe, folder: Path, on_progress: OnProgress) -> RunResult:
-    began = time.monotonic()
-    distributed = Distributed.here()
-    if recipe.threads:
-        torch.set_num_threads(recipe.threads)
-    record = Record(folder, {"recipe": as_dict(recipe)}) if distributed.is_main_process else None
-    tell = _listeners(recipe, folder, on_progress) if distributed.is_main_process else silent
-    timed = record.timed if record is not None else _untimed
-    with timed("pairs"), distributed.main_process_first():
-        pairs, store = gather_source(recipe, folder / PAIRS, tell)
-    questions = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
-    with timed("models"):
-        teacher, student, done = open_models(recipe, pairs, tell)
-    details: dict[str, Any] = {"store": str(store.folder), "leak_scan": scan_of(store.manifest), "student": done}
-    with timed("vectors"):
-        session = Distillation(student, teacher, pairs, recipe, folder / WORK, cache_of(recipe), tell)
-    if record is not None:
-        hashes = {"pairs": store.hash, "teacher": teacher.fingerprint if teacher else "", "student": session.key}
-        record.note(hashes=hashes, pairs=training_data(store.manifest))
-    stages = Stages(recipe, session, questions, timed)
-    stages.walk(details)
-    if record is None:  # one process measures and saves; the others have done their part
-        return RunResult(folder, (), time.monotonic() - began, stages.summary, details)
-    details["pairs"] = pair_counts(pairs)
-    result = RunResult(folder, tuple(stages.reports), time.monotonic() - began, stages.summary, details)
-    with timed("save"):
-        _save(recipe, result, student, pairs, store)
-    details |= {"peak_memory_gib": peak_memory_gib(), "recipe": recipe.name}
-    result = RunResult(folder, tuple(stages.reports), time.monotonic() - began, stages.summary, details)
-    write_json(folder / RESULTS, result.as_dict())
-    record.note(hashes={"weights": weights_hash(folder / MODEL)})
-    record.finish()
-    return result
+def _run(run: Run) -> RunResult:
+    recipe = run.recipe
+    with run.timed("read"), run.distributed.main_process_first():
+        data = StageData.read(recipe)
+        run.note(data=data.as_dict())
+        pairs, store = gather_source(recipe, run.folder / PAIRS, run.on_progress) if recipe.needs_pairs else (None, None)
+        if pairs is not None:
+            refuse_unfit_pairs(recipe, pairs)
+        evaluator = None if pairs is None or not recipe.is_measured else evaluator_for(pairs, recipe.evaluation)
+    with run.timed("models"):
+        teacher, student, details = open_models(recipe, pairs, data, run.work, run.on_progress)
+    with run.timed("measure"):
+        measurements = None
+        if evaluator is not None:
+            measurements = Measurements(evaluator, teacher, run.cache, run.work, run.on_progress)
+    if store is not None:
+        hashes = {"pairs": store.hash, "teacher": teacher.fingerprint if teacher else "", "student": student.fingerprint}
+        run.note(hashes=hashes, pairs=training_data(store.manifest))
+    session = StageSession(run, student, teacher, pairs, data, measurements)
+    session.train_all()
+    details = {"student": details, **session.details}
+    if store is not None and pairs is not None:
+        details |= {"store": str(store.folder), "leak_scan": scan_of(store.manifest), "pairs": pair_counts(pairs)}
+    if data.content:
+        details["data"] = data.counts()
+    _compare(session, details)
+    if run.record is None:  # the main process saves
+        return run.result([], session.results, details)
+    result = run.result(measurements.reports if measurements else [], session.results, details)
+    with run.timed("save"):
+        _save(run, result, student, pairs, store)
+    return run.finish(result)
 
 
-class Stages:
-    """The student untouched, bridged and trained, each measured by the same questions."""
-
-    def __init__(self, recipe: Recipe, session: Distillation, questions: AlignmentEvaluator, timed: Timed) -> None:
-        self.recipe, self.session, self.questions, self.timed = recipe, session, questions, timed
-        self.texts = questions.texts()
-        self.row_of = {text: row for row, text in enumerate(self.texts)}
-        self.reports: list[Report] = []
-        self.answers: list[tuple[str, tuple[Answers, ...]]] = []
-        self.summary: TrainingSummary | None = None
-
-    def walk(self, details: dict[str, Any]) -> None:
-        """Go through them, and note what there is to know of each."""
-        session, recipe = self.session, self.recipe
-        with self.timed("vectors"):
-            teacher = None
-            if session.teacher is not None:
-                where = cache_of(recipe), session.distributed, session.on_progress
-                teacher = taught_rows(self.questions, session.teacher, *where)
-            untouched = session.untouched_vectors(self.texts)
-        self._ask("untouched", untouched, teacher)
-        if recipe.bridge.enabled:
-            with self.timed("bridge"):
-                bridge = session.build_bridge()
-                bridged = bridge.apply(untouched)
-                bridged = unit(bridged) if session.teacher_is_unit_norm else bridged
-            self._ask("bridge", bridged.astype(np.float32), teacher)
-            details["bridge_strength"] = bridge.strength
-        if recipe.training.epochs:
-            with self.timed("distil"):
-                self.summary = session.train()
-            with self.timed("measure"):
-                trained = session.trained_vectors(self.texts)
-                self._ask("distilled" if teacher is not None else "trained", trained, teacher)
-        with self.timed("measure"):
-            self._say_what_was_lost(details)
-        if self.summary is not None:
-            details["training"] = asdict(self.summary)
-
-    def _say_what_was_lost(self, details: dict[str, Any]) -> None:
-        """Compare the last stage with those before it on the held-out pairs, and say what is worse."""
-        *earlier, (_, last) = self.answers
-        found = [one for name, answers in reversed(earlier) for one in regressions(CALLED[name], answers, last)]
-        details["regressions"] = [one.as_dict() for one in found]
-        said = in_words(found)
-        if not said:
-            return
-        if self.summary is not None and any(one.clear for one in found):
-            held = self.session.teacher is None or bool(self.recipe.losses.mse)
-            said = str(Diagnosis("worse", said, better_next(held)))
-        if self.session.distributed.is_main_process:
-            logger.warning("%s", said)
-        if self.summary is not None:
-            self.summary = replace(self.summary, setback="; ".join(one for one in (self.summary.setback, said) if one))
-
-    def _ask(self, name: str, vectors: FloatArray, teacher: Rows | None) -> None:
-        answers = self.questions.answers(Rows(self.row_of, vectors), teacher)
-        self.answers.append((name, answers))
-        self.reports.append(self.questions.report(name, answers))
+def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
+    """Say what the stages cannot be trained on, before a model is loaded."""
+    for stage in recipe.stages:
+        if isinstance(stage, TranslateStage):
+            target_languages(stage, pairs)
+        if stage.task == "rank" and pairs.pair_counts().total(split=TRAIN) < 2:
+            raise DataError(
+                "there are fewer than 2 pairs to train on, and ranking compares a translation with those of other pairs",
+                hint="add pairs",
+            )
 
 
-def _listeners(recipe: Recipe, folder: Path, on_progress: OnProgress) -> OnProgress:
-    """Whoever wants to know how it goes: the screen, metrics.jsonl, and the trackers that the recipe names."""
-    metrics = Metrics(folder / METRICS, on_progress)
-    return Trackers(recipe, folder, metrics) if recipe.training.trackers else metrics
+def _compare(session: StageSession, details: dict[str, Any]) -> None:
+    """Say what the final student does worse than what went in."""
+    if session.measurements is None or len(session.measurements.stages) < 2:
+        return
+    with session.run.timed("measure"):
+        held = session.teacher is None or bool(session.recipe.losses.mse)
+        details["regressions"], sentence = session.measurements.regressions(held, bool(session.results))
+    if sentence and session.results:
+        last = session.results[-1]
+        setback = "; ".join(part for part in (last.summary.setback, sentence) if part)
+        session.results[-1] = replaced(last, summary=replaced(last.summary, setback=setback))
 
 
-@contextmanager
-def _untimed(_stage: str) -> Iterator[None]:
-    yield
+def _uses_teacher(recipe: Recipe) -> bool:
+    """Whether the student follows a teacher in some stage, or is made of it."""
+    following = ("mse", "soft_similarity", "moving_teacher")
+    losses = [recipe.losses_of(stage) for stage in recipe.stages if stage.task == "distill"]
+    follows = any(getattr(weights, name) for weights in losses for name in following)
+    has_bridge = any(stage.task == "bridge" for stage in recipe.stages)
+    return bool(recipe.teacher.model) and (follows or has_bridge or recipe.student.kind == "teacher-body")
 
 
-def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:
-    """What the questions are made from: of each language some held-out pairs, and others to search among."""
-    limits = {TEST: settings.max_queries, TRAIN: settings.max_candidates}
-    taken: dict[tuple[str, str], int] = {}
-    kept = [SCHEMA.empty_table()]
-    for block in pairs.in_blocks():
-        columns = zip(block.column("language").to_pylist(), block.column("split").to_pylist(), strict=True)
-        mask = np.zeros(block.num_rows, dtype=np.bool_)
-        for place, key in enumerate(columns):
-            count = taken.get(key, 0)
-            if count < limits[key[1]]:
-                taken[key], mask[place] = count + 1, True
-        kept.append(block.filter(pa.array(mask)).select(SCHEMA.names))
-    return Bitext(pa.concat_tables(kept).combine_chunks(), pairs.source_language)
-
-
-def pair_counts(pairs: PairSource) -> dict[str, int]:
-    """How many pairs are trained on, held out, and source text without translation."""
-    counts = {"train": 0, "test": 0, "source_only": 0}
-    for block in pairs.in_blocks():
-        trained = int(pc.sum(pc.equal(block.column("split"), TRAIN)).as_py() or 0)
-        counts["train"] += trained
-        counts["test"] += block.num_rows - trained
-        counts["source_only"] += int(pc.sum(pc.equal(block.column("language"), pairs.source_language)).as_py() or 0)
-    return counts
-
-
-def _save(recipe: Recipe, result: RunResult, student: Student, pairs: PairSource, store: Store) -> None:
-    languages = tuple(sorted({*pairs.languages, pairs.source_language}))
-    counts = result.details["pairs"]
-    learnt = amount(counts["train"] - counts["source_only"], "training pair")
-    if counts["source_only"]:
-        learnt += f" and {amount(counts['source_only'], 'sentence')} without translation"
-    learnt += f" ({scan_in_words(scan_of(store.manifest))})"
-    teacher = recipe.teacher.model if uses_teacher(recipe) else ""
-    lost = lost_table(result.details["regressions"])
-    card = model_card(recipe.name, teacher, recipe.student.model, languages, learnt, result.reports[-1]) + lost
+def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | None, store: Store | None) -> None:
+    recipe, other_text = run.recipe, result.details.get("data", {})
+    trained_on = [f"{amount(rows, 'row')} of {name}" for name, rows in other_text.items()]
+    languages, training, scan = sorted(recipe.languages), {}, ""  # type: list[str], dict[str, Any], str
+    if pairs is not None and store is not None:
+        languages, training = sorted({*pairs.languages, pairs.source_language}), training_data(store.manifest)
+        scan = leaks_in_words(scan_of(store.manifest))
+        counts = result.details["pairs"]
+        trained_on.insert(0, amount(counts["train"] - counts["source_only"], "training pair"))
+        if counts["source_only"]:
+            trained_on.insert(1, f"{amount(counts['source_only'], 'sentence')} without translation")
+    if other_text and training:  # it was not scanned, so nothing can be said of a scan of everything
+        del training["leak_scan"]
+        training, scan = training | {"other_text": other_text}, ""
+    teacher = recipe.teacher.model if _uses_teacher(recipe) else ""
+    base = recipe.name if recipe.student.kind == "bilstm" else recipe.student.model
+    how = f"distilled from `{teacher}`" if teacher else f"trained ({', '.join(stage.name for stage in recipe.stages)})"
+    info = CardInfo(
+        name=recipe.name,
+        description=f"`{base}` {how} with isogloss on {', '.join(trained_on)}.",
+        base_model="" if recipe.student.kind == "bilstm" else recipe.student.model,
+        teacher=teacher,
+        languages=languages,
+        tags=_tags(recipe, teacher),
+        reports=result.reports,
+        stages=_dev_scores(result),
+        regressions=result.details.get("regressions", []),
+        data=data_rows(training),
+        leak_scan=scan,
+        examples=example_sentences(pairs) if pairs is not None else (),
+        recipe=recipes.dump(recipe, comments=False, defaults=False),
+    )
     student.model.to("cpu")
-    save(student, result.model, card, training_data(store.manifest))
+    student.save_pretrained(result.model, model_card(info, student.model), training or None)
+
+
+def _tags(recipe: Recipe, teacher: str) -> tuple[str, ...]:
+    """What the hub finds the model by."""
+    tasks = {stage.task for stage in recipe.stages}
+    named = {"distillation": bool(teacher), "laser": "translate" in tasks, "dual-encoder": tasks & {"rank", "distill"}}
+    return tuple(name for name, fits in named.items() if fits)[:1]
+
+
+def _dev_scores(result: RunResult) -> list[StageScore]:
+    """Spearman's correlation on the STS dev set, before and after each stage that was measured by it."""
+    measured = [stage for stage in result.stages if SPEARMAN in stage.summary.dev]
+    return [
+        StageScore(
+            stage.name,
+            sum(stage.examples.values()),
+            stage.summary.dev_before.get(SPEARMAN, 0.0),
+            stage.summary.dev[SPEARMAN],
+        )
+        for stage in measured
+    ]
 
 
 def quickstart_recipe() -> Path:

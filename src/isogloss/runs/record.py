@@ -126,7 +126,7 @@ class _Listener(logging.Handler):
 
 
 class Metrics:
-    """Passes progress on and writes every value it carries to `metrics.jsonl`, each step once.
+    """Passes progress on and writes every value it carries to `metrics.jsonl`, each step of each stage once.
 
     A run that was killed has logged steps beyond its last checkpoint; they are taken again, so their lines are dropped
     when the first of them comes back.
@@ -135,21 +135,23 @@ class Metrics:
     def __init__(self, path: Path, on_progress: OnProgress) -> None:
         self.path, self.on_progress = path, on_progress
         self._drop_strange_lines()
-        self.last_step = max((line.get("step", -1) for line in self._lines()), default=-1)
+        self.last_step: dict[str, int] = {}
+        for line in self._lines():
+            self.last_step[line.get("stage", "")] = max(line.get("step", -1), self.last_step.get(line.get("stage", ""), -1))
 
     def __call__(self, step: Step) -> None:
         """Take one step of progress."""
         if step.values:
             line = {"stage": step.stage, **{name: _rounded(value) for name, value in step.values.items()}}
             number = line.get("step", -1)
-            if isinstance(number, int) and 0 <= number <= self.last_step:
-                self._forget_from(number)
-            self.last_step = int(number)
+            if isinstance(number, int) and 0 <= number <= self.last_step.get(step.stage, -1):
+                self._forget_from(step.stage, number)
+            self.last_step[step.stage] = int(number)
             append_line(self.path, json.dumps(line))
         self.on_progress(step)
 
-    def _forget_from(self, number: int) -> None:
-        kept = [line for line in self._lines() if line.get("step", -1) < number]
+    def _forget_from(self, stage: str, number: int) -> None:
+        kept = [line for line in self._lines() if line.get("stage") != stage or line.get("step", -1) < number]
         write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
 
     def _lines(self) -> list[dict[str, Any]]:

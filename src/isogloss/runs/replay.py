@@ -9,6 +9,7 @@ pairs or that of the new ones (letters and digits compared, as `preparation/sele
 knows where the old pairs are; `adding` trains on what comes out of here.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from isogloss.corpora.text.hashing import Hashes, among, distinct
 from isogloss.corpora.text.side import Side
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
-from isogloss.types import ROWS_A_BLOCK, SCHEMA, TEST, TRAIN, BoolArray, PairSource
+from isogloss.types import ROWS_A_BLOCK, SCHEMA, TEST, TRAIN, BoolArray, PairCounts, PairSource
 
 SIDES = ("source", "target")
 
@@ -41,6 +42,10 @@ class Together:
     def __len__(self) -> int:
         """Number of pairs of all of them."""
         return sum(len(part) for part in self.parts)
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs by corpus, language and split, of all of them."""
+        return PairCounts(dict(sum((Counter(part.pair_counts().cells) for part in self.parts), Counter())))
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs of the first, then those of the next."""
@@ -69,12 +74,18 @@ class Clear:
     def __init__(self, pairs: PairSource, held: Hashes) -> None:
         self.pairs, self.held = pairs, held
         self.source_language, self.languages = pairs.source_language, pairs.languages
-        self.left_out = sum(int(_touches(block, held).sum()) for block in pairs.in_blocks(TRAIN))
+        touched = [block.filter(pa.array(_touches(block, held))) for block in pairs.in_blocks(TRAIN)]
+        self._left_out = PairCounts.of(pa.concat_tables([SCHEMA.empty_table(), *touched]))
+        self.left_out = self._left_out.total()
         self.hash = content_hash(pairs.hash, held.tobytes()) if self.left_out else pairs.hash
 
     def __len__(self) -> int:
         """Number of pairs that are left."""
         return len(self.pairs) - self.left_out
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs that are left, by corpus, language and split."""
+        return PairCounts(dict(Counter(self.pairs.pair_counts().cells) - Counter(self._left_out.cells)))
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs that are left, block by block."""
@@ -114,6 +125,10 @@ class Drawn:
     def __len__(self) -> int:
         """Number of pairs."""
         return sum(self.counts.values())
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs by language, all of them for training."""
+        return PairCounts({("", language, TRAIN): count for language, count in self.counts.items()})
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs, all of them for training."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import IsoglossError
-from isogloss.export.folder import refuse_other_things
+from isogloss.models.saving import refuse_other_content
 from isogloss.runs.record import RECORD, ending_noted
 from isogloss.shown import masked_values
 from isogloss.storage import (
@@ -39,9 +39,9 @@ KINDS = {  # of what is kept in `work`
 }
 OWN = (LOCK, WORK, "cache", MODEL, RESULTS, PAIRS, REPLAY, RECORD, "metrics*.jsonl", "trackers", f".*{TEMPORARY_MARK}*")
 # Settings that change no weight: where things lie, what is computed where, how it is watched and measured.
-PLACES = ("name", "out", "output.*", "device", "threads", "teacher.batch_size", "training.engine")
-WATCHING = ("checkpoint_seconds", "training.checkpoint_seconds", "training.trackers")
-MEASURING = ("evaluation.*", "max_candidates", "gate", "gate_on")
+PLACES = ("name", "output.*", "device", "threads", "teacher.batch_size", "training.engine")
+WATCHING = ("training.checkpoint_seconds", "training.trackers")
+MEASURING = ("evaluation.*", "add.gate", "add.gate_on")
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def run_folder(
         folder_lock(folder, "another run is using this folder", "wait for it, or name another output folder"),
         ending_noted(folder / record),
     ):
-        refuse_other_things(folder / MODEL)
+        refuse_other_content(folder / MODEL)
         for name in (RESULTS, RECORD, METRICS):
             refuse_folder(folder / name)
         if not replace:

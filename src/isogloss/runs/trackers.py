@@ -8,7 +8,6 @@ from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 from isogloss.progress import OnProgress, Step
 from isogloss.shown import masked_values
-from isogloss.training.distill import TAUGHT, UNTAUGHT
 
 
 class Trackers:
@@ -28,11 +27,12 @@ class Trackers:
         if step.values:
             values = {f"{step.stage}/{name}": value for name, value in step.values.items() if name != "step"}
             self.accelerator.log(values, step=int(step.values.get("step", 0)))
-        if step.stage in (TAUGHT, UNTAUGHT) and step.finished:
-            # Not end_training: that sends away the other processes of a crew too.
-            for tracker in self.accelerator.trackers:
-                tracker.finish()
         self.on_progress(step)
+
+    def finish(self) -> None:
+        """Close the trackers. Not by accelerate's `end_training`, which ends the other processes too."""
+        for tracker in self.accelerator.trackers:
+            tracker.finish()
 
 
 def refuse_missing(names: Sequence[str]) -> None:

@@ -1,17 +1,16 @@
 """The vocabulary of a finished student, grown for new languages from the one that it was trimmed from.
 
-`opening` trims when a student is first opened; this is the way back. `models/vocabulary/grow.py` has the rows and their effect
+`models` trims when a student is first opened; this is the way back. `models/vocabulary/grow.py` has the rows and their effect
 on old text; here is where the original comes from, and what is said about it.
 """
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from isogloss.config import Recipe
 from isogloss.errors import IsoglossError, ModelError
-from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.encoder import Encoder
 from isogloss.models.loading import open_model
 from isogloss.models.static import StaticStudent
 from isogloss.models.student import Student
@@ -35,7 +34,7 @@ def grow_for(
     pairs: PairSource,
     sample: Bitext,
     recipe: Recipe,
-    teacher: SentenceEncoder | None,
+    teacher: Encoder | None,
     on_progress: OnProgress = silent,
 ) -> Growth | None:
     """Give the student the pieces that the recipe's languages need, chosen from `pairs` as the recipe trims.
@@ -70,9 +69,7 @@ def growth_in_words(growth: Mapping[str, Any]) -> str:
     return f"{told}; up to {100 * changed[worst]:.1f} % of old text ({worst}) is cut otherwise"
 
 
-def _original(
-    student: Student, recipe: Recipe, teacher: SentenceEncoder | None
-) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
+def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
     """The vocabulary before trimming, and its rows, where the student's come from them.
 
     A static table was turned and bridged as a whole, so rows from before that would be strangers in it.
@@ -83,7 +80,7 @@ def _original(
         is_table = type(model[0]).__name__ == "StaticEmbedding"
         fuller, table = StaticStudent(model, name).tokenizer if is_table else model.tokenizer, None
     else:
-        original, _ = open_student(replace(recipe, device="cpu"), teacher)
+        original, _ = open_student(recipe.replace(device="cpu"), teacher)
         fuller, table = original.tokenizer, original.table.detach()
     foreign = set(student.tokenizer.get_vocab()) - set(fuller.get_vocab())
     if foreign or (table is not None and table.shape[1] != student.table.shape[1]):

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.search.neighbours import (
     Neighbours,
     SearchPlan,
-    SearchSettings,
     Vectors,
     both_ways,
+    neighbours,
     nobody,
-    one_way,
     planned,
     refuse_misfits,
 )
@@ -63,7 +63,7 @@ def search_both_ways(
             from isogloss.search.faiss_index import by_faiss as approximately
         account, met = approximately(left, right, k, how, on, plan, on_progress, stage)
         if met is not None:
-            exact = replace(how, folder=None)
+            exact = how.replace(folder=None)
             found = _completed(left, right, met.left, exact), _completed(right, left, met.right, exact)
             recall, sentences = measured(met.samples, found)
             return Found(*found, replace(account, recall=recall, sampled=sentences))
@@ -75,7 +75,7 @@ def _completed(asking: Vectors, other: Vectors, found: Neighbours, settings: Sea
     rows = np.flatnonzero(found.ids[:, -1] < 0)
     if len(rows):
         some: Vectors = asking[rows]
-        missing = one_way(some, other, found.k, settings)
+        missing = neighbours(some, other, found.k, settings)
         found.ids[rows], found.similarity[rows] = missing.ids, missing.similarity
     return found
 

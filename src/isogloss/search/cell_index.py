@@ -7,10 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress
 from isogloss.search.blockwise import GROUP, AllWithAll
 from isogloss.search.cells import STRIPE, CellSearch
-from isogloss.search.neighbours import Neighbours, SearchPlan, SearchSettings, Vectors, run_stripes, torch_as_planned
+from isogloss.search.neighbours import Neighbours, SearchPlan, Vectors, run_stripes, torch_as_planned
 from isogloss.search.partition import Located, distances, learnt_centres, located, looks_of, slack_for
 from isogloss.search.plan import LOOK_BYTES, Plan
 from isogloss.search.recall import SAMPLED, Met, Sample, SearchAccount, aim, drawn_rows

@@ -24,11 +24,12 @@ import numpy as np
 import torch
 
 from isogloss.checksums import is_usable, sealing
+from isogloss.config.mining import SearchSettings
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step
 from isogloss.search.blockwise import Direction, Search
 from isogloss.search.exact_order import cosines
-from isogloss.search.neighbours import Neighbours, SearchPlan, SearchSettings, Vectors, run_stripes, torch_as_planned
+from isogloss.search.neighbours import Neighbours, SearchPlan, Vectors, run_stripes, torch_as_planned
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
 from isogloss.search.recall import Met, Sample, SearchAccount, aim, sampled, share_found
 from isogloss.search.resume import Kept

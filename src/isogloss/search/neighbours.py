@@ -11,13 +11,13 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.errors import DataError, ModelError
+from isogloss.config.mining import SearchSettings
+from isogloss.errors import DataError
 from isogloss.models.loading import choose_device
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray, IntArray
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Vectors = NDArray[np.float16] | NDArray[np.float32]
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 CPU_MEMORY = 2**30  # bytes beyond the vectors, where nobody says otherwise
 CUDA_SHARE = 0.25  # the same of a card: a share of what is free there
 CPU_BLOCK, CUDA_BLOCK, SMALLEST_BLOCK = 2048, 32768, 128
@@ -66,26 +65,6 @@ class Neighbours:
         return mean
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
-    """How to search. Whatever else is said here changes how long it takes; what is found, `search` and `recall` alone.
-
-    `search` is one of `plans.SEARCHES`, and `recall` the share of neighbours that may not be missed where it is not exact;
-    `both_ways` and `one_way` always are, `approximate.search_both_ways` does as it is told. `memory` is what may be used beyond
-    the vectors and the result, in bytes; on CUDA, of the card. `block` is the number of rows and columns that are multiplied
-    at once, 0 for what fits. In `folder`, work that is interrupted is taken up again.
-    """
-
-    device: str = "auto"
-    precision: str = "auto"
-    memory: int = 0
-    block: int = 0
-    normalize: bool = True
-    folder: Path | str | None = None
-    search: str = "exact"
-    recall: float = 0.97
-
-
 def both_ways(
     left: Vectors,
     right: Vectors,
@@ -101,7 +80,7 @@ def both_ways(
     return _searched(left, right, k, True, settings or SearchSettings(), on_progress, stage)
 
 
-def one_way(
+def neighbours(
     queries: Vectors,
     candidates: Vectors,
     k: int,
@@ -111,6 +90,13 @@ def one_way(
 ) -> Neighbours:
     """The k nearest candidates of every query."""
     return _searched(queries, candidates, k, False, settings or SearchSettings(), on_progress, stage)[0]
+
+
+def nearest(queries: Vectors, candidates: Vectors) -> IntArray:
+    """The row of every query's nearest candidate by cosine; the first of equals."""
+    found = neighbours(queries, candidates, 1)
+    ids: IntArray = found.ids[:, 0] if found.k else np.empty(0, dtype=np.int64)
+    return ids
 
 
 def pair_cosines(left: Vectors, right: Vectors, rows: IntArray, columns: IntArray) -> FloatArray:
@@ -130,10 +116,14 @@ def _searched(
     from isogloss.search.blockwise import GROUP, AllWithAll
     from isogloss.search.resume import Kept
     from isogloss.search.sides import prepared
+    from isogloss.search.small import small_search
 
     refuse_misfits(left, right, k, settings)
     if not len(left) or not len(right):
         return nobody(len(left)), nobody(len(right))
+    if settings.replace(device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
+        on_progress(Step(stage, len(left), len(left), "sentences"))
+        return found
     plan = planned(left, right, settings)
     kept = Kept(settings.folder, left, right, (k, both, settings.normalize, plan.rows))
     room = plan.memory // 4  # of the copies of each side, of all blocks, of all lists
@@ -237,7 +227,7 @@ def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnPro
         search.resume(state[1])
     shares = done.astype(np.float64)
     reused = round(search.sentences * float(shares.mean()))
-    note = f"{reused:,} found again" if reused else ""
+    note = f"{reused:,} reused" if reused else ""
     waiting = (number for number in np.flatnonzero(~done).tolist())
 
     def work(number: int) -> int:
@@ -271,13 +261,14 @@ def refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettin
     """Say what cannot be searched."""
     if k < 1:
         raise DataError(f"k = {k}: every sentence needs at least one neighbour", hint="4 is usual")
-    if settings.precision not in PRECISIONS:
-        raise ModelError(f"precision = {settings.precision!r} is not known", hint=f"choose one of {', '.join(PRECISIONS)}")
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise DataError(
             f"vectors of shape {left.shape} and {right.shape} cannot be compared",
-            hint="give two matrices with one vector a row, made by the same model",
+            hint="give two matrices with one vector per row, made by the same model",
         )
+    for vectors in (left, right):
+        if vectors.dtype not in (np.float16, np.float32, np.float64):
+            raise DataError(f"vectors of {vectors.dtype} cannot be searched", hint="give them as float16 or float32")
 
 
 def nobody(rows: int) -> Neighbours:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.search.neighbours import Neighbours, SearchSettings, Vectors, one_way
+from isogloss.config.mining import SearchSettings
+from isogloss.search.neighbours import Neighbours, Vectors, neighbours
 from isogloss.types import BoolArray, IntArray
 
 SAMPLED = 512  # sentences of each side to tune by, and as many to measure by
@@ -81,7 +82,7 @@ def sampled(left: Vectors, right: Vectors, k: int, settings: SearchSettings) -> 
     for seed, (one, other) in enumerate(((left, right), (right, left))):
         rows = drawn_rows(len(one), seed)
         some: Vectors = one[rows]
-        samples.append(Sample(rows, one_way(some, other, k, settings).ids))
+        samples.append(Sample(rows, neighbours(some, other, k, settings).ids))
     return samples[0], samples[1]
 
 
@@ -107,8 +108,8 @@ def measured(samples: tuple[Sample, Sample], found: tuple[Neighbours, Neighbours
     Where a side has so few sentences that a half is empty, all of it counts.
     """
     shares, sentences = [], 0
-    for sample, neighbours in zip(samples, found, strict=True):
+    for sample, side in zip(samples, found, strict=True):
         rest = slice(sample.half if len(sample.rows) > 1 else 0, None)
-        shares.append(share_found(sample.ids[rest], neighbours.ids[sample.rows[rest]]))
+        shares.append(share_found(sample.ids[rest], side.ids[sample.rows[rest]]))
         sentences += len(sample.rows[rest])
     return sum(shares) / 2, sentences

@@ -161,8 +161,6 @@ def _fill(side: Side, other: Side, place: int) -> None:
 
 def _as_tensor(vectors: Vectors) -> Tensor:
     """The same memory as a tensor; a mapped file that may not be written is only read here."""
-    if vectors.dtype not in (np.float16, np.float32, np.float64):
-        raise DataError(f"vectors of {vectors.dtype} cannot be searched", hint="give them as float16 or float32")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(np.asarray(vectors))

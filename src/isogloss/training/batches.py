@@ -35,46 +35,6 @@ class PairRows:
         return PairRows(self.source[chosen], self.target[chosen], self.corpus[chosen], self.language[chosen])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Distinct sentences to encode, and for each pair the places of its two sides (and of negatives) among them.
-
-    `group` is the row of each pair's source: pairs with the same one are translations of the same sentence.
-    """
-
-    rows: IntArray
-    source_at: IntArray
-    target_at: IntArray
-    group: IntArray
-    negative_at: IntArray
-    negative_group: IntArray
-
-    @property
-    def target_group(self) -> IntArray:
-        """The row of each pair's translation: sources of the same one are no wrong answers to each other's translation."""
-        return self.rows[self.target_at]
-
-    @property
-    def negative_target_group(self) -> IntArray:
-        """The row of each negative."""
-        return self.rows[self.negative_at]
-
-    @classmethod
-    def of(cls, pairs: PairRows, chosen: IntArray, negatives: IntArray | None = None, sources: bool = True) -> "Batch":
-        """The chosen pairs as a batch. One that was drawn twice counts twice, and is encoded once.
-
-        Without `sources` the student is not shown the source side: the places of the translations stand for it.
-        """
-        chosen = np.asarray(chosen)
-        wrong = np.empty(0, dtype=np.int64) if negatives is None else negatives[chosen].ravel()  # as numbers of pairs
-        group, target = np.asarray(pairs.source[chosen]), np.asarray(pairs.target[chosen])
-        rows, places = np.unique(
-            np.concatenate([group if sources else target, target, pairs.target[wrong]]), return_inverse=True
-        )
-        count = len(chosen)
-        return cls(rows, places[:count], places[count : 2 * count], group, places[2 * count :], np.asarray(pairs.source[wrong]))
-
-
 class Schedule:
     """The batches of a whole training, by the number of the step.
 

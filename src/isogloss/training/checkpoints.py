@@ -85,14 +85,15 @@ def _by_name(settings: Settings) -> dict[str, Any]:
     return named
 
 
-def save(folder: Path, step: int, state: dict[str, Any]) -> None:
-    """Write the state after `step` steps and let go of the earlier ones."""
+def save(folder: Path, step: int, state: dict[str, Any]) -> Path:
+    """Write the state after `step` steps, remove the earlier ones, and return the file."""
     path = folder / f"step-{step:08d}.pt"
     with sealing(path) as temporary:
         torch.save(state, temporary)
     for old in folder.glob(PATTERN):
         if old != path:
             old.unlink()
+    return path
 
 
 def latest(folder: Path) -> dict[str, Any] | None:

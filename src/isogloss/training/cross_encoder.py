@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from isogloss.amounts import amount
 from isogloss.errors import ModelError
 from isogloss.losses.sts import HIGHEST
-from isogloss.models.loading import CARRIED, choose_device, hub_out_of_reach, open_model, quiet_transformers, token_places
+from isogloss.models.loading import BUNDLED, choose_device, hub_out_of_reach, open_model, position_count, quiet_transformers
 from isogloss.models.token_store import TokenStore, by_length
-from isogloss.models.tokenizer_checks import refuse_speechless
+from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.training.engines.base import TokenCount
@@ -45,7 +45,7 @@ class CrossEncoder:
     ) -> None:
         """`max_tokens` is for both sentences together; the longer one is cut first."""
         self.model, self.tokenizer, self.name = model, tokenizer, name
-        limits = [max_tokens, token_places(model), tokenizer.model_max_length]
+        limits = [max_tokens, position_count(model), tokenizer.model_max_length]
         self.max_tokens = min(int(limit) for limit in limits if limit and limit < UNLIMITED)
         self.trained = False
 
@@ -117,12 +117,13 @@ class CrossEncoder:
         settings: TaskSettings,
         folder: Path | None = None,
         on_progress: OnProgress = silent,
+        stage: str = "cross-encoder",
     ) -> TrainingSummary:
         """Learn from rated pairs (0 to 5), each in both orders: what is like is like both ways."""
         both = self.tokenize([*first, *second], [*second, *first])
         task = PairScoring(self, both, np.concatenate([scores, scores]))
         key = content_hash("cross-encoder", self.name, str(self.max_tokens), *first, *second, scores.tobytes())
-        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, "cross-encoder", key)
+        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, stage, key)
         self.trained = True
         return summary
 
@@ -148,15 +149,10 @@ class TokenizedPairs:
 class PairScoring:
     """The task that a cross-encoder is trained by."""
 
-    name = "cross-encoder"
+    name, head = "cross-encoder", None  # its head is inside the model
 
     def __init__(self, encoder: CrossEncoder, pairs: TokenizedPairs, scores: FloatArray) -> None:
         self.encoder, self.pairs, self.scores = encoder, pairs, scores
-
-    @property
-    def head(self) -> nn.Module | None:
-        """It is inside the model."""
-        return None
 
     def __len__(self) -> int:
         """Number of pairs, both orders counted."""
@@ -172,7 +168,11 @@ class PairScoring:
         logits = self.encoder.logits(features)
         return functional.binary_cross_entropy_with_logits(logits, wanted.to(logits.device))
 
-    def load(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> TokenCount:
+    def weight(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> float:
+        """Pairs."""
+        return len(prepared[1])
+
+    def count(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> TokenCount:
         """Tokens without padding, and with it."""
         return TokenCount(int(prepared[2].sum()), prepared[0]["input_ids"].numel())
 
@@ -181,7 +181,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
     """Model and tokenizer of what was saved with a head for one output already; None if it was not, or is not there."""
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    if not name.strip() or name in CARRIED:  # those are encoders, and nobody is asked for their names
+    if not name.strip() or name in BUNDLED:  # those are encoders, and nobody is asked for their names
         return None
     only_here = not Path(name).is_dir() and bool(hub_out_of_reach())
     with quiet_transformers():
@@ -202,7 +202,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
         except Exception as error:
             told = str(error).strip().split("\n")[0][:200]
             raise ModelError(f"{name}: the cross-encoder cannot be loaded ({told})", hint="is the folder complete?") from error
-    refuse_speechless(tokenizer, name)
+    refuse_empty_tokenizer(tokenizer, name)
     return model, tokenizer
 
 

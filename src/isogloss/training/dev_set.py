@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isogloss.search.neighbours import nearest
 from isogloss.training.batches import PairRows
 from isogloss.training.selection import NOTHING_COUNTED, Doubles, Merit
 from isogloss.types import BoolArray, FloatArray, IntArray
@@ -129,15 +130,15 @@ class DevSet:
         for language in languages:
             spoken = _Spoken.of(self.pairs.where(self.pairs.language == language))
             ours, theirs = (vectors[np.searchsorted(self.rows, rows)] for rows in (spoken.sources, spoken.targets))
-            there = spoken.right_targets(nearest(ours, theirs))
-            back = spoken.right_sources(nearest(theirs, ours))
+            there = spoken.right_targets(nearest(ours, theirs).tolist())
+            back = spoken.right_sources(nearest(theirs, ours).tolist())
             retrieval.append((there.mean() + back.mean()) / 2)
             translated += (self._by_source(spoken.sources, there) + self._by_source(spoken.first_sources(), back)) / 2
             if self.teacher is None:
                 is_main_process.append(_lead(ours, theirs, spoken))
                 continue
             taught = self.teacher[spoken.sources].astype(np.float32)
-            right = spoken.right_sources(nearest(theirs, taught))
+            right = spoken.right_sources(nearest(theirs, taught).tolist())
             indexed += self._by_source(spoken.first_sources(), right)
             near.append((right.mean(), *_nearness(ours, theirs, taught, spoken)))
         found, translated, indexed = float(np.mean(retrieval)), translated / len(languages), indexed / len(languages)
@@ -187,13 +188,3 @@ class MeasuredBy:
     def score(self) -> DevScore:
         """Measure the student as it is now."""
         return self.pairs.score(self.vectors_of)
-
-
-def nearest(queries: FloatArray, candidates: FloatArray) -> list[int]:
-    """The row of each query's nearest candidate by cosine."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    left, right = (torch.nn.functional.normalize(torch.from_numpy(one).to(device), dim=1) for one in (queries, candidates))
-    found: list[int] = []
-    for start in range(0, len(left), BLOCK):
-        found += (left[start : start + BLOCK] @ right.T).argmax(1).tolist()
-    return found

@@ -36,7 +36,7 @@ from isogloss.training.chunked_vectors import vectors_in_parts
 from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.dev_split import hold_out
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import OptimizerConfig, SentenceEngine, TrainingInputs
+from isogloss.training.engines.base import Engine, OptimizerConfig
 from isogloss.training.engines.choose import (
     FOLLOW_THE_TEACHER,
     choose_engine,
@@ -44,21 +44,26 @@ from isogloss.training.engines.choose import (
     ignored_settings,
     needs_teacher_vectors,
     refuse_misfits,
+    why_not_recorded,
 )
+from isogloss.training.engines.eager import EngineConfig
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
+from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.pair_dataset import PairDataset
-from isogloss.training.schedules import rate_at, unfinished_warmup, warmup_steps
+from isogloss.training.schedules import learning_rates, unfinished_warmup
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.training.teacher_vectors import teacher_rows
-from isogloss.training.trainer import LoopConfig, Trainer, TrainingSummary
+from isogloss.training.trainer import Callback, LoopConfig, Trainer, TrainingSummary
 from isogloss.training.work_files import use
 from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
 
 Kept = TypeVar("Kept", np.float32, np.int64)
+Remembered = Callable[[], tuple[SplitBody, Activations] | None]
 
-TAUGHT, UNTAUGHT = "distil", "train"  # what training is called on the screen and in metrics
+TAUGHT, UNTAUGHT = "distill", "train"  # what training is called on the screen and in metrics
 UNIT_NORM_TOLERANCE = 1e-2
 NORMS_LOOKED_AT = 10_000
 OFTEN = 8  # where there are so many times the pairs that are wanted, drawing twice the same is rare
@@ -195,28 +200,26 @@ class Distillation:
 
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def train(self) -> TrainingSummary:
+    def train(self, stage: str = "", callbacks: Sequence[Callback] = ()) -> TrainingSummary:
         """Train by the recipe's losses from where the student stands, continuing from a checkpoint if there is one."""
         release_memory()
-        settings, combined = self.training, combined_loss(self.recipe.losses)
-        teacher = self._teacher_for(combined)
+        settings, losses = self.training, combined_loss(self.recipe.losses)
+        teacher = self._teacher_for(losses)
         schedule = self._schedule()
         self._say(unfinished_warmup(settings.warmup, schedule.steps))
-        rising = warmup_steps(settings.warmup, schedule.steps)
-        peak, total = settings.learning_rate, schedule.steps
-        rates = [rate_at(step, total, peak, rising, settings.schedule) for step in range(total)]
-        descent = OptimizerConfig(rates, settings.weight_decay, settings.clip_norm, settings.optimizer)
+        rates, rising = learning_rates(settings.learning_rate, schedule.steps, settings.warmup, settings.schedule)
+        optimizer = OptimizerConfig(rates, settings.weight_decay, settings.clip_norm, settings.optimizer)
         torch.manual_seed(self.recipe.seed)
-        frozen = self.split, functools.cache(self._remembered_in_turn)
-        material = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives())
-        engine = choose_engine(self.student, material, combined, descent, self.recipe, frozen, self.distributed)
-        folder = self._checkpoint_folder(engine.kind)
-        dev = self._dev_set(teacher, engine)
+        remembered = functools.cache(self._remembered_in_turn)
+        inputs = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives())
+        engine = distill_engine(self.student, inputs, optimizer, self.recipe, self.split, remembered, self.distributed)
+        folder, dev = self._checkpoint_folder(engine.kind), self._dev_set(teacher, remembered)
         looks = settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience
-        plan = LoopConfig(rates, rising, *looks, taught=self.teacher is not None)
+        config = LoopConfig(rates, rising, *looks, taught=self.teacher is not None)
+        stage = stage or (TAUGHT if config.taught else UNTAUGHT)
+        arguments = engine, schedule, config, dev, folder, self.distributed, self.on_progress, stage, callbacks
         try:
-            stage = TAUGHT if plan.taught else UNTAUGHT
-            return Trainer(engine, schedule, plan, dev, folder, self.distributed, self.on_progress, stage).run()
+            return Trainer(*arguments).run()
         finally:
             engine.close()
 
@@ -239,11 +242,13 @@ class Distillation:
             self.student.add_normalization()
         return self.teacher_rows
 
-    def _dev_set(self, teacher: NDArray[np.float16] | None, engine: SentenceEngine) -> MeasuredBy | None:
+    def _dev_set(self, teacher: NDArray[np.float16] | None, remembered: Remembered) -> MeasuredBy | None:
         if self.dev is None:
             return None
         comparable = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
-        return MeasuredBy(DevSet(self.dev, comparable), engine.vectors)
+        return MeasuredBy(
+            DevSet(self.dev, comparable), lambda rows: self.student.vectors_of(self.data.tokens, rows, remembered())
+        )
 
     def _schedule(self) -> Schedule:
         settings, pairs, lengths_of = self.training, self.pairs, self.data.tokens.lengths_of
@@ -367,6 +372,32 @@ class Distillation:
             save_array(path, values)
             kept = load_array(path)  # mapped, it takes no memory from the training that follows
             return values if kept is None else np.asarray(kept)
+
+
+def distill_engine(
+    student: Student,
+    inputs: TrainingInputs,
+    optimizer: OptimizerConfig,
+    recipe: Recipe,
+    split: SplitBody | None = None,
+    remembered: Remembered = lambda: None,
+    distributed: Distributed | None = None,
+) -> Engine:
+    """The engine that trains `student` by a recipe's losses and training settings."""
+    settings, losses = recipe.training, combined_loss(recipe.losses)
+    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and student.model.device.type == "cuda")
+    config = EngineConfig(settings.chunk_pairs, bf16, settings.dropout, split, remembered, accumulate=settings.accumulate)
+    shadow = MovingTeacher(student, len(optimizer.rates), recipe.losses.teacher_decay) if losses.moving_teacher else None
+    return choose_engine(
+        student,
+        [DistillTask(inputs, losses, shadow)],
+        optimizer,
+        config,
+        distributed or Distributed(),
+        engine=settings.engine,
+        batch_sizes=[settings.batch_pairs],
+        reason=why_not_recorded(recipe),
+    )
 
 
 def _no_dev_pairs(settings: TrainingSettings) -> Diagnosis:

@@ -8,13 +8,12 @@ product of sentences stays bounded.
 from collections.abc import Callable
 
 import numpy as np
-import torch
 
+from isogloss.search.neighbours import neighbours
 from isogloss.training.batches import PairRows
 from isogloss.types import FloatArray, IntArray
 
 AT_ONCE = 100_000  # pairs of a language that are searched against each other
-BLOCK = 2048
 
 
 def mine_negatives(pairs: PairRows, vectors_of: Callable[[IntArray], FloatArray], wanted: int, seed: int) -> IntArray:
@@ -40,18 +39,11 @@ def _mine(
     """The same within one sample; `known` are the sources and targets of all pairs there are, in order of the sources."""
     targets, pair_of = np.unique(pairs.target, return_index=True)
     sources, own_pair, source_of = np.unique(pairs.source, return_index=True, return_inverse=True)
-    left, right = (torch.nn.functional.normalize(torch.from_numpy(vectors_of(rows)), dim=1) for rows in (sources, targets))
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    left, right = left.to(device), right.to(device)
     begins, ends = (np.searchsorted(known[0], sources, side) for side in ("left", "right"))
     reach = min(wanted + int((ends - begins).max()) + 1, len(targets))
     near = np.empty((len(sources), wanted), dtype=np.int64)
-    for start in range(0, len(sources), BLOCK):
-        best = (left[start : start + BLOCK] @ right.T).topk(reach, dim=1).indices.cpu().numpy()
-        for place, row in enumerate(best, start):
-            rights = np.append(
-                known[1][begins[place] : ends[place]], sources[place]
-            )  # a sentence is no wrong rendering of itself
-            wrong = row[~np.isin(targets[row], rights)]
-            near[place] = pair_of[np.resize(wrong, wanted)] if len(wrong) else own_pair[place]
+    for place, row in enumerate(neighbours(vectors_of(sources), vectors_of(targets), reach).ids):
+        rights = np.append(known[1][begins[place] : ends[place]], sources[place])  # a sentence is no wrong rendering of itself
+        wrong = row[~np.isin(targets[row], rights)]
+        near[place] = pair_of[np.resize(wrong, wanted)] if len(wrong) else own_pair[place]
     return near[source_of]

@@ -104,7 +104,7 @@ class LossWatch:
         """Whether a loss is above what it may be, and it is not clear yet whether that is noise: no moment to keep."""
         return any(course.suspicious for course in self._courses.values())
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """All that later answers depend on, as plain lists and numbers."""
         courses = {
             name: {"recent": list(one.recent), "low": one.low, "high": one.high, "suspicious": one.suspicious}
@@ -112,8 +112,8 @@ class LossWatch:
         }
         return {"courses": courses, "norms": list(self._norms)}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state."""
         self._courses = {
             name: Course(deque(one["recent"], self.window), one["low"], one["high"], one["suspicious"])
             for name, one in state["courses"].items()

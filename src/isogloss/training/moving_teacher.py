@@ -38,12 +38,12 @@ class MovingTeacher:
         mine = list(self.shadow.model.parameters())
         follow_(mine, [one.detach() for one in student.model.parameters()], tau_at(step, self.total, self.base))
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         """Its weights."""
         return {name: one.detach() for name, one in self.shadow.model.named_parameters()}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Take weights up again."""
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Put weights in place."""
         with torch.no_grad():
             for name, parameter in self.shadow.model.named_parameters():
                 parameter.copy_(state[name])

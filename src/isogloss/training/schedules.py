@@ -55,3 +55,9 @@ def rate_at(step: int, total: int, peak: float, warmup: int, shape: str) -> floa
         return peak * left
     # (1 + cos x) / 2 as a square: the sum loses its digits where cos x nears −1, and would end at zero too early.
     return peak * math.sin(math.pi / 2 * left) ** 2
+
+
+def learning_rates(peak: float, total: int, warmup: float, shape: str) -> tuple[list[float], int]:
+    """The rate of each of `total` steps, and how many of them are warm-up."""
+    rising = warmup_steps(warmup, total)
+    return [rate_at(step, total, peak, rising, shape) for step in range(total)], rising

@@ -89,12 +89,12 @@ class Selection:
     def _most_with(self, merit: Merit) -> Merit:
         return merit if self._most is None or merit.found.sum() > self._most.found.sum() else self._most
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """All that later answers depend on, as tensors and numbers."""
         return {"waited": self.waited, "kept": _plain(self.kept), "most": _plain(self._most)}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state."""
         self.waited, self.kept, self._most = int(state["waited"]), _merit(state["kept"]), _merit(state["most"])
 
 

@@ -121,7 +121,7 @@ def _compute(
             addresses = data.source_addresses[window]
             if not np.array_equal(text_keys(texts), addresses):
                 raise changed_meanwhile()
-            for places, vectors in longest_first(texts, encode, TEACHER_AT_ONCE):
+            for places, vectors in longest_first(texts, encode, max(TEACHER_AT_ONCE, getattr(encoder, "chunk_size", 0))):
                 if keep is not None:
                     keep(addresses[places], vectors)
                 rows.put(window[places], vectors)

@@ -1,12 +1,12 @@
-"""The loop: steps in order, a look at the losses, dev scores, checkpoints, and an end.
+"""The training loop of every task: steps in order, losses, dev scores, checkpoints, callbacks, and an end.
 
-It knows no model: an engine takes the steps, a schedule says which pairs are in each, a dev set says how good the student
-is. What it writes is enough to go on after a kill at any moment with the weights of a run that was never stopped.
+It knows no model: an engine takes the steps, a schedule says which examples are in each, a dev set says how good the model is.
+Killed at any moment, training resumes from the last checkpoint and ends with the weights of a run that was never stopped.
 """
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ Made = TypeVar("Made")
 
 
 class Steps(Protocol):
-    """Which examples each step sees, as a function of its number: `batches.Schedule`, `tasks.TaskSchedule`."""
+    """Which examples each step sees, as a function of its number: `batches.Schedule`, `tasks.schedule.TaskSchedule`."""
 
     @property
     def steps(self) -> int:
@@ -51,6 +51,19 @@ class Steps(Protocol):
     def chosen(self, step: int) -> IntArray:
         """The examples of a step, as numbers."""
         ...
+
+
+class Callback(Protocol):
+    """What a user may listen to, in the main process; subclass it and write the methods you need."""
+
+    def on_step(self, step: int, values: dict[str, float]) -> None:
+        """The losses of a step, in order; steps are read in groups, so this may be some steps late."""
+
+    def on_eval(self, step: int, scores: dict[str, float]) -> None:
+        """The dev scores after a step; step 0 is before the first."""
+
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        """A checkpoint was written."""
 
 
 class Score(Protocol):
@@ -124,17 +137,19 @@ class Trainer:
         self,
         engine: Engine,
         schedule: Steps,
-        plan: LoopConfig,
+        config: LoopConfig,
         dev: Dev | None,
         folder: Path | None,
         distributed: Distributed,
         on_progress: OnProgress,
         stage: str = "distil",
+        callbacks: Sequence[Callback] = (),
     ) -> None:
-        self.engine, self.schedule, self.plan, self.dev, self.folder = engine, schedule, plan, dev, folder
+        self.engine, self.schedule, self.config, self.dev, self.folder = engine, schedule, config, dev, folder
         self.distributed, self.on_progress, self.stage = distributed, on_progress, stage
-        self.watch = LossWatch(plan.warmup_steps)
-        self.selection = Selection(plan.patience)
+        self.callbacks = callbacks if distributed.is_main_process else ()
+        self.watch = LossWatch(config.warmup_steps)
+        self.selection = Selection(config.patience)
         self.best_step, self.best_weights = 0, None  # type: int, dict[str, Any] | None
         self.dev_score: Score | None = None
         self.best_dev: dict[str, float] = {}
@@ -142,7 +157,7 @@ class Trainer:
         self.last: dict[str, float] = {}
         self.saved_at = time.monotonic()
         self.kept_step, self.kept_best = 0, None  # type: int, int | None
-        checks = plan.dev_checks
+        checks = config.dev_checks
         self.dev_steps = {round(schedule.steps * number / checks) for number in range(1, checks + 1)} - {0}
 
     def run(self) -> TrainingSummary:
@@ -201,10 +216,12 @@ class Trainer:
             if diagnosis is not None:
                 raise IsoglossError(f"{diagnosis.sentence}; {self._what_is_kept()}", hint=diagnosis.hint)
             self.last = values
+            for callback in self.callbacks:
+                callback.on_step(place + 1, values)
 
     def _refuse_broken(self, step: int) -> None:
         """Losses are taken before a step's weights are, so these are looked at before they are measured or kept."""
-        if not self.engine.sound():
+        if not self.engine.is_finite():
             raise IsoglossError(
                 f"step {step} made weights that are not finite; {self._what_is_kept()}",
                 hint="lower training.learning_rate, or raise training.warmup",
@@ -216,9 +233,9 @@ class Trainer:
     def _measure(self, step: int) -> dict[str, float]:
         """Score the dev pairs, and keep the weights if they are preferred to those that are kept."""
         assert self.dev is not None
-        self.engine.settle()  # a dev set may measure with the student itself
+        self.engine.synchronize()  # a dev set may measure with the student itself
         self.dev_score = self.dev.score()
-        merit = self.dev_score.merit(self.plan.select)
+        merit = self.dev_score.merit(self.config.select)
         preferred = bool(self.distributed.agree(float(self.selection.prefers(merit))))
         self.selection.take(merit, preferred)
         if preferred:
@@ -228,6 +245,8 @@ class Trainer:
                 self.best_weights = weights
             elif self.distributed.is_main_process:
                 checkpoints.save_best(self.folder, weights, step, self.kept_best)
+        for callback in self.callbacks:
+            callback.on_eval(step, self.dev_score.values())
         return self.dev_score.values()
 
     def _logged(self, step: int, last: bool, measured: dict[str, float]) -> bool:
@@ -240,12 +259,12 @@ class Trainer:
         rates = {"pairs_per_second": seen / seconds, "tokens_per_second": tokens / seconds}
         if computed:
             rates["useful_tokens"] = tokens / computed
-        return {"step": float(step), **self.last, "learning_rate": self.plan.rates[step - 1], **rates, **measured}
+        return {"step": float(step), **self.last, "learning_rate": self.config.rates[step - 1], **rates, **measured}
 
     def _note(self) -> str:
         parts = [f"{name} {value:.4f}" for name, value in self.last.items() if name not in ("gradient_norm", "loss")]
-        told = f"loss {self.last.get('loss', float('nan')):.4f}" + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
-        return told if self.dev_score is None else f"{told}, {self.dev_score.note()}"
+        note = f"loss {self.last.get('loss', float('nan')):.4f}" + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
+        return note if self.dev_score is None else f"{note}, {self.dev_score.note()}"
 
     def _ending(self, step: int, over: bool) -> str:
         """What the last line adds: why it is the last, and whose weights are kept."""
@@ -258,12 +277,12 @@ class Trainer:
 
     def _setback(self) -> str:
         """What the kept weights lost against those of before the first step, by the dev pairs; said once it is known."""
-        if self.dev is None or not self.dev_before or not self.plan.compares:
+        if self.dev is None or not self.dev_before or not self.config.compares:
             return ""
         before, after = (
             {name.removeprefix("dev_"): one for name, one in of.items()} for of in (self.dev_before, self.best_dev)
         )
-        held = "mse" in self.last or not self.plan.taught
+        held = "mse" in self.last or not self.config.taught
         found = no_gain(held) if not self.best_step else setback(before, after, len(self.dev), "dev", held)
         if found is not None and self.distributed.is_main_process:
             logger.warning("%s", found)
@@ -276,17 +295,24 @@ class Trainer:
     # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _checkpoint_due(self, last: bool) -> bool:
-        waited = time.monotonic() - self.saved_at >= self.plan.checkpoint_seconds
+        waited = time.monotonic() - self.saved_at >= self.config.checkpoint_seconds
         return self.folder is not None and self.distributed.is_main_process and (last or waited)
 
     def _save(self, step: int, ended: bool) -> None:
         """Keep everything; only after the losses up to this step were read and found good."""
         if self.folder is None or not self.distributed.is_main_process:
             return
-        loop = {"watch": self.watch.state(), "selection": self.selection.state(), "best_step": self.best_step, "ended": ended}
+        loop = {
+            "watch": self.watch.state_dict(),
+            "selection": self.selection.state_dict(),
+            "best_step": self.best_step,
+            "ended": ended,
+        }
         loop |= {"last": self.last, "best_dev": self.best_dev, "dev_before": self.dev_before}
-        checkpoints.save(self.folder, step, {"engine": self.engine.state(), "loop": loop, "step": step})
+        path = checkpoints.save(self.folder, step, {"engine": self.engine.state_dict(), "loop": loop, "step": step})
         self.saved_at, self.kept_step, self.kept_best = time.monotonic(), step, self.best_step
+        for callback in self.callbacks:
+            callback.on_checkpoint(step, path)
 
     def _resume(self) -> tuple[int, bool]:
         """The step to go on from, and whether training was ended there."""
@@ -300,10 +326,10 @@ class Trainer:
         self._find_alike(0 if kept is None else int(kept["step"]))
         if kept is None:
             return 0, False
-        self.engine.load(kept["engine"])
+        self.engine.load_state_dict(kept["engine"])
         loop = kept["loop"]
-        self.watch.load(loop["watch"])
-        self.selection.load(loop["selection"])
+        self.watch.load_state_dict(loop["watch"])
+        self.selection.load_state_dict(loop["selection"])
         self.best_step, self.best_dev = int(loop["best_step"]), dict(loop["best_dev"])
         self.dev_before = dict(loop["dev_before"])
         self.last, self.kept_step, self.kept_best = dict(loop["last"]), int(kept["step"]), self.best_step
@@ -334,7 +360,7 @@ class Trainer:
             raise IsoglossError(
                 f"{self.folder}: the best weights, of step {self.best_step}, are gone", hint="run the same command again"
             )
-        self.engine.take(weights)
+        self.engine.load_weights(weights)
 
 
 def ahead(prepare: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made]:

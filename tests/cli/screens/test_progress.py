@@ -102,7 +102,7 @@ def test_bars_on_a_terminal_keep_names_and_numbers(monkeypatch: pytest.MonkeyPat
         Step("teacher, held out", 0, 4_000, "sentences"),
         Step("untouched student", 4_000, 4_000, "sentences", "reused from the cache"),
         Step("teacher, held out", 100, 4_000, "sentences", note),
-        Step("distil", 7, 9, "pairs", note),
+        Step("distill", 7, 9, "pairs", note),
     ):
         bars(step)
     console.print(bars.progress.get_renderable())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from corpora.catalogue.service import Service
-from isogloss.corpora.catalogue.web import Patience
+from isogloss.corpora.catalogue.retries import Patience
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from corpora.catalogue.service import Fault, Service
 from fuzz_cases import an_encrypted_zip
 from isogloss.corpora.catalogue.download import fetch, is_kept
-from isogloss.corpora.catalogue.web import NotThere, Patience
+from isogloss.corpora.catalogue.retries import NotThere, Patience
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step

@@ -10,7 +10,7 @@ from corpora.catalogue.service import Fault, Service
 from isogloss.corpora.catalogue.download import is_kept
 from isogloss.corpora.catalogue.freshness import Remote, is_unchanged
 from isogloss.corpora.catalogue.get import get
-from isogloss.corpora.catalogue.web import Patience
+from isogloss.corpora.catalogue.retries import Patience
 from isogloss.errors import DataError
 
 MUSE = "/dl.fbaipublicfiles.com/arrival/dictionaries/en-de.txt"

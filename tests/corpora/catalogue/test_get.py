@@ -14,7 +14,7 @@ from corpora.catalogue.test_download import zipped
 from corpora.catalogue.test_wikipedia import dump, link, page
 from isogloss.corpora.catalogue.download import is_kept
 from isogloss.corpora.catalogue.get import get
-from isogloss.corpora.catalogue.web import Patience
+from isogloss.corpora.catalogue.retries import Patience
 from isogloss.corpora.reading.languages import pair_in
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.origin import origin_of

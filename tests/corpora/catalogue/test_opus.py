@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from corpora.catalogue.service import Fault, Service
 from isogloss.corpora.catalogue import opus
 from isogloss.corpora.catalogue.opus import OpusFile
-from isogloss.corpora.catalogue.web import Patience
+from isogloss.corpora.catalogue.retries import Patience
 from isogloss.errors import DataError
 
 

@@ -14,9 +14,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.agreement import Addresses, Identical, Numbers
-from isogloss.corpora.cleaning.judgement import GivenScore, Judge, Similarity, minimum_for
 from isogloss.corpora.cleaning.language import Language, Script, scripts_of
 from isogloss.corpora.cleaning.length import Empty, LengthRatio, TooLong, TooManyTokens
+from isogloss.corpora.cleaning.quality_scores import GivenScore, Similarity, SimilarityModel, minimum_for
 from isogloss.corpora.cleaning.repetition import Repetition
 from isogloss.corpora.cleaning.rule import PairBatch, Rule, applies, scoring_settings
 from isogloss.corpora.cleaning.rules import rules_for, token_counter
@@ -176,9 +176,9 @@ def test_similarity_is_the_cosine_or_the_margin_of_the_given_model() -> None:
     pairs = batch([("aa", "a"), ("bb", "a"), ("ab", "ab")])
     one, other = (vectors([pair[place] for pair in [("aa", "a"), ("bb", "a"), ("ab", "ab")]]) for place in (0, 1))
     one, other = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (one, other))
-    cosine = Similarity(0.5, "cosine", Judge(vectors, "m"))
+    cosine = Similarity(0.5, "cosine", SimilarityModel(vectors, "m"))
     assert cosine.score(pairs) == pytest.approx((one * other).sum(1), abs=1e-6)
     assert cosine.accept(cosine.score(pairs)).tolist() == [True, False, True]
     between = one @ other.T
     margin = np.diag(between) / ((between.mean(1) + between.mean(0)) / 2)  # three neighbours: all of them
-    assert Similarity(1.0, "margin", Judge(vectors, "m")).score(pairs) == pytest.approx(margin, abs=1e-6)
+    assert Similarity(1.0, "margin", SimilarityModel(vectors, "m")).score(pairs) == pytest.approx(margin, abs=1e-6)

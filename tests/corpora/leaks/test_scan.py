@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.corpora.leaks import scan as leaks
-from isogloss.corpora.leaks.scan import CLEAN, EXACT, LEVELS, NEAR, NORMALIZED, Guard, GuardedSet, scanned_before
+from isogloss.corpora.leaks.scan import CLEAN, EXACT, LEVELS, NEAR, NORMALIZED, LeakScanner, ScannedSet, scanned_before
 from isogloss.corpora.text.hashing import Hashes, among, mix
 from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray
@@ -18,7 +18,7 @@ LONG = "the quick brown fox jumps over the lazy dog near the river"
 
 
 def check(guarded: list[str], texts: list[str], level: str = "near") -> list[int]:
-    guard = Guard([("set", pa.array(guarded, pa.string()))], level)
+    guard = LeakScanner([("set", pa.array(guarded, pa.string()))], level)
     found: list[int] = guard.check(Side(pa.array(texts, pa.string()), "")).tolist()
     return found
 
@@ -90,8 +90,8 @@ def test_against_loops(guarded: list[str], texts: list[str]) -> None:
 
 def test_each_set_has_a_name_by_its_own_texts() -> None:
     texts = {"x": ["a", "b"], "y": ["c"], "z": ["d", "e", "f"]}
-    together = Guard([(name, pa.array(own)) for name, own in texts.items()]).sets
-    alone = [Guard([(name, pa.array(own))]).sets[0] for name, own in texts.items()]
+    together = LeakScanner([(name, pa.array(own)) for name, own in texts.items()]).sets
+    alone = [LeakScanner([(name, pa.array(own))]).sets[0] for name, own in texts.items()]
     assert together == alone and len({one.hash for one in alone}) == 3
     assert not any(one.before for one in alone) and all(len(one.hash) == 16 for one in alone)
 
@@ -113,21 +113,21 @@ def test_a_bitmap_says_no_at_once_to_nearly_all(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_name_of_a_guard_is_made_from_its_texts_and_level() -> None:
-    one, same = Guard([("x", pa.array(["a", "b"]))]), Guard([("y", pa.array(["b", "a"]))])
-    assert one.key == same.key != Guard([("x", pa.array(["a", "c"]))]).key
-    assert one.key != Guard([("x", pa.array(["a", "b"]))], "exact").key and len(one.key) == 16
+    one, same = LeakScanner([("x", pa.array(["a", "b"]))]), LeakScanner([("y", pa.array(["b", "a"]))])
+    assert one.key == same.key != LeakScanner([("x", pa.array(["a", "c"]))]).key
+    assert one.key != LeakScanner([("x", pa.array(["a", "b"]))], "exact").key and len(one.key) == 16
     assert [(found.name, found.texts) for found in one.sets] == [("x", 2)]
 
 
 SETS = st.lists(
-    st.builds(GuardedSet, st.just("set"), st.just(7), st.sampled_from("abc"), st.sampled_from(LEVELS[1:])),
+    st.builds(ScannedSet, st.just("set"), st.just(7), st.sampled_from("abc"), st.sampled_from(LEVELS[1:])),
     max_size=3,
     unique_by=lambda one: one.hash,
 )
 
 
 @given(inputs=st.lists(SETS, max_size=3), now=SETS)
-def test_only_what_all_inputs_were_scanned_for_counts(inputs: list[list[GuardedSet]], now: list[GuardedSet]) -> None:
+def test_only_what_all_inputs_were_scanned_for_counts(inputs: list[list[ScannedSet]], now: list[ScannedSet]) -> None:
     found = {one.hash: one for one in scanned_before(inputs, now)}
     assert all(one.before for one in found.values())
     for name in "abc":

@@ -131,7 +131,7 @@ def test_an_order_needs_nothing_that_was_drawn_before(rows: Rows, balance: Balan
 @pytest.mark.parametrize("group", ["source", "pair"])
 def test_by_size_an_epoch_is_every_pair_once_in_another_order_each_time(scheme: str, group: str) -> None:
     rows = many_rows({(0, 0): 500, (0, 1): 300, (1, 0): 200, (2, 2): 9}, 150)
-    balance = BalanceSettings(scheme=scheme, group=group)
+    balance = BalanceSettings(scheme=scheme, group=group)  # type: ignore[arg-type]
     dealt = deal(rows, balance, 128)
     orders = [epoch_of(dealt, epoch) for epoch in range(3)]
     assert dealt.shards == 8 and all(sorted(order) == list(range(len(rows))) for order in orders)
@@ -157,7 +157,7 @@ def test_pairs_of_a_shard_come_from_everywhere_and_neighbours_are_apart() -> Non
 def test_small_corpora_are_in_every_window_through_all_shards(scheme: str) -> None:
     sizes = {(0, 0): 3001, (1, 0): 1507, (2, 0): 40, (3, 0): 3}  # shards are not quite alike
     rows = many_rows(sizes, 4000)
-    dealt = deal(rows, BalanceSettings(scheme=scheme), 400)
+    dealt = deal(rows, BalanceSettings(scheme=scheme), 400)  # type: ignore[arg-type]
     for epoch in range(2):
         order = epoch_of(dealt, epoch)
         for start in range(0, len(order) - 64, 7):
@@ -180,7 +180,7 @@ def dealing_slack(dealt: ShardedSampler) -> int:
 def test_every_shard_has_the_composition_of_the_whole(scheme: str, group: str) -> None:
     sizes = {(0, 0): 6000, (0, 1): 3000, (1, 1): 1500, (1, 2): 1500}
     rows = many_rows(sizes, 8000)
-    balance = BalanceSettings(scheme=scheme, group=group, temperature=3.0, pairs_per_epoch=9000)
+    balance = BalanceSettings(scheme=scheme, group=group, temperature=3.0, pairs_per_epoch=9000)  # type: ignore[arg-type]
     dealt = deal(rows, balance, 2000)
     strata = strata_of(*columns(rows)[1:], balance)
     rates = rates_of(strata, balance)
@@ -194,7 +194,7 @@ def test_every_shard_has_the_composition_of_the_whole(scheme: str, group: str) -
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_translations_of_a_source_are_dealt_and_drawn_together(scheme: str) -> None:
     rows = [(source, 0, language) for language in range(4) for source in range(400)]
-    dealt = deal(rows, BalanceSettings(scheme=scheme, temperature=1.0, group="source"), 250)
+    dealt = deal(rows, BalanceSettings(scheme=scheme, temperature=1.0, group="source"), 250)  # type: ignore[arg-type]
     order = epoch_of(dealt, 1)
     assert dealt.shards == 7 and sorted(order) == list(range(len(rows)))
     assert [len(list(group)) for _, group in groupby(order, key=lambda pair: rows[pair][0])] == [4] * 400

@@ -62,7 +62,7 @@ def test_corpora_and_datasets_are_equal(cells: Cells, length: int) -> None:
 
 @given(some_cells, st.sampled_from(["everything", "proportional"]))
 def test_by_size_without_caps_is_every_pair_once(cells: Cells, scheme: str) -> None:
-    assert per_epoch(cells, BalanceSettings(scheme=scheme)) == pytest.approx(cells)
+    assert per_epoch(cells, BalanceSettings(scheme=scheme)) == pytest.approx(cells)  # type: ignore[arg-type]
 
 
 def test_caps_as_in_the_paper() -> None:
@@ -91,7 +91,7 @@ schemes = st.sampled_from(["everything", "corpora", "languages", "datasets", "pr
 @given(some_cells, schemes, some_cap, some_cap, some_cap, st.integers(1, 12))
 @example({(0, 1): 3, (1, 1): 1, (2, 1): 5, (0, 2): 2, (0, 0): 1, (1, 0): 5}, "everything", 3, 4, 0, 6)
 def test_caps_hold_in_every_epoch(cells: Cells, scheme: str, corpus: int, language: int, both: int, epochs: int) -> None:
-    settings = BalanceSettings(scheme=scheme, cap_corpus=corpus, cap_language=language, cap_corpus_language=both)
+    settings = BalanceSettings(scheme=scheme, cap_corpus=corpus, cap_language=language, cap_corpus_language=both)  # type: ignore[arg-type]
     strata = strata_of(*columns(cells), settings)
     allotment = Allotment(strata, settings)
     for epoch in range(epochs):
@@ -106,7 +106,7 @@ def test_caps_hold_in_every_epoch(cells: Cells, scheme: str, corpus: int, langua
 @given(some_cells, schemes, st.integers(1, 300), st.integers(1, 30))
 @example({(0, 0): 21, (1, 0): 17, (2, 0): 21, (3, 0): 17, (4, 0): 21, (5, 0): 7}, "proportional", 10, 30)
 def test_whole_pairs_stay_near_the_rate(cells: Cells, scheme: str, length: int, epochs: int) -> None:
-    settings = BalanceSettings(scheme=scheme, pairs_per_epoch=0 if scheme == "everything" else length)
+    settings = BalanceSettings(scheme=scheme, pairs_per_epoch=0 if scheme == "everything" else length)  # type: ignore[arg-type]
     strata = strata_of(*columns(cells), settings)
     allotment, rates = Allotment(strata, settings), rates_of(strata, settings)
     length = settings.pairs_per_epoch or size(cells)

@@ -50,7 +50,7 @@ def test_the_fingerprint_sees_the_files_of_the_command(script: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("import sys; sys.stderr.write('no model\\n'); sys.exit(3)", r"ended with 3 \(no model\)"),
+        ("import sys; sys.stderr.write('no model\\n'); sys.exit(3)", r"exited with status 3 \(no model\)"),
         ("print('[1, 2]')", r"1 vector for 2 lines"),
         ("print('[1, 2]'); print('[1]')", r"differ in length"),
         ("print('[1, 2]'); print('words')", r"line 2 of its output is not a vector: 'words'"),

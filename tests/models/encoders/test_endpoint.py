@@ -84,6 +84,9 @@ def test_batches_in_any_order_and_form(service: Service, packed: bool, monkeypat
     assert all(question["model"] == "small" for question in service.seen) and set(service.keys) == {"Bearer secret"}
     assert encoder.dimension == 2 and encoder.name == f"{service.address}#small"
     assert encoder.fingerprint != open_encoder(f"{service.address}#large").fingerprint
+    revised = open_encoder(f"{service.address}#small;revision=2")
+    assert revised.encode(["abc"])[0, 0] == 3 and service.seen[-1]["model"] == "small", "the revision is not sent"
+    assert len({encoder.fingerprint, revised.fingerprint, open_encoder(f"{service.address}#small;revision=3").fingerprint}) == 3
 
 
 def test_a_busy_service_is_asked_again(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,11 +105,11 @@ def test_what_will_not_get_better_is_said_at_once(service: Service) -> None:
     with pytest.raises(ModelError, match=r"401 Unauthorized \(no such key\)") as caught:
         Endpoint(f"{service.address}#m").encode(["abc"])
     assert "OPENAI_API_KEY" in caught.value.hint and len(service.seen) == 1
-    for body, message in ((b"{}", "not in the OpenAI style"), (b"hello", "not JSON"), (b'{"data": []}', "OpenAI style")):
+    for body, message in ((b"{}", "does not follow the OpenAI API"), (b"hello", "not JSON"), (b'{"data": []}', "OpenAI API")):
         service.troubles = [(200, {}, body)]
         with pytest.raises(ModelError, match=message):
             Endpoint(f"{service.address}#m").encode(["abc"])
-    with pytest.raises(ModelError, match="which model"):
+    with pytest.raises(ModelError, match="no model is named"):
         Endpoint(service.address)
 
 

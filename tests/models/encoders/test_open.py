@@ -1,6 +1,7 @@
 """Any model by its name: folders as before, and programs, services, exports and packages behind the same protocol."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -8,8 +9,8 @@ import numpy as np
 import pytest
 
 from isogloss.errors import ModelError
-from isogloss.models.distinct import each_once
 from isogloss.models.encoder import SentenceEncoder
+from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import Step
 from isogloss.types import FloatArray
@@ -35,11 +36,24 @@ def test_a_prompt_goes_before_every_sentence(models: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["onnx:", "cmd:  "])
 def test_a_kind_without_a_name(name: str) -> None:
-    with pytest.raises(ModelError, match="names nothing"):
+    with pytest.raises(ModelError, match="the name is incomplete"):
         open_encoder(name)
 
 
-def test_each_once() -> None:
+class Scripted(ExternalEncoder):
+    """An encoder whose batches are computed by a function."""
+
+    def __init__(self, compute: Callable[[list[str]], FloatArray], batch_size: int) -> None:
+        self.name, self.compute, self.batch_size = "m", compute, batch_size
+
+    def _encode_batch(self, texts: list[str]) -> FloatArray:
+        return self.compute(texts)
+
+    def _identity(self) -> str:
+        return "scripted"
+
+
+def test_each_distinct_sentence_is_computed_once_in_batches() -> None:
     asked: list[list[str]] = []
 
     def compute(texts: list[str]) -> FloatArray:
@@ -47,15 +61,15 @@ def test_each_once() -> None:
         return np.array([[len(text), 1] for text in texts], dtype=np.float32)
 
     steps: list[Step] = []
-    found = each_once(["a", "ccc", "a", "bb"], compute, 2, "m", steps.append, "s")
+    found = Scripted(compute, 2).encode(["a", "ccc", "a", "bb"], steps.append, "s")
     assert found[:, 0].tolist() == [1, 3, 1, 2] and asked == [["ccc", "bb"], ["a"]]
     assert [(step.done, step.total) for step in steps] == [(2, 3), (3, 3)]
-    with pytest.raises(ModelError, match="gave 1 vector for 2 sentences"):
-        each_once(["a", "b"], lambda texts: np.ones((1, 2), dtype=np.float32), 8, "m")
+    with pytest.raises(ModelError, match="returned 1 vector for 2 sentences"):
+        Scripted(lambda texts: np.ones((1, 2), dtype=np.float32), 8).encode(["a", "b"])
     with pytest.raises(ModelError, match="of dimension 3 and 1"):
-        each_once(["aaa", "b"], lambda texts: np.ones((1, len(texts[0])), dtype=np.float32), 1, "m")
+        Scripted(lambda texts: np.ones((1, len(texts[0])), dtype=np.float32), 1).encode(["aaa", "b"])
     with pytest.raises(ModelError, match="not finite, the first for 'b'"):
-        each_once(["b"], lambda texts: np.full((1, 2), np.nan, dtype=np.float32), 1, "m")
+        Scripted(lambda texts: np.full((1, 2), np.nan, dtype=np.float32), 1).encode(["b"])
 
 
 def test_muse_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ from sentence_transformers import SentenceTransformer
 from transformers import PreTrainedTokenizerFast
 
 from isogloss.errors import ModelError
-from isogloss.export.folder import save
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.coverage import survey
@@ -72,7 +71,7 @@ def test_a_mask_behind_the_vocabulary_keeps_its_number() -> None:
 
 
 def test_rows_are_given_averaged_or_drawn_and_old_ones_untouched(models: Path, tmp_path: Path) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     fuller, original = student.tokenizer, student.table.detach().clone()
     student.trim({"en": ENGLISH}, "alphabet")
     old, vectors, trimmed = student.table.detach().clone(), student.encode(ENGLISH), student.tokenizer
@@ -97,13 +96,13 @@ def test_rows_are_given_averaged_or_drawn_and_old_ones_untouched(models: Path, t
     assert growth.rows_after == growth.rows_before + len(pieces) == len(table) == student.body.config.vocab_size
     assert growth.changed == {"en": 0.0, "xx": 0.5}
     assert growth.as_dict()["changed"]["xx"] == 0.5
-    save(student, tmp_path / "model")
+    student.save_pretrained(tmp_path / "model")
     loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     assert np.allclose(loaded.encode(RUSSIAN + ENGLISH), student.encode(RUSSIAN + ENGLISH), atol=1e-5)
 
 
 def test_given_rows_of_the_original_bring_its_vectors_back(models: Path) -> None:
-    whole, student = (Student.load(str(models / "student")) for _ in range(2))
+    whole, student = (Student.from_pretrained(str(models / "student")) for _ in range(2))
     student.trim({"en": ENGLISH}, "alphabet")
     assert not np.allclose(student.encode(RUSSIAN), whole.encode(RUSSIAN), atol=1e-3)
     pieces = needed_pieces(whole.tokenizer, student.tokenizer, (("ru", [text]) for text in RUSSIAN))
@@ -146,7 +145,7 @@ def test_a_static_student_grows_too() -> None:
 
 
 def test_what_cannot_grow_is_refused(models: Path) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     with pytest.raises(ModelError, match="the vocabulary has the piece '▁cat' already"):
         student.grow([NewPiece("▁cat", -3.0)])
     with pytest.raises(ModelError, match="the vocabulary has the piece '▁neu' already"):

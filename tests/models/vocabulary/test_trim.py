@@ -53,7 +53,7 @@ def test_covered_text_gets_the_same_pieces(how: str, text: str) -> None:
 
 
 def test_vectors_are_exactly_the_same(models: Path) -> None:
-    full, trimmed = Student.load(str(models / "student")), Student.load(str(models / "student"))
+    full, trimmed = Student.from_pretrained(str(models / "student")), Student.from_pretrained(str(models / "student"))
     done = trimmed.trim(BY_LANGUAGE, "alphabet")
     assert done.rows_after < done.rows_before
     assert done.coverage == 1.0
@@ -61,13 +61,13 @@ def test_vectors_are_exactly_the_same(models: Path) -> None:
 
 
 def test_the_prompt_keeps_its_pieces(models: Path) -> None:
-    full, trimmed = (Student.load(str(models / "student"), prompt="φιλία ") for _ in range(2))
+    full, trimmed = (Student.from_pretrained(str(models / "student"), prompt="φιλία ") for _ in range(2))
     trimmed.trim(BY_LANGUAGE, "corpus")
     assert np.array_equal(full.encode(TEXTS[:6]), trimmed.encode(TEXTS[:6]))
 
 
 def test_one_language_keeps_less(models: Path) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     done = student.trim({"en": BY_LANGUAGE["en"]}, "alphabet")
     vocabulary = student.tokenizer.get_vocab()
     assert "▁кошка" not in vocabulary and "▁cat" in vocabulary
@@ -92,7 +92,7 @@ def test_a_prompt_keeps_its_pieces_but_is_no_language() -> None:
 
 
 def test_what_trimming_saved_is_what_the_model_lost(models: Path) -> None:
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     before = sum(parameter.numel() for parameter in student.model.parameters())
     done = student.trim({"en": BY_LANGUAGE["en"]}, "corpus")
     assert done.parameters_saved == before - sum(parameter.numel() for parameter in student.model.parameters()) > 0
@@ -104,7 +104,7 @@ def test_what_trimming_saved_is_what_the_model_lost(models: Path) -> None:
 
 
 def test_text_may_stream_by_in_blocks_and_is_read_once(models: Path) -> None:
-    whole, streamed = (Student.load(str(models / "student")) for _ in range(2))
+    whole, streamed = (Student.from_pretrained(str(models / "student")) for _ in range(2))
     wanted = whole.trim(BY_LANGUAGE, "corpus")
     blocks = ((language, texts[start : start + 7]) for start in range(0, 80, 7) for language, texts in BY_LANGUAGE.items())
     assert streamed.trim(blocks, "corpus") == wanted
@@ -113,7 +113,7 @@ def test_text_may_stream_by_in_blocks_and_is_read_once(models: Path) -> None:
 
 def test_other_text_tells_what_was_lost(models: Path) -> None:
     """Trimmed to English, measured on Russian: pieces are gone, and what they fall into is counted as the model sees it."""
-    student = Student.load(str(models / "student"))
+    student = Student.from_pretrained(str(models / "student"))
     done = student.trim({"en": BY_LANGUAGE["en"]}, "alphabet", measured_on=((name, BY_LANGUAGE[name]) for name in ("en", "ru")))
     english, russian = done.languages
     assert english.kept == 1.0 and english.unknown_after == english.unknown_before == 0.0

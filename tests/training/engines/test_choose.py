@@ -1,6 +1,5 @@
 """Which engine a recipe gets, and that every setting of it arrives."""
 
-import dataclasses
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,18 +12,20 @@ from isogloss.errors import IsoglossError, RecipeError
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.student import Student
+from isogloss.training.distill import distill_engine
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.choose import (
-    _why_not_captured,
-    choose_engine,
     combined_loss,
     ignored_settings,
     refuse_misfits,
     uses_teacher,
+    why_not_graphs,
+    why_not_recorded,
 )
 from isogloss.training.engines.eager import EagerEngine
 from isogloss.training.engines.graphs import GraphEngine
-from training.by_hand import a_descent, a_student, some_material
+from isogloss.training.tasks.distill import DistillTask
+from training.by_hand import a_student, an_optimizer, some_material
 
 MOVING = LossSettings(mse=0.0, moving_teacher=1.0)
 RANKED = LossSettings(mse=0.0, ranking=1.0)
@@ -33,15 +34,14 @@ RANKED = LossSettings(mse=0.0, ranking=1.0)
 def chosen(student: Student, training: TrainingSettings, combined: LossSettings | None = None) -> EagerEngine:
     recipe = Recipe(training=training, losses=combined or LossSettings())
     split = SplitBody(student.body, training.train_layers) if training.train_layers else None
-    material, losses = some_material(student), combined_loss(recipe.losses)
-    engine = choose_engine(student, material, losses, a_descent(7), recipe, (split, lambda: None), Distributed())
+    engine = distill_engine(student, some_material(student), an_optimizer(7), recipe, split)
     assert isinstance(engine, EagerEngine), "on a CPU there is nothing to record"
     engine.close()
     return engine
 
 
 def test_every_objective_setting_arrives() -> None:
-    wanted = {one.name for one in fields(CombinedLoss)} & {one.name for one in fields(LossSettings)}
+    wanted = {one.name for one in fields(CombinedLoss)} & set(LossSettings.model_fields)
     assert wanted >= {"mse", "moving_teacher", "soft_similarity", "ranking", "spread", "margin", "dimensions", "normalized"}
     odd = LossSettings(
         mse=0.5,
@@ -59,19 +59,19 @@ def test_every_objective_setting_arrives() -> None:
     assert {name: getattr(made, name) for name in wanted} == {name: getattr(odd, name) for name in wanted}
 
 
-def test_the_plain_engine_is_told_what_the_recipe_says(models: Path) -> None:
+def test_the_eager_engine_gets_the_settings_of_the_recipe(models: Path) -> None:
     student = a_student(models)
-    plain = chosen(student, TrainingSettings(chunk_pairs=3, dropout=True, precision="bf16"))
-    assert (plain.how.chunk_pairs, plain.how.dropout, plain.how.bf16, plain.how.split) == (3, True, True, None)
-    assert (plain.how.accumulate, chosen(student, TrainingSettings(accumulate=5)).how.accumulate) == (1, 5)
-    assert not chosen(student, TrainingSettings()).how.bf16, "a CPU computes in single precision"
-    assert chosen(student, TrainingSettings(train_layers=2)).how.split is not None
-    assert chosen(student, TrainingSettings()).live is None
+    eager = chosen(student, TrainingSettings(chunk_pairs=3, dropout=True, precision="bf16"))
+    assert (eager.config.chunk_pairs, eager.config.dropout, eager.config.bf16, eager.config.split) == (3, True, True, None)
+    assert (eager.config.accumulate, chosen(student, TrainingSettings(accumulate=5)).config.accumulate) == (1, 5)
+    assert not chosen(student, TrainingSettings()).config.bf16, "a CPU computes in single precision"
+    assert chosen(student, TrainingSettings(train_layers=2)).config.split is not None
+    assert chosen(student, TrainingSettings()).shadows == []
 
 
 def test_a_moving_teacher_is_made_for_as_many_steps_as_there_are(models: Path) -> None:
     engine = chosen(a_student(models), TrainingSettings(), LossSettings(mse=0.0, moving_teacher=1.0, teacher_decay=0.5))
-    assert engine.live is not None and (engine.live.total, engine.live.base) == (7, 0.5)
+    assert [(shadow.total, shadow.base) for shadow in engine.shadows] == [(7, 0.5)]
 
 
 def test_frozen_layers_are_not_trained(models: Path) -> None:
@@ -82,35 +82,35 @@ def test_frozen_layers_are_not_trained(models: Path) -> None:
     assert {name for name, one in student.model.named_parameters() if one.requires_grad} == set(engine.parameters)
 
 
-def test_a_captured_engine_that_does_not_fit_is_refused_with_the_reason(models: Path) -> None:
+def test_a_graph_engine_that_does_not_fit_is_refused_with_the_reason(models: Path) -> None:
     with pytest.raises(RecipeError, match="not on a CUDA device") as caught:
-        chosen(a_student(models), TrainingSettings(engine="captured"))
+        chosen(a_student(models), TrainingSettings(engine="graphs"))
     assert 'training.engine = "auto"' in caught.value.hint
 
 
-def test_a_vocabulary_that_a_batch_may_read_whole_is_left_to_the_plain_engine(
+def test_a_vocabulary_that_a_batch_may_read_whole_is_left_to_the_eager_engine(
     models: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is recorded here: no CUDA device is needed to decide that it cannot be."""
     student, auto = a_student(models), Recipe()
     monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
     material, vocabulary = some_material(student), len(student.table)
-    assert _why_not_captured(student, auto, Distributed(), material.tokens) == ""
+    tasks = [DistillTask(material, CombinedLoss())]
+    assert why_not_graphs(student, tasks, "adamw", Distributed(), [auto.training.batch_pairs]) == ""
     material.tokens.ids[:vocabulary] = np.arange(vocabulary)
-    assert _why_not_captured(student, auto, Distributed()) == "", "before there are tokens, nothing speaks against it"
-    small = Recipe(training=TrainingSettings(batch_pairs=1))
-    assert _why_not_captured(student, small, Distributed(), material.tokens) == "", "a pair has too few tokens for all rows"
+    assert why_not_graphs(student, [], "adamw", Distributed()) == "", "before there are tokens, nothing speaks against it"
+    assert why_not_graphs(student, tasks, "adamw", Distributed(), [1]) == "", "a pair has too few tokens for all rows"
 
     def engine(recipe: Recipe) -> object:
-        return choose_engine(student, material, CombinedLoss(), a_descent(7), recipe, (None, lambda: None), Distributed())
+        return distill_engine(student, material, an_optimizer(7), recipe)
 
     assert isinstance(engine(auto), EagerEngine)
     assert f"not recorded as CUDA graphs: a batch might read every row of the {vocabulary}" in caplog.text
     with pytest.raises(RecipeError, match="might read every row") as caught:
-        engine(Recipe(training=TrainingSettings(engine="captured")))
+        engine(Recipe(training=TrainingSettings(engine="graphs")))
     assert 'training.engine = "auto"' in caught.value.hint
     caplog.clear()
-    assert isinstance(engine(Recipe(training=TrainingSettings(engine="plain"))), EagerEngine)
+    assert isinstance(engine(Recipe(training=TrainingSettings(engine="eager"))), EagerEngine)
     assert not caplog.text, "asked for, it needs no reason"
 
 
@@ -118,18 +118,16 @@ def test_parts_are_not_recorded(models: Path, monkeypatch: pytest.MonkeyPatch) -
     student = a_student(models)
     monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
     parted = Recipe(training=TrainingSettings(accumulate=2))
-    assert "training.accumulate" in _why_not_captured(student, parted, Distributed())
-    with pytest.raises(RecipeError, match=r"captured.*training\.accumulate"):
-        refuse_misfits(student, 16, Recipe(training=TrainingSettings(accumulate=2, engine="captured")))
+    assert "training.accumulate" in why_not_recorded(parted)
+    with pytest.raises(RecipeError, match=r"graphs.*training\.accumulate"):
+        refuse_misfits(student, 16, Recipe(training=TrainingSettings(accumulate=2, engine="graphs")))
 
 
 HINDRANCES = {
-    "training.dropout is on": (TrainingSettings(dropout=True), LossSettings()),
     "training.chunk_pairs or": (TrainingSettings(chunk_pairs=2), LossSettings()),
     "training.accumulate works": (TrainingSettings(accumulate=2), LossSettings()),
     "optimizer is not adamw": (TrainingSettings(optimizer="lars"), LossSettings()),
     "the teacher moves": (TrainingSettings(), LossSettings(mse=0.0, moving_teacher=1.0)),
-    "hard negatives are mined": (TrainingSettings(), LossSettings(ranking=1.0, hard_negatives=2)),
 }
 
 
@@ -138,17 +136,17 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
     def engine(training: TrainingSettings, combined: LossSettings) -> object:
         student = a_student(models)
         student.model.to("cuda")
-        recipe, losses = Recipe(training=training, losses=combined), combined_loss(combined)
-        made = choose_engine(student, some_material(student), losses, a_descent(7), recipe, (None, lambda: None), Distributed())
+        made = distill_engine(student, some_material(student), an_optimizer(7), Recipe(training=training, losses=combined))
         made.close()
         return made
 
-    assert isinstance(engine(TrainingSettings(), LossSettings()), GraphEngine)
-    assert isinstance(engine(TrainingSettings(engine="plain"), LossSettings()), EagerEngine)
+    for training in (TrainingSettings(), TrainingSettings(dropout=True)):
+        assert isinstance(engine(training, LossSettings()), GraphEngine)
+    assert isinstance(engine(TrainingSettings(engine="eager"), LossSettings()), EagerEngine)
     for reason, (training, combined) in HINDRANCES.items():
         assert isinstance(engine(training, combined), EagerEngine), reason
         with pytest.raises(RecipeError, match=reason):
-            engine(dataclasses.replace(training, engine="captured"), combined)
+            engine(training.replace(engine="graphs"), combined)
 
 
 @pytest.mark.parametrize(
@@ -163,23 +161,23 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
             ),
             "shortens the teacher's vectors",
         ),
-        (Recipe(training=TrainingSettings(engine="captured")), "the student is not on a CUDA device"),
+        (Recipe(training=TrainingSettings(engine="graphs")), "the model is not on a CUDA device"),
     ],
 )
 def test_what_cannot_be_trained_is_said_at_once(models: Path, recipe: Recipe, complaint: str) -> None:
     with pytest.raises(IsoglossError, match=complaint) as caught:
-        refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, recipe)
+        refuse_misfits(Student.from_pretrained(str(models / "student"), device="cpu"), 16, recipe)
     assert caught.value.hint
-    refuse_misfits(Student.load(str(models / "student"), device="cpu"), 16, Recipe())
+    refuse_misfits(Student.from_pretrained(str(models / "student"), device="cpu"), 16, Recipe())
 
 
 def test_without_a_teacher_what_follows_one_is_refused(models: Path) -> None:
     student, alone = a_student(models), BridgeSettings(enabled=False)
-    with pytest.raises(RecipeError, match=r"no teacher, but losses\.mse follows one and bridge\.enabled = true leads"):
+    with pytest.raises(RecipeError, match=r"bridge\.enabled and losses\.mse need a teacher"):
         refuse_misfits(student, None, Recipe())
     refuse_misfits(student, None, Recipe(bridge=alone, losses=RANKED))
     with pytest.raises(RecipeError, match="dimensions of vectors that have 16"):
-        refuse_misfits(student, None, Recipe(bridge=alone, losses=dataclasses.replace(RANKED, dimensions=(99,))))
+        refuse_misfits(student, None, Recipe(bridge=alone, losses=RANKED.replace(dimensions=(99,))))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The plain engine takes the steps of the plainest loop, whatever it saves on the way: rows, memory, repeated sentences."""
+"""The eager engine takes the steps of the plainest loop, whatever it saves on the way: rows, memory, repeated sentences."""
 
 import dataclasses
 import math
@@ -11,15 +11,16 @@ import torch
 from isogloss.losses.combined import CombinedLoss, LossBatch
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
-from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
+from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
+from isogloss.training.tasks.distill import TrainingInputs
 from isogloss.types import IntArray
 from training.by_hand import (
     ALL_THREE,
     SENTENCES,
-    a_descent,
     a_student,
     all_pairs,
+    an_optimizer,
     descend,
     eager_engine,
     furthest,
@@ -39,12 +40,12 @@ def train(
     student: Student,
     material: TrainingInputs,
     combined: CombinedLoss = ALL_THREE,
-    descent: OptimizerConfig | None = None,
+    optimizer: OptimizerConfig | None = None,
     batches: list[IntArray] | None = None,
-    how: EngineConfig | None = None,
+    config: EngineConfig | None = None,
 ) -> list[dict[str, float]]:
     """All steps, then the student back."""
-    engine = eager_engine(student, material, combined, descent or a_descent(STEPS), how)
+    engine = eager_engine(student, material, combined, optimizer or an_optimizer(STEPS), config)
     for chosen in batches or some_batches(STEPS):
         engine.step(engine.prepare(chosen))
     told = engine.losses()
@@ -57,7 +58,7 @@ def test_it_follows_the_loop_anybody_would_write(models: Path, combined: Combine
     ours, theirs = a_student(models), a_student(models)
     material = some_material(ours)
     told = train(ours, material, combined)
-    expected = descend(theirs, material, combined, a_descent(STEPS), some_batches(STEPS))
+    expected = descend(theirs, material, combined, an_optimizer(STEPS), some_batches(STEPS))
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
@@ -69,7 +70,7 @@ def test_translations_that_sources_share_are_no_negatives(models: Path, hard: in
     negatives = np.random.default_rng(4).integers(0, len(all_pairs()), (len(all_pairs()), hard)) if hard else None
     material = shared_material(ours, negatives)
     told = train(ours, material, combined)
-    expected = descend(theirs, material, combined, a_descent(STEPS), some_batches(STEPS))
+    expected = descend(theirs, material, combined, an_optimizer(STEPS), some_batches(STEPS))
     assert [values["ranking"] for values in told] == pytest.approx([values["ranking"] for values in expected], rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
     with torch.no_grad():
@@ -80,22 +81,27 @@ def test_translations_that_sources_share_are_no_negatives(models: Path, hard: in
 
 def test_the_table_alone_is_moved_by_rows_and_lands_where_dense_adamw_would(models: Path) -> None:
     """Most rows are read at few steps; forty steps leave some of them behind for long."""
-    ours, theirs, descent, batches = a_student(models), a_student(models), a_descent(40, peak=1e-3), some_batches(40, size=4)
-    engine = eager_engine(ours, some_material(ours), ALL_THREE, descent)
+    ours, theirs, optimizer, batches = (
+        a_student(models),
+        a_student(models),
+        an_optimizer(40, peak=1e-3),
+        some_batches(40, size=4),
+    )
+    engine = eager_engine(ours, some_material(ours), ALL_THREE, optimizer)
     assert engine.table is not None and ours.body.get_input_embeddings().sparse
     for chosen in batches:
         engine.step(engine.prepare(chosen))
     assert len(torch.unique(engine.table.adam.at)) > 3, "rows are at different steps"
     engine.close()
     assert not ours.body.get_input_embeddings().sparse
-    descend(theirs, some_material(theirs), ALL_THREE, descent, batches)
+    descend(theirs, some_material(theirs), ALL_THREE, optimizer, batches)
     name = next(name for name, one in ours.model.named_parameters() if one is ours.table)
     table, start = ours.table.detach(), a_student(models).table.detach()
     dense = dict(theirs.model.named_parameters())[name].detach()
     assert (table - dense).abs().max() < 5e-5 < 1e-2 < (table - start).abs().max()
     unread = torch.ones(len(table), dtype=torch.bool)
     unread[torch.from_numpy(np.unique(some_material(ours).tokens.ids)).long()] = False
-    kept = math.prod(1 - rate * descent.weight_decay for rate in descent.rates)
+    kept = math.prod(1 - rate * optimizer.weight_decay for rate in optimizer.rates)
     assert unread.any() and torch.allclose(table[unread], kept * start[unread], atol=1e-7), "what no batch reads decays too"
 
 
@@ -109,7 +115,7 @@ def test_padding_that_a_body_gives_a_gradient_of_zeros_is_up_to_date(models: Pat
     even = np.flatnonzero(lengths[pairs.source] == lengths[pairs.target])[:1]
     batches[3:10] = [even] * 7  # nothing is padded in these, and the row falls behind
     train(ours, some_material(ours), batches=batches)
-    descend(theirs, some_material(theirs), ALL_THREE, a_descent(STEPS), batches)
+    descend(theirs, some_material(theirs), ALL_THREE, an_optimizer(STEPS), batches)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
 
 
@@ -117,7 +123,7 @@ def test_padding_that_a_body_gives_a_gradient_of_zeros_is_up_to_date(models: Pat
 def test_chunks_give_the_gradient_of_the_whole_batch(models: Path, dropout: bool) -> None:
     """GradCache: with dropout the same units must be dropped when the gradient is taken as when the loss was."""
     ours = a_student(models)
-    engine = eager_engine(ours, some_material(ours), ALL_THREE, a_descent(3), EngineConfig(chunk_pairs=2, dropout=dropout))
+    engine = eager_engine(ours, some_material(ours), ALL_THREE, an_optimizer(3), EngineConfig(chunk_pairs=2, dropout=dropout))
     (part,) = engine.prepare(some_batches(1, size=11)[0])
     ours.model.train(dropout)
     torch.manual_seed(5)
@@ -128,9 +134,9 @@ def test_chunks_give_the_gradient_of_the_whole_batch(models: Path, dropout: bool
     for parameter in engine.parameters.values():
         parameter.grad = None
     torch.set_rng_state(before)
-    rows = part.batch.rows
-    vectors = torch.cat([engine._encode(rows[start : start + 4]) for start in range(0, len(rows), 4)])
-    whole = engine._losses_of(vectors, part)
+    rows, task = part.batch.rows, engine._sentence_task(part)
+    vectors = torch.cat([engine._encode(task, rows[start : start + 4]) for start in range(0, len(rows), 4)])
+    whole = engine._losses_of(task, vectors, part)
     whole["loss"].backward()  # type: ignore[no-untyped-call]
     assert torch.equal(torch.get_rng_state(), after), "what is drawn next does not depend on the second pass"
     assert in_all == pytest.approx(float(whole["loss"].detach()), rel=1e-5)
@@ -143,7 +149,7 @@ def test_chunks_give_the_gradient_of_the_whole_batch(models: Path, dropout: bool
 
 def test_chunks_lead_to_the_same_weights(models: Path) -> None:
     ours, theirs = a_student(models), a_student(models)
-    assert train(ours, some_material(ours), how=EngineConfig(chunk_pairs=2))[-1] == pytest.approx(
+    assert train(ours, some_material(ours), config=EngineConfig(chunk_pairs=2))[-1] == pytest.approx(
         train(theirs, some_material(theirs))[-1], rel=1e-3
     )
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
@@ -152,14 +158,14 @@ def test_chunks_lead_to_the_same_weights(models: Path) -> None:
 def test_dropout_is_used_while_training_and_never_after(models: Path) -> None:
     ours, theirs = a_student(models), a_student(models)
     torch.manual_seed(0)
-    assert train(ours, some_material(ours), how=EngineConfig(dropout=True))[0] != train(theirs, some_material(theirs))[0]
+    assert train(ours, some_material(ours), config=EngineConfig(dropout=True))[0] != train(theirs, some_material(theirs))[0]
     assert not any(module.training for module in ours.model.modules())
     assert np.array_equal(ours.encode(SENTENCES[:4]), ours.encode(SENTENCES[:4]))
 
 
 def test_lars_trains_every_matrix(models: Path) -> None:
     ours = a_student(models)
-    told = train(ours, some_material(ours), descent=a_descent(STEPS, peak=3.0, optimizer="lars"))
+    told = train(ours, some_material(ours), optimizer=an_optimizer(STEPS, peak=3.0, optimizer="lars"))
     assert math.isfinite(told[-1]["loss"])
     start = weights_of(a_student(models))
     for name, one in weights_of(ours).items():
@@ -168,7 +174,7 @@ def test_lars_trains_every_matrix(models: Path) -> None:
 
 def test_bf16_is_near_single_precision(models: Path) -> None:
     ours, theirs = a_student(models), a_student(models)
-    rough = train(ours, some_material(ours), how=EngineConfig(bf16=True))
+    rough = train(ours, some_material(ours), config=EngineConfig(bf16=True))
     exact = train(theirs, some_material(theirs))
     assert rough[0]["loss"] == pytest.approx(exact[0]["loss"], rel=0.05) and rough[0] != exact[0]
     assert {parameter.dtype for parameter in ours.model.parameters()} == {torch.float32}
@@ -177,7 +183,7 @@ def test_bf16_is_near_single_precision(models: Path) -> None:
 def test_a_loss_that_is_not_finite_changes_nothing(models: Path) -> None:
     ours = a_student(models)
     material = some_material(ours)
-    engine = eager_engine(ours, material, ALL_THREE, a_descent(STEPS))
+    engine = eager_engine(ours, material, ALL_THREE, an_optimizer(STEPS))
     batches = some_batches(4)
     engine.step(engine.prepare(batches[0]))
     before = engine.weights()
@@ -188,16 +194,16 @@ def test_a_loss_that_is_not_finite_changes_nothing(models: Path) -> None:
     last = engine.losses()[-1]
     assert math.isnan(last["loss"]) and math.isnan(last["gradient_norm"])
     engine.step_at = 1  # the step was not taken, so nothing is due for it
-    assert furthest(before, engine.weights()) == 0.0 and engine.sound()
+    assert furthest(before, engine.weights()) == 0.0 and engine.is_finite()
     engine.close()
 
 
 def test_broken_weights_are_not_sound(models: Path) -> None:
     ours = a_student(models)
-    engine = eager_engine(ours, some_material(ours), ALL_THREE, a_descent(STEPS))
-    assert engine.sound()
+    engine = eager_engine(ours, some_material(ours), ALL_THREE, an_optimizer(STEPS))
+    assert engine.is_finite()
     ours.model[-2].linear.bias.data[0] = torch.inf
-    assert not engine.sound()
+    assert not engine.is_finite()
     engine.close()
 
 
@@ -207,18 +213,18 @@ def test_hard_negatives_enter_the_ranking_loss(models: Path) -> None:
     negatives = random.integers(0, len(pairs), (len(pairs), 2))
     ours, theirs, without = a_student(models), a_student(models), a_student(models)
     told = train(ours, some_material(ours, negatives), combined)
-    expected = descend(theirs, some_material(theirs, negatives), combined, a_descent(STEPS), some_batches(STEPS))
+    expected = descend(theirs, some_material(theirs, negatives), combined, an_optimizer(STEPS), some_batches(STEPS))
     assert [values["ranking"] for values in told] == pytest.approx([values["ranking"] for values in expected], rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
     assert told[0]["ranking"] > train(without, some_material(without), combined)[0]["ranking"] + 0.01, "more to tell apart"
 
 
 def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_path: Path) -> None:
-    how, batches = EngineConfig(dropout=True), some_batches(STEPS)
+    config, batches = EngineConfig(dropout=True), some_batches(STEPS)
 
     def new() -> tuple[Student, EagerEngine]:
         student = a_student(models)
-        return student, eager_engine(student, some_material(student), ALL_THREE, a_descent(STEPS), how)
+        return student, eager_engine(student, some_material(student), ALL_THREE, an_optimizer(STEPS), config)
 
     def take(engine: EagerEngine, first: int, last: int) -> None:
         for chosen in batches[first:last]:
@@ -231,11 +237,11 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_
     torch.manual_seed(3)
     _, cut = new()
     take(cut, 0, 6)
-    torch.save(cut.state(), tmp_path / "state.pt")
+    torch.save(cut.state_dict(), tmp_path / "state.pt")
     take(cut, 6, 8)
     torch.manual_seed(99)
     student, continued = new()
-    continued.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    continued.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     take(continued, 6, STEPS)
     continued.close()
     assert furthest(weights_of(whole), weights_of(student)) == 0.0
@@ -243,12 +249,12 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_
 
 def test_weights_of_an_earlier_step_are_what_the_student_was_then(models: Path) -> None:
     ours, short, batches = a_student(models), a_student(models), some_batches(STEPS)
-    engine = eager_engine(ours, some_material(ours), ALL_THREE, a_descent(STEPS))
+    engine = eager_engine(ours, some_material(ours), ALL_THREE, an_optimizer(STEPS))
     for step, chosen in enumerate(batches):
         if step == 6:
             kept = engine.weights()
         engine.step(engine.prepare(chosen))
-    engine.take(kept)
+    engine.load_weights(kept)
     engine.close()
     train(short, some_material(short), batches=batches[:6])
     assert furthest(weights_of(ours), weights_of(short)) < 1e-6, "nothing that was still due is added to them"
@@ -261,19 +267,19 @@ def test_a_static_student_is_its_table(models: Path, clip: float) -> None:
         student.add_normalization()
         return student
 
-    ours, theirs, descent = new(), new(), a_descent(STEPS, clip=clip)
-    told = train(ours, some_material(ours), descent=descent)
+    ours, theirs, optimizer = new(), new(), an_optimizer(STEPS, clip=clip)
+    told = train(ours, some_material(ours), optimizer=optimizer)
     assert list(dict(ours.model.named_parameters())) == ["0.embedding.weight"]
     table = ours.table.detach()
-    optimizer = torch.optim.AdamW([theirs.model[0].embedding.weight], lr=1.0, weight_decay=descent.weight_decay)
+    adamw = torch.optim.AdamW([theirs.model[0].embedding.weight], lr=1.0, weight_decay=optimizer.weight_decay)
     material, losses = some_material(theirs), []
-    for rate, chosen in zip(descent.rates, some_batches(STEPS), strict=True):
+    for rate, chosen in zip(optimizer.rates, some_batches(STEPS), strict=True):
         loss = ALL_THREE(static_views(theirs, material, chosen))["loss"]
-        optimizer.zero_grad()
+        adamw.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_([theirs.table], clip or torch.inf)
-        optimizer.param_groups[0]["lr"] = rate
-        optimizer.step()
+        adamw.param_groups[0]["lr"] = rate
+        adamw.step()
         losses.append(float(loss.detach()))
     assert [values["loss"] for values in told] == pytest.approx(losses, rel=1e-4)
     assert (table - theirs.table.detach()).abs().max() < 1e-5
@@ -294,10 +300,11 @@ def static_views(student: Student, material: TrainingInputs, chosen: IntArray) -
 def test_vectors_are_up_to_date_when_they_are_measured(models: Path) -> None:
     ours = a_student(models)
     material = some_material(ours)
-    engine = eager_engine(ours, material, ALL_THREE, a_descent(STEPS))
+    engine = eager_engine(ours, material, ALL_THREE, an_optimizer(STEPS))
     for chosen in some_batches(5, size=4):
         engine.step(engine.prepare(chosen))
-    seen = engine.vectors(np.arange(len(SENTENCES)))
+    engine.synchronize()
+    seen = ours.vectors_of(material.tokens, np.arange(len(SENTENCES)))
     engine.close()
     assert np.allclose(seen, ours.encode(SENTENCES), atol=1e-6)
     with torch.no_grad():

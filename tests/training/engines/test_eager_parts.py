@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +17,16 @@ from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from isogloss.training import distributed as distributed
 from isogloss.training.distill import distill
-from isogloss.training.engines.base import TokenCount, TrainingInputs
+from isogloss.training.engines.base import TokenCount
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.moving_teacher import MovingTeacher
+from isogloss.training.tasks.distill import TrainingInputs
 from isogloss.types import Bitext, IntArray
 from training.by_hand import (
     ALL_THREE,
-    a_descent,
     a_student,
     all_pairs,
+    an_optimizer,
     descend,
     eager_engine,
     furthest,
@@ -48,7 +48,7 @@ def take(engine: EagerEngine, batches: list[IntArray]) -> list[TokenCount]:
 
 def trained(student: Student, material: TrainingInputs, combined: CombinedLoss, parts: int) -> list[dict[str, float]]:
     """What every step of a whole training cost."""
-    engine = eager_engine(student, material, combined, a_descent(STEPS), EngineConfig(accumulate=parts))
+    engine = eager_engine(student, material, combined, an_optimizer(STEPS), EngineConfig(accumulate=parts))
     take(engine, some_batches(STEPS))
     told = engine.losses()
     engine.close()
@@ -60,7 +60,7 @@ def test_for_pairs_that_are_judged_alone_it_is_the_step_of_the_whole_batch(model
     """Batches of 8 and 5 pairs in parts that differ by one; asked for fifty, each pair is a part."""
     ours, theirs = a_student(models), a_student(models)
     told = trained(ours, some_material(ours), CombinedLoss(), parts)
-    expected = descend(theirs, some_material(theirs), CombinedLoss(), a_descent(STEPS), some_batches(STEPS))
+    expected = descend(theirs, some_material(theirs), CombinedLoss(), an_optimizer(STEPS), some_batches(STEPS))
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
@@ -72,7 +72,7 @@ def test_negatives_are_those_of_the_part(models: Path) -> None:
     negatives = np.random.default_rng(4).integers(0, len(all_pairs()), (len(all_pairs()), 2))
     material = shared_material(ours, negatives)
     told = trained(ours, material, RANKING, 3)
-    expected = descend(theirs, material, RANKING, a_descent(STEPS), some_batches(STEPS), parts=3)
+    expected = descend(theirs, material, RANKING, an_optimizer(STEPS), some_batches(STEPS), parts=3)
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
@@ -93,7 +93,7 @@ def test_no_part_is_larger_than_it_must_be(models: Path) -> None:
     """What is encoded at once is a part's distinct sentences; one that two parts have is encoded by both."""
     student = a_student(models)
     material, chosen = some_material(student), np.array([0, 1, 2, 0, 1, 2, 0])
-    engine = eager_engine(student, material, ALL_THREE, a_descent(STEPS), EngineConfig(accumulate=3))
+    engine = eager_engine(student, material, ALL_THREE, an_optimizer(STEPS), EngineConfig(accumulate=3))
     pairs, lengths = all_pairs(), material.tokens.lengths
     parts = in_parts(chosen, 3)
     sentences = [np.unique([pairs.source[part], pairs.target[part]]) for part in parts]
@@ -111,7 +111,7 @@ def test_a_live_teacher_follows_once_a_step(models: Path) -> None:
         student = a_student(models, bridged=False)
         live = MovingTeacher(student, STEPS, 0.6)
         material = some_material(student, teacher=False)
-        engine = eager_engine(student, material, alone, a_descent(STEPS), EngineConfig(accumulate=parts), live)
+        engine = eager_engine(student, material, alone, an_optimizer(STEPS), EngineConfig(accumulate=parts), live)
         take(engine, some_batches(STEPS))
         engine.close()
         return student, live
@@ -125,7 +125,7 @@ def test_a_part_that_is_not_finite_moves_nothing(models: Path) -> None:
     student = a_student(models)
     material = some_material(student)
     assert material.teacher is not None
-    engine = eager_engine(student, material, ALL_THREE, a_descent(STEPS), EngineConfig(accumulate=2))
+    engine = eager_engine(student, material, ALL_THREE, an_optimizer(STEPS), EngineConfig(accumulate=2))
     before, chosen = weights_of(student), np.arange(8)
     material.teacher[all_pairs().source[chosen[-1]]] = np.nan
     take(engine, [chosen])
@@ -139,8 +139,8 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_
 
     def new() -> tuple[Student, EagerEngine]:
         student = a_student(models)
-        how = EngineConfig(dropout=True, accumulate=3)
-        return student, eager_engine(student, some_material(student), ALL_THREE, a_descent(STEPS), how)
+        config = EngineConfig(dropout=True, accumulate=3)
+        return student, eager_engine(student, some_material(student), ALL_THREE, an_optimizer(STEPS), config)
 
     torch.manual_seed(3)
     whole, engine = new()
@@ -149,10 +149,10 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_
     torch.manual_seed(3)
     _, cut = new()
     take(cut, batches[:4])
-    torch.save(cut.state(), tmp_path / "state.pt")
+    torch.save(cut.state_dict(), tmp_path / "state.pt")
     torch.manual_seed(99)
     student, continued = new()
-    continued.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    continued.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     take(continued, batches[4:])
     continued.close()
     assert furthest(weights_of(whole), weights_of(student)) == 0.0
@@ -161,7 +161,7 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        (TrainingSettings(accumulate=2, chunk_pairs=4), "both divide a batch"),
+        (TrainingSettings(accumulate=2, chunk_pairs=4), "both split a batch"),
         (TrainingSettings(accumulate=9, batch_pairs=8), "more parts than training.batch_pairs = 8 has pairs"),
     ],
 )
@@ -180,8 +180,8 @@ def test_parts_that_can_be_are_not_refused() -> None:
 def test_a_recipe_with_parts_and_batches_by_tokens_trains_as_one_without(models: Path, bitext: Bitext) -> None:
     whole = TrainingSettings(epochs=2, batch_tokens=150, learning_rate=3e-3, dev_pairs=0)
     learnt_by = []
-    for settings in (whole, replace(whole, accumulate=3)):
-        student = Student.load(str(models / "student"))
+    for settings in (whole, whole.replace(accumulate=3)):
+        student = Student.from_pretrained(str(models / "student"))
         distill(student, load(str(models / "teacher")), bitext, Recipe(training=settings))
         learnt_by.append(learnt(student))
     assert furthest(*learnt_by) < 1e-3
@@ -234,16 +234,18 @@ class InOneProcess:
 def test_several_processes_take_the_steps_of_one(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of 3 and 2 pairs, of which each process has its share, and parts of one, of which all but one have none."""
     size, batches = 3, [*some_batches(4), np.array([3]), np.array([5, 9])]
-    descent, negatives = a_descent(len(batches)), np.random.default_rng(4).integers(0, len(all_pairs()), (len(all_pairs()), 1))
+    optimizer, negatives = (
+        an_optimizer(len(batches)),
+        np.random.default_rng(4).integers(0, len(all_pairs()), (len(all_pairs()), 1)),
+    )
     students, told = [a_student(models) for _ in range(size)], [[] for _ in range(size)]  # type: ignore[var-annotated]
     between = InOneProcess(size)
     monkeypatch.setattr(distributed, "dist", between)
 
     def work(rank: int) -> None:
-        student, how = students[rank], EngineConfig(accumulate=3)
-        engine = EagerEngine(
-            student, shared_material(student, negatives), ALL_THREE, descent, distributed.Distributed(rank, size), how
-        )
+        student, config = students[rank], EngineConfig(accumulate=3)
+        together = distributed.Distributed(rank, size)
+        engine = eager_engine(student, shared_material(student, negatives), ALL_THREE, optimizer, config, distributed=together)
         take(engine, batches)
         told[rank] = engine.losses()
         engine.close()
@@ -252,7 +254,7 @@ def test_several_processes_take_the_steps_of_one(models: Path, monkeypatch: pyte
         for one in [threads.submit(between.run, rank, work) for rank in range(size)]:
             one.result()
     theirs = a_student(models)
-    expected = descend(theirs, shared_material(theirs, negatives), ALL_THREE, descent, batches, parts=3)
+    expected = descend(theirs, shared_material(theirs, negatives), ALL_THREE, optimizer, batches, parts=3)
     for student, losses in zip(students, told, strict=True):
         for mine, other in zip(losses, expected, strict=True):
             assert mine == pytest.approx(other, rel=1e-3)

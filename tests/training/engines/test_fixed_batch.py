@@ -1,14 +1,18 @@
 """A batch in arrays of fixed size: everything can be taken out again, and what fills the rest is nobody's."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.models.token_store import TokenStore
-from isogloss.training.batches import Batch, PairRows
+from isogloss.training.batches import PairRows
 from isogloss.training.engines import fixed_batch as packing
-from isogloss.training.engines.fixed_batch import FEWEST, FixedBatch, bucket, fixed, may_read_all
+from isogloss.training.engines.fixed_batch import FEWEST, Shape, bucket, fixed, may_read_all
+from isogloss.training.tasks.protocol import SentenceBatch
+from isogloss.types import FloatArray, IntArray
 
 PAD = 1
 
@@ -19,8 +23,39 @@ def a_store(lengths: list[int], vocabulary: int, seed: int) -> TokenStore:
     return TokenStore(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), PAD)
 
 
+def a_batch(pairs: PairRows, chosen: IntArray) -> SentenceBatch:
+    source, target = pairs.source[chosen], pairs.target[chosen]
+    score = (source + 0.5).astype(np.float32)
+    return SentenceBatch.of({"source": source, "target": target}, {"number": np.stack([source, target], 1), "score": score})
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The arrays of a fixed batch, by name."""
+
+    shape: Shape
+    rows: IntArray
+    token_row: IntArray
+    within: IntArray
+    sentence: IntArray
+    starts: IntArray
+    source_at: IntArray
+    target_at: IntArray
+    number: IntArray
+    weight: FloatArray
+    score: FloatArray
+    tokens: int
+
+
+def laid(batch: SentenceBatch, tokens: TokenStore, examples: int, longest: int) -> Laid:
+    made = fixed(batch, tokens, examples, longest)
+    named = [part.numpy() for part in made.named_integers().values()]
+    floats = (made.floats[name].numpy() for name in ("weight", "value.score"))
+    return Laid(made.shape, *named, *floats, made.tokens)
+
+
 @st.composite
-def laid_out(draw: st.DrawFn) -> tuple[TokenStore, PairRows, Batch, FixedBatch, int]:
+def laid_out(draw: st.DrawFn) -> tuple[TokenStore, PairRows, SentenceBatch, Laid, int]:
     longest = draw(st.sampled_from([4, 17, 128]))
     lengths = draw(st.lists(st.integers(1, longest), min_size=2, max_size=40))
     store = a_store(lengths, draw(st.sampled_from([3, 50, 5000])), draw(st.integers(0, 999)))
@@ -29,11 +64,11 @@ def laid_out(draw: st.DrawFn) -> tuple[TokenStore, PairRows, Batch, FixedBatch, 
     source, target = (np.array(side, dtype=np.int64) for side in zip(*drawn, strict=True))
     pairs = PairRows(source, target, np.zeros_like(source), np.zeros_like(source))
     room = len(drawn) + draw(st.integers(0, 9))
-    batch = Batch.of(pairs, np.arange(len(drawn)))
-    return store, pairs, batch, fixed(batch, store, room, longest), room
+    batch = a_batch(pairs, np.arange(len(drawn)))
+    return store, pairs, batch, laid(batch, store, room, longest), room
 
 
-def sentence_of(made: FixedBatch, number: int) -> list[int]:
+def sentence_of(made: Laid, number: int) -> list[int]:
     """The tokens of a sentence, by where it starts and by what every token says it belongs to."""
     ids = made.rows[made.token_row]
     by_place: list[int] = ids[made.starts[number] : made.starts[number + 1]].tolist()
@@ -43,7 +78,7 @@ def sentence_of(made: FixedBatch, number: int) -> list[int]:
 
 @settings(deadline=None)
 @given(laid_out())
-def test_unpacking_gives_the_batch_back(case: tuple[TokenStore, PairRows, Batch, FixedBatch, int]) -> None:
+def test_unpacking_gives_the_batch_back(case: tuple[TokenStore, PairRows, SentenceBatch, Laid, int]) -> None:
     store, pairs, batch, made, room = case
     for pair in range(len(pairs)):
         assert sentence_of(made, int(made.source_at[pair])) == store.row(int(pairs.source[pair])).tolist()
@@ -52,11 +87,13 @@ def test_unpacking_gives_the_batch_back(case: tuple[TokenStore, PairRows, Batch,
     assert made.tokens == sum(len(store.row(int(row))) for row in batch.rows), "a sentence that two pairs share is there once"
     assert len(made.weight) == len(made.source_at) == len(made.target_at) == room
     assert not made.weight[len(pairs) :].any(), "pairs that are not there weigh nothing"
+    assert made.number[: len(pairs)].tolist() == np.stack([pairs.source, pairs.target], 1).tolist()
+    assert made.score[: len(pairs)].tolist() == (pairs.source + 0.5).tolist() and not made.score[len(pairs) :].any()
 
 
 @settings(deadline=None)
 @given(laid_out())
-def test_filling_belongs_to_no_pair(case: tuple[TokenStore, PairRows, Batch, FixedBatch, int]) -> None:
+def test_filling_belongs_to_no_pair(case: tuple[TokenStore, PairRows, SentenceBatch, Laid, int]) -> None:
     store, _, batch, made, _ = case
     real = len(batch.rows)
     assert set(made.source_at[made.weight > 0]) | set(made.target_at[made.weight > 0]) == set(range(real))
@@ -74,7 +111,7 @@ def test_filling_belongs_to_no_pair(case: tuple[TokenStore, PairRows, Batch, Fix
 @settings(deadline=None)
 @given(laid_out())
 def test_a_row_that_is_read_is_named_once_and_the_spare_one_is_not_read(
-    case: tuple[TokenStore, PairRows, Batch, FixedBatch, int],
+    case: tuple[TokenStore, PairRows, SentenceBatch, Laid, int],
 ) -> None:
     made = case[3]
     read = made.token_row.max() + 1
@@ -88,22 +125,22 @@ def test_a_row_that_is_read_is_named_once_and_the_spare_one_is_not_read(
 @settings(deadline=None)
 @given(laid_out(), st.integers(3, 400))
 def test_where_no_batch_can_read_all_rows_a_spare_one_is_left(
-    case: tuple[TokenStore, PairRows, Batch, FixedBatch, int], rows: int
+    case: tuple[TokenStore, PairRows, SentenceBatch, Laid, int], rows: int
 ) -> None:
     store, pairs, _, made, room = case
     small = TokenStore((store.ids % rows).astype(np.int32), store.offsets, PAD)
-    again = fixed(Batch.of(pairs, np.arange(len(pairs))), small, room, made.shape.longest)
-    assert may_read_all(small, room, rows) or again.rows.max() < rows
+    again = laid(a_batch(pairs, np.arange(len(pairs))), small, room, made.shape.longest)
+    assert may_read_all(small, 2 * room, rows) or again.rows.max() < rows
 
 
 def test_a_row_that_no_sentence_has_is_always_spare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty sentences of one token each: rows 0 to 19, the first of which is not the padding."""
     store = TokenStore(np.arange(20, dtype=np.int32), np.arange(21), PAD)
     monkeypatch.setattr(packing, "LOOKED_AT_ONCE", 3)
-    assert may_read_all(store, 10, 20)
-    assert not may_read_all(store, 10, 21), "row 20 is in none"
-    assert not may_read_all(store, 9, 20), "eighteen sentences and the padding have nineteen rows"
-    assert may_read_all(TokenStore(store.ids, store.offsets, 20), 10, 21), "padding is read too"
+    assert may_read_all(store, 20, 20)
+    assert not may_read_all(store, 20, 21), "row 20 is in none"
+    assert not may_read_all(store, 18, 20), "eighteen sentences and the padding have nineteen rows"
+    assert may_read_all(TokenStore(store.ids, store.offsets, 20), 20, 21), "padding is read too"
 
 
 @given(st.integers(1, 3_000_000))
@@ -123,5 +160,5 @@ def test_batches_of_similar_size_share_few_buckets(tokens: int) -> None:
 def test_batches_of_one_bucket_have_one_shape(lengths: list[int], seed: int) -> None:
     store = a_store([*lengths, 7], 40, seed)
     pairs = PairRows(*(np.arange(len(store)) for _ in range(4)))
-    shapes = {fixed(Batch.of(pairs, np.arange(count)), store, 64, 32).shape for count in range(1, len(store) + 1)}
+    shapes = {fixed(a_batch(pairs, np.arange(count)), store, 64, 32).shape for count in range(1, len(store) + 1)}
     assert len({shape.tokens for shape in shapes}) == len(shapes)

@@ -1,4 +1,4 @@
-"""The captured engine, operation by operation on the CPU: it takes the steps of the plainest loop there is.
+"""The graph engine, operation by operation on the CPU: it takes the steps of the plainest loop there is.
 
 Recording as CUDA graphs changes when work is launched, not which; it is tried where there is a CUDA device.
 """
@@ -14,15 +14,16 @@ from isogloss.errors import IsoglossError
 from isogloss.kernels.fused_qkv import FusedAttention
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.student import Student
-from isogloss.training.engines.base import OptimizerConfig, TrainingInputs
+from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.graphs import LOGGED_STEPS, GraphEngine
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.types import IntArray
 from training.by_hand import (
     ALL_THREE,
     SENTENCES,
-    a_descent,
     a_student,
     all_pairs,
+    an_optimizer,
     descend,
     encode,
     furthest,
@@ -41,11 +42,14 @@ def engine_for(
     student: Student,
     material: TrainingInputs,
     combined: CombinedLoss = ALL_THREE,
-    descent: OptimizerConfig | None = None,
+    optimizer: OptimizerConfig | None = None,
     pairs: int = 8,
+    dtype: torch.dtype = torch.float32,
+    record: bool = False,
+    compiled: bool = False,
 ) -> GraphEngine:
-    descent = descent or a_descent(STEPS)
-    return GraphEngine(student, material, combined, descent, pairs, torch.float32, record=False, compiled=False)
+    tasks, optimizer = [DistillTask(material, combined)], optimizer or an_optimizer(STEPS)
+    return GraphEngine(student, tasks, optimizer, [pairs], dtype, record=record, compiled=compiled)
 
 
 def take(engine: GraphEngine, batches: list[IntArray]) -> None:
@@ -61,9 +65,9 @@ def test_it_follows_the_loop_anybody_would_write(models: Path, combined: Combine
     take(engine, batches)
     told = engine.losses()
     engine.close()
-    expected = descend(theirs, material, combined, a_descent(STEPS), batches)
+    expected = descend(theirs, material, combined, an_optimizer(STEPS), batches)
     norms = [values["gradient_norm"] for values in expected]
-    assert min(norms) < a_descent(STEPS).clip_norm < max(norms), "the clip bites at some steps only"
+    assert min(norms) < an_optimizer(STEPS).clip_norm < max(norms), "the clip bites at some steps only"
     assert [list(values) for values in told] == [[*combined.active, "loss", "gradient_norm"]] * STEPS
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
@@ -78,7 +82,7 @@ def test_translations_that_sources_share_are_no_negatives(models: Path) -> None:
     take(engine, batches)
     told = engine.losses()
     engine.close()
-    expected = descend(theirs, material, combined, a_descent(STEPS), batches)
+    expected = descend(theirs, material, combined, an_optimizer(STEPS), batches)
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
@@ -90,7 +94,7 @@ def test_without_a_teacher_or_a_bridge(models: Path) -> None:
     engine = engine_for(ours, material, combined)
     take(engine, batches)
     engine.close()
-    descend(theirs, material, combined, a_descent(STEPS), batches)
+    descend(theirs, material, combined, an_optimizer(STEPS), batches)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
 
 
@@ -102,11 +106,11 @@ def test_stopped_in_the_middle_it_goes_on_to_the_same_weights(models: Path, tmp_
     engine.close()
     first = engine_for(cut, some_material(cut))
     take(first, batches[:5])
-    torch.save(first.state(), tmp_path / "state.pt")
+    torch.save(first.state_dict(), tmp_path / "state.pt")
     take(first, batches[5:7])  # what a kill undoes
     continued = a_student(models)
     second = engine_for(continued, some_material(continued))
-    second.load(torch.load(tmp_path / "state.pt", weights_only=True))
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     assert not second.losses(), "steps that were read before are not told again"
     take(second, batches[5:])
     assert second.losses()[-1] == last
@@ -118,11 +122,11 @@ def test_weights_of_an_earlier_step_are_what_the_student_was_then(models: Path) 
     ours, short, batches = a_student(models), a_student(models), some_batches(STEPS)
     engine = engine_for(ours, some_material(ours))
     take(engine, batches[:6])
-    kept, seen = engine.weights(), engine.vectors(np.arange(20))
+    kept, seen = engine.weights(), ours.vectors_of(engine.tasks[0].tokens, np.arange(20))
     take(engine, batches[6:])
     assert len(torch.unique(engine.rows.at)) > 3, "rows are at different steps"
-    engine.take(kept)
-    assert np.allclose(engine.vectors(np.arange(20)), seen, atol=1e-6)
+    engine.load_weights(kept)
+    assert np.allclose(ours.vectors_of(engine.tasks[0].tokens, np.arange(20)), seen, atol=1e-6)
     engine.close()
     other = engine_for(short, some_material(short))
     take(other, batches[:6])
@@ -136,7 +140,7 @@ def test_its_vectors_are_the_students(models: Path) -> None:
     engine = engine_for(ours, material)
     take(engine, some_batches(4))
     rows = np.array([5, 3, 70, 11, 5])
-    seen = engine.vectors(rows)
+    seen = ours.vectors_of(material.tokens, rows)
     engine.close()
     with torch.no_grad():
         assert np.allclose(seen, encode(ours, material.tokens, rows).numpy(), atol=1e-5)
@@ -147,7 +151,7 @@ def test_it_gives_the_student_back_as_any_library_takes_it(models: Path, tmp_pat
     ours = a_student(models)
     kinds = [type(module) for module in ours.body.modules()]
     attention = ours.body.config._attn_implementation
-    engine = GraphEngine(ours, some_material(ours), ALL_THREE, a_descent(STEPS), 8, dtype, record=False, compiled=False)
+    engine = engine_for(ours, some_material(ours), dtype=dtype)
     assert any(isinstance(module, FusedAttention) for module in ours.body.modules())
     take(engine, some_batches(STEPS))
     assert np.isfinite([values["loss"] for values in engine.losses()]).all()
@@ -166,7 +170,7 @@ def test_half_precision_learns_what_single_does(models: Path) -> None:
     losses = []
     for dtype in (torch.float32, torch.bfloat16):
         ours = a_student(models)
-        engine = GraphEngine(ours, some_material(ours), ALL_THREE, a_descent(30), 8, dtype, record=False, compiled=False)
+        engine = engine_for(ours, some_material(ours), optimizer=an_optimizer(30), dtype=dtype)
         take(engine, some_batches(30))
         losses.append([values["loss"] for values in engine.losses()])
         engine.close()
@@ -192,17 +196,17 @@ def test_broken_weights_are_not_sound(models: Path) -> None:
     for break_it in ("table", "body"):
         ours = a_student(models)
         engine = engine_for(ours, some_material(ours))
-        assert engine.sound()
+        assert engine.is_finite()
         (engine.table.weight.data if break_it == "table" else engine.flats[0].master)[3] = torch.nan
-        assert not engine.sound()
+        assert not engine.is_finite()
         engine.close()
 
 
 def test_losses_that_nobody_asked_for_are_kept_for_a_while(models: Path) -> None:
     ours = a_student(models)
-    engine = engine_for(ours, some_material(ours), descent=a_descent(LOGGED_STEPS + 5))
+    engine = engine_for(ours, some_material(ours), optimizer=an_optimizer(LOGGED_STEPS + 5))
     engine.step_at.fill_(LOGGED_STEPS - 2)  # the record of losses turns round here
-    engine.read_at = LOGGED_STEPS - 2
+    engine.log.read_at = LOGGED_STEPS - 2
     take(engine, some_batches(4))
     told = engine.losses()
     assert len(told) == 4 and np.isfinite([list(values.values()) for values in told]).all()
@@ -226,13 +230,13 @@ def test_a_batch_that_reads_the_whole_vocabulary_is_refused(models: Path) -> Non
 def test_recorded_steps_are_the_same_steps(models: Path, compiled: bool) -> None:
     steps = 24
     theirs = a_student(models)
-    expected = descend(theirs, some_material(theirs), ALL_THREE, a_descent(steps), some_batches(steps))
+    expected = descend(theirs, some_material(theirs), ALL_THREE, an_optimizer(steps), some_batches(steps))
     ours = a_student(models)
     ours.model.to("cuda")
-    engine = GraphEngine(ours, some_material(ours), ALL_THREE, a_descent(steps), 8, torch.float32, True, compiled)
+    engine = engine_for(ours, some_material(ours), optimizer=an_optimizer(steps), record=True, compiled=compiled)
     take(engine, some_batches(steps))
     told = engine.losses()
-    assert any(bench.graph is not None for bench in engine.benches.values())
+    assert any(bench.graph is not None for bench in engine.recorder.benches.values())
     engine.close()
     ours.model.to("cpu")
     assert [values["loss"] for values in told] == pytest.approx([values["loss"] for values in expected], rel=5e-3)
@@ -244,7 +248,7 @@ def test_recorded_in_half_precision_it_learns(models: Path) -> None:
     ours = a_student(models)
     ours.model.to("cuda")
     material = TrainingInputs(ours.tokenize(SENTENCES), all_pairs(), unit_teacher())
-    engine = GraphEngine(ours, material, ALL_THREE, a_descent(60), 8)
+    engine = engine_for(ours, material, optimizer=an_optimizer(60), dtype=torch.bfloat16, record=True, compiled=True)
     take(engine, some_batches(60))
     losses = [values["loss"] for values in engine.losses()]
     engine.close()

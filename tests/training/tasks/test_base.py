@@ -15,13 +15,15 @@ from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.training.dev_set import DevScore
 from isogloss.training.engines.base import OptimizerConfig, TokenCount
+from isogloss.training.engines.eager import EagerEngine
+from isogloss.training.engines.token_table import TableRows
 from isogloss.training.schedules import rate_at
 from isogloss.training.selection import NOTHING_COUNTED, Merit
-from isogloss.training.tasks.base import TaskEngine, TaskSettings, run_tasks
-from isogloss.training.tasks.schedule import TaskSchedule
+from isogloss.training.tasks.base import TaskSettings, run_tasks
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
 from isogloss.types import IntArray
 from judged import judged, rated
+from training.by_hand import task_loss
 
 
 class Line:
@@ -43,7 +45,10 @@ class Line:
         told = told if self.head is None else self.head(told)
         return (told - prepared[1]).square().mean()
 
-    def load(self, prepared: tuple[Tensor, Tensor]) -> TokenCount:
+    def weight(self, prepared: tuple[Tensor, Tensor]) -> float:
+        return len(prepared[0])
+
+    def count(self, prepared: tuple[Tensor, Tensor]) -> TokenCount:
         return TokenCount(len(prepared[0]), len(prepared[0]))
 
 
@@ -90,17 +95,11 @@ def test_steps_are_those_of_a_plain_loop() -> None:
 
 def test_a_head_that_shares_weights_is_trained_once() -> None:
     model = line()
-    engine = TaskEngine(model, [Line(model, "a", 1.0, model)], TaskSchedule([12], [4], 1), [1.0], OptimizerConfig([0.1] * 3))
+    engine = EagerEngine(model, [Line(model, "a", 1.0, model)], OptimizerConfig([0.1] * 3))
     assert list(engine.parameters) == ["weight", "bias"]
     shared = nn.Sequential(model, nn.Linear(1, 1))
-    engine = TaskEngine(model, [Line(model, "a", 1.0, shared)], TaskSchedule([12], [4], 1), [1.0], OptimizerConfig([0.1] * 3))
+    engine = EagerEngine(model, [Line(model, "a", 1.0, shared)], OptimizerConfig([0.1] * 3))
     assert list(engine.parameters) == ["weight", "bias", "head.0.a.1.weight", "head.0.a.1.bias"]
-
-
-class Unread(NLITask):
-    """The same task, which does not say what it reads of the table."""
-
-    tokens_read = None  # type: ignore[assignment]
 
 
 class Witness:
@@ -118,15 +117,19 @@ class Witness:
         return DevScore(float(len(self.tables)), np.zeros(1), lead=float(len(self.tables)))
 
 
-def test_rows_of_the_table_that_wait_are_where_a_dense_optimiser_has_them_when_they_are_measured(models: Path) -> None:
+def test_rows_of_the_table_that_wait_are_where_a_dense_optimiser_has_them_when_they_are_measured(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = TaskSettings(epochs=3, batch=2, learning_rate=1e-3, weight_decay=0.1, dropout=False, dev_checks=4, seed=5)
     seen = []
-    for kind in (NLITask, Unread):
-        student = Student.load(str(models / "student"), device="cpu")
+    for row_wise in (True, False):
+        if not row_wise:
+            monkeypatch.setattr(TableRows, "of", lambda *_: None)
+        student = Student.from_pretrained(str(models / "student"), device="cpu")
         witness = Witness(student)
-        task = nli_task(student, kind)
-        engine = TaskEngine(student, [task], TaskSchedule([30], [2], 5), [1.0], OptimizerConfig([0.1] * 15))
-        assert (engine.table is not None) == (kind is NLITask)
+        task = nli_task(student)
+        engine = EagerEngine(student, [task], OptimizerConfig([0.1] * 15))
+        assert (engine.table is not None) == row_wise
         engine.close()
         assert not student.body.get_input_embeddings().sparse
         run_tasks(student, [task], settings, witness)
@@ -150,10 +153,10 @@ def stopping_at(step: int) -> Callable[[Step], None]:
     return show
 
 
-def nli_task(student: Student, kind: type[NLITask] = NLITask) -> NLITask:
+def nli_task(student: Student) -> NLITask:
     rows = judged(0, 30)
     labels = np.array([("entailment", "neutral", "contradiction").index(row[3]) for row in rows])
-    return kind(student, SentencePairs.of(student, [row[0] for row in rows], [row[1] for row in rows]), labels, seed=4)
+    return NLITask(student, SentencePairs.of(student, [row[0] for row in rows], [row[1] for row in rows]), labels, seed=4)
 
 
 def sts_task(student: Student) -> STSTask:
@@ -170,32 +173,32 @@ def test_a_stopped_training_goes_on_to_the_same_weights(models: Path, tmp_path: 
     def tasks(student: Student) -> tuple[NLITask, STSTask]:
         return nli_task(student), sts_task(student)
 
-    student = Student.load(str(models / "student"), device="cpu")
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
     whole = tasks(student)
     once = run_tasks(student, whole, SETTINGS)
-    other = Student.load(str(models / "student"), device="cpu")
+    other = Student.from_pretrained(str(models / "student"), device="cpu")
     with pytest.raises(Stop):
         run_tasks(other, tasks(other), SETTINGS, None, tmp_path, stopping_at(10), key="x")
-    again = Student.load(str(models / "student"), device="cpu")
+    again = Student.from_pretrained(str(models / "student"), device="cpu")
     resumed = tasks(again)
     torch.manual_seed(99)
     summary = run_tasks(again, resumed, SETTINGS, None, tmp_path, key="x")
     assert 0 < summary.steps_now < summary.steps == once.steps == 36
     for (name, value), wanted in zip(again.model.state_dict().items(), student.model.state_dict().values(), strict=True):
         assert torch.equal(value, wanted), name
-    assert torch.equal(resumed[0].classifier.weight, whole[0].classifier.weight)
-    third = Student.load(str(models / "student"), device="cpu")
+    assert torch.equal(resumed[0].head.weight, whole[0].head.weight)
+    third = Student.from_pretrained(str(models / "student"), device="cpu")
     assert run_tasks(third, tasks(third), SETTINGS, None, tmp_path, key="x").steps_now == 0
     assert third.fingerprint == student.fingerprint
 
 
 def test_other_data_settings_or_weights_do_not_go_on_from_a_checkpoint(models: Path, tmp_path: Path) -> None:
     settings = TaskSettings(steps=2, batch=4, learning_rate=1e-3)
-    student = Student.load(str(models / "student"), device="cpu")
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
     run_tasks(student, [sts_task(student)], settings, None, tmp_path, key="x")  # and it is another student now
 
     def fresh() -> Student:
-        return Student.load(str(models / "student"), device="cpu")
+        return Student.from_pretrained(str(models / "student"), device="cpu")
 
     for model, of, key in [(student, settings, "x"), (fresh(), settings, "y"), (fresh(), TaskSettings(steps=2, batch=4), "x")]:
         assert run_tasks(model, [sts_task(model)], of, None, tmp_path, key=key).steps_now == 2
@@ -204,13 +207,13 @@ def test_other_data_settings_or_weights_do_not_go_on_from_a_checkpoint(models: P
 
 
 def test_both_tasks_are_learnt(models: Path) -> None:
-    student = Student.load(str(models / "student"), device="cpu")
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
     tasks = nli_task(student), sts_task(student)
 
     def losses() -> list[float]:
         student.model.eval()
         with torch.no_grad():
-            return [float(task.loss(task.prepare(np.arange(len(task))))) for task in tasks]
+            return [float(task_loss(student, task, np.arange(len(task)))) for task in tasks]
 
     before = losses()
     settings = TaskSettings(epochs=6, batch=8, learning_rate=3e-3, dropout=False)
@@ -222,7 +225,7 @@ def test_both_tasks_are_learnt(models: Path) -> None:
 def test_half_precision_is_near_single_and_leaves_weights_in_single(models: Path) -> None:
     told = {}
     for precision in ("float32", "bf16"):
-        student = Student.load(str(models / "student"), device="cpu")
+        student = Student.from_pretrained(str(models / "student"), device="cpu")
         tasks = nli_task(student), sts_task(student)
         settings = TaskSettings(steps=4, batch=8, learning_rate=1e-3, dropout=False, precision=precision)
         losses: list[Step] = []

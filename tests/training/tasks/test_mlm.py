@@ -337,8 +337,8 @@ def test_the_loss_falls(kind: str, student: Student) -> None:
 def test_tokens_are_counted_with_and_without_filling(student: Student) -> None:
     task = MaskedText(student, student.tokenize(TEXTS), MaskedHead(student.body))
     made = task.prepare(np.arange(10))
-    assert task.load(made).tokens == task.load(made).computed == int(made.lengths.sum())
+    assert task.count(made).tokens == task.count(made).computed == int(made.lengths.sum())
     student.__dict__["packs"] = False
-    assert task.load(made).computed == 10 * int(made.lengths.max())
+    assert task.count(made).computed == 10 * int(made.lengths.max())
     empty = Hidden(made.ids, made.lengths, made.positions, made.at[:0], made.wanted[:0])
     assert task.loss(empty).item() == 0

@@ -7,6 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isogloss.training.engines.eager import split_by_task
 from isogloss.training.tasks.schedule import TaskSchedule
 
 
@@ -24,7 +25,7 @@ def schedules(draw: st.DrawFn) -> TaskSchedule:
 def test_a_pass_shows_every_example_once(schedule: TaskSchedule) -> None:
     seen: list[list[int]] = [[] for _ in schedule.sizes]
     for step in range(schedule.steps):
-        for task, numbers in schedule.parts(schedule.chosen(step)):
+        for task, numbers in split_by_task(schedule.chosen(step), schedule.offsets):
             assert 0 < len(numbers) <= schedule.batches[task]
             seen[task] += numbers.tolist()
     for size, drawn in zip(schedule.sizes, seen, strict=True):
@@ -63,7 +64,9 @@ def test_one_task_is_gone_through_as_often_as_asked() -> None:
 
 
 def task_counts(schedule: TaskSchedule) -> list[int]:
-    counts = Counter(task for step in range(schedule.steps) for task, _ in schedule.parts(schedule.chosen(step)))
+    counts = Counter(
+        task for step in range(schedule.steps) for task, _ in split_by_task(schedule.chosen(step), schedule.offsets)
+    )
     return [counts[task] for task in range(len(schedule.sizes))]
 
 
@@ -79,7 +82,7 @@ def test_weights_are_shares_of_the_steps_and_the_first_task_sets_their_number() 
 
 def test_tasks_of_a_mixed_schedule_do_not_come_one_after_the_other() -> None:
     schedule = TaskSchedule([100, 100], [10, 10], seed=5, epochs=5)
-    order = [schedule.parts(schedule.chosen(step))[0][0] for step in range(schedule.steps)]
+    order = [split_by_task(schedule.chosen(step), schedule.offsets)[0][0] for step in range(schedule.steps)]
     assert sum(a != b for a, b in pairwise(order)) > 20
 
 
@@ -87,4 +90,4 @@ def test_together_a_step_has_a_batch_of_each() -> None:
     schedule = TaskSchedule([12, 5], [4, 2], seed=1, epochs=2, together=True)
     assert schedule.steps == 6
     for step in range(6):
-        assert [task for task, _ in schedule.parts(schedule.chosen(step))] == [0, 1]
+        assert [task for task, _ in split_by_task(schedule.chosen(step), schedule.offsets)] == [0, 1]

@@ -102,7 +102,7 @@ def test_a_batch_costs_what_its_sentences_cost_word_by_word(smoothing: float) ->
     wanted = sum(count * loss for count, loss in zip(words, losses, strict=True)) / sum(words)
     assert torch.allclose(task.loss(batch), torch.as_tensor(wanted), rtol=1e-5)
     read = sum(len(task.tokens.row(int(row))) for row in {int(task.examples.source[one]) for one in chosen})
-    assert task.load(batch).tokens == task.load(batch).computed == sum(words) + read
+    assert task.count(batch).tokens == task.count(batch).computed == sum(words) + read
 
 
 def test_gradients_reach_the_encoder_the_decoder_and_the_language() -> None:

@@ -1,7 +1,4 @@
-"""What `isogloss mine` and `isogloss score` have in common: what is refused, what is written, and how it is shown.
-
-Beside the pairs lies a page with the estimated precision at each threshold, where there is an estimate (`report`).
-"""
+"""What `isogloss mine` and `isogloss score` share: checks before the work, the files they write, and what they print."""
 
 import re
 from collections.abc import Sequence
@@ -16,14 +13,15 @@ from isogloss.mining.calibration import Calibration
 from isogloss.mining.mine import Mined
 from isogloss.mining.output import refuse_unknown_form
 from isogloss.mining.score import Scored
-from isogloss.mining.vectors import forget_work
+from isogloss.mining.vectors import remove_work
 from isogloss.models.encoders.open import refuse_missing
-from isogloss.report.precision_page import Judged, precision_page, shown_places
+from isogloss.report.mined_page import Curve, MinedPage, shown_places
+from isogloss.shown import masked
 from isogloss.storage import make_folder, refuse_overwriting, write_text
 
 BAR = 30
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-REASONS = {
+COUNTS = {
     "read": "read",
     "empty": "empty",
     "too_long": "too long",
@@ -35,17 +33,17 @@ REASONS = {
 
 
 def as_bytes(text: str) -> int:
-    """`500M` or `2GiB` as a number of bytes; 0 for nothing."""
+    """`500M` or `2GiB` as a number of bytes; 0 for an empty text."""
     if not text.strip():
         return 0
-    told = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if told is None:
-        raise IsoglossError(f"--memory {text!r} is not understood", hint="write it like 500M or 2G")
-    return int(float(told[1]) * UNITS[told[2].upper()])
+    size = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if size is None:
+        raise IsoglossError(f"--memory {text!r} is not a size", hint="write it like 500M or 2G")
+    return int(float(size[1]) * UNITS[size[2].upper()])
 
 
 def refuse_bad_names(out: Path, inputs: Sequence[str], model: str) -> None:
-    """Say before the work what cannot be written, and that there is no such model."""
+    """Raise before the work if the output cannot be written or there is no such model."""
     refuse_unknown_form(out)
     refuse_overwriting(out, inputs)
     make_folder(out.parent)
@@ -57,58 +55,70 @@ def work_folder(out: Path) -> Path:
     return out.with_name(f"{out.name}.work")
 
 
-def finish(found: Mined | Scored, out: Path, as_json: bool) -> None:
-    """Write the pairs and, where their precision was estimated, the page; forget the work; show what came of it."""
+def finish(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str, as_json: bool) -> None:
+    """Write the pairs and the page, remove the work folder, and print a summary."""
     found.write(out)
-    shown = out.with_name(f"{out.name}.html")
-    judged = _judged(found)
-    if judged:
-        write_text(shown, precision_page(out.name, judged, len(found)))
-    forget_work(work_folder(out))
+    model = masked(model)  # an address may contain a key
+    page = out.with_name(f"{out.name}.html")
+    write_text(page, _page(found, out, inputs, model).render())
+    remove_work(work_folder(out))
     if as_json:
-        show_json({"path": str(out), "page": str(shown) if judged else None, **found.summary()})
+        show_json({"path": str(out), "page": str(page), "model": model, "files": list(inputs), **found.summary()})
         return
     if isinstance(found, Mined):
         _show_mined(found, out)
     else:
         _show_scored(found, out)
-    if judged:
-        output.print(f"precision at each threshold → {shown}")
+    output.print(f"report → {page}")
 
 
-def _judged(found: Mined | Scored) -> list[Judged]:
-    """The curves there are, with the thresholds that were chosen on them."""
+def _page(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str) -> MinedPage:
+    """What the page shows of the pairs."""
+    facts = [("model", model), *_files(found, inputs), ("pairs", str(out))]
     if isinstance(found, Scored):
-        return [Judged(language, curve, found.thresholds[language]) for language, curve in found.calibrations.items()]
-    return [] if found.calibration is None else [Judged("", found.calibration, found.threshold, found.gold_curve)]
+        curves = [Curve(language, curve, found.thresholds[language]) for language, curve in found.calibrations.items()]
+        return MinedPage(out.name, facts, found.pairs, curves=curves)
+    if found.search is not None:
+        facts.append(("search", f"{found.search.kind} ({found.search.why})"))
+    curves = [] if found.calibration is None else [Curve("", found.calibration, found.threshold, found.gold_curve)]
+    return MinedPage(out.name, facts, found.pairs, found.languages, curves)
+
+
+def _files(found: Mined | Scored, inputs: Sequence[str]) -> list[tuple[str, str]]:
+    """The input files, and how many sentences of each were searched."""
+    if isinstance(found, Scored):
+        return [("pairs read", f"{', '.join(inputs)}: {amount(found.read, 'pair')}")]
+    return [
+        (side, f"{name}: {amount(account.read, 'sentence')} read, {account.kept:,} searched")
+        for side, name, account in zip(("source", "target"), inputs, found.accounts, strict=True)
+    ]
 
 
 def _show_mined(mined: Mined, out: Path) -> None:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in ("", "source", "target"):
         table.add_column(name, justify="right" if name else "left")
-    for field, text in REASONS.items():
+    for field, text in COUNTS.items():
         table.add_row(text, *(f"{getattr(account, field):,}" for account in mined.accounts))
     output.print(table)
     if mined.calibration is not None:
         _show_curve(mined.calibration, mined.threshold)
-    found = f"\n{amount(len(mined), 'pair')} of {amount(mined.candidates, 'candidate')} → {out}"
-    output.print(f"{found} ({_why(mined)})")
+    output.print(f"\n{amount(len(mined), 'pair')} of {amount(mined.candidates, 'candidate')} → {out} ({_threshold(mined)})")
 
 
-def _why(mined: Mined) -> str:
-    """What the threshold is, and what it is worth; or why nothing is left."""
+def _threshold(mined: Mined) -> str:
+    """The threshold and the precision to expect; or why nothing is left."""
     if len(mined):
-        told = [f"threshold {mined.threshold:.4f}"]
+        text = f"threshold {mined.threshold:.4f}"
         if mined.gold is not None:
-            told.append("precision {} %, recall {} %, F1 {} % by the gold pairs".format(*map(percent, mined.gold)))
-        elif mined.calibration is not None:
-            told.append(f"about {percent(mined.calibration.precision_at(mined.threshold))} % right")
-        return ", ".join(told)
+            return text + ", precision {} %, recall {} %, F1 {} % by the gold pairs".format(*map(percent, mined.gold))
+        if mined.calibration is not None:
+            text += f", estimated precision {percent(mined.calibration.precision_at(mined.threshold))} %"
+        return text
     if mined.gold is not None:
         return "none of the candidates is a gold pair"
     if mined.calibration is not None:
-        return "no threshold seems to be as precise as that; lower --precision, or set --threshold yourself"
+        return "no threshold reaches that precision; lower --precision, or set --threshold yourself"
     return f"none reaches the threshold {mined.threshold:.4f}"
 
 
@@ -124,9 +134,9 @@ def _show_scored(scored: Scored, out: Path) -> None:
 def _show_curve(calibration: Calibration, chosen: float) -> None:
     """The estimated precision at some thresholds, as numbers and as bars; the chosen one is marked."""
     absent = percent(calibration.without_translation)
-    output.print(f"\nEstimated from wrong pairs; about {absent} % of the sentences have no translation here.", highlight=False)
+    output.print(f"\nEstimated precision; about {absent} % of the sentences have no translation here.", highlight=False)
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("threshold", "pairs", "right, %"):
+    for name in ("threshold", "pairs", "correct, %"):
         table.add_column(name, justify="right")
     table.add_column("")
     for place in shown_places(calibration, chosen):

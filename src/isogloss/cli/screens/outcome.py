@@ -1,44 +1,81 @@
-"""How a finished run is shown: the table, where the model is, how to use it, what to do next."""
+"""How a finished run is shown: the scores, where the model is, how to use it, what to do next."""
 
-from isogloss.amounts import duration, size
+from rich.table import Table
+
+from isogloss.amounts import amount, duration, size
 from isogloss.cli.screens.progress import output, score_table, show_json, tell, what_was_asked
 from isogloss.corpora.store import leaks_in_words
+from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.runs.clean import size_of
-from isogloss.runs.pipeline import RunResult
+from isogloss.runs.run import RunResult
 from isogloss.storage import WORK
+from isogloss.training.distributed import Distributed
 
 WORTH_SAYING = 100 * 2**20  # bytes
 
 
 def show_run(result: RunResult, as_json: bool) -> None:
     """Show a run's result as tables, or as JSON."""
-    if not result.reports:  # of a process that trained along: the first one measures and tells
+    if not Distributed.here().is_main_process:
         return
     if as_json:
         show_json(result.as_dict())
         return
     output.print()
-    output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
-    if result.training is not None and result.training.setback:
-        tell(f"\n! {result.training.setback}")
+    if result.reports:
+        output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
+    if any(SPEARMAN in stage.summary.dev for stage in result.stages) or not result.reports:
+        output.print(_training_table(result))
+    for setback in dict.fromkeys(stage.summary.setback for stage in result.stages if stage.summary.setback):
+        tell(f"\n! {setback}")
+    _tell_data(result)
     memory = result.details.get("peak_memory_gib")
     held_memory = f", at most {memory} GiB of memory" if memory else ""
     tell(f"\nDone in {duration(result.seconds)}{held_memory}. Model: {result.model}")
-    tell(leaks_in_words(result.details["leak_scan"]))
+    if "leak_scan" in result.details:
+        tell(leaks_in_words(result.details["leak_scan"]))
     if (kept := size_of(result.folder / WORK)) > WORTH_SAYING:
         kept_for = f"{result.folder / WORK} has {size(kept)} for the next run of this recipe"
         tell(f"{kept_for}; isogloss clean {result.folder} removes it.")
     say_next(result)
 
 
+def _training_table(result: RunResult) -> Table:
+    """Stage by stage: examples, steps, and the dev set's Spearman correlation before and after."""
+    measured = any(SPEARMAN in stage.summary.dev for stage in result.stages)
+    title = "Spearman × 100 on the STS dev set" if measured else ""
+    table = Table(title=title, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, 2, 0, 0))
+    for name in ("stage", "examples", "steps", *(("before", "after", "best step") if measured else ("loss",))):
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    for stage in result.stages:
+        summary = stage.summary
+        cells = [stage.name, f"{sum(stage.examples.values()):,}", f"{summary.steps:,}"]
+        before, after = (_hundredfold(scores.get(SPEARMAN)) for scores in (summary.dev_before, summary.dev))
+        table.add_row(*cells, *([before, after, f"{summary.best_step:,}"] if measured else [f"{summary.loss:.4f}"]))
+    return table
+
+
+def _hundredfold(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.2f}"
+
+
+def _tell_data(result: RunResult) -> None:
+    if augmented := result.details.get("augmented"):
+        pairs = amount(augmented["pairs"], "near pair")
+        tell(f"\nA cross-encoder from {augmented['cross_encoder']} labelled {pairs}.")
+    if without := result.details.get("rows_without_label"):
+        tell(f"{amount(without, 'row')} without a label {'was' if without == 1 else 'were'} left out.")
+
+
 def say_next(result: RunResult) -> None:
     """Three lines of Python that use the model, and what to run next."""
-    alone = ' --teacher ""' if result.reports[-1].average().teacher_index is None else ""  # whose index nobody can search
-    commands = {
-        "a recipe for your own pairs": "isogloss init --languages de,fr --pairs en-de.tsv --pairs en-fr.tsv",
-        "measure models like this": f"isogloss evaluate {result.folder} --pairs {result.details['store']}{alone}",
-        "embed a file, one vector per line": f"isogloss embed sentences.txt --model {result.folder}",
-    }
+    commands = {"embed a file, one vector per line": f"isogloss embed sentences.txt --model {result.folder}"}
+    if "store" in result.details:
+        alone = ' --teacher ""' if not result.reports or result.reports[-1].average().teacher_index is None else ""
+        command = f"isogloss evaluate {result.folder} --pairs {result.details['store']}{alone}"
+        commands = {"measure models like this": command} | commands
+    else:
+        commands = {"measure it": f"isogloss evaluate {result.folder} --suite stsb --data FOLDER"} | commands
     output.print(
         "\nUse it:\n\n"
         "    from sentence_transformers import SentenceTransformer\n"

@@ -35,12 +35,11 @@ TITLES = {
     "teacher, held out": "teacher, held out",
     "lower layers": "frozen layers, once",
     "untouched student": "untouched student",
-    "trained student": "measuring",
     "distilled student": "measuring",
-    "distil": "distilling",
+    "distill": "distilling",
     "train": "training",
     "vocabulary": "learning pieces",
-    "laser": "translating",
+    "translate": "translating",
     "embed": "embedding",
 }
 

@@ -7,8 +7,8 @@ from rich.table import Table
 
 from isogloss.amounts import amount
 from isogloss.cli.screens.progress import output
-from isogloss.corpora.preparation.counts import Line, grouped
-from isogloss.corpora.preparation.dropped import Example
+from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.write_parts import Example
 from isogloss.corpora.store import Store, unread
 
 FULL_TABLE = 30  # lines: beyond that corpora and languages are shown apart

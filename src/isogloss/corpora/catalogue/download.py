@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from isogloss.amounts import amount, duration
 from isogloss.corpora.catalogue.freshness import Remote, forget, is_unchanged, recall, remember
-from isogloss.corpora.catalogue.web import NothingLeft, Patience, Tries, Trouble, open_url, read_some
+from isogloss.corpora.catalogue.retries import NothingLeft, Patience, Tries, Trouble, open_url, read_some
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent

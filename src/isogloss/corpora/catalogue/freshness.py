@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
-from isogloss.corpora.catalogue.web import NotChanged, Patience, Tries, Trouble, open_url
+from isogloss.corpora.catalogue.retries import NotChanged, Patience, Tries, Trouble, open_url
 from isogloss.corpora.reading.origin import origin_of
 from isogloss.shapes import COUNT, NOTHING, TEXT, Either, check
 from isogloss.shown import masked

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from isogloss.corpora.catalogue import hub, opus, repack, wikipedia
+from isogloss.corpora.catalogue import hub_datasets as hub
+from isogloss.corpora.catalogue import opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import alone, fetch, is_kept, refuse_foreign
 from isogloss.corpora.catalogue.entries import Entry, Languages, as_languages, find
 from isogloss.corpora.catalogue.freshness import forget, is_unchanged, recall, remember
-from isogloss.corpora.catalogue.web import NotThere, Patience, mirrored
+from isogloss.corpora.catalogue.retries import NotThere, Patience, mirrored
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import OnProgress, Step, silent

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isogloss.corpora.catalogue.entries import Languages, spellings
-from isogloss.corpora.catalogue.web import Patience, ask
+from isogloss.corpora.catalogue.retries import Patience, ask
 from isogloss.errors import DataError
 from isogloss.shapes import TEXT, check
 from isogloss.web import parse_url, whole_number

@@ -7,9 +7,9 @@ import numpy as np
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.agreement import Addresses, Identical, Numbers
-from isogloss.corpora.cleaning.judgement import NOTHING, GivenScore, Judge, Similarity, minimum_for
 from isogloss.corpora.cleaning.language import Language, Script
 from isogloss.corpora.cleaning.length import Empty, LengthRatio, TooLong, TooManyTokens
+from isogloss.corpora.cleaning.quality_scores import NOTHING, GivenScore, Similarity, SimilarityModel, minimum_for
 from isogloss.corpora.cleaning.repetition import Repetition
 from isogloss.corpora.cleaning.rule import Rule
 from isogloss.errors import DataError
@@ -17,7 +17,7 @@ from isogloss.storage import file_hash
 from isogloss.types import IntArray
 
 
-def rules_for(settings: CleaningSettings, corpus: str = "", judge: Judge | None = None) -> list[Rule]:
+def rules_for(settings: CleaningSettings, corpus: str = "", judge: SimilarityModel | None = None) -> list[Rule]:
     """The rules for one corpus. A threshold that accepts everything leaves its rule out, and its scores uncomputed."""
     s = settings
     minimum = minimum_for(corpus, s.min_scores)

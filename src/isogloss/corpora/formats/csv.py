@@ -1,7 +1,7 @@
 """Comma- or semicolon-separated text, quoted. The first line decides which of the two (or the tab) separates the cells."""
 
 from isogloss.corpora.formats import quoted
-from isogloss.corpora.formats.open import opened
+from isogloss.corpora.formats.first_line import opened
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.lines import line_blocks
 from isogloss.corpora.reading.malformed import Faults

@@ -1,8 +1,8 @@
 """FreeDict dictionaries (TEI): every headword of an entry with every translation of it."""
 
 from isogloss.corpora.formats.layout import target_language
-from isogloss.corpora.formats.markup import Units, collected
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
+from isogloss.corpora.formats.xml_units import Units, collected
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.sources import Source

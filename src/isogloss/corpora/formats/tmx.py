@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from isogloss.corpora.formats.markup import Units, collected
 from isogloss.corpora.formats.records import Record, gathered
+from isogloss.corpora.formats.xml_units import Units, collected
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code, is_source, same_language, without_region
 from isogloss.corpora.reading.malformed import Faults

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from isogloss.corpora.formats import quoted
 from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
+from isogloss.corpora.formats.first_line import opened
 from isogloss.corpora.formats.layout import Layout
-from isogloss.corpora.formats.open import opened
 from isogloss.corpora.reading.blocks import Blocks, cut
 from isogloss.corpora.reading.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
 from isogloss.corpora.reading.malformed import Faults

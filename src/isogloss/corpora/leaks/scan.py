@@ -86,7 +86,7 @@ def _windows(words: Hashes, owner: IntArray, size: int) -> tuple[Hashes, IntArra
 
 
 @dataclass(frozen=True, slots=True)
-class GuardedSet:
+class ScannedSet:
     """One evaluation set that is guarded: its name, how many texts of it were read, a hash of them, and the level."""
 
     name: str
@@ -96,19 +96,19 @@ class GuardedSet:
     before: bool = False  # not in this preparation, but in those of all stores that it was made from
 
 
-class Guard:
+class LeakScanner:
     """All evaluation text that must not be trained on, as hashes."""
 
     def __init__(self, sets: Iterable[tuple[str, pa.Array]], level: str = "near", form: str = "nfc") -> None:
         self.level = LEVELS.index(level)
-        self.sets: list[GuardedSet] = []
+        self.sets: list[ScannedSet] = []
         exact, normalized, runs = [], [], []
         for name, texts in sets:
             side = Side(normalize_block(texts, form)[0], "")
             exact.append(side.exact_hashes)
             normalized.append(side.normalized_hashes[np.diff(side.kept_starts) > 0])
             runs.append(runs_of_words(side)[0])
-            self.sets.append(GuardedSet(name, len(side), content_hash(np.sort(exact[-1]).tobytes())[:16], level))
+            self.sets.append(ScannedSet(name, len(side), content_hash(np.sort(exact[-1]).tobytes())[:16], level))
         self._exact = HashSet(exact if self.level >= EXACT else [])
         self._normalised = HashSet(normalized if self.level >= NORMALIZED else [])
         self._runs = HashSet(runs if self.level >= NEAR else [])
@@ -132,7 +132,7 @@ class Guard:
         return result
 
 
-def scanned_before(inputs: Iterable[Sequence[GuardedSet]], now: Sequence[GuardedSet]) -> list[GuardedSet]:
+def scanned_before(inputs: Iterable[Sequence[ScannedSet]], now: Sequence[ScannedSet]) -> list[ScannedSet]:
     """The sets that every input was scanned for, each at the least of their levels, where that is more than is done now."""
     known, found = [{one.hash: one for one in sets} for sets in inputs], []
     done = {one.hash: _strength(one) for one in now}
@@ -144,5 +144,5 @@ def scanned_before(inputs: Iterable[Sequence[GuardedSet]], now: Sequence[Guarded
     return found
 
 
-def _strength(one: GuardedSet) -> int:
+def _strength(one: ScannedSet) -> int:
     return LEVELS.index(one.level)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.corpora.leaks.scan import GuardedSet
+from isogloss.corpora.leaks.scan import ScannedSet
 from isogloss.corpora.reading.blocks import MAX_ROWS, Blocks, blocks_of
 from isogloss.corpora.reading.languages import is_known
 from isogloss.corpora.reading.malformed import Faults
@@ -38,7 +38,7 @@ class Feed:
     licence: str = ""
     version: str = ""
     text_bytes: float = 0.0  # about how much text it is, for the time left
-    scanned: tuple[GuardedSet, ...] = ()  # evaluation sets whose text was taken out of it before
+    scanned: tuple[ScannedSet, ...] = ()  # evaluation sets whose text was taken out of it before
 
 
 def from_source(source: Source) -> Feed:
@@ -110,7 +110,7 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
 def from_store(store: Store) -> list[Feed]:
     """A prepared store, corpus by corpus, to be prepared again with other things; it is read as it is needed."""
     scan = store.manifest["leak_scan"]
-    scanned = tuple(GuardedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
+    scanned = tuple(ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
     feeds = []
     for corpus, known in store.manifest["corpora"].items():
         files = [part["file"] for part in store.manifest["parts"] if part["corpus"] == corpus]

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isogloss.config import LeakSettings, as_dict
-from isogloss.corpora.leaks.scan import Guard, scanned_before
-from isogloss.corpora.preparation import counts as account
+from isogloss.corpora.leaks.scan import LeakScanner, scanned_before
+from isogloss.corpora.preparation import drop_counts as account
 from isogloss.corpora.preparation.auto_thresholds import Threshold, as_rows
-from isogloss.corpora.preparation.counts import Line
-from isogloss.corpora.preparation.dropped import examples, write_dropped
-from isogloss.corpora.preparation.scored import ScoredFeed, passed_over
-from isogloss.corpora.preparation.selection import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
+from isogloss.corpora.preparation.drop_counts import Line
+from isogloss.corpora.preparation.pair_selection import KEPT, LEAK_REASONS, NEAR_COPY, Scored, Selection
+from isogloss.corpora.preparation.scored_parts import ScoredFeed, passed_over
+from isogloss.corpora.preparation.write_parts import examples, write_dropped
 from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS, open_store
 from isogloss.errors import DataError
 from isogloss.storage import atomic_write, content_hash, file_checksum, file_hash, make_folder
@@ -62,7 +62,7 @@ def manifest_of(
     lines: Sequence[Line],
     files: Sequence[str],
     leaks: LeakSettings,
-    guard: Guard,
+    guard: LeakScanner,
     chosen: dict[tuple[str, str], Threshold],
 ) -> dict[str, Any]:
     """Everything there is to know of a store. Nothing in it depends on when or where it was made."""

@@ -1,36 +1,19 @@
-"""Codes of languages: one short name for each (`eng`, `en_US` and `en` are all English), and what a file's name says of them.
+"""Language codes: one short form for each language (`eng`, `en_US` and `en` are all English), and the pairs in file names.
 
-Corpora name the same language in several ways: ISO 639-1 (`de`), 639-3 (`deu`), the old 639-2/B (`ger`), a part of a
-group for the whole (`cmn` for Chinese, `arb` for Arabic), or a locale (`pt_BR`). Pairs of two corpora can only be trained
-and counted together if they agree, so every code goes through `canonical`.
+Corpora name a language by ISO 639-1 (`de`), 639-3 (`deu`), 639-2/B (`ger`), a member of a macrolanguage (`cmn`, `arb`) or a
+locale (`pt_BR`). Pairs of two corpora can only be trained and counted together if their codes agree, so every code goes
+through `canonical`. langcodes knows the aliases and the usual scripts; which of the 8,000 valid codes are meant as languages
+in a file name or a header (`dev`, `url` and `src` are valid) is ours to say.
 """
 
 import re
 from functools import lru_cache
 
-_SHORT = """
-aar:aa abk:ab ave:ae afr:af aka:ak amh:am arg:an ara:ar asm:as ava:av aym:ay aze:az bak:ba bel:be bul:bg bis:bi bam:bm ben:bn
-bod:bo bre:br bos:bs cat:ca che:ce cha:ch cos:co cre:cr ces:cs chu:cu chv:cv cym:cy dan:da deu:de div:dv dzo:dz ewe:ee ell:el
-eng:en epo:eo spa:es est:et eus:eu fas:fa ful:ff fin:fi fij:fj fao:fo fra:fr fry:fy gle:ga gla:gd glg:gl grn:gn guj:gu glv:gv
-hau:ha heb:he hin:hi hmo:ho hrv:hr hat:ht hun:hu hye:hy her:hz ina:ia ind:id ile:ie ibo:ig iii:ii ipk:ik ido:io isl:is ita:it
-iku:iu jpn:ja jav:jv kat:ka kon:kg kik:ki kua:kj kaz:kk kal:kl khm:km kan:kn kor:ko kau:kr kas:ks kur:ku kom:kv cor:kw kir:ky
-lat:la ltz:lb lug:lg lim:li lin:ln lao:lo lit:lt lub:lu lav:lv mlg:mg mah:mh mri:mi mkd:mk mal:ml mon:mn mar:mr msa:ms mlt:mt
-mya:my nau:na nob:nb nde:nd nep:ne ndo:ng nld:nl nno:nn nor:no nbl:nr nav:nv nya:ny oci:oc oji:oj orm:om ori:or oss:os pan:pa
-pli:pi pol:pl pus:ps por:pt que:qu roh:rm run:rn ron:ro rus:ru kin:rw san:sa srd:sc snd:sd sme:se sag:sg hbs:sh sin:si slk:sk
-slv:sl smo:sm sna:sn som:so sqi:sq srp:sr ssw:ss sot:st sun:su swe:sv swa:sw tam:ta tel:te tgk:tg tha:th tir:ti tuk:tk tgl:tl
-tsn:tn ton:to tur:tr tso:ts tat:tt twi:tw tah:ty uig:ug ukr:uk urd:ur uzb:uz ven:ve vie:vi vol:vo wln:wa wol:wo xho:xh yid:yi
-yor:yo zha:za zho:zh zul:zu
-"""
-_BIBLIOGRAPHIC = """
-alb:sq arm:hy baq:eu bur:my chi:zh cze:cs dut:nl fre:fr geo:ka ger:de gre:el ice:is mac:mk mao:mi may:ms per:fa rum:ro slo:sk
-tib:bo wel:cy scc:sr scr:hr
-"""
-# The one member of a group that stands for the group in corpora, and codes that were replaced.
-_USUAL = """
-arb:ar cmn:zh swh:sw pes:fa lvs:lv ekk:et zsm:ms uzn:uz azj:az khk:mn npi:ne ory:or plt:mg ydd:yi kmr:ku gaz:om pbt:ps
-iw:he ji:yi jw:jv
-"""
-_LONG_ONLY = """
+import langcodes
+
+_OURS = {"hbs": "sh", "tgl": "tl", "tl": "tl", "twi": "tw", "tw": "tw", "pbt": "ps"}  # langcodes: sr-Latn, fil, ak, pbt
+_OUTDATED = {"in", "mo", "bh"}  # more often words than Indonesian, Moldovan and Bihari
+_LONG_CODES = """
 abq ace acm ady aeb afb ain ajp akk alt ang apc arq ars ary arz ast avk awa ayl azb ban bar bcl bem ber bho bjn bpy brx bug cbk
 ceb chr ckb cop crh csb cyo dag diq din doi dsb dtp dyu egl egy ext fil fon frm fro frp frr fur gag gbm gcf gil gom gos got grc
 gsw hak haw hil hne hoc hsb hrx ilo inh izh jbo kaa kab kam kbp kea kha kjh kmb koi kok kpv krc krl ksh kum kzj lad lez lfn lij
@@ -39,19 +22,7 @@ nso nst nus nys orv ota pag pam pap pau pcd pcm pfl phn pms pnb ppl prg quc quy 
 shi shs shy sjn skr srn stq swg syc szl tet tig tkl tlh tly tmr tmw toi tok tpi tpw tum tvl tyv tzl tzm udm umb vec vep vls
 vro war wuu xal xmf yua yue zea zgh zlm zza
 """
-
-
-def _table(*texts: str) -> dict[str, str]:
-    return dict(entry.split(":") for text in texts for entry in text.split())
-
-
-_ALIASES = _table(_SHORT, _BIBLIOGRAPHIC, _USUAL)
-_KNOWN = frozenset(_ALIASES.values()) | frozenset(_LONG_ONLY.split())
-# Scripts that are not the language's usual one; a usual one (eng_Latn) says nothing new and is dropped.
-_SECOND_SCRIPTS = {
-    *(("zh", "Hant"), ("sr", "Latn"), ("bs", "Cyrl"), ("uz", "Cyrl"), ("az", "Cyrl"), ("az", "Arab"), ("kk", "Latn")),
-    *(("kk", "Arab"), ("tt", "Latn"), ("pa", "Arab"), ("ku", "Arab"), ("mn", "Mong"), ("sd", "Deva"), ("ms", "Arab")),
-}
+_LONG = frozenset(_LONG_CODES.split())
 _SCRIPT_NAMES = {"latin": "Latn", "cyrillic": "Cyrl"}
 _REGION = r"(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3})|_[a-z]{2})?"
 _CODE = rf"[a-z]{{2,3}}{_REGION}"
@@ -60,35 +31,55 @@ _SHAPE = re.compile(r"[a-z]{2,3}([-_]([A-Za-z]{2,4}|\d{3})){0,2}")
 
 
 @lru_cache(maxsize=4096)
+def _language(primary: str) -> str:
+    """The short form of a code without script and region: `deu` → `de`, `cmn` → `zh`; `yue` stays."""
+    if primary in _LONG or primary in _OUTDATED or not re.fullmatch(r"[a-z]{2,3}", primary):
+        return primary
+    found = _OURS.get(primary) or langcodes.standardize_tag(primary, macro=True)
+    return primary if "-" in found else found  # Montenegrin (`cnr`) is not taken for sr-ME
+
+
+@lru_cache(maxsize=4096)
 def canonical(code: str) -> str:
-    """The short form of a code: `deu` → `de`, `pt_br` → `pt-BR`, `zho_Hant` → `zh-Hant`, `eng_Latn` → `en`."""
+    """The short form of a code: `deu` → `de`, `pt_br` → `pt-BR`, `zho_Hant` → `zh-Hant`, `eng_Latn` → `en`.
+
+    A script is kept if the language is usually written in another one.
+    """
     primary, *rest = re.split(r"[-_@.]", re.sub(r"^[\s\-_@.]+", "", code.rstrip()))  # what comes first is the language
-    primary = primary.strip().lower()
-    primary = _ALIASES.get(primary, primary)
+    primary = _language(primary.strip().lower())
     script = region = ""
     for part in rest:
-        if part.lower() in _SCRIPT_NAMES or (len(part) == 4 and part.isalpha()):
+        if part.lower() in _SCRIPT_NAMES or (len(part) == 4 and part.isascii() and part.isalpha()):
             script = _SCRIPT_NAMES.get(part.lower(), part.title())
-        elif re.fullmatch(r"[A-Za-z]{2}|\d{3}", part):
+        elif re.fullmatch(r"[A-Za-z]{2}|\d{3}", part, re.ASCII):
             region = part.upper()
-    script = script if (primary, script) in _SECOND_SCRIPTS else ""
+    if script and (not langcodes.tag_is_valid(f"und-{script}") or script == _usual_script(primary)):
+        script = ""
     return "-".join(part for part in (primary, script, region) if part)
+
+
+def _usual_script(primary: str) -> str | None:
+    return langcodes.Language.get(primary).maximize().script if re.fullmatch(r"[a-z]{2,3}", primary) else None
 
 
 @lru_cache(maxsize=4096)
 def without_region(code: str) -> str:
-    """The language of a locale: `de_DE.UTF-8` → `de`, `sr@latin` → `sr-Latn`. Where a country was noted, not chosen."""
+    """The language of a locale: `de_DE.UTF-8` → `de`, `sr@latin` → `sr-Latn`."""
     return "-".join(part for part in canonical(code).split("-") if not re.fullmatch(r"[A-Z]{2}|\d{3}", part))
 
 
 def is_shaped_like_a_code(text: str) -> bool:
-    """Whether `text` could be a code: two or three small letters, perhaps with a script and a country after them."""
+    """Whether `text` could be a code: two or three lower-case letters, optionally with a script and a region."""
     return bool(_SHAPE.fullmatch(text))
 
 
+@lru_cache(maxsize=4096)
 def is_known(code: str) -> bool:
-    """Whether `code` means a language that corpora have; every two-letter code does, and the usual three-letter ones."""
-    return is_shaped_like_a_code(code) and canonical(code).split("-")[0] in _KNOWN
+    """Whether `code` is a language that corpora have: any valid two-letter code, or one of the usual three-letter ones."""
+    primary = canonical(code).split("-")[0]
+    if not is_shaped_like_a_code(code) or primary in _OUTDATED:
+        return False
+    return primary in _LONG or (len(primary) == 2 and langcodes.tag_is_valid(primary))
 
 
 @lru_cache(maxsize=4096)
@@ -98,15 +89,15 @@ def is_source(code: str, source_language: str) -> bool:
 
 
 def same_language(one: str, other: str) -> bool:
-    """Whether two codes can mean the same thing: equal, or one of them leaves the country open (`pt`, `pt-BR`)."""
+    """Whether two codes are equal, or one of them leaves the region open (`pt`, `pt-BR`)."""
     return one == other or without_region(one) == other or one == without_region(other)
 
 
 def pair_in(stem: str, source_language: str) -> tuple[str, bool] | None:
-    """The other language that a name such as `news.de-en` tells, and whether the source comes first; None if it does not.
+    """The other language in a name such as `news.de-en`, and whether the source comes first; None if there is no pair.
 
-    The last pair with the source language in it counts. A code that few know must be as long as that of the source
-    (`xyz-eng`), and after a hyphen (`freedict-eng-deu`) both must be known: or `dev-en` and `state-of-en` would be pairs.
+    The last pair with the source language counts. A rare code must be as long as that of the source (`xyz-eng`), and beside
+    another hyphen (`freedict-eng-deu`) both must be known; otherwise `dev-en` and `state-of-en` would be pairs.
     """
     for match in reversed(list(_PAIR.finditer(stem))):
         first, second = match[1], match[2]
@@ -121,7 +112,7 @@ def pair_in(stem: str, source_language: str) -> tuple[str, bool] | None:
 
 
 def without_pairs(stem: str, source_language: str) -> str:
-    """A name without the pairs of languages in it: `news.de-en` → `news`. A release number after the pair goes too."""
+    """A name without language pairs: `news.de-en` → `news`. A release number after the pair is removed, too."""
     for match in reversed(list(_PAIR.finditer(stem))):
         first, second = match[1], match[2]
         before, after = stem[: match.start()], stem[match.end(2) :]

@@ -31,7 +31,7 @@ class Faults:
         self.passed_over: Counter[str] = Counter()  # what is no fault and no pair either, by its kind: "fuzzy", "untranslated"
 
     def replay(self, count: int, first: str) -> None:
-        """Judge what an earlier reading left out by the policy of this one."""
+        """SimilarityModel what an earlier reading left out by the policy of this one."""
         if self._allowed is not None and count > self._allowed:
             others = f" (and {amount(count - 1, 'more bad line')})" if count > 1 else ""
             raise DataError(f"{first}{others}", hint=f"they were left out before; {SKIPPING}")

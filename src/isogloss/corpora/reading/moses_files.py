@@ -10,7 +10,7 @@ from isogloss.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Float16Rows:
+class MosesFiles:
     """Two line-aligned files, the language of the second, and the file with their scores if there is one."""
 
     stem: str
@@ -35,7 +35,7 @@ def half_of(name: str, source_language: str) -> tuple[str, str] | None:
 
 def matched(
     stem: str, code: str, neighbours: Iterable[Entry], source_language: str, told: str | None, chosen: bool
-) -> list[Float16Rows]:
+) -> list[MosesFiles]:
     """The pairs that the half `stem.code` belongs to; none if it stands alone.
 
     Files of more than two languages are aligned all to the source, unless the language was told or the half `chosen` by the
@@ -55,7 +55,7 @@ def matched(
         others = [code]
     elif told:
         others = [one for one in others if same_language(canonical(one), told)]
-    return [Float16Rows(stem, found[mine[0]], found[one], canonical(one), scores) for one in others] if mine else []
+    return [MosesFiles(stem, found[mine[0]], found[one], canonical(one), scores) for one in others] if mine else []
 
 
 def missing_half(entry: Entry, stem: str, code: str, source_language: str, told: str | None) -> DataError:

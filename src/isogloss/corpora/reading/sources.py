@@ -24,7 +24,7 @@ from isogloss.corpora.reading.filenames import (
     stem_of,
 )
 from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code, pair_in, same_language
-from isogloss.corpora.reading.moses_files import Float16Rows, half_of, matched, missing_half
+from isogloss.corpora.reading.moses_files import MosesFiles, half_of, matched, missing_half
 from isogloss.corpora.reading.origin import origin_of
 from isogloss.corpora.store import is_store
 from isogloss.errors import DataError
@@ -260,7 +260,7 @@ class _Search:
         if source.language or self.columns or source.format not in ("tsv", "csv"):
             return True
         from isogloss.corpora.formats import csv, tsv
-        from isogloss.corpora.formats.open import tells_its_languages
+        from isogloss.corpora.formats.first_line import tells_its_languages
 
         separators = tsv.SEPARATORS if source.format == "tsv" else csv.SEPARATORS
         return tells_its_languages(source, separators, quoted=source.format == "csv")
@@ -294,7 +294,7 @@ class _Search:
             return replace(source, format="muse") if looks_like_it(source) else source
         return source
 
-    def _moses(self, halves: Float16Rows) -> Source:
+    def _moses(self, halves: MosesFiles) -> Source:
         entry, target, scores = halves.source, halves.target, halves.scores
         self._agreed(halves.language, target)
         source = Source(

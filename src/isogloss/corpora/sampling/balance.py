@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from isogloss.config import BalanceSettings
 from isogloss.corpora.sampling.shares import SLACK, Allotment, Portion, Rates, strata_of, tells_languages
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, scrambled
-from isogloss.types import TRAIN, Bitext, BoolArray, IntArray
+from isogloss.types import Bitext, BoolArray, IntArray
 
 Indices = NDArray[np.signedinteger]  # of 32 bits where that is enough
 
@@ -207,12 +207,6 @@ def _salt(seed: int, passes: IntArray) -> Hashes:
 
 
 # ── columns of a bitext ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def counted(bitext: Bitext) -> dict[tuple[str, str], int]:
-    """The number of training pairs of each corpus in each language: what `shares.plan` needs to know."""
-    groups = bitext.where(split=TRAIN).table.group_by(["corpus", "language"]).aggregate([([], "count_all")]).to_pydict()
-    return dict(zip(zip(groups["corpus"], groups["language"], strict=True), groups["count_all"], strict=True))
 
 
 def coded(bitext: Bitext, column: str) -> tuple[IntArray, tuple[str, ...]]:

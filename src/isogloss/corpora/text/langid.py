@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from isogloss.corpora.text.hash_index import HashIndex
 from isogloss.corpora.text.hashing import Hashes
-from isogloss.corpora.text.places import PlaceTable
 from isogloss.corpora.text.side import Side
 from isogloss.corpora.text.words import Words
 from isogloss.errors import DataError, ModelError
@@ -62,7 +62,7 @@ class LanguageModel:
 
     def _remember(self, room: int) -> None:
         """Make room for the sums of so many words; the last column is how many rows a sum is of."""
-        self._known = PlaceTable(room)
+        self._known = HashIndex(room)
         self._sums = np.zeros((room, self._rows.shape[1] + 1), dtype=np.float32)
 
     def knows(self, language: str) -> bool:

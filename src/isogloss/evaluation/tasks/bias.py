@@ -20,10 +20,11 @@ import numpy as np
 
 from isogloss.evaluation.bootstrap import Average, Correlation, Difference, Joined, share
 from isogloss.evaluation.data.test_sets import RatedPairs, Translations
-from isogloss.evaluation.metrics import BLOCK, Doubles, nearest, unit
+from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.sts import MEASURE, similarities
+from isogloss.search.neighbours import nearest, neighbours
 from isogloss.types import BoolArray, FloatArray
 
 NEAR = 10
@@ -86,16 +87,11 @@ class MixedRetrieval:
 
 
 def among_both(queries: FloatArray, translations: FloatArray) -> tuple[BoolArray, Doubles]:
-    """Whether each query's nearest, other than itself, is its translation; and the share of its own side in the nearest ten."""
-    own, other = unit(queries), unit(translations)
-    hits, shares = [], []
-    for start in range(0, len(own), BLOCK):
-        rows = np.arange(start, min(start + BLOCK, len(own)))
-        mine, theirs = own[rows] @ own.T, own[rows] @ other.T
-        mine[np.arange(len(rows)), rows] = -np.inf
-        hits.append((theirs.argmax(axis=1) == rows) & (theirs.max(axis=1) >= mine.max(axis=1)))
-        both = np.concatenate([theirs, mine], axis=1)
-        count = min(NEAR, both.shape[1] - 1)
-        near = np.argpartition(-both, count - 1, axis=1)[:, :count]
-        shares.append((near >= theirs.shape[1]).mean(axis=1))
-    return np.concatenate(hits), np.concatenate(shares)
+    """Whether each query's nearest sentence, except itself, is its translation; and the share of its own side in the top 10."""
+    rows = np.arange(len(queries))
+    count = min(NEAR, 2 * len(rows) - 1)
+    ids = neighbours(queries, np.concatenate([translations, queries]), count + 1).ids
+    other = ids != (len(rows) + rows)[:, None]
+    other[other.all(axis=1), -1] = False  # copies of the query came first
+    ids = ids[other].reshape(len(rows), count)
+    return ids[:, 0] == rows, (ids >= len(rows)).mean(axis=1)

@@ -24,9 +24,10 @@ from isogloss.amounts import amount
 from isogloss.evaluation.bootstrap import Average, Sample, share
 from isogloss.evaluation.data.known_sets import TATOEBA
 from isogloss.evaluation.data.test_sets import Translations
-from isogloss.evaluation.metrics import best_by_margin, unit
 from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
+from isogloss.mining.margin import best_by_margin
+from isogloss.search.neighbours import both_ways
 from isogloss.types import BoolArray, IntArray
 
 MEASURE = "accuracy, both directions"
@@ -70,12 +71,10 @@ class Tatoeba:
         return found + self._groups({one.column: one for one in found})
 
     def _one(self, pairs: Translations, space: Space) -> Measured:
-        similar = unit(space.of(pairs.foreign, pairs.subset)) @ unit(space.of(pairs.english, "eng")).T
-        out, back = _right(similar.argmax(axis=0), pairs.foreign), _right(similar.argmax(axis=1), pairs.english)
-        out_margin, back_margin = (
-            _right(best_by_margin(similar.T, K), pairs.foreign),
-            _right(best_by_margin(similar, K), pairs.english),
-        )
+        foreign, english = both_ways(space.of(pairs.foreign, pairs.subset), space.of(pairs.english, "eng"), K)
+        out, back = _right(english.ids[:, 0], pairs.foreign), _right(foreign.ids[:, 0], pairs.english)
+        best = best_by_margin(foreign, english)
+        out_margin, back_margin = _right(best[1], pairs.foreign), _right(best[0], pairs.english)
         others = {
             DIRECTIONS[0]: float(out.mean()),
             DIRECTIONS[1]: float(back.mean()),

@@ -1,102 +1,69 @@
-"""Classification transfer: a probe is taught in English, and asked in other languages it saw no label of.
+"""Zero-shot classification transfer: a probe is trained in English and tested in other languages.
 
-The probe is multinomial logistic regression with an L2 penalty on frozen vectors, solved to its one optimum, so that what
-differs between models is their vectors:
+The probe is multinomial logistic regression with an L2 penalty on frozen embeddings (scikit-learn), so models differ in their
+embeddings only:
 
     min_W,b   1/n · Σ_i −log softmax(W x_i + b)[y_i]  +  λ/2 · ‖W‖²
 
-A row of two sentences becomes (u, v, |u − v|, u ∗ v), as in InferSent and LASER's XNLI. Each number is standardized by its mean
-and deviation over the English rows; λ is chosen on English too, by three folds. No row of another language has a say.
+A row of two sentences becomes (u, v, |u − v|, u ∗ v), as in InferSent and LASER's XNLI. Features are standardized over the
+English rows, and λ is chosen on them by 3-fold cross-validation. No row of another language is used in training.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import share
 from isogloss.evaluation.data.test_sets import Labelled
-from isogloss.evaluation.metrics import Doubles, accuracy
 from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import FloatArray
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 PENALTIES = (1.0, 0.1, 0.01, 0.001)
 FOLDS = 3
-ITERATIONS = 200
 MEASURE = "accuracy"
 
 
-class Probe:
-    """A linear classifier on vectors."""
+def fit_probe(features: FloatArray, labels: "Sequence[str] | NDArray[np.str_]", penalty: float) -> "Pipeline":
+    """Standardize features and fit the classifier."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
-    def __init__(self, penalty: float) -> None:
-        self.penalty = penalty
-        self.weights = np.zeros((0, 0))
-        self._mean, self._scale = np.zeros(0), np.ones(0)
-
-    def fit(self, features: FloatArray, classes: IntArray, count: int) -> "Probe":
-        """Find the optimum for rows of `features` with these classes, of which there are `count`."""
-        rows = features.astype(np.float64)
-        self._mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-        self._scale = np.where(deviation > 0, deviation, 1.0)
-        rows = self._standardized(rows)
-        wanted = np.eye(count)[classes]
-
-        def loss(flat: Doubles) -> tuple[float, Doubles]:
-            weights = flat.reshape(-1, count)
-            chances, cost = _softmax(rows @ weights, wanted)
-            gradient = rows.T @ (chances - wanted) / len(rows)
-            gradient[:-1] += self.penalty * weights[:-1]
-            return cost + self.penalty / 2 * float(np.square(weights[:-1]).sum()), gradient.ravel()
-
-        options = {"maxiter": ITERATIONS, "ftol": 1e-9, "gtol": 1e-5}
-        solved = minimize(loss, np.zeros(rows.shape[1] * count), jac=True, method="L-BFGS-B", options=options)
-        self.weights = solved.x.reshape(-1, count)
-        return self
-
-    def predict(self, features: FloatArray) -> IntArray:
-        """The likeliest class of each row."""
-        scores = self._standardized(features.astype(np.float64)) @ self.weights
-        found: IntArray = np.argmax(scores, axis=1).astype(np.int64)
-        return found
-
-    def _standardized(self, rows: Doubles) -> Doubles:
-        """Rows at mean 0 and deviation 1, and a column of ones for b."""
-        return np.column_stack([(rows - self._mean) / self._scale, np.ones(len(rows))])
+    # scikit-learn has one vector w for two classes, where the formula has ±w/2: half the penalty.
+    strength = (2 if len(set(labels)) == 2 else 1) / (penalty * len(features))
+    probe: Pipeline = make_pipeline(StandardScaler(), LogisticRegression(C=strength, tol=1e-5, max_iter=5000))
+    return probe.fit(features.astype(np.float64), np.asarray(labels))
 
 
-def _softmax(scores: Doubles, wanted: Doubles) -> tuple[Doubles, float]:
-    """Probabilities, and the mean of −log of the wanted ones."""
-    shifted = scores - scores.max(axis=1, keepdims=True)
-    total = np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    log_chances = shifted - total
-    return np.exp(log_chances), float(-(log_chances * wanted).sum() / len(scores))
+def best_penalty(features: FloatArray, labels: Sequence[str], penalties: Sequence[float] = PENALTIES) -> float:
+    """The penalty with the highest accuracy in cross-validation; the strongest of equals.
 
-
-def best_penalty(features: FloatArray, classes: IntArray, count: int, penalties: Sequence[float] = PENALTIES) -> float:
-    """The penalty with the highest accuracy on left-out thirds; the strongest of equals.
-
-    Thirds are cut from the file as it is, not shuffled: rows that share a sentence stand together and stay together.
+    Folds are consecutive thirds of the file, not shuffled: rows that share a sentence are next to each other.
     """
+    classes = np.asarray(labels)
     fold = np.arange(len(features)) * FOLDS // len(features)
 
-    def right(penalty: float) -> float:
-        scores = []
-        for one in range(FOLDS):
-            left_out = fold == one
-            probe = Probe(penalty).fit(features[~left_out], classes[~left_out], count)
-            scores.append(accuracy(probe.predict(features[left_out]), classes[left_out]))
-        return float(np.mean(scores))
+    def score(penalty: float) -> float:
+        accuracy = 0.0
+        for number in range(FOLDS):
+            held_out = fold == number
+            probe = fit_probe(features[~held_out], classes[~held_out], penalty)
+            accuracy += float(probe.score(features[held_out], classes[held_out])) / FOLDS
+        return accuracy
 
-    return max(sorted(penalties, reverse=True), key=right)
+    return max(sorted(penalties, reverse=True), key=score)
 
 
 def features_of(rows: Labelled, space: Space) -> FloatArray:
-    """What the probe sees: a sentence's vector, or what two of them have in common and not."""
+    """The embedding of a sentence; for pairs both, their absolute difference and their product."""
     sides = [space.of(texts, rows.language) for texts in rows.texts]
     if len(sides) == 1:
         return sides[0]
@@ -109,34 +76,29 @@ class Transfer:
     """One classification set in several languages."""
 
     table: str
-    taught: Labelled
-    asked: tuple[Labelled, ...]
+    train: Labelled
+    test: tuple[Labelled, ...]
 
     def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """All rows, of the language that teaches and of those that are asked."""
-        for rows in (self.taught, *self.asked):
+        """All rows, of training and test."""
+        for rows in (self.train, *self.test):
             for texts in rows.texts:
                 yield rows.language, texts
 
     def measure(self, space: Space) -> list[Measured]:
         """The accuracy of the English probe in each language."""
-        names = sorted(set(self.taught.labels))
-        number = {name: place for place, name in enumerate(names)}
-        features, classes = features_of(self.taught, space), _numbered(self.taught, number)
-        probe = Probe(best_penalty(features, classes, len(names))).fit(features, classes, len(names))
-        return [self._one(rows, space, probe, number) for rows in self.asked]
+        features = features_of(self.train, space)
+        penalty = best_penalty(features, self.train.labels)
+        probe = fit_probe(features, self.train.labels, penalty)
+        return [self._language(rows, space, probe, penalty) for rows in self.test]
 
-    def _one(self, rows: Labelled, space: Space, probe: Probe, number: dict[str, int]) -> Measured:
-        hits: NDArray[np.bool_] = probe.predict(features_of(rows, space)) == _numbered(rows, number)
+    def _language(self, rows: Labelled, space: Space, probe: "Pipeline", penalty: float) -> Measured:
+        for number, label in enumerate(rows.labels, 1):
+            if label not in probe.classes_:
+                raise DataError(
+                    f"{rows.set} {rows.language} {rows.split}, row {number}: the class {label!r} is not in the training rows",
+                    hint=f"the training rows have {', '.join(probe.classes_)}",
+                )
+        hits = probe.predict(features_of(rows, space)) == np.asarray(rows.labels)
         unit = f"{rows.set} {rows.split}"  # the same rows in every language
-        return Measured(self.table, rows.language, MEASURE, share(hits, unit), {"penalty": probe.penalty}, rows.origin)
-
-
-def _numbered(rows: Labelled, number: dict[str, int]) -> IntArray:
-    for row, label in enumerate(rows.labels, 1):
-        if label not in number:
-            raise DataError(
-                f"{rows.set} {rows.language} {rows.split}, row {row}: the class {label!r} is not among those taught",
-                hint=f"taught were {', '.join(number)}",
-            )
-    return np.array([number[label] for label in rows.labels], dtype=np.int64)
+        return Measured(self.table, rows.language, MEASURE, share(hits, unit), {"penalty": penalty}, rows.origin)

@@ -1,8 +1,9 @@
-"""A service in the OpenAI style: POST {"model": …, "input": […]} to …/v1/embeddings.
+"""A service with the OpenAI API: POST {"model": …, "input": […]} to …/v1/embeddings.
 
-The model is named in the address, `http://host/v1/embeddings#name`, or in $ISOGLOSS_ENDPOINT_MODEL; the key is in
-$ISOGLOSS_ENDPOINT_KEY or $OPENAI_API_KEY, and is never shown, nor sent to another address. A service that is busy (429, 5xx)
-or out of reach is asked again, after as long as it says, or twice as long each time.
+The model is named in the address, `http://host/v1/embeddings#name`, or in $ISOGLOSS_ENDPOINT_MODEL. A service may change a
+model without renaming it: `#name;revision=2` declares a revision, which is part of the fingerprint and not sent. The key is in
+$ISOGLOSS_ENDPOINT_KEY or $OPENAI_API_KEY; it is never shown, nor sent to another address. If the service is busy (429, 5xx) or
+unreachable, requests are repeated after the time it asks for, or with exponential backoff.
 """
 
 import base64
@@ -11,105 +12,95 @@ import json
 import os
 import time
 import urllib.error
-from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from isogloss.amounts import amount
 from isogloss.errors import ModelError
-from isogloss.models.distinct import each_once
-from isogloss.progress import OnProgress, silent
+from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.shapes import COUNT, TEXT, Either, Leaf, check, parse_json
 from isogloss.shown import MASK, masked
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
 from isogloss.web import checked_key, parse_url, send
 
-LIST = Leaf("a list", lambda value: isinstance(value, list))  # its many numbers are checked by numpy
-ANSWER = {"data": [{"index": COUNT, "embedding": Either(LIST, TEXT)}]}
-LARGEST_ANSWER, LONGEST_REASON = 64 * 2**20, 2**16  # bytes
-AT_ONCE = 64
-TIMEOUT_SECONDS, TRIES, FIRST_WAIT, LONGEST_WAIT = 60.0, 6, 0.5, 30.0
+LIST = Leaf("a list", lambda value: isinstance(value, list))  # numpy checks the numbers
+RESPONSE = {"data": [{"index": COUNT, "embedding": Either(LIST, TEXT)}]}
+MAX_RESPONSE, MAX_REASON = 64 * 2**20, 2**16  # bytes
+REVISION = ";revision="
+TIMEOUT_SECONDS, TRIES, FIRST_WAIT, MAX_WAIT = 60.0, 6, 0.5, 30.0
 BUSY = {408, 409, 425, 429, 500, 502, 503, 504}
 
 
-class Endpoint:
-    """A service as a model."""
+class Endpoint(ExternalEncoder):
+    """A model behind an HTTP service."""
+
+    batch_size = 64
 
     def __init__(
         self, address: str, timeout: float = TIMEOUT_SECONDS, tries: int = TRIES, first_wait: float = FIRST_WAIT
     ) -> None:
-        self._url, _, named = address.partition("#")
-        self.url = masked(self._url)  # to show; a key may be part of the address
-        self.model = named or os.environ.get("ISOGLOSS_ENDPOINT_MODEL", "")
+        self._url, _, model = address.partition("#")
+        model, _, self.revision = model.partition(REVISION)
+        self.url = masked(self._url)  # for messages: an address may contain a key
+        self.model = model or os.environ.get("ISOGLOSS_ENDPOINT_MODEL", "")
         self.name = f"{self.url}#{self.model}" if self.model else self.url
         self._timeout, self._tries, self._first_wait = timeout, tries, first_wait
         if not self.model:
             raise ModelError(
-                f"{address}: which model?", hint="write http://host/v1/embeddings#name, or set ISOGLOSS_ENDPOINT_MODEL"
+                f"{address}: no model is named", hint="write http://host/v1/embeddings#name, or set ISOGLOSS_ENDPOINT_MODEL"
             )
         if f"={MASK}" in self._url:
             raise ModelError(f"{address}: the key in this address was masked", hint="write the key itself instead of ***")
         parse_url(self._url)
         _key()
 
-    @cached_property
-    def dimension(self) -> int:
-        """Length of a vector; the service is asked for one to know."""
-        return int(self.encode(["."]).shape[1])
+    def _identity(self) -> str:
+        """The address, the model and the declared revision: the weights cannot be seen from here."""
+        return content_hash("endpoint", self.url, self.model, *([self.revision] if self.revision else []))
 
-    @property
-    def fingerprint(self) -> str:
-        """Names the address and the model. A service that changes its model under the same name cannot be told."""
-        return content_hash("endpoint", self.url, self.model)
-
-    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
-        """One row a sentence, each distinct one computed once."""
-        return each_once(texts, self._some, AT_ONCE, self.name, on_progress, stage)
-
-    def _some(self, texts: list[str]) -> FloatArray:
-        # Services refuse empty input; a space is what is left of it after tokenizing.
-        answer = self._asked({"model": self.model, "input": [text or " " for text in texts]})
+    def _encode_batch(self, texts: list[str]) -> FloatArray:
+        # Services refuse empty input; a space tokenizes to the same.
+        response = self._request({"model": self.model, "input": [text or " " for text in texts]})
         try:
-            rows = sorted(check(answer, ANSWER)["data"], key=lambda row: int(row["index"]))
+            rows = sorted(check(response, RESPONSE)["data"], key=lambda row: int(row["index"]))
             return np.stack([_vector(row["embedding"]) for row in rows])
-        except (ValueError, TypeError, OverflowError) as error:  # base64's own errors are ValueErrors
+        except (ValueError, TypeError, OverflowError) as error:  # base64 raises ValueErrors
             raise ModelError(
-                f"{self.url}: the answer is not in the OpenAI style ({str(error)[:80]})",
+                f"{self.url}: the response does not follow the OpenAI API ({str(error)[:80]})",
                 hint='it should be {"data": [{"index": 0, "embedding": […]}, …]}',
             ) from error
 
-    def _asked(self, question: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    def _request(self, payload: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON can hold
         pause, problem = self._first_wait, ""
         for attempt in range(self._tries):
             try:
-                return self._once(question)
+                return self._send(payload)
             except urllib.error.HTTPError as error:
                 problem = f"{error.code} {error.reason}"
                 if error.code not in BUSY:
-                    raise ModelError(f"{self.url}: {problem}{_said(error)}", hint=_advice(error.code)) from error
-                pause = _asked_pause(error.headers.get("Retry-After", ""), pause)
+                    raise ModelError(f"{self.url}: {problem}{_message(error)}", hint=_hint(error.code)) from error
+                pause = _retry_after(error.headers.get("Retry-After", ""), pause)
             except (OSError, http.client.HTTPException) as error:
                 problem = str(getattr(error, "reason", "") or error)
             if attempt + 1 < self._tries:
-                time.sleep(min(pause, LONGEST_WAIT))
+                time.sleep(min(pause, MAX_WAIT))
                 pause *= 2
         raise ModelError(
             f"{self.url}: no answer after {amount(self._tries, 'try', 'tries')} ({problem})", hint="is the service up?"
         )
 
-    def _once(self, question: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON can hold
+    def _send(self, payload: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON can hold
         headers = {"Content-Type": "application/json"}
-        with send(self._url, self._timeout, headers, _key(), json.dumps(question).encode()) as response:
-            body = response.read(LARGEST_ANSWER + 1)
-        if len(body) > LARGEST_ANSWER:
-            raise ModelError(f"{self.url}: the answer is too long to be one", hint="is it the address of …/v1/embeddings?")
+        with send(self._url, self._timeout, headers, _key(), json.dumps(payload).encode()) as response:
+            body = response.read(MAX_RESPONSE + 1)
+        if len(body) > MAX_RESPONSE:
+            raise ModelError(f"{self.url}: the response is too large", hint="is it the address of …/v1/embeddings?")
         try:
             return parse_json(body)
         except ValueError as error:
-            raise ModelError(f"{self.url}: the answer is not JSON", hint="is it the address of …/v1/embeddings?") from error
+            raise ModelError(f"{self.url}: the response is not JSON", hint="is it the address of …/v1/embeddings?") from error
 
 
 def _key() -> str:
@@ -119,32 +110,32 @@ def _key() -> str:
     return ""
 
 
-def _asked_pause(told: str, usual: float) -> float:
-    """Seconds of a Retry-After header; dates are left to the usual pause."""
+def _retry_after(header: str, default: float) -> float:
+    """Seconds of a Retry-After header; the default for dates and anything else."""
     try:
-        return max(0.0, float(told)) if told.isascii() else usual
+        return max(0.0, float(header)) if header.isascii() else default
     except ValueError:
-        return usual
+        return default
 
 
-def _vector(told: "list[float] | str") -> FloatArray:
-    """Numbers, or the bytes of them in base64."""
-    if isinstance(told, str):
-        return np.frombuffer(base64.b64decode(told, validate=True), dtype="<f4").astype(np.float32)
-    with np.errstate(over="ignore"):  # what is no number afterwards is refused with its sentence
-        return np.asarray(told, dtype=np.float32)
+def _vector(embedding: "list[float] | str") -> FloatArray:
+    """A list of numbers, or float32 bytes in base64."""
+    if isinstance(embedding, str):
+        return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
+    with np.errstate(over="ignore"):  # infinities are refused later, with their sentence
+        return np.asarray(embedding, dtype=np.float32)
 
 
-def _said(error: urllib.error.HTTPError) -> str:
-    """What the service itself said, if it said it in a line."""
+def _message(error: urllib.error.HTTPError) -> str:
+    """The error message of the service, if there is one."""
     try:
-        told = check(parse_json(error.read(LONGEST_REASON)), {"error": Either(TEXT, {"message": TEXT})})["error"]
+        message = check(parse_json(error.read(MAX_REASON)), {"error": Either(TEXT, {"message": TEXT})})["error"]
     except (OSError, ValueError, http.client.HTTPException):
         return ""
-    return f" ({(told['message'] if isinstance(told, dict) else told)[:160]})"
+    return f" ({(message['message'] if isinstance(message, dict) else message)[:160]})"
 
 
-def _advice(code: int) -> str:
+def _hint(code: int) -> str:
     if code in (401, 403):
         return "set ISOGLOSS_ENDPOINT_KEY or OPENAI_API_KEY"
-    return "does it have this model?" if code in (400, 404, 422) else "see what the service says"
+    return "does it have this model?" if code in (400, 404, 422) else "see the documentation of the service"

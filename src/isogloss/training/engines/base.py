@@ -1,25 +1,22 @@
-"""What the loop asks of an engine: take steps, say what they cost, and keep a state that can be taken up again.
+"""What the trainer asks of an engine: take steps, report losses, and keep a state that training can resume from.
 
-`plain` runs anywhere, one operation after another: the CPU, several processes, any loss. `captured` records whole
-steps as CUDA graphs. Both give the same weights up to rounding, and know one list of sentences, whose vectors they can be asked
-for. `tasks.TaskEngine` trains by tasks, each of which has sentences of its own.
+`EagerEngine` runs any task anywhere, in any number of processes. `GraphEngine` and `ModelGraphEngine` record whole steps as
+CUDA graphs, for sentence tasks and for model tasks of fixed shapes. All give the same weights up to rounding.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
-from isogloss.models.token_store import TokenStore
-from isogloss.training.batches import PairRows
-from isogloss.types import FloatArray, IntArray
+from isogloss.types import IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerConfig:
-    """How weights move: the learning rate of every step to come, decay, clipping, and by which rule."""
+    """How weights move: the learning rate of every step, weight decay, clipping, and the optimizer's name."""
 
     rates: Sequence[float]
     weight_decay: float = 0.0
@@ -27,40 +24,29 @@ class OptimizerConfig:
     optimizer: str = "adamw"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TrainingInputs:
-    """What steps are made from: tokens of every sentence, pairs as rows, teacher rows, and mined negatives if there are some.
-
-    `teacher` has a row for each source sentence, or is None where no loss follows a fixed teacher. `negatives` has,
-    for each pair, the numbers of pairs whose translations are near and wrong.
-    """
-
-    tokens: TokenStore
-    pairs: PairRows
-    teacher: NDArray[np.float16] | None
-    negatives: IntArray | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class TokenCount:
-    """The size of a step's work: tokens without filling, and with it."""
+    """The size of a step's work: tokens without padding, and with it."""
 
     tokens: int
     computed: int
 
+    def __add__(self, other: "TokenCount") -> "TokenCount":
+        return TokenCount(self.tokens + other.tokens, self.computed + other.computed)
+
 
 class Engine(Protocol):
-    """Owns the student's weights from its making to `close`."""
+    """Owns the model's weights from its making to `close`."""
 
-    reads_every: int  # steps between two readings of the losses that cost little
+    reads_every: int  # steps between two readings of the losses
 
     @property
     def kind(self) -> str:
-        """Names the form of its state: what one kind keeps, another cannot take up."""
+        """Names the form of its state, which no other kind can load."""
         ...
 
     def prepare(self, chosen: IntArray) -> Any:  # noqa: ANN401 - the engine's own form
-        """The pairs of a step in the form `step` takes; runs in another thread, ahead of time."""
+        """The examples of a step in the form `step` takes; runs in another thread, ahead of time."""
         ...
 
     def step(self, prepared: Any) -> TokenCount:  # noqa: ANN401
@@ -68,41 +54,46 @@ class Engine(Protocol):
         ...
 
     def losses(self) -> list[dict[str, float]]:
-        """Each loss's value, "loss" and "gradient_norm", for every step since this was last asked."""
+        """Each loss by name, "loss" and "gradient_norm", for every step since the last call; waits for the device."""
         ...
 
-    def settle(self) -> None:
-        """Let every weight be what it is after the last step, before anything but a step reads them."""
+    def synchronize(self) -> None:
+        """Bring every weight up to date with the last step, before anything but a step reads them."""
         ...
 
-    def sound(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether every weight is finite."""
         ...
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on."""
         ...
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` gave."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state."""
         ...
 
     def weights(self) -> dict[str, Any]:
-        """What the student would be if training ended here."""
+        """The trained weights as they would be saved now."""
         ...
 
-    def take(self, weights: dict[str, Any]) -> None:
-        """Make the student what it was when `weights` gave this."""
+    def load_weights(self, weights: dict[str, Any]) -> None:
+        """Put weights that `weights` returned in place."""
         ...
 
     def close(self) -> None:
-        """Give the student its weights, in single precision, ready to be saved."""
+        """Give the model its weights, in single precision, ready to be saved."""
         ...
 
 
-class SentenceEngine(Engine, Protocol):
-    """An engine over one list of sentences (`TrainingInputs`), which says where the student puts them."""
+def random_state() -> list[Tensor]:
+    """The state of torch's random numbers, on the CPU and on the GPU."""
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state()] if torch.cuda.is_available() else states
 
-    def vectors(self, rows: IntArray) -> FloatArray:
-        """The student's vectors of some sentences, as it is now."""
-        ...
+
+def set_random_state(states: list[Tensor]) -> None:
+    """Continue random numbers from a state."""
+    torch.set_rng_state(states[0])
+    if len(states) > 1 and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states[1])

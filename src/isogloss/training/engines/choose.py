@@ -1,42 +1,43 @@
-"""From a recipe to what trains by it: the losses, and the engine that fits them, the student and the machine.
+"""Which engine trains what: CUDA graphs wherever they can, else the eager one; and which recipes cannot be trained at all.
 
-What a recipe alone shows to be impossible was refused by `contradictions`; here models are known, too. `refuse_misfits`
-ends what cannot be trained, `ignored_settings` names settings that would be passed over in silence.
+`contradictions` refuses what a recipe alone shows to be impossible; here models are known, too. `refuse_misfits` refuses what
+cannot be trained, `ignored_settings` names settings that change nothing.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 import torch
+from torch import nn
 
 from isogloss.amounts import amount
 from isogloss.config import LossSettings, Recipe
-from isogloss.contradictions import refuse_without_teacher
+from isogloss.config.contradictions import refuse_without_teacher
 from isogloss.errors import ModelError, RecipeError
 from isogloss.losses.combined import CombinedLoss
-from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
-from isogloss.models.token_store import TokenStore
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import OptimizerConfig, SentenceEngine, TrainingInputs
+from isogloss.training.engines.base import Engine, OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.engines.fixed_batch import may_read_all
 from isogloss.training.engines.graphs import GraphEngine
+from isogloss.training.engines.model_graphs import ModelGraphEngine
 from isogloss.training.health import Diagnosis
-from isogloss.training.moving_teacher import MovingTeacher
+from isogloss.training.tasks.protocol import FixedShapeTask, ModelTask, Task
 
 logger = logging.getLogger(__name__)
 
 COMPILED_FROM_STEPS = 3_000  # a minute of compiling is worth it from here on
 FOLLOW_THE_TEACHER = {"mse", "soft_similarity"}  # losses that look at the vectors of a teacher that stays as it is
-Frozen = tuple[SplitBody | None, Callable[[], tuple[SplitBody, Activations] | None]]
+ENGINES = ("auto", "eager", "graphs")
 
 
 def combined_loss(settings: LossSettings) -> CombinedLoss:
     """The losses that a recipe asks for."""
     known = {one.name for one in fields(CombinedLoss)}
-    return CombinedLoss(**{one.name: getattr(settings, one.name) for one in fields(settings) if one.name in known})
+    return CombinedLoss(**{name: value for name, value in settings if name in known})
 
 
 def needs_teacher_vectors(recipe: Recipe) -> bool:
@@ -74,9 +75,11 @@ def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Reci
             f" dimension {teacher_dimension} and the student's {width}",
             hint="set bridge.enabled = true, or leave one of losses.dimensions and losses.soft_similarity out",
         )
-    reason = _why_not_captured(student, recipe, Distributed.here()) if recipe.training.engine == "captured" else ""
-    if reason:
-        raise RecipeError(f'training.engine = "captured", but {reason}', hint='set training.engine = "auto"')
+    settings = recipe.training
+    if settings.engine == "graphs":
+        reason = why_not_recorded(recipe) or why_not_graphs(student, (), settings.optimizer, Distributed.here())
+        if reason:
+            raise RecipeError(f'training.engine = "graphs", but {reason}', hint='set training.engine = "auto"')
 
 
 def _width(student_dimension: int, teacher_dimension: int | None, recipe: Recipe) -> int:
@@ -119,54 +122,95 @@ def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Dia
 
 
 def choose_engine(
-    student: Student,
-    material: TrainingInputs,
-    combined: CombinedLoss,
-    descent: OptimizerConfig,
-    recipe: Recipe,
-    frozen: Frozen,
+    model: Student | nn.Module,
+    tasks: Sequence[Task],
+    optimizer: OptimizerConfig,
+    config: EngineConfig,
     distributed: Distributed,
-) -> SentenceEngine:
-    """The captured engine wherever it can train what is asked for, else the plain one. Asked for by name, it must fit."""
-    settings, on_cuda = recipe.training, student.model.device.type == "cuda"
-    reason = "" if settings.engine == "plain" else _why_not_captured(student, recipe, distributed, material.tokens)
-    if settings.engine == "captured" and reason:
-        raise RecipeError(f'training.engine = "captured", but {reason}', hint='set training.engine = "auto"')
-    if settings.engine != "plain" and not reason:
-        dtype = torch.float32 if settings.precision == "float32" else torch.bfloat16
-        compiled = len(descent.rates) >= COMPILED_FROM_STEPS
-        return GraphEngine(student, material, combined, descent, settings.batch_pairs, dtype, compiled=compiled)
-    if reason and on_cuda and distributed.is_main_process:
-        logger.warning("steps are not recorded as CUDA graphs: %s", reason)
-    live = MovingTeacher(student, len(descent.rates), recipe.losses.teacher_decay) if combined.moving_teacher else None
-    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_cuda)
-    how = EngineConfig(settings.chunk_pairs, bf16, settings.dropout, *frozen, accumulate=settings.accumulate)
-    return EagerEngine(student, material, combined, descent, distributed, how, live)
+    *,
+    engine: str = "auto",
+    batch_sizes: Sequence[int] = (),
+    weights: Sequence[float] = (),
+    reason: str = "",
+) -> Engine:
+    """CUDA graphs wherever they can train these tasks, else the eager engine; `engine` "graphs" refuses the latter.
 
-
-def _why_not_captured(student: Student, recipe: Recipe, distributed: Distributed, tokens: TokenStore | None = None) -> str:
-    """What keeps steps from being recorded, as the end of a sentence; empty if nothing does.
-
-    Some batches keep them from it, too: that is looked at where there are `tokens` to look at.
+    `batch_sizes` are the examples of each task's batch. `reason` is what the caller knows to speak against graphs.
     """
-    settings, losses = recipe.training, recipe.losses
+    if engine not in ENGINES:
+        raise RecipeError(f"engine = {engine!r} is not known", hint=f"choose from: {', '.join(ENGINES)}")
+    if engine != "eager":
+        reason = reason or why_not_graphs(model, tasks, optimizer.optimizer, distributed, batch_sizes)
+        if not reason:
+            return _recorded(model, tasks, optimizer, config, batch_sizes)
+        if engine == "graphs":
+            raise RecipeError(f'training.engine = "graphs", but {reason}', hint='set training.engine = "auto"')
+        if _device_of(model).type == "cuda" and distributed.is_main_process:
+            logger.warning("steps are not recorded as CUDA graphs: %s", reason)
+    return EagerEngine(model, tasks, optimizer, distributed, config, weights)
+
+
+def _recorded(
+    model: Student | nn.Module,
+    tasks: Sequence[Task],
+    optimizer: OptimizerConfig,
+    config: EngineConfig,
+    batch_sizes: Sequence[int],
+) -> Engine:
+    fixed_shapes = [task for task in tasks if isinstance(task, FixedShapeTask)]
+    if fixed_shapes:
+        return ModelGraphEngine(model, fixed_shapes, optimizer, batch_sizes, config)
+    assert isinstance(model, Student)
+    dtype = torch.bfloat16 if config.bf16 else torch.float32
+    compiled = len(optimizer.rates) >= COMPILED_FROM_STEPS
+    sentence_tasks: list[Any] = list(tasks)  # `why_not_graphs` saw that each is one
+    return GraphEngine(model, sentence_tasks, optimizer, batch_sizes, dtype, dropout=config.dropout, compiled=compiled)
+
+
+def why_not_recorded(recipe: Recipe) -> str:
+    """What in a recipe keeps steps from being recorded, as the end of a sentence; empty if nothing does."""
+    settings = recipe.training
     hindrances = {
-        "the student is not on a CUDA device": student.model.device.type != "cuda",
-        "several processes train together": distributed.size > 1,
-        "training.train_layers freezes layers": bool(settings.train_layers),
-        "training.dropout is on": settings.dropout,
-        "training.chunk_pairs or training.batch_tokens is set": bool(settings.chunk_pairs or settings.batch_tokens),
+        "training.train_layers freezes layers": settings.train_layers,
+        "training.chunk_pairs or training.batch_tokens is set": settings.chunk_pairs or settings.batch_tokens,
         "training.accumulate works through a batch in parts": settings.accumulate > 1,
-        "training.optimizer is not adamw": settings.optimizer != "adamw",
-        "the teacher moves": bool(losses.moving_teacher),
-        "hard negatives are mined": bool(losses.hard_negatives),
-        "the student is a static table": student.is_static,
+        "the teacher moves": recipe.losses.moving_teacher,
+    }
+    return next((reason for reason, holds in hindrances.items() if holds), "")
+
+
+def why_not_graphs(
+    model: Student | nn.Module,
+    tasks: Sequence[Task],
+    optimizer: str,
+    distributed: Distributed,
+    batch_sizes: Sequence[int] = (),
+) -> str:
+    """What keeps the steps of a model's tasks from being recorded, as the end of a sentence; empty if nothing does."""
+    hindrances = {
+        "the model is not on a CUDA device": _device_of(model).type != "cuda",
+        "several processes train together": distributed.size > 1,
+        "training.optimizer is not adamw": optimizer != "adamw",
     }
     for reason, holds in hindrances.items():
         if holds:
             return reason
-    if not student.packs:
-        return f"{type(student.body).__name__} with {student.pooling} pooling cannot do without padding"
-    if tokens is not None and may_read_all(tokens, settings.batch_pairs, len(student.table)):
-        return f"a batch might read every row of the {len(student.table)} that the vocabulary has"
+    if tasks and all(isinstance(task, FixedShapeTask) for task in tasks):
+        return ""
+    model_tasks = [task.name for task in tasks if isinstance(task, ModelTask)]
+    if model_tasks:
+        return f"the batches of {model_tasks[0]} have no fixed shape"
+    if not isinstance(model, Student) or model.is_static:
+        return "the student is a static table" if isinstance(model, Student) else "the model is not a student"
+    if not model.packs:
+        return f"{type(model.body).__name__} with {model.pooling} pooling cannot do without padding"
+    for task, examples in zip(tasks, batch_sizes, strict=False):
+        first = task.prepare(torch.arange(1).numpy())
+        sides = sum(at.size for at in first.at.values())
+        if may_read_all(task.tokens, sides * examples, len(model.table)):  # type: ignore[attr-defined]
+            return f"a batch might read every row of the {len(model.table)} that the vocabulary has"
     return ""
+
+
+def _device_of(model: Student | nn.Module) -> torch.device:
+    return model.model.device if isinstance(model, Student) else next(model.parameters()).device

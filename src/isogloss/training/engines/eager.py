@@ -1,18 +1,18 @@
-"""The engine that runs anywhere: autograd, one operation after another, on one process or many.
+"""The engine that runs anywhere: autograd, one operation after another, any task, in one process or many.
 
-A step encodes the distinct sentences of its share of the batch, shares the vectors with the other processes, asks the
-losses what the whole batch costs, and goes back through its own sentences. With `chunk_pairs` a batch larger than
-memory is encoded twice (GradCache, Gao et al. 2021): once without gradients for the loss, then chunk by chunk, each
-carrying the loss's gradient of its vectors; the sum is the gradient of the whole batch. With `accumulate` all of this is
-done part by part of a batch, and the weights move once: the loss is the mean of the parts' losses by their pairs,
+A step encodes the distinct sentences of its share of the batch, gathers the vectors of all processes, computes the loss of
+the whole batch, and goes back through its own sentences. A model task runs the model on its share, and counts by its weight.
+With `chunk_pairs` a batch larger than memory is encoded twice (GradCache, Gao et al. 2021): once without gradients for the
+loss, then chunk by chunk, each with the loss's gradient of its vectors; the sum is the gradient of the whole batch. With
+`accumulate` a batch is worked through in parts, and the weights move once: the loss is the mean of the parts' losses,
 
     L = Σ_p |B_p| / |B| · L(B_p)
 
-which is the whole batch's for losses that judge each pair alone; others compare within a part only.
+which equals the whole batch's loss where each example is judged alone; other losses compare within a part only.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -21,23 +21,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isogloss.losses.combined import CombinedLoss, LossBatch
 from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
-from isogloss.training.batches import Batch
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import OptimizerConfig, TokenCount, TrainingInputs
+from isogloss.training.engines.base import OptimizerConfig, TokenCount, random_state, set_random_state
 from isogloss.training.engines.token_table import TableRows, beside, clip_and_move
-from isogloss.training.moving_teacher import MovingTeacher
-from isogloss.types import FloatArray, IntArray
+from isogloss.training.tasks.protocol import ModelTask, SentenceBatch, SentenceTask, Task, named_losses
+from isogloss.types import IntArray
+
+READS_ON_GPU = 10  # reading a loss waits for the device
 
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What a plain engine may be told: pairs encoded at once (0: all), half precision, dropout, what of it is frozen.
+    """How steps are computed.
 
-    `remembered` gives what the frozen layers computed; it is asked before the first step, since a training that was
-    finished needs none of it. `accumulate` is the number of parts that a batch is gone through in.
+    `chunk_pairs` is the number of pairs encoded at once (0: all), `accumulate` the number of parts of a batch. `split` is the
+    body cut above its frozen layers; `remembered` gives what these computed, and is first asked for in the first step.
     """
 
     chunk_pairs: int = 0
@@ -50,263 +50,326 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A process's share of a batch, or of a part of it, and how many pairs the whole of that has."""
+    """A process's share of a part of a task's batch; `batch` is None where a model task has no example here."""
 
-    batch: Batch
-    teacher: FloatArray | None
-    pairs: int
-    whole: int
+    task: int
+    batch: Any
+    examples: int
+    whole: int  # examples of the part, over all processes
+    share: float  # of the task's batch
 
 
 class EagerEngine:
-    """Trains a student where it is."""
-
-    reads_every = 1
+    """Trains a student, or any module, where it is; `weights` are factors of the tasks' losses."""
 
     def __init__(
         self,
-        student: Student,
-        material: TrainingInputs,
-        combined: CombinedLoss,
-        descent: OptimizerConfig,
-        distributed: Distributed,
-        how: EngineConfig,
-        live: MovingTeacher | None = None,
+        model: Student | nn.Module,
+        tasks: Sequence[Task],
+        optimizer: OptimizerConfig,
+        distributed: Distributed | None = None,
+        config: EngineConfig | None = None,
+        weights: Sequence[float] = (),
     ) -> None:
-        self.student, self.material, self.combined, self.descent = student, material, combined, descent
-        self.distributed, self.how, self.live = distributed, how, live
-        self.device = student.model.device
-        self.shows_sources = set(combined.active) != {"moving_teacher"}  # Ham & Kim's student sees translations alone
+        self.model, self.tasks, self.optimizer_config = model, list(tasks), optimizer
+        self.distributed, self.config = distributed or Distributed(), config or EngineConfig()
+        self.task_weights = list(weights) or [1.0] * len(self.tasks)
+        self.offsets = task_offsets(tasks)
         self.step_at, self.seed = 0, torch.initial_seed()
-        self._losses: list[dict[str, float]] = []
-        split = how.split
-        self.parameters = only_trained(student.model, dict(student.trained_parameters(split)))
-        # A live teacher follows every row at every step, so none may be left behind.
-        alone = split is None and live is None and distributed.size == 1
-        self.table = TableRows.of(student, self.parameters, descent) if alone else None
-        self.optimizer = beside(self.table, self.parameters, descent)
-        distributed.follow([*self.parameters.values(), *(live.state().values() if live is not None else ())])
+        self.modules, self.parameters, self.replicated = self._trained()
+        self.device = next(iter(self.parameters.values())).device
+        self.reads_every = 1 if self.device.type == "cpu" else READS_ON_GPU
+        self._losses: list[dict[str, Tensor]] = []
+        self.shadows = [shadow for task in self.tasks if (shadow := getattr(task, "shadow", None)) is not None]
+        self.table = self._rows_of_table()
+        self.optimizer = beside(self.table, self.parameters, optimizer)
+        shadowed = [value for shadow in self.shadows for value in shadow.state_dict().values()]
+        self.distributed.follow([*self.parameters.values(), *shadowed])
 
     @property
     def kind(self) -> str:
         """Names the form of its state."""
-        return "plain" if self.table is None else "plain-rows"
+        return "eager" if self.table is None else "eager-rows"
+
+    def _trained(self) -> tuple[list[nn.Module], dict[str, nn.Parameter], set[str]]:
+        """The modules in training, their parameters by name, and which of these every process gets the whole gradient of."""
+        model = self.model
+        if isinstance(model, Student):
+            modules: list[nn.Module] = [model.model]
+            named = only_trained(model.model, dict(model.trained_parameters(self.config.split)))
+        else:
+            modules, named = [model], {name: value for name, value in model.named_parameters() if value.requires_grad}
+        known = {id(parameter) for module in modules for parameter in module.parameters()}
+        replicated = set()
+        for number, task in enumerate(self.tasks):
+            head = task.head
+            if head is None or any(head is module for module in modules):
+                continue
+            modules.append(head)
+            for name, parameter in head.named_parameters():
+                if id(parameter) not in known:
+                    known.add(id(parameter))
+                    full_name = f"head.{number}.{task.name}.{name}"
+                    named[full_name] = parameter
+                    if not isinstance(task, ModelTask):  # it sees the vectors of all processes
+                        replicated.add(full_name)
+        return modules, named, replicated
+
+    def _rows_of_table(self) -> TableRows | None:
+        """The token table under its own optimizer, where batches read it row by row and nothing else does.
+
+        A moving teacher follows every row at every step, so none may be left behind.
+        """
+        row_wise = self.config.split is None and not self.shadows and self.distributed.size == 1
+        if not row_wise or not isinstance(self.model, Student) or any(isinstance(task, ModelTask) for task in self.tasks):
+            return None
+        return TableRows.of(self.model, self.parameters, self.optimizer_config)
 
     # ── one step ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, chosen: IntArray) -> list[Part]:
-        """What this process encodes of the chosen pairs, part by part; a batch of fewer pairs than parts has fewer parts."""
-        return [self._part(pairs) for pairs in np.array_split(chosen, min(self.how.accumulate, len(chosen)))]
-
-    def _part(self, chosen: IntArray) -> Part:
-        mine = self.distributed.share(chosen)
-        batch = Batch.of(self.material.pairs, mine, self.material.negatives, sources=self.shows_sources)
-        teacher = self.material.teacher
-        return Part(batch, None if teacher is None else teacher[batch.group].astype(np.float32), len(mine), len(chosen))
+        """What this process computes of the chosen examples; a batch of fewer examples than parts has fewer parts."""
+        parts = []
+        for number, examples in split_by_task(chosen, self.offsets):
+            task = self.tasks[number]
+            for whole in np.array_split(examples, min(self.config.accumulate, len(examples))):
+                mine = self.distributed.share(whole)
+                batch = None if isinstance(task, ModelTask) and not len(mine) else task.prepare(mine)
+                parts.append(Part(number, batch, len(mine), len(whole), len(whole) / len(examples)))
+        return parts
 
     def step(self, prepared: list[Part]) -> TokenCount:
-        """Encode, lose and go back, for one part after another; then move."""
-        tokens = self.material.tokens
-        self.how.remembered()  # before dropout is on
-        ids, lengths = zip(*(tokens.gather(part.batch.rows) for part in prepared), strict=True)
-        if self.table is not None:
-            self.table.ready(np.concatenate(ids), tokens.pad_id, self.step_at)
-        self.student.model.train(self.how.dropout)
-        if (
-            self.how.dropout and self.distributed.size > 1
-        ):  # each drops its own units; a checkpoint holds only the first one's numbers
+        """Compute losses and gradients part by part, then move the weights."""
+        self.config.remembered()  # before dropout is on
+        self._read_rows(prepared)
+        for module in self.modules:
+            module.train(self.config.dropout)
+        if self.config.dropout and self.distributed.size > 1:  # each drops its own units; a checkpoint has the main one's state
             torch.manual_seed(hash((self.seed, self.step_at, self.distributed.rank)) % 2**63)
         for parameter in self.parameters.values():
             parameter.grad = None
-        values = self._gone_through(prepared)
-        if math.isfinite(values["loss"]):  # what is not finite changes nothing; the loop reads it and stops
-            values["gradient_norm"] = self._move()
-        else:
-            values["gradient_norm"] = math.nan
-        if self.live is not None:
-            self.live.follow(self.student, self.step_at)
+        values = self._backward_all(prepared)
+        # On the CPU a loss that is not finite moves nothing. A GPU is not waited for: the trainer reads it later, and stops.
+        finite = self.device.type != "cpu" or math.isfinite(values["loss"])
+        values["gradient_norm"] = self._move() if finite else torch.tensor(math.nan)
+        for shadow in self.shadows:
+            shadow.follow(self.model, self.step_at)
         self.step_at += 1
         self._losses.append(values)
-        return TokenCount(sum(int(one.sum()) for one in lengths), sum(map(self.student.tokens_computed, lengths)))
+        return sum((self._count(part) for part in prepared if part.batch is not None), TokenCount(0, 0))
 
-    def _gone_through(self, parts: list[Part]) -> dict[str, float]:
-        """What the batch costs, its gradient taken: each part counts by its pairs."""
-        values: dict[str, float] = {}
-        pairs = sum(part.whole for part in parts)
+    def _read_rows(self, parts: list[Part]) -> None:
+        """Bring the rows of the token table that this step reads up to date."""
+        if self.table is None:
+            return
         for part in parts:
-            share = part.whole / pairs
-            for name, loss in self._backward(part, share).items():
-                values[name] = values.get(name, 0.0) + share * float(loss.detach())
+            tokens = self._sentence_task(part).tokens
+            self.table.ready(tokens.gather(part.batch.rows)[0], tokens.pad_id, self.step_at)
+
+    def _sentence_task(self, part: Part) -> SentenceTask:
+        task: Any = self.tasks[part.task]
+        sentence_task: SentenceTask = task
+        return sentence_task
+
+    def _count(self, part: Part) -> TokenCount:
+        task = self.tasks[part.task]
+        if isinstance(task, ModelTask):
+            return task.count(part.batch)
+        assert isinstance(self.model, Student)
+        lengths = self._sentence_task(part).tokens.lengths_of(part.batch.rows)
+        return TokenCount(int(lengths.sum()), self.model.tokens_computed(lengths))
+
+    def _backward_all(self, parts: list[Part]) -> dict[str, Tensor]:
+        """The losses of the step, each part counted by its examples, with gradients left in the parameters."""
+        values: dict[str, Tensor] = {}
+        total_weight = self._model_weights(parts)
+        for part in parts:
+            task, factor = self.tasks[part.task], self.task_weights[part.task]
+            if isinstance(task, ModelTask):
+                share = 0.0 if part.batch is None else task.weight(part.batch) / max(total_weight[part.task], 1e-9)
+                loss = share * self._backward_model(task, part.batch, factor * share)
+                self.distributed.add_up([loss])
+                counted = {task.name: loss, "loss": factor * loss}
+            else:
+                losses = self._backward(part, factor * part.share)
+                counted = {name: part.share * loss.detach() for name, loss in losses.items()}
+                counted["loss"] = factor * counted["loss"]
+            for name, loss in counted.items():
+                values[name] = values[name] + loss if name in values else loss
         return values
 
-    def _backward(self, part: Part, share: float) -> dict[str, Tensor]:
-        """What a part costs; `share` of its gradient is added to what is there."""
-        rows, chunk = part.batch.rows, 2 * self.how.chunk_pairs
+    def _model_weights(self, parts: list[Part]) -> dict[int, float]:
+        """What the batches of model tasks weigh over all parts and processes."""
+        totals: dict[int, float] = {}
+        for part in parts:
+            task = self.tasks[part.task]
+            if isinstance(task, ModelTask):
+                totals[part.task] = totals.get(part.task, 0.0) + (0.0 if part.batch is None else task.weight(part.batch))
+        if self.distributed.size > 1 and totals:
+            summed = torch.tensor(list(totals.values()), dtype=torch.float64, device=self.device)
+            self.distributed.add_up([summed])
+            totals = dict(zip(totals, summed.tolist(), strict=True))
+        return totals
+
+    def _backward_model(self, task: ModelTask, batch: Any, scale: float) -> Tensor:  # noqa: ANN401 - the task's own form
+        """A model task's loss of this process's share; `scale` times its gradient is added to what is there."""
+        if batch is None:
+            return torch.zeros((), device=self.device)
+        with self._precision():
+            loss = task.loss(batch)
+        (scale * loss).backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _backward(self, part: Part, scale: float) -> dict[str, Tensor]:
+        """The losses of a part; `scale` times their gradient is added to what is there."""
+        rows, chunk = part.batch.rows, 2 * self.config.chunk_pairs
+        task = self._sentence_task(part)
         if not chunk or len(rows) <= chunk:
-            losses = self._losses_of(self._encode(rows), part)
-            (share * losses["loss"]).backward()  # type: ignore[no-untyped-call]
+            losses = self._losses_of(task, self._encode(task, rows), part)
+            (scale * losses["loss"]).backward()  # type: ignore[no-untyped-call]
             return losses
         chunks = [rows[start : start + chunk] for start in range(0, len(rows), chunk)]
-        states, seen = [], []
+        states, encoded = [], []
         with torch.no_grad():
-            for some in chunks:
+            for chunk_rows in chunks:
                 states.append(random_state())
-                seen.append(self._encode(some))
-        vectors = torch.cat(seen).requires_grad_()
-        losses = self._losses_of(vectors, part)
-        (gradient,) = torch.autograd.grad(share * losses["loss"], vectors)
+                encoded.append(self._encode(task, chunk_rows))
+        vectors = torch.cat(encoded).requires_grad_()
+        losses = self._losses_of(task, vectors, part)
+        (scale * losses["loss"]).backward()  # type: ignore[no-untyped-call]
+        assert vectors.grad is not None
         after = random_state()
-        for some, state, push in zip(chunks, states, torch.split(gradient, [len(some) for some in chunks]), strict=True):
-            set_random_state(state)  # the same dropout as when the loss was taken
-            torch.autograd.backward(self._encode(some), push)
+        gradients = torch.split(vectors.grad, [len(chunk_rows) for chunk_rows in chunks])
+        for chunk_rows, state, gradient in zip(chunks, states, gradients, strict=True):
+            set_random_state(state)  # the same dropout as when the loss was computed
+            torch.autograd.backward(self._encode(task, chunk_rows), gradient)
         set_random_state(after)
         return losses
 
-    def _encode(self, rows: IntArray) -> Tensor:
-        if not len(rows):  # the last batch of an epoch may have fewer pairs than there are processes
-            return torch.zeros((0, self.student.dimension), device=self.device, requires_grad=True)
+    def _encode(self, task: SentenceTask, rows: IntArray) -> Tensor:
+        assert isinstance(self.model, Student)
+        if not len(rows):  # the last batch of an epoch may have fewer examples than there are processes
+            return torch.zeros((0, self.model.dimension), device=self.device, requires_grad=True)
         with self._precision():
-            return self.student.batch(self.material.tokens, rows, self.how.remembered()).float()
+            return self.model.batch(task.tokens, rows, self.config.remembered()).float()
 
     def _precision(self) -> Any:  # noqa: ANN401 - a context
-        return torch.autocast(self.device.type, torch.bfloat16) if self.how.bf16 else nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16) if self.config.bf16 else nullcontext()
 
-    def _losses_of(self, vectors: Tensor, part: Part) -> dict[str, Tensor]:
-        """What the whole part costs, from this process's vectors and everybody else's."""
-        batch, distributed = part.batch, self.distributed
-        each = distributed.largest_share(part.whole)
+    def _losses_of(self, task: SentenceTask, encoded: Tensor, part: Part) -> dict[str, Tensor]:
+        """The losses of the whole part, from this process's vectors and those of the others."""
+        batch: SentenceBatch = part.batch
+        each = self.distributed.largest_share(part.whole)
 
-        def placed(at: IntArray, room: int) -> Tensor:
-            return distributed.gathered(vectors[torch.from_numpy(at).to(self.device)], room)
+        def gathered(mine: Tensor) -> Tensor:
+            return self.distributed.gathered(mine, each)
 
-        def told(values: Any) -> Tensor:  # noqa: ANN401 - an array
-            return distributed.gathered(torch.as_tensor(values).to(self.device), each)
-
-        teacher = None if part.teacher is None else told(part.teacher)
-        live = None
-        if self.live is not None:
+        vectors = {name: gathered(encoded[torch.from_numpy(at).to(self.device)]) for name, at in batch.at.items()}
+        values = {name: gathered(on_device(value, self.device)) for name, value in batch.values.items()}
+        if batch.shadow_rows is not None:
+            shadow: Any = task.shadow  # type: ignore[attr-defined]
             with self._precision():
-                seen = self.live.vectors(self.material.tokens, batch.group) if part.pairs else vectors.detach()
-                live = distributed.gathered(seen, each)
-        negatives = negative_group = negative_weight = negative_target_group = None
-        if self.material.negatives is not None:  # also where this process has none: the others wait for its rows
-            room = each * self.material.negatives.shape[1]
-            negatives = placed(batch.negative_at, room)
-            negative_weight = distributed.gathered(torch.ones(len(batch.negative_at), device=self.device), room)
-            negative_group, negative_target_group = (
-                distributed.gathered(torch.from_numpy(numbers).to(self.device), room)
-                for numbers in (batch.negative_group, batch.negative_target_group)
-            )
-        views = LossBatch(
-            placed(batch.source_at, each),
-            placed(batch.target_at, each),
-            teacher,
-            told(batch.group),
-            told(np.ones(part.pairs, dtype=np.float32)),
-            negatives,
-            negative_group,
-            negative_weight,
-            live,
-            told(batch.target_group),
-            negative_target_group,
-        )
-        return self.combined(views)
+                seen = shadow.vectors(task.tokens, batch.shadow_rows) if part.examples else encoded.detach()[:0]
+            vectors["shadow"] = gathered(seen)
+        weight = gathered(torch.ones(part.examples, device=self.device))
+        return named_losses(task.name, task.loss(vectors, values, weight))
 
-    def _move(self) -> float:
-        """Clip the gradients of all processes together and take the step; returns their norm before clipping."""
+    def _move(self) -> Tensor:
+        """Add up the gradients of all processes, clip them together and step; returns their norm before clipping."""
         if self.distributed.size > 1:
-            for one in self.parameters.values():  # what this process's pairs did not touch, others' may have
-                one.grad = torch.zeros_like(one) if one.grad is None else one.grad
-        gradients = {name: one.grad for name, one in self.parameters.items() if one.grad is not None}
-        if self.distributed.size > 1:
-            self.distributed.add_up(list(gradients.values()))
-        return clip_and_move(gradients, self.table, self.optimizer, self.descent, self.step_at)
+            for name, parameter in self.parameters.items():  # what this process did not touch, others may have
+                parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                if name in self.replicated:
+                    parameter.grad /= self.distributed.size
+        gradients = {name: parameter.grad for name, parameter in self.parameters.items() if parameter.grad is not None}
+        self.distributed.add_up(list(gradients.values()))
+        return clip_and_move(gradients, self.table, self.optimizer, self.optimizer_config, self.step_at)
 
     # ── between steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def losses(self) -> list[dict[str, float]]:
-        """What every step since the last call cost."""
+        """The losses of every step since the last call."""
         read, self._losses = self._losses, []
-        return read
+        return [{name: float(value) for name, value in values.items()} for values in read]
 
-    def vectors(self, rows: IntArray) -> FloatArray:
-        """The student's vectors as it is now."""
-        self.settle()
-        return self.student.vectors_of(self.material.tokens, rows, self.how.remembered())
-
-    def settle(self) -> None:
-        """Bring the table up to date."""
+    def synchronize(self) -> None:
+        """Bring the token table up to date."""
         if self.table is not None:
-            self.table.settle(self.step_at)
+            self.table.synchronize(self.step_at)
 
-    def sound(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether every weight is finite."""
         return all(bool(torch.isfinite(parameter).all()) for parameter in self.parameters.values())
 
-    def state(self) -> dict[str, Any]:
-        """Weights, optimizers, the live teacher and the random numbers to come."""
+    def state_dict(self) -> dict[str, Any]:
+        """Weights, optimizers, moving teachers and the state of random numbers."""
         return {
             "step": self.step_at,
             "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()},
             "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
-            "rows": None if self.table is None else self.table.adam.state(),
-            "live": None if self.live is None else self.live.state(),
+            "rows": None if self.table is None else self.table.adam.state_dict(),
+            "shadows": [shadow.state_dict() for shadow in self.shadows],
             "random": random_state(),
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state."""
         self.step_at = int(state["step"])
-        self.take(state["parameters"])
+        self.load_weights(state["parameters"])
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.table is not None:
-            self.table.adam.load(state["rows"])
-        if self.live is not None:
-            self.live.load(state["live"])
+            self.table.adam.load_state_dict(state["rows"])
+        for shadow, kept in zip(self.shadows, state["shadows"], strict=True):
+            shadow.load_state_dict(kept)
         set_random_state(state["random"])
 
     def weights(self) -> dict[str, Any]:
-        """The trained parameters as they would be saved."""
-        self.settle()
+        """The trained parameters, heads included."""
+        self.synchronize()
         return {name: parameter.detach().cpu().clone() for name, parameter in self.parameters.items()}
 
-    def take(self, weights: dict[str, Any]) -> None:
+    def load_weights(self, weights: dict[str, Any]) -> None:
         """Put parameters in place."""
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(weights[name])
         if self.table is not None:
-            self.table.taken(self.step_at)
+            self.table.replaced(self.step_at)
 
     def close(self) -> None:
-        """Bring the table up to date and leave the student as it was found, but for what it learnt."""
-        self.settle()
+        """Bring the table up to date and leave every module ready to be used."""
+        self.synchronize()
         if self.table is not None:
             self.table.close()
         for parameter in self.parameters.values():
             parameter.grad = None
-        self.student.model.eval()
+        for module in self.modules:
+            module.eval()
+
+
+def task_offsets(tasks: Sequence[Task]) -> IntArray:
+    """The number of each task's first example, in numbers that run through all tasks, and the total."""
+    return np.concatenate([[0], np.cumsum([len(task) for task in tasks])]).astype(np.int64)
+
+
+def split_by_task(chosen: IntArray, offsets: IntArray) -> list[tuple[int, IntArray]]:
+    """Examples task by task, as numbers within each task."""
+    task_of = np.searchsorted(offsets, chosen, side="right") - 1
+    return [(int(task), chosen[task_of == task] - offsets[task]) for task in np.unique(task_of)]
+
+
+def on_device(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 - an array
+    """An array as losses take it: float32 or int64."""
+    tensor = torch.as_tensor(value).to(device)
+    return tensor.float() if tensor.is_floating_point() else tensor.long()
 
 
 def only_trained(model: nn.Module, trained: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
     """Let gradients reach what is trained and nothing else; a pooler is behind no sentence vector."""
-    trained = {name: one for name, one in trained.items() if ".pooler." not in f".{name}"}
+    trained = {name: parameter for name, parameter in trained.items() if ".pooler." not in f".{name}"}
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     for parameter in trained.values():
         parameter.requires_grad_(True)
     return trained
-
-
-def random_state() -> list[Tensor]:
-    """Where torch's random numbers stand, on the CPU and on the card."""
-    states = [torch.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state()] if torch.cuda.is_available() else states
-
-
-def set_random_state(states: list[Tensor]) -> None:
-    """Let them go on from there."""
-    torch.set_rng_state(states[0])
-    if len(states) > 1 and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states[1])

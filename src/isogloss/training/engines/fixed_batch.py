@@ -1,18 +1,20 @@
-"""A batch as fixed-size arrays: what a captured step reads, whatever the sentences of the moment.
+"""A batch as fixed-size arrays: what a recorded step reads, whatever its sentences are.
 
-A CUDA graph repeats the same launches on the same addresses, so its inputs have a fixed size. Token counts are rounded up
-to a bucket; what is missing is filled with padding tokens in sentences of their own, which no pair reads. Pairs that are
-missing in the last batch of an epoch have weight 0.
+A CUDA graph repeats the same launches on the same addresses, so its inputs have a fixed size. Token counts are rounded up to a
+bucket and filled with padding tokens in sentences of their own, which no example reads. Examples that are missing in the last
+batch of an epoch have weight 0.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from isogloss.models.token_store import TokenStore
-from isogloss.training.batches import Batch
-from isogloss.types import FloatArray
+from isogloss.training.tasks.protocol import SentenceBatch
 
 FEWEST = 128  # tokens: smaller steps between buckets would mean more graphs for little
 LOOKED_AT_ONCE = 1 << 24  # tokens
@@ -20,9 +22,9 @@ LOOKED_AT_ONCE = 1 << 24  # tokens
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The sizes of one captured step: pairs of a batch, tokens of the bucket, sentences, and the longest of them."""
+    """The sizes of one recorded step: examples of a batch, tokens of the bucket, sentences, and the longest of them."""
 
-    pairs: int
+    examples: int
     tokens: int
     sentences: int
     longest: int
@@ -34,40 +36,43 @@ def bucket(tokens: int) -> int:
     return -(-tokens // step) * step
 
 
-def shape_of(pairs: int, tokens: int, longest: int) -> Shape:
-    """The shape for batches of at most `pairs` pairs and `tokens` tokens."""
+def shape_of(examples: int, sides: int, tokens: int, longest: int) -> Shape:
+    """The shape for at most `examples` examples of `sides` sentences each, and at most `tokens` tokens."""
     full = bucket(tokens)
     fill = -(-(full // 8 + FEWEST) // longest) + 1  # room for the sentences that fill a bucket up
-    return Shape(pairs, full, 2 * pairs + fill, longest)
+    return Shape(examples, full, sides * examples + fill, longest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FixedBatch:
-    """The arrays of one step. `rows` are the distinct rows of the token table, `token_row` says which one each token is.
+    """The arrays of one step: integers in one piece, to be copied at once, and floats by name.
 
-    A sentence is in the batch once, so `source_at` and `target_at` also say which pairs have a sentence in common.
+    `layout` names the integers and says how each is shaped. Of these, `rows` are the distinct rows of the token table, and
+    `token_row` says which one each token is; `at.NAME` and `value.NAME` are those of the `SentenceBatch`.
     """
 
     shape: Shape
-    rows: NDArray[np.int32]
-    token_row: NDArray[np.int32]
-    within: NDArray[np.int32]
-    sentence: NDArray[np.int32]
-    starts: NDArray[np.int32]
-    source_at: NDArray[np.int32]
-    target_at: NDArray[np.int32]
-    weight: FloatArray
-    tokens: int  # without filling
+    layout: tuple[tuple[str, tuple[int, ...]], ...]
+    integers: Tensor
+    floats: dict[str, Tensor]
+    tokens: int  # without padding
 
-    def integers(self) -> list[NDArray[np.int32]]:
-        """All that is counted, to be sent in one piece."""
-        return [self.rows, self.token_row, self.within, self.sentence, self.starts, self.source_at, self.target_at]
+    def named_integers(self) -> dict[str, Tensor]:
+        """Views of the integers by name."""
+        return split_integers(self.integers, self.layout)
 
 
-def fixed(batch: Batch, tokens: TokenStore, pairs: int, longest: int) -> FixedBatch:
-    """Lay a batch out for a step of `pairs` pairs with sentences of at most `longest` tokens."""
+def split_integers(integers: Tensor, layout: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, Tensor]:
+    """Views of one flat tensor by name."""
+    parts = torch.split(integers, [int(np.prod(shape)) for _, shape in layout])
+    return {name: part.view(shape) for (name, shape), part in zip(layout, parts, strict=True)}
+
+
+def fixed(batch: SentenceBatch, tokens: TokenStore, examples: int, longest: int, pin: bool = False) -> FixedBatch:
+    """Lay a batch out for a step of `examples` examples with sentences of at most `longest` tokens."""
     ids, lengths = tokens.gather(batch.rows)
-    shape = shape_of(pairs, len(ids), longest)
+    sides = sum(int(np.prod(at.shape[1:])) for at in batch.at.values())
+    shape = shape_of(examples, sides, len(ids), longest)
     missing = shape.tokens - len(ids)
     fill = np.full(missing // longest, longest, dtype=np.int64)
     fill = np.append(fill, missing % longest) if missing % longest else fill
@@ -76,35 +81,39 @@ def fixed(batch: Batch, tokens: TokenStore, pairs: int, longest: int) -> FixedBa
     all_lengths[len(lengths) : len(lengths) + len(fill)] = fill
     starts = np.concatenate([[0], np.cumsum(all_lengths)])
     sentence = np.repeat(np.arange(shape.sentences), all_lengths)
-    within = np.arange(shape.tokens) - starts[sentence]
     filled = np.concatenate([ids, np.full(missing, tokens.pad_id, dtype=ids.dtype)])
     distinct, token_row = np.unique(filled, return_inverse=True)
     # Places that are left over name one row that is not read: its gradient is 0, so writing it often writes the same.
     spare = int(np.flatnonzero(np.append(distinct, -1) != np.arange(len(distinct) + 1))[0])
-    rows = np.full(shape.tokens, spare, dtype=np.int32)
+    rows = np.full(shape.tokens, spare, dtype=np.int64)
     rows[: len(distinct)] = distinct
-    real = len(batch.source_at)
-    return FixedBatch(
-        shape,
-        rows,
-        token_row.astype(np.int32),
-        within.astype(np.int32),
-        sentence.astype(np.int32),
-        starts.astype(np.int32),
-        _padded(batch.source_at, pairs),
-        _padded(batch.target_at, pairs),
-        _padded(np.ones(real), pairs).astype(np.float32),
-        len(ids),
-    )
+    counted: dict[str, NDArray[Any]] = {
+        "rows": rows,
+        "token_row": token_row,
+        "within": np.arange(shape.tokens) - starts[sentence],
+        "sentence": sentence,
+        "starts": starts,
+    }
+    counted |= {f"at.{name}": _padded(at, examples) for name, at in batch.at.items()}
+    floats = {"weight": _padded(np.ones(len(next(iter(batch.at.values()))), dtype=np.float32), examples)}
+    for name, value in batch.values.items():
+        (floats if np.issubdtype(value.dtype, np.floating) else counted)[f"value.{name}"] = _padded(value, examples)
+    integers = torch.empty(sum(part.size for part in counted.values()), dtype=torch.int32, pin_memory=pin)
+    np.concatenate([part.ravel() for part in counted.values()], out=integers.numpy(), casting="same_kind")
+    layout = tuple((name, part.shape) for name, part in counted.items())
+    as_tensors = {
+        name: torch.from_numpy(value).pin_memory() if pin else torch.from_numpy(value) for name, value in floats.items()
+    }
+    return FixedBatch(shape, layout, integers, as_tensors, len(ids))
 
 
-def may_read_all(tokens: TokenStore, pairs: int, rows: int) -> bool:
-    """Whether a batch of `pairs` pairs might read all `rows` of the token table, so that none is left for the spare places.
+def may_read_all(tokens: TokenStore, sentences: int, rows: int) -> bool:
+    """Whether a batch of `sentences` might read all `rows` of the token table, so that none is left for the spare places.
 
-    It cannot if its longest sentences together have fewer tokens, which is soon seen, or if no sentence at all reads some
-    row: most often one does not, since no text has a mask in it.
+    It cannot if its longest sentences together have fewer tokens, or if no sentence at all reads some row: most often one
+    does not, since no text has a mask in it.
     """
-    lengths, most = tokens.lengths, min(2 * pairs, len(tokens))
+    lengths, most = tokens.lengths, min(sentences, len(tokens))
     if np.partition(lengths, len(lengths) - most)[len(lengths) - most :].sum() + 1 < rows:  # one more for padding
         return False
     read = np.zeros(rows, dtype=np.bool_)
@@ -114,7 +123,8 @@ def may_read_all(tokens: TokenStore, pairs: int, rows: int) -> bool:
     return bool(read.all())
 
 
-def _padded(values: NDArray[np.generic], size: int) -> NDArray[np.int32]:
-    full = np.zeros(size, dtype=np.int32)
+def _padded(values: NDArray[Any], size: int) -> NDArray[Any]:
+    """The values with zeros for missing examples."""
+    full = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
     full[: len(values)] = values
     return full

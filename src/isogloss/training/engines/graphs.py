@@ -1,23 +1,22 @@
-"""The fast engine for CUDA: a whole training step, from token rows to updated weights, as one recorded graph.
+"""The fast engine for CUDA: a whole training step of a sentence task, from token rows to updated weights, as one graph.
 
-At 64 pairs a step is a few milliseconds of work behind hundreds of launches; recorded once for each bucket of token counts
-and replayed, the launches cost nothing. The rest of the speed: sentences are packed, the body computes in bf16 from copies
-of single-precision masters (`flat`), the token table only touches rows that the batch reads (`rows`), query, key and value
-are one product, and layers are compiled. Nothing is read back until `losses` is asked for.
+At 64 pairs a step is a few milliseconds of work behind hundreds of launches; recorded once for each task and bucket of token
+counts and replayed, the launches cost nothing. The rest of the speed: sentences are packed, the body computes in bf16 from
+copies of single-precision masters (`flat_adamw`), the token table only touches rows that the batch reads (`row_adamw`), query,
+key and value are one product, and layers are compiled. Nothing is read back until `losses` is called.
 
-A bucket's first batch runs eagerly, as a real step, which also warms up what is recorded when its second batch comes.
+A bucket's first batch runs eagerly, as a real step, which also warms up what is recorded when its second batch comes. With
+`record=False` every step runs so: that is how the arithmetic is tested without a GPU.
 """
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isogloss.errors import IsoglossError
@@ -25,217 +24,240 @@ from isogloss.kernels.flat_adamw import FlatAdamW, FlatParameters, update
 from isogloss.kernels.fused_qkv import fuse, separate
 from isogloss.kernels.packed import Packed, hidden_states, packing, pooled
 from isogloss.kernels.row_adamw import RowAdamW
-from isogloss.losses.combined import CombinedLoss, LossBatch
 from isogloss.models.student import Student
-from isogloss.training.batches import Batch, cuts_by_tokens
-from isogloss.training.engines.base import OptimizerConfig, TokenCount, TrainingInputs
-from isogloss.training.engines.fixed_batch import FixedBatch, Shape, fixed
+from isogloss.models.token_store import TokenStore
+from isogloss.training.batches import cuts_by_tokens
+from isogloss.training.engines.base import OptimizerConfig, TokenCount, random_state, set_random_state
+from isogloss.training.engines.eager import split_by_task, task_offsets
+from isogloss.training.engines.fixed_batch import FixedBatch, Shape, fixed, split_integers
+from isogloss.training.tasks.protocol import SentenceTask, named_losses
 from isogloss.types import FloatArray, IntArray
 
-logger = logging.getLogger(__name__)
-
 TOKENS_MEASURED_AT_ONCE = 65_536
-LOGGED_STEPS = 1024  # steps between two readings of the losses, at most
-STEEP = 1e-6  # as torch's own clipping has it
+LOGGED_STEPS, LOGGED_VALUES = 1024, 16  # steps between two readings of the losses, and values of a step, at most
+TINY = 1e-6  # as in torch's own clipping
+LONGEST_STEP = 32  # tokens; with dropout, attention pads sentences to the longest of the batch, rounded up
+
+
+class StepLog:
+    """The losses of recent steps, on the device until they are read. Which names a step has is known on the host."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.values = torch.full((LOGGED_STEPS, LOGGED_VALUES), torch.nan, device=device)
+        self.names: list[list[str]] = []  # of the steps since the last reading
+        self.read_at = 0
+
+    def write(self, losses: dict[str, Tensor], step: Tensor) -> list[str]:
+        """Put down the losses of a step; returns their names."""
+        entry = self.values.new_full((LOGGED_VALUES,), torch.nan)
+        entry[: len(losses)] = torch.stack([loss.detach().float() for loss in losses.values()])
+        self.values.index_copy_(0, (step % LOGGED_STEPS)[None], entry[None])
+        return list(losses)
+
+    def read(self, done: int) -> list[dict[str, float]]:
+        """The losses of every step since the last reading, as far as they are still there."""
+        first = max(self.read_at, done - LOGGED_STEPS)
+        names, self.names, self.read_at = self.names[len(self.names) - (done - first) :], [], done
+        wanted = torch.from_numpy(np.arange(first, done) % LOGGED_STEPS).to(self.values.device)
+        rows = self.values[wanted].cpu().tolist()
+        return [dict(zip(named, row, strict=False)) for named, row in zip(names, rows, strict=True)]
 
 
 @dataclass(slots=True)
 class Bench:
-    """The fixed inputs of one shape, and its graph once there is one."""
+    """The fixed inputs of one shape, its graph once there is one, and the names of its losses once it has run."""
 
-    integers: Tensor
-    parts: list[Tensor]
-    weight: Tensor
-    teacher: Tensor
-    seen: int = 0
+    inputs: dict[str, Tensor]
     graph: "torch.cuda.CUDAGraph | None" = None
+    names: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Loaded:
-    """A batch in pinned memory, ready to be sent."""
+class Recorder:
+    """Runs the work of a step: first eagerly, then recorded, then replayed."""
 
-    fixed: FixedBatch
-    integers: Tensor
-    weight: Tensor
-    teacher: Tensor
+    def __init__(self, record: bool) -> None:
+        self.record = record
+        self.pool = torch.cuda.graph_pool_handle() if record else None
+        self.benches: dict[Any, Bench] = {}
 
-
-def load(fixed: FixedBatch, teacher: NDArray[np.float16], pin: bool) -> Loaded:
-    """Lay a batch and its teacher rows (one a pair, fewer than `pairs` at the end of an epoch) out for sending."""
-    integers = torch.empty(sum(map(len, fixed.integers())), dtype=torch.int32, pin_memory=pin)
-    np.concatenate(fixed.integers(), out=integers.numpy())
-    rows = torch.zeros((fixed.shape.pairs, teacher.shape[1]), dtype=torch.float16, pin_memory=pin)
-    rows.numpy()[: len(teacher)] = teacher
-    weight = torch.empty(fixed.shape.pairs, dtype=torch.float32, pin_memory=pin)
-    weight.numpy()[:] = fixed.weight
-    return Loaded(fixed, integers, weight, rows)
+    def run(self, bench: Bench, work: Callable[[], list[str]]) -> None:
+        """One step over a bench whose inputs are in place."""
+        if not self.record:
+            bench.names = work()
+        elif not bench.names:  # recording wants its first run on another stream
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                bench.names = work()
+            torch.cuda.current_stream().wait_stream(stream)
+        else:
+            if bench.graph is None:
+                bench.graph = torch.cuda.CUDAGraph()
+                # thread_local: the thread that prepares the next batches may ask for pinned memory meanwhile
+                with torch.cuda.graph(bench.graph, pool=self.pool, capture_error_mode="thread_local"):
+                    work()
+            bench.graph.replay()
 
 
 class GraphEngine:
-    """Owns the student's weights while it trains them; `close` gives them back in single precision."""
+    """Trains a student by sentence tasks, a graph per task and shape; `batch_sizes` are the examples of each task's batch.
+
+    While it trains, `student.vectors_of` computes with its weights, so that dev sets can measure with the student.
+    """
 
     reads_every = 50
-    kind = "captured"
+    kind = "graphs"
 
     def __init__(
         self,
         student: Student,
-        material: TrainingInputs,
-        combined: CombinedLoss,
-        descent: OptimizerConfig,
-        batch_pairs: int,
+        tasks: Sequence[SentenceTask],
+        optimizer: OptimizerConfig,
+        batch_sizes: Sequence[int],
         dtype: torch.dtype = torch.bfloat16,
+        *,
+        dropout: bool = False,
         record: bool = True,
         compiled: bool = True,
     ) -> None:
-        self.student, self.material, self.combined, self.descent, self.record = student, material, combined, descent, record
-        self.batch_pairs, self.longest = batch_pairs, int(student.model.max_seq_length)
-        self.device = student.body.device
-        self.benches: dict[Shape, Bench] = {}
+        self.student, self.tasks, self.optimizer_config, self.batch_sizes = student, list(tasks), optimizer, list(batch_sizes)
+        self.dropout, self.dtype, self.longest = dropout, dtype, int(student.model.max_seq_length)
+        self.device, self.offsets = student.body.device, task_offsets(tasks)
         self.step_at = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.read_at = 0
-        self.names = [*combined.active, "loss", "gradient_norm"]
-        self.log = torch.full((LOGGED_STEPS, len(self.names)), torch.nan, device=self.device)
-        self.pool = torch.cuda.graph_pool_handle() if record else None
+        self.log, self.recorder = StepLog(self.device), Recorder(record)
         self.open = ExitStack()
-        body = student.body
-        body.eval()  # dropout is off: a recorded step has no use for it (see docs/engine.md)
-        self.open.enter_context(packing(body))
-        if fuse(body):
-            self.open.callback(separate, body)
-        self._take_weights(dtype)
-        self.apply: Callable[..., Any] = self._heads
+        self.open.enter_context(packing(student.body))
+        if fuse(student.body):
+            self.open.callback(separate, student.body)
+        self._take_weights()
+        student.vectors_of = self._vectors_of  # type: ignore[method-assign]
+        self.open.callback(delattr, student, "vectors_of")
+        self.losses_of = [self._losses_of(task) for task in self.tasks]
         self.square_sum: Callable[[Tensor], Tensor] = _square_sum
         if compiled:
             self._compile()
 
-    def _take_weights(self, dtype: torch.dtype) -> None:
+    def _take_weights(self) -> None:
         body = self.student.body
         self.table: nn.Embedding = body.get_input_embeddings()
         self.tail = list(self.student.model)[2:]
-        mine = [(name, one) for name, one in body.named_parameters() if one is not self.table.weight]
-        ends = [(f"{place}.{name}", one) for place, part in enumerate(self.tail) for name, one in part.named_parameters()]
-        self.flats = [FlatParameters(mine, dtype)] + ([FlatParameters(ends, torch.float32)] if ends else [])
-        for _, parameter in mine + ends:
+        heads = {id(task.head): task.head for task in self.tasks if task.head is not None}
+        self.modules: list[nn.Module] = [body, *self.tail, *heads.values()]
+        inside = [(name, parameter) for name, parameter in body.named_parameters() if parameter is not self.table.weight]
+        behind = [(f"{place}.{name}", p) for place, part in enumerate(self.tail) for name, p in part.named_parameters()]
+        of_head = [list(head.named_parameters()) for head in heads.values()]
+        groups = [(inside, self.dtype), *((named, torch.float32) for named in (behind, *of_head))]
+        self.flats = [FlatParameters(named, dtype) for named, dtype in groups if named]
+        for parameter in (parameter for flat in self.flats for parameter in flat.parameters):
             parameter.requires_grad_(True)
         self.table.weight.requires_grad_(False)
-        plan = self.descent
-        self.optimizers = [FlatAdamW(flat, plan.rates, plan.weight_decay) for flat in self.flats]
-        self.rows = RowAdamW(self.table.weight.data, plan.rates, plan.weight_decay)
-        self.dtype = dtype
+        config = self.optimizer_config
+        self.optimizers = [FlatAdamW(flat, config.rates, config.weight_decay) for flat in self.flats]
+        shared = self.optimizers[: len(self.optimizers) - len(heads)]
+        own = dict(zip(heads, self.optimizers[len(shared) :], strict=True))
+        # A head moves only in the steps of its task, as where its gradient is None.
+        self.moved_by = [[*shared, *([own[id(task.head)]] if task.head is not None else [])] for task in self.tasks]
+        self.rows = RowAdamW(self.table.weight.data, config.rates, config.weight_decay)
+        self._set_mode(self.dropout)
+
+    def _set_mode(self, training: bool) -> None:
+        for module in self.modules:
+            module.train(training)
 
     def _compile(self) -> None:
         from isogloss.models.frozen_layers import layers_of
 
-        for layer in layers_of(self.student.body):
+        layers = list(layers_of(self.student.body))
+        for layer in layers:
             layer.compile(dynamic=True)
-        self.open.callback(_forget_compiled, list(layers_of(self.student.body)))
+        self.open.callback(_forget_compiled, layers)
         one_pass = torch.compile(update, dynamic=True)
         for optimizer in self.optimizers:
             optimizer.update = one_pass
-        self.apply = torch.compile(self._heads, dynamic=True)
+        self.losses_of = [torch.compile(losses_of, dynamic=True) for losses_of in self.losses_of]
         self.square_sum = torch.compile(_square_sum, dynamic=True)
         self.rows.current = torch.compile(self.rows.current, dynamic=True)  # type: ignore[method-assign]
         self.rows.write = torch.compile(self.rows.write, dynamic=True)  # type: ignore[method-assign]
 
     # ── one step ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def prepare(self, chosen: IntArray) -> Loaded:
-        """The chosen pairs in pinned memory."""
-        batch = Batch.of(self.material.pairs, chosen)
-        laid_out = fixed(batch, self.material.tokens, self.batch_pairs, self.longest)
-        if laid_out.rows.max() >= self.table.num_embeddings:
+    def prepare(self, chosen: IntArray) -> tuple[int, FixedBatch]:
+        """The chosen examples, all of one task, in pinned memory."""
+        ((number, examples),) = split_by_task(chosen, self.offsets)
+        task = self.tasks[number]
+        batch, longest = task.prepare(examples), self.longest
+        if self.dropout:
+            longest = min(longest, -(-int(task.tokens.lengths_of(batch.rows).max()) // LONGEST_STEP) * LONGEST_STEP)
+        laid_out = fixed(batch, task.tokens, self.batch_sizes[number], longest, pin=self.device.type == "cuda")
+        if int(laid_out.named_integers()["rows"].max()) >= self.table.num_embeddings:
             raise IsoglossError(
                 f"a batch reads every row of the {self.table.num_embeddings} that the vocabulary has: no step can be recorded",
-                hint='set training.engine = "plain"',
+                hint='set training.engine = "eager"',
             )
-        teacher = self.material.teacher
-        rows = np.zeros((0, self.student.dimension), dtype=np.float16) if teacher is None else teacher[batch.group]
-        return load(laid_out, rows, pin=self.device.type == "cuda")
+        return number, laid_out
 
-    def step(self, loaded: Loaded) -> TokenCount:
+    def step(self, prepared: tuple[int, FixedBatch]) -> TokenCount:
         """Take one step; its losses are read later, by `losses`."""
-        bench = self._bench(loaded)
-        bench.integers.copy_(loaded.integers, non_blocking=True)
-        bench.weight.copy_(loaded.weight, non_blocking=True)
-        bench.teacher.copy_(loaded.teacher, non_blocking=True)
-        bench.seen += 1
-        if not self.record:
-            self._work(bench, loaded.fixed.shape)
-        elif bench.seen == 1:
-            self._aside(lambda: self._work(bench, loaded.fixed.shape))
-        else:
-            if bench.graph is None:
-                bench.graph = torch.cuda.CUDAGraph()
-                # thread_local: the thread that loads the next batches may ask for pinned memory meanwhile
-                with torch.cuda.graph(bench.graph, pool=self.pool, capture_error_mode="thread_local"):
-                    self._work(bench, loaded.fixed.shape)
-            bench.graph.replay()
-        return TokenCount(loaded.fixed.tokens, loaded.fixed.shape.tokens)
+        number, batch = prepared
+        key = number, batch.shape
+        if key not in self.recorder.benches:
+            inputs = {name: torch.empty_like(value, device=self.device) for name, value in batch.floats.items()}
+            inputs["integers"] = torch.empty_like(batch.integers, device=self.device)
+            self.recorder.benches[key] = Bench(inputs)
+        bench = self.recorder.benches[key]
+        for name, value in (*batch.floats.items(), ("integers", batch.integers)):
+            bench.inputs[name].copy_(value, non_blocking=True)
+        self.recorder.run(bench, lambda: self._work(number, bench.inputs, batch.layout, batch.shape))
+        self.log.names.append(bench.names)
+        return TokenCount(batch.tokens, batch.shape.tokens)
 
-    def _bench(self, loaded: Loaded) -> Bench:
-        shape = loaded.fixed.shape
-        if shape not in self.benches:
-            integers = torch.empty(len(loaded.integers), dtype=torch.int32, device=self.device)
-            parts = list(torch.split(integers, [len(part) for part in loaded.fixed.integers()]))
-            weight, teacher = (
-                torch.empty_like(loaded.weight, device=self.device),
-                torch.empty_like(loaded.teacher, device=self.device),
-            )
-            self.benches[shape] = Bench(integers, parts, weight, teacher)
-        return self.benches[shape]
-
-    def _aside(self, work: Callable[[], None]) -> None:
-        """Run on another stream, as recording wants its first run to be."""
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            work()
-        torch.cuda.current_stream().wait_stream(stream)
-
-    def _work(self, bench: Bench, shape: Shape) -> None:
-        rows, token_row, within, sentence, starts, source_at, target_at = bench.parts
-        rows, token_row = rows.long(), token_row.long()
-        packed = Packed.laid_out(token_row, within.long(), sentence.long(), starts, shape.longest)
+    def _work(self, number: int, inputs: dict[str, Tensor], layout: Any, shape: Shape) -> list[str]:  # noqa: ANN401
+        integers = split_integers(inputs["integers"], layout)
+        rows, token_row = integers["rows"].long(), integers["token_row"].long()
+        within, sentence = integers["within"].long(), integers["sentence"].long()
+        packed = Packed.laid_out(token_row, within, sentence, integers["starts"], shape.longest)
         values, *moments = self.rows.current(rows, self.step_at)
         embedded = values.to(self.dtype)[token_row].requires_grad_()
         states = hidden_states(self.student.body, packed, embedded)
-        losses = self.apply(states, packed.sentence, packed.starts, source_at, target_at, bench.teacher, bench.weight)
-        parameters = [parameter for flat in self.flats for parameter in flat.parameters]
-        token_gradient, *gradients = torch.autograd.grad(losses[-1], [embedded, *parameters])
+        at = {name.removeprefix("at."): part.long() for name, part in integers.items() if name.startswith("at.")}
+        others = {name: part.long() for name, part in integers.items()} | {name: part.float() for name, part in inputs.items()}
+        given = {name.removeprefix("value."): part for name, part in others.items() if name.startswith("value.")}
+        losses = self.losses_of[number](states, packed.sentence, packed.starts, at, given, inputs["weight"])
+        moved = self.moved_by[number]
+        parameters = [parameter for optimizer in moved for parameter in optimizer.flat.parameters]
+        token_gradient, *gradients = torch.autograd.grad(losses["loss"], [embedded, *parameters])
         row_gradient = torch.zeros_like(values).index_add_(0, token_row, token_gradient.float())
         place = 0
-        for flat in self.flats:
-            flat.gather(gradients[place : place + len(flat.parameters)])
-            place += len(flat.parameters)
-        squares = [self.square_sum(flat.gradient) for flat in self.flats] + [self.square_sum(row_gradient)]
+        for optimizer in moved:
+            optimizer.flat.gather(gradients[place : place + len(optimizer.flat.parameters)])
+            place += len(optimizer.flat.parameters)
+        squares = [self.square_sum(optimizer.flat.gradient) for optimizer in moved] + [self.square_sum(row_gradient)]
         norm = torch.stack(squares).sum().sqrt()
-        clip = self.descent.clip_norm
-        scale = (clip / (norm + STEEP)).clamp(max=1.0) if clip else torch.ones_like(norm)
-        for optimizer in self.optimizers:
+        clip = self.optimizer_config.clip_norm
+        scale = (clip / (norm + TINY)).clamp(max=1.0) if clip else torch.ones_like(norm)
+        for optimizer in moved:
             optimizer.step(scale, self.step_at)
         self.rows.write(rows, values, (moments[0], moments[1]), row_gradient * scale, self.step_at)
-        entry = torch.stack([*(loss.detach().float() for loss in losses), norm])
-        self.log.index_copy_(0, (self.step_at % LOGGED_STEPS)[None], entry[None])
+        names = self.log.write({**losses, "gradient_norm": norm}, self.step_at)
         self.step_at += 1
+        return names
 
-    def _heads(
-        self,
-        states: Tensor,
-        sentence: Tensor,
-        starts: Tensor,
-        source_at: Tensor,
-        target_at: Tensor,
-        teacher: Tensor,
-        weight: Tensor,
-    ) -> list[Tensor]:
-        """From token states to losses: pooling, the modules behind it, the losses."""
-        vectors = self._sentence_vectors(states, sentence, starts)
-        group, target_group = source_at.long(), target_at.long()  # a sentence is encoded once: its place is its number
-        views = LossBatch(vectors[group], vectors[target_group], teacher.float(), group, weight, target_group=target_group)
-        losses = self.combined(views)
-        return [losses[name] for name in self.names[:-1]]
+    def _losses_of(self, task: SentenceTask) -> Callable[..., dict[str, Tensor]]:
+        """From token states to a task's losses: pooling, the modules behind it, the task."""
+
+        def losses_of(
+            states: Tensor,
+            sentence: Tensor,
+            starts: Tensor,
+            at: dict[str, Tensor],
+            values: dict[str, Tensor],
+            weight: Tensor,
+        ) -> dict[str, Tensor]:
+            encoded = self._sentence_vectors(states, sentence, starts)
+            vectors = {name: encoded[places] for name, places in at.items()}
+            return named_losses(task.name, task.loss(vectors, values, weight))
+
+        return losses_of
 
     def _sentence_vectors(self, states: Tensor, sentence: Tensor, starts: Tensor) -> Tensor:
         features = {"sentence_embedding": pooled(states, sentence, starts, self.student.pooling).float()}
@@ -246,72 +268,73 @@ class GraphEngine:
     # ── between steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def losses(self) -> list[dict[str, float]]:
-        """The losses of every step since this was last asked; waits for the device."""
-        done = int(self.step_at)
-        wanted = np.arange(max(self.read_at, done - LOGGED_STEPS), done) % LOGGED_STEPS
-        self.read_at = done
-        read = self.log[torch.from_numpy(wanted).to(self.device)].cpu().tolist()
-        return [dict(zip(self.names, one, strict=True)) for one in read]
+        """The losses of every step since the last call; waits for the device."""
+        return self.log.read(int(self.step_at))
 
-    def vectors(self, rows: IntArray) -> FloatArray:
+    def _vectors_of(self, tokens: TokenStore, rows: IntArray | None = None, *_others: Any, **_options: Any) -> FloatArray:  # noqa: ANN401
         """The student's vectors as it is now, in the precision it trains in."""
-        self.settle()
+        self.synchronize()
+        self._set_mode(False)
+        rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
         found = np.empty((len(rows), self.student.dimension), dtype=np.float32)
-        lengths = self.material.tokens.lengths_of(rows)
         with torch.no_grad():
-            for start, stop in pairwise(cuts_by_tokens(lengths, TOKENS_MEASURED_AT_ONCE)):
-                ids, counts = self.material.tokens.gather(rows[start:stop])
+            for start, stop in pairwise(cuts_by_tokens(tokens.lengths_of(rows), TOKENS_MEASURED_AT_ONCE)):
+                ids, counts = tokens.gather(rows[start:stop])
                 packed = Packed.of(torch.from_numpy(ids).to(self.device).long(), torch.from_numpy(counts).to(self.device))
                 states = hidden_states(self.student.body, packed, self.table.weight[packed.ids].to(self.dtype))
                 found[start:stop] = self._sentence_vectors(states, packed.sentence, packed.starts).float().cpu().numpy()
+        self._set_mode(self.dropout)
         return found
 
-    def settle(self) -> None:
-        """Bring the table up to date."""
+    def synchronize(self) -> None:
+        """Bring the token table up to date."""
         self.rows.catch_up(self.step_at)
 
-    def sound(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether every weight is finite."""
         weights = [*(flat.master for flat in self.flats), self.table.weight]
-        return all(bool(torch.isfinite(one).all()) for one in weights)
+        return all(bool(torch.isfinite(values).all()) for values in weights)
 
-    def state(self) -> dict[str, Any]:
-        """Masters, moments and the table. A recorded step draws no random numbers."""
+    def state_dict(self) -> dict[str, Any]:
+        """Masters, moments, the table, and the state of random numbers."""
         return {
             "step": int(self.step_at),
-            "flats": [optimizer.state() for optimizer in self.optimizers],
+            "flats": [optimizer.state_dict() for optimizer in self.optimizers],
             "table": self.table.weight.detach(),
-            "rows": self.rows.state(),
+            "rows": self.rows.state_dict(),
+            "random": random_state(),
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state."""
         self.step_at.fill_(state["step"])
-        self.read_at = int(state["step"])
+        self.log.read_at = int(state["step"])
         for optimizer, kept in zip(self.optimizers, state["flats"], strict=True):
-            optimizer.load(kept)
+            optimizer.load_state_dict(kept)
         self.table.weight.data.copy_(state["table"])
-        self.rows.load(state["rows"])
+        self.rows.load_state_dict(state["rows"])
+        set_random_state(state["random"])
 
     def weights(self) -> dict[str, Any]:
         """The masters and the table, up to date."""
-        self.settle()
+        self.synchronize()
         return {"flats": [flat.master.cpu().clone() for flat in self.flats], "table": self.table.weight.detach().cpu().clone()}
 
-    def take(self, weights: dict[str, Any]) -> None:
-        """Put them in place."""
+    def load_weights(self, weights: dict[str, Any]) -> None:
+        """Put masters and table in place."""
         for flat, master in zip(self.flats, weights["flats"], strict=True):
             flat.master.copy_(master)
             flat.copy.copy_(flat.master)
         self.table.weight.data.copy_(weights["table"])
-        self.rows.at.copy_(self.step_at.expand_as(self.rows.at))  # these rows are as they should be: nothing is due
+        self.rows.at.copy_(self.step_at.expand_as(self.rows.at))  # no update is due for these rows
 
     def close(self) -> None:
         """Give the weights back: every row of the table up to date, single precision, the body's own modules."""
-        self.settle()
-        self.benches.clear()
+        self.synchronize()
+        self.recorder.benches.clear()
         for flat in self.flats:
             flat.release()
+        self._set_mode(False)
         self.open.close()
 
 

@@ -221,13 +221,8 @@ class _MaskedTask:
     name: str
 
     def __init__(self, student: Student, head: MaskedHead, seed: int) -> None:
-        self.student, self.seed, self._head = student, seed, head
+        self.student, self.seed, self.head = student, seed, head
         self.masking = Masking.of(student.tokenizer)
-
-    @property
-    def head(self) -> nn.Module:
-        """What tells tokens from states; it may be shared with the other task."""
-        return self._head
 
     def _drawn(self, chosen: IntArray) -> np.random.Generator:
         """Random numbers that depend on the seed and on which examples stand together, and in which order."""
@@ -236,9 +231,13 @@ class _MaskedTask:
     def loss(self, prepared: Hidden) -> Tensor:
         """Mean cross-entropy of the hidden tokens."""
         states = token_states(self.student, prepared)
-        return masked(self._head(states), prepared.wanted.to(states.device))
+        return masked(self.head(states), prepared.wanted.to(states.device))
 
-    def load(self, prepared: Hidden) -> TokenCount:
+    def weight(self, prepared: Hidden) -> float:
+        """Hidden tokens."""
+        return len(prepared.wanted)
+
+    def count(self, prepared: Hidden) -> TokenCount:
         """Tokens of the sequences."""
         tokens = int(prepared.lengths.sum())
         if self.student.packs:

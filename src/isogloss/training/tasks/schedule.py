@@ -72,11 +72,6 @@ class TaskSchedule:
         """The examples of a step."""
         return np.concatenate([self._batch(task, turn) for task, turn in self._taken(step)])
 
-    def parts(self, chosen: IntArray) -> list[tuple[int, IntArray]]:
-        """What `chosen` gave, task by task, as numbers within each of them."""
-        of_task = np.searchsorted(self.offsets, chosen, side="right") - 1
-        return [(int(task), chosen[of_task == task] - self.offsets[task]) for task in np.unique(of_task)]
-
     def _taken(self, step: int) -> list[tuple[int, int]]:
         """Which tasks a step takes a batch of, and the how manieth batch of that task."""
         if self.together:

@@ -33,8 +33,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
+from isogloss.kernels.padded_lstm import bidirectional, max_pooled
 from isogloss.losses.translation import translation
 from isogloss.models.bilstm import start_at_random
 from isogloss.models.student import Student
@@ -43,10 +45,12 @@ from isogloss.training.batches import PairRows
 from isogloss.training.dev_set import DevScore, DevSet
 from isogloss.training.engines.base import TokenCount
 from isogloss.training.selection import NOTHING_COUNTED, Merit
+from isogloss.training.tasks.protocol import Tensors
 from isogloss.types import IntArray
 
 PIVOT, SECOND = 0, 1  # the target languages: that of the pairs' source side, and the other one
 DEV_AT_ONCE = 128  # examples
+ROUND = 16  # tokens: lengths of fixed shapes are multiples of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +87,23 @@ class Decoder(nn.Module):
 
     def forward(self, vectors: Tensor, before: Tensor, lengths: Tensor, language: Tensor) -> PackedSequence:
         """The states after each of the words `before` (sentences × longest), `lengths` (on the CPU) of them real."""
-        sizes, longest = self.sizes, before.shape[1]
-        h, c = self.start(vectors).view(len(vectors), 2, sizes.layers, sizes.hidden).permute(1, 2, 0, 3).contiguous()
-        told = torch.cat([vectors, self.language(language)], 1)
-        given = torch.cat([self.dropout(self.embedding(before)), told[:, None].expand(-1, longest, -1)], 2)
+        given, start = self._given(vectors, before, language)
         packed = pack_padded_sequence(given, lengths, batch_first=True, enforce_sorted=False)
-        states: PackedSequence = self.lstm(packed, (h, c))[0]
+        states: PackedSequence = self.lstm(packed, start)[0]
         return PackedSequence(self.dropout(states.data), states.batch_sizes, states.sorted_indices, states.unsorted_indices)
+
+    def padded_states(self, vectors: Tensor, before: Tensor, language: Tensor) -> Tensor:
+        """The same as sentences × longest × hidden; states behind a sentence's end have no meaning."""
+        states: Tensor = self.lstm(*self._given(vectors, before, language))[0]
+        dropped: Tensor = self.dropout(states)
+        return dropped
+
+    def _given(self, vectors: Tensor, before: Tensor, language: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        sizes = self.sizes
+        h, c = self.start(vectors).view(len(vectors), 2, sizes.layers, sizes.hidden).permute(1, 2, 0, 3).contiguous()
+        constant = torch.cat([vectors, self.language(language)], 1)
+        words = self.dropout(self.embedding(before))
+        return torch.cat([words, constant[:, None].expand(-1, before.shape[1], -1)], 2), (h, c)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,12 +167,7 @@ class Translation:
     ) -> None:
         """`end` is the row of </s>."""
         self.student, self.decoder, self.tokens, self.examples = student, decoder, tokens, examples
-        self.end, self.smoothing = end, smoothing
-
-    @property
-    def head(self) -> nn.Module:
-        """The decoder."""
-        return self.decoder
+        self.head, self.end, self.smoothing = decoder, end, smoothing
 
     def __len__(self) -> int:
         """Number of examples."""
@@ -186,8 +195,44 @@ class Translation:
         padding = self.tokens.pad_id
         return translation(states.data, after.data.to(device), self.decoder.output, padding, self.smoothing)
 
-    def load(self, prepared: Prepared) -> TokenCount:
-        """Tokens read and written; packed, none of them is filling."""
+    def prepare_fixed(self, chosen: IntArray, examples: int) -> tuple[dict[str, Tensor], TokenCount]:
+        """The same batch in a fixed shape: `examples` rows on both sides, of lengths rounded up."""
+        prepared = self.prepare(chosen)
+        read = self.tokens.padded(prepared.rows)
+        missing, spare, pad = examples - len(chosen), examples - len(prepared.rows), self.tokens.pad_id
+
+        def padded(values: Tensor, rows: int, filling: int) -> Tensor:
+            shape = (0, -values.shape[1] % ROUND, 0, rows) if values.ndim == 2 else (0, rows)
+            return functional.pad(values, shape, value=filling)
+
+        tensors = {
+            "read": padded(read["input_ids"], spare, pad),
+            "lengths": padded(read["attention_mask"].sum(1), spare, 1),
+            "at": padded(prepared.at, missing, 0),
+            "before": padded(prepared.before, missing, pad),
+            "after": padded(prepared.after, missing, pad),
+            "language": padded(prepared.language, missing, 0),
+        }
+        return tensors, TokenCount(prepared.tokens, tensors["read"].numel() + tensors["after"].numel())
+
+    def loss_fixed(self, tensors: Tensors) -> Tensor:
+        """As `loss`, over padded rows: no shape depends on a length."""
+        words, states, _, *others = self.student.model
+        lengths = tensors["lengths"]
+        pooled = max_pooled(bidirectional(states.encoder, words.emb_layer(tensors["read"]), lengths), lengths)
+        features = {"sentence_embedding": pooled}
+        for module in others:
+            features = module(features)
+        vectors = features["sentence_embedding"][tensors["at"]]
+        written = self.decoder.padded_states(vectors, tensors["before"], tensors["language"])
+        return translation(written, tensors["after"], self.decoder.output, self.tokens.pad_id, self.smoothing)
+
+    def weight(self, prepared: Prepared) -> float:
+        """Words to be written."""
+        return float(prepared.lengths.sum())
+
+    def count(self, prepared: Prepared) -> TokenCount:
+        """Tokens read and written; packed, none of them is padding."""
         return TokenCount(prepared.tokens, prepared.tokens)
 
 

@@ -1,0 +1,57 @@
+"""The schema of recipes: settings with types, ranges, defaults and sentences, checked when constructed."""
+
+from isogloss.config.recipe import Recipe
+from isogloss.config.sections import (
+    AddingSettings,
+    AddSettings,
+    BalanceSettings,
+    BridgeSettings,
+    CleaningSettings,
+    Device,
+    Engine,
+    EvaluationSettings,
+    LeakSettings,
+    LossSettings,
+    Optimizer,
+    OutputSettings,
+    PairsSettings,
+    Pooling,
+    Precision,
+    Schedule,
+    StudentSettings,
+    TeacherSettings,
+    TrainingSettings,
+    Trim,
+    VocabularyKind,
+)
+from isogloss.config.settings import Settings, as_dict, setting
+from isogloss.config.stages import Stage
+
+__all__ = [
+    "AddSettings",
+    "AddingSettings",
+    "BalanceSettings",
+    "BridgeSettings",
+    "CleaningSettings",
+    "Device",
+    "Engine",
+    "EvaluationSettings",
+    "LeakSettings",
+    "LossSettings",
+    "Optimizer",
+    "OutputSettings",
+    "PairsSettings",
+    "Pooling",
+    "Precision",
+    "Recipe",
+    "Schedule",
+    "Settings",
+    "Stage",
+    "StudentSettings",
+    "TeacherSettings",
+    "TrainingSettings",
+    "Trim",
+    "VocabularyKind",
+    "as_dict",
+    "setting",
+]

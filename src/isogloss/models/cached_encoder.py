@@ -1,0 +1,94 @@
+"""An encoder that keeps what it computed: each distinct sentence is encoded once, in this process and in all later ones.
+
+Evaluation, mining, `embed`, the similarity rule of cleaning and the teacher's side of an evaluation all encode through it.
+What is on disk and how it is found again is in `vector_cache`; the teacher's embeddings of a whole corpus, which do not fit
+into memory, are in `training.teacher_vectors` and use the same cache.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from isogloss.errors import DataError
+from isogloss.models.encoder import Encoder
+from isogloss.models.vector_cache import VectorCache, longest_first, text_keys
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.types import FloatArray
+
+CHUNK = 512  # sentences per call of the encoder on a CPU: what an interruption may cost
+
+
+class CachedEncoder:
+    """An `Encoder` in front of a `VectorCache`. Without a cache it only makes sure that sentences are encoded once.
+
+    Embeddings have the precision of the cache, float16 unless it says otherwise. What was computed is on disk every few
+    seconds and when the work is interrupted; the next call computes the rest. `reused` counts the sentences that were found.
+    """
+
+    def __init__(self, encoder: Encoder, cache: "Path | str | VectorCache | None") -> None:
+        self.encoder, self.name, self.reused = encoder, encoder.name, 0
+        if isinstance(cache, Path | str):
+            cache = VectorCache(Path(cache), encoder.fingerprint, encoder.dimension)
+        self.cache = cache
+
+    @property
+    def dimension(self) -> int:
+        """Size of an embedding."""
+        return self.encoder.dimension
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the encoder itself."""
+        return self.encoder.fingerprint
+
+    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
+        """One row per sentence, in the order given; the longest sentences are computed first."""
+        if self.cache is None:
+            return self.encoder.encode(texts, on_progress, stage)
+        keys, first, place = np.unique(text_keys(texts), return_index=True, return_inverse=True)
+        known, found = self.cache.find(keys)
+        vectors = np.empty((len(keys), self.dimension), dtype=found.dtype)
+        vectors[known] = found
+        reused = int(known[place].sum())
+        self.reused += reused
+        missing = np.sort(first[~known])
+        note = f"{reused:,} reused from the cache" if reused else ""
+        total = len(missing) or len(texts)
+        on_progress(Step(stage, total - len(missing), total, "sentences", note))
+        if not len(missing):
+            return vectors[place].astype(np.float32)
+        done = 0
+
+        def compute(chunk: Sequence[str]) -> FloatArray:
+            return self.encoder.encode(chunk, lambda step: on_progress(Step(stage, done + step.done, total, "sentences", note)))
+
+        with self.cache.keeping() as keep:
+            chunk = max(CHUNK, getattr(self.encoder, "chunk_size", 0))
+            for rows, computed in longest_first([texts[row] for row in missing], compute, chunk, vectors.dtype):
+                where = place[missing[rows]]
+                vectors[where] = computed
+                keep(keys[where], computed)
+                done += len(rows)
+                on_progress(Step(stage, done, total, "sentences", note))
+        return vectors[place].astype(np.float32)
+
+
+def embed(
+    model: "Encoder | str",
+    texts: Sequence[str],
+    cache: Path | str | None = None,
+    on_progress: OnProgress = silent,
+    stage: str = "embed",
+) -> FloatArray:
+    """Turn sentences into embeddings, one row each.
+
+    `model` is an encoder, or the name of one of any kind (see `open_encoder`). With `cache`, embeddings are kept in that
+    folder as float16 under the model's fingerprint, and only new sentences are computed.
+    """
+    from isogloss.models.encoders.open import open_encoder
+
+    if isinstance(texts, str):
+        raise DataError("embed was given one text, not a list of them", hint="write embed(model, [text])")
+    encoder = open_encoder(model) if isinstance(model, str) else model
+    return CachedEncoder(encoder, cache).encode(texts, on_progress, stage)

@@ -1,0 +1,120 @@
+"""Write a model as a sentence-transformers folder, whole or not at all, in a form that servers and older versions read too.
+
+sentence-transformers 5.4 and later save one key for pooling and new class names, and still read the older ones.
+text-embeddings-inference needs the older form: a boolean for each pooling mode, `word_embedding_dimension`, classes of
+`sentence_transformers.models`, `max_seq_length` in `sentence_bert_config.json`. `make_readable` writes those, and pooling in
+both forms; what the older form cannot express stays as it is. `loading` reads such a folder and checks its checksums.
+"""
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isogloss.checksums import SUMS, write_sums
+from isogloss.errors import IsoglossError
+from isogloss.models.loading import quiet_transformers
+from isogloss.storage import atomic_write, json_text, read_json, write_json
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+CARD = "README.md"
+TRAINING = "isogloss_training.json"  # what the model was trained on: beside its weights
+OLD_PACKAGE = "sentence_transformers.models"
+OLD_CLASSES = {"Transformer", "Pooling", "Dense", "Normalize", "StaticEmbedding", "WordEmbeddings", "LSTM"}
+POOLING_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+BODY = "sentence_bert_config.json"
+PLAIN_BODY = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+SENTENCE = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
+
+
+def save_model(
+    model: "SentenceTransformer", folder: Path, card: str, training: dict[str, Any] | None = None, origin: Path | None = None
+) -> None:
+    """Write `model` to `folder`, replacing a model that is there.
+
+    `training` is the account of the training data. If the weights are still those of the folder `origin`, its card and
+    account are kept: they describe this model better than `card` does.
+    """
+    refuse_other_content(folder)
+    with atomic_write(folder) as temporary, quiet_transformers():
+        model.save(str(temporary), create_model_card=False)
+        make_readable(temporary, model.max_seq_length)
+        (temporary / CARD).write_text(card, encoding="utf-8")
+        if training is not None:
+            write_json(temporary / TRAINING, training)
+        write_sums(temporary, but=(CARD,))
+        if origin is not None and training is None and _same_weights(temporary, origin):
+            for name in (CARD, TRAINING):
+                if (origin / name).is_file():
+                    (temporary / name).write_bytes((origin / name).read_bytes())
+            write_sums(temporary, but=(CARD,))
+        _share_permissions(temporary, like=temporary / CARD)
+
+
+def refuse_other_content(folder: Path) -> None:
+    """A model replaces a model or an empty folder, never anything else."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / "modules.json").is_file():
+        raise IsoglossError(
+            f"{folder}: the folder contains files that are not a model", hint="name a new folder; nothing was changed"
+        )
+
+
+def make_readable(folder: Path, max_tokens: int | None) -> None:
+    """Rewrite what sentence-transformers just saved to `folder`; `max_tokens` is where text is cut."""
+    modules: list[dict[str, Any]] = read_json(folder / "modules.json")
+    for module in modules:
+        kind, place = str(module["type"]).rsplit(".", 1)[-1], folder / module["path"]
+        if str(module["type"]).startswith("sentence_transformers.") and kind in OLD_CLASSES:
+            module["type"] = f"{OLD_PACKAGE}.{kind}"
+        if kind == "Pooling":
+            _write(place / "config.json", _pooling(read_json(place / "config.json")))
+        elif kind == "Dense":
+            config = read_json(place / "config.json")
+            _write(place / "config.json", {key: value for key, value in config.items() if SENTENCE.get(key) != value})
+        elif kind == "Transformer" and max_tokens and read_json(place / BODY) == PLAIN_BODY:
+            _write(place / BODY, {"max_seq_length": max_tokens, "do_lower_case": False})
+    _write(folder / "modules.json", modules)
+
+
+def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+    """Plain JSON without our checksum key: other programs own these files."""
+    path.write_text(json_text(value), encoding="utf-8")
+
+
+def _pooling(config: dict[str, Any]) -> dict[str, Any]:
+    mode = config["pooling_mode"]
+    modes = {mode} if isinstance(mode, str) else set(mode)
+    flags = {flag: name in modes for flag, name in POOLING_FLAGS.items()}
+    first = {"word_embedding_dimension": config["embedding_dimension"], **flags}
+    return first | {key: value for key, value in config.items() if key != "embedding_dimension"}
+
+
+def _same_weights(folder: Path, other: Path) -> bool:
+    """Whether two folders have checksums, and the same ones for all weights."""
+    if not (other / SUMS).is_file():
+        return False
+    weights = [
+        [line for line in (place / SUMS).read_text(encoding="utf-8").splitlines() if line.endswith(".safetensors")]
+        for place in (folder, other)
+    ]
+    return weights[0] == weights[1]
+
+
+def _share_permissions(folder: Path, like: Path) -> None:
+    """Give all files the permissions of an ordinary new file: safetensors makes weights readable by their owner alone."""
+    mode = stat.S_IMODE(like.stat().st_mode)
+    for path in folder.rglob("*"):
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) != mode:
+            path.chmod(mode)

@@ -1,0 +1,184 @@
+"""One run: it owns its folder, and nothing else writes there.
+
+    run.json        what was asked for, on which machine, how long each part took, how it ended
+    metrics.jsonl   losses and dev scores, step by step
+    results.json    the scores after each stage
+    model/          the saved model
+    work/           what the same command continues from
+
+`run_folder` locks the folder and refuses what it must not touch, `record` writes the files, `pipeline` does the work.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from isogloss.config import Recipe, as_dict
+from isogloss.errors import IsoglossError
+from isogloss.models.vector_cache import default_folder
+from isogloss.progress import OnProgress, silent
+from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
+from isogloss.runs.run_folder import METRICS, MODEL, RESULTS, run_folder
+from isogloss.runs.trackers import Trackers
+from isogloss.storage import WORK, weights_hash, write_json
+from isogloss.training.distributed import Distributed
+from isogloss.training.trainer import TrainingSummary
+from isogloss.types import LanguageScores, Report
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What training did in one stage; `examples` counts the examples of each of its tasks."""
+
+    name: str
+    summary: TrainingSummary
+    examples: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For results.json."""
+        return {"examples": self.examples, **asdict(self.summary)}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The outcome of a run: the folder, a report for each measured stage, what training did in each, and details."""
+
+    folder: Path
+    reports: tuple[Report, ...]
+    seconds: float
+    stages: tuple[StageResult, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Path:
+        """The folder that `SentenceTransformer` loads."""
+        return self.folder / MODEL
+
+    @property
+    def training(self) -> TrainingSummary | None:
+        """The summary of the last stage that trained."""
+        return self.stages[-1].summary if self.stages else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of results.json."""
+        reports = {
+            report.model: {
+                "average": _scores(report.average()),
+                "languages": {score.language: _scores(score) for score in report.scores},
+            }
+            for report in self.reports
+        }
+        return {
+            "model": str(self.model),
+            "candidates": self.reports[0].candidates if self.reports else 0,
+            "stages": reports,
+            "seconds": round(self.seconds, 1),
+            "training": {stage.name: stage.as_dict() for stage in self.stages},
+            **self.details,
+        }
+
+
+def _scores(score: LanguageScores) -> dict[str, float | int | None]:
+    values = asdict(score)
+    del values["language"]
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in values.items()}
+
+
+class Run:
+    """The folder of a run while somebody works in it. Only the main process writes; the others train along."""
+
+    def __init__(self, recipe: Recipe, on_progress: OnProgress = silent, record: Path = Path()) -> None:
+        """`record` is the folder, within the run's, that has run.json until the run is finished."""
+        self.recipe, self.folder = recipe, Path(recipe.output.folder)
+        self.work, self.began = self.folder / WORK, time.monotonic()
+        self.distributed = Distributed.here()
+        self.record: Record | None = None
+        self.on_progress: OnProgress = silent
+        self._trackers: Trackers | None = None
+        if recipe.threads:
+            torch.set_num_threads(recipe.threads)
+        if self.distributed.is_main_process:
+            self.record = Record(self.folder / record, {"recipe": as_dict(recipe)})
+            self.on_progress = Metrics(self.folder / record / METRICS, on_progress)
+            if recipe.training.trackers:
+                self.on_progress = self._trackers = Trackers(recipe, self.folder, self.on_progress)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        recipe: Recipe,
+        on_progress: OnProgress = silent,
+        fresh: bool = False,
+        replace: bool = False,
+        record: Path = Path(),
+    ) -> "Iterator[Run]":
+        """Enter the folder; `fresh` forgets unfinished work, `replace` lets go of a finished model of other settings."""
+        refuse_reading_what_is_written(recipe)
+        if not Distributed.here().is_main_process:
+            yield cls(recipe)
+            return
+        asked = as_dict(recipe)
+        if recipe.add is not None:  # the record of the finished run has the old languages too
+            del asked["languages"]
+        with run_folder(Path(recipe.output.folder), {"recipe": asked}, fresh, replace, record / RECORD):
+            run = cls(recipe, on_progress, record)
+            try:
+                yield run
+            finally:
+                if run._trackers is not None:
+                    run._trackers.finish()
+
+    @property
+    def cache(self) -> Path:
+        """Where teacher vectors and token tables are kept for all runs."""
+        return vector_folder(self.recipe)
+
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Add to the seconds of a part in run.json, and keep the warnings given in it."""
+        if self.record is None:
+            yield
+            return
+        with self.record.timed(part):
+            yield
+
+    def note(self, **values: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
+        """Add facts to run.json."""
+        if self.record is not None:
+            self.record.note(**values)
+
+    def result(self, reports: list[Report], stages: list[StageResult], details: dict[str, Any]) -> RunResult:
+        """The outcome as of now."""
+        details = {**details, "peak_memory_gib": peak_memory_gib(), "recipe": self.recipe.name}
+        return RunResult(self.folder, tuple(reports), time.monotonic() - self.began, tuple(stages), details)
+
+    def finish(self, result: RunResult) -> RunResult:
+        """Write results.json and close the record: the model is in place."""
+        if self.record is not None:
+            write_json(result.folder / RESULTS, result.as_dict())
+            self.record.note(hashes={"weights": weights_hash(result.model)})
+            self.record.finish()
+        return result
+
+
+def vector_folder(recipe: Recipe) -> Path:
+    """Where teacher vectors and token tables are kept for all runs."""
+    return Path(recipe.output.cache) if recipe.output.cache else default_folder()
+
+
+def refuse_reading_what_is_written(recipe: Recipe) -> None:
+    """Models are only read: a run that starts from its own result would not be the same the second time."""
+    out = Path(recipe.output.folder).resolve()
+    for name in recipe.models():
+        place = Path(name).expanduser()
+        if place.is_dir() and (place.resolve().is_relative_to(out) or out.is_relative_to(place.resolve())):
+            raise IsoglossError(
+                f"{recipe.output.folder}: the run would be written over {name}, which it reads",
+                hint="name another output folder",
+            )

@@ -1,0 +1,31 @@
+"""Masked language modelling over plain text, before all else: hidden tokens are predicted from the rest."""
+
+from isogloss.config import Stage
+from isogloss.models.student import Student
+from isogloss.models.token_store import TokenStore
+from isogloss.runs.stages.session import StageSession
+from isogloss.storage import content_hash
+from isogloss.training.tasks.base import Task
+from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText
+
+
+def tokens_of(lines: list[str], student: Student) -> TokenStore:
+    """Plain text, without the prompt of the student."""
+    return TokenStore.of(lines, student.tokenizer, int(student.model.max_seq_length))
+
+
+def train(stage: Stage, session: StageSession, number: int) -> None:
+    """Train on the text of the stage's files, and on the pairs too where the stage says so."""
+    student, seed = session.student, session.recipe.seed
+    lines = session.data.content[stage.name] if stage.task == "mlm" else []
+    assert isinstance(lines, list)
+    head = MaskedHead(student.body, seed)
+    tasks: list[Task] = []
+    key = content_hash(*lines)
+    if lines:
+        tasks.append(MaskedText(student, tokens_of(lines, student), head, seed))
+    if stage.task == "tlm" or getattr(stage, "pairs", False):
+        pairs, _ = session.dev_split(stage)
+        tasks.append(MaskedPairs(student, session.pair_data().tokens, pairs, head, seed))
+        key = content_hash(key, session.pair_data().key)
+    session.train_tasks(stage, tasks, None, session.key(key))

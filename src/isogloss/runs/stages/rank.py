@@ -1,0 +1,74 @@
+"""Translation ranking: each translation is closer to its source than the others of the batch (mUSE, LaBSE).
+
+With `rounds`, the student goes back to where it started and is trained again with hard negatives that the round before found.
+Other tasks (NLI, answers) may be trained beside it by turns, as mUSE does.
+"""
+
+import numpy as np
+
+from isogloss.config.stages import RankStage
+from isogloss.corpora.reading.labelled import Labelled
+from isogloss.corpora.reading.questions import Questions
+from isogloss.runs.stages.answers import answers_task
+from isogloss.runs.stages.nli import nli_task
+from isogloss.runs.stages.session import StageSession
+from isogloss.storage import canonical_json, content_hash
+from isogloss.training.batches import PairRows
+from isogloss.training.hard_negatives import mine_negatives
+from isogloss.training.tasks.base import Task
+from isogloss.training.tasks.rank import TranslationDev, TranslationRanking
+from isogloss.types import IntArray
+
+MINING = "hard negatives"
+
+
+def train(stage: RankStage, session: StageSession, number: int) -> None:
+    """One round after another, each from the same start."""
+    student, data = session.student, session.pair_data()
+    student.add_normalization()
+    pairs, dev_pairs = session.dev_split(stage)
+    dev = None if dev_pairs is None else TranslationDev(student, data.tokens, dev_pairs)
+    losses, training = session.recipe.losses_of(stage), session.recipe.training_of(stage)
+    shares = [stage.share, *(beside.share for beside in stage.beside)] if stage.beside else []
+    settings = canonical_json([losses.margin, losses.ranking_temperature, training.dev_pairs, training.dev_share])
+    start = {name: value.detach().clone() for name, value in student.model.state_dict().items()} if stage.rounds > 1 else {}
+    negatives: IntArray | None = None
+    for turn in range(1, stage.rounds + 1):
+        last = turn == stage.rounds
+        name = stage.name if last else f"{stage.name} round {turn}"
+        if turn > 1:
+            negatives = _negatives(session, pairs, losses.hard_negatives)
+            session.load_weights(start)
+        mined = "" if negatives is None else content_hash(np.ascontiguousarray(negatives).tobytes())
+        key = session.key(data.key, session.data.hash, mined, settings)
+        session.train_tasks(stage, _tasks(stage, session, pairs, negatives), dev, key, name, shares)
+        if not last:
+            session.measure(name)
+
+
+def _tasks(stage: RankStage, session: StageSession, pairs: PairRows, negatives: IntArray | None) -> list[Task]:
+    """Ranking, and the tasks beside it with new heads."""
+    losses = session.recipe.losses_of(stage)
+    tokens = session.pair_data().tokens
+    ranking = TranslationRanking(session.student, tokens, pairs, negatives, losses.margin, losses.ranking_temperature)
+    tasks: list[Task] = [ranking]
+    for beside in stage.beside:
+        content = session.data.content[f"{stage.name}/{beside.task}"]
+        if isinstance(content, Labelled):
+            tasks.append(nli_task(content, session))
+        else:
+            assert isinstance(content, Questions)
+            tasks.append(answers_task(content, session, losses.ranking_temperature))
+    return tasks
+
+
+def _negatives(session: StageSession, pairs: PairRows, count: int) -> IntArray:
+    """For each pair the numbers of others whose translations the student takes for near."""
+    student, data, seed = session.student, session.pair_data(), session.recipe.seed
+
+    def vectors(rows: IntArray) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+        return student.vectors_of(data.tokens, rows, on_progress=session.run.on_progress, stage=MINING)
+
+    columns = (np.asarray(part).tobytes() for part in (pairs.source, pairs.target, pairs.language))
+    name = f"negatives-{content_hash(student.fingerprint, data.key, *columns, f'{count} {seed}')[:16]}"
+    return session.kept(name, lambda: mine_negatives(pairs, vectors, count, seed), MINING)

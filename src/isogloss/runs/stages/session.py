@@ -1,0 +1,232 @@
+"""What every stage works with: the student, the teacher, the data, the run, and the one way to train tasks on them."""
+
+import importlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isogloss.checksums import load_array, save_array
+from isogloss.config import Recipe, Stage
+from isogloss.errors import IsoglossError
+from isogloss.evaluation.sts_dev import STSDev
+from isogloss.models.encoder import Encoder
+from isogloss.models.student import Student
+from isogloss.models.tokenizer_checks import refuse_unknown_text
+from isogloss.progress import Step
+from isogloss.runs.measure import UNTOUCHED, Measurements
+from isogloss.runs.run import Run, StageResult
+from isogloss.runs.stages.data import StageData
+from isogloss.storage import content_hash
+from isogloss.training.batches import PairRows
+from isogloss.training.dev_split import hold_out
+from isogloss.training.distill import Distillation
+from isogloss.training.pair_dataset import PairDataset
+from isogloss.training.tasks.base import Task, TaskSettings, run_tasks
+from isogloss.training.tasks.sentence_pairs import SentencePairs
+from isogloss.training.trainer import Dev, TrainingSummary
+from isogloss.training.work_files import use
+from isogloss.types import FloatArray, PairSource
+
+logger = logging.getLogger(__name__)
+
+Kept = TypeVar("Kept", bound=np.generic)
+
+
+class StageSession:
+    """A student on its way through the stages of a recipe."""
+
+    def __init__(
+        self,
+        run: Run,
+        student: Student,
+        teacher: Encoder | None,
+        pairs: PairSource | None,
+        data: StageData,
+        measurements: Measurements | None,
+    ) -> None:
+        self.run, self.student, self.teacher, self.pairs, self.data = run, student, teacher, pairs, data
+        self.recipe, self.measurements = run.recipe, measurements
+        self.results: list[StageResult] = []
+        self.details: dict[str, Any] = {}
+        self._weights: dict[str, dict[str, Tensor]] = {}
+        self._distillation: Distillation | None = None
+        self._pair_data: PairDataset | None = None
+
+    # ── walking through the stages ──────────────────────────────────────────────────────────────────────────────────────
+
+    def train_all(self) -> None:
+        """Measure the untouched student, then train and measure stage by stage."""
+        stages = self.recipe.stages
+        if stages and stages[0].task == "bridge":
+            self.distillation(0)  # it encodes the bridge's sentences: those need not be encoded twice
+        if self.measurements is not None:
+            with self.run.timed("measure"):
+                self.measurements.add(UNTOUCHED, self._untouched())
+        self._remember(UNTOUCHED)
+        for number, stage in enumerate(stages):
+            self._start_from(stage)
+            with self.run.timed(stage.name):
+                module = importlib.import_module(f"isogloss.runs.stages.{stage.task}")
+                vectors: FloatArray | None = module.train(stage, self, number)
+            with self.run.timed("measure"):
+                self.measure(stage.name, vectors)
+            self._remember(stage.name)
+
+    def _untouched(self) -> FloatArray:
+        assert self.measurements is not None
+        if self._distillation is not None:
+            return self._distillation.untouched_vectors(self.measurements.texts)
+        return self.measurements.vectors(self.student, "untouched student")
+
+    def measure(self, name: str, vectors: FloatArray | None = None) -> None:
+        """Score the student on the held-out pairs, if there are some; a stage may have the vectors already."""
+        if self.measurements is None:
+            return
+        if vectors is None:
+            self.measurements.measure(name, self.student)
+        else:
+            self.measurements.add(name, vectors)
+
+    def _remember(self, name: str) -> None:
+        """Keep the weights after a stage that a later one starts from or averages."""
+        if any(name in (stage.start, *getattr(stage, "of", ())) for stage in self.recipe.stages):
+            self._weights[name] = {key: value.detach().cpu().clone() for key, value in self.student.model.state_dict().items()}
+
+    def _start_from(self, stage: Stage) -> None:
+        if stage.start:
+            self.load_weights(self.weights_after(stage.start, stage.name))
+            self._distillation = None
+
+    def weights_after(self, name: str, stage: str) -> dict[str, Tensor]:
+        """The weights after an earlier stage, to be used by `stage`; layers added since then make that impossible."""
+        found, now = self._weights[name], self.student.model.state_dict()
+        if found.keys() != now.keys() or any(found[key].shape != now[key].shape for key in now):
+            raise IsoglossError(
+                f"stage {stage}: the student has other layers now than after {name} (a bridge or a normalization was added)",
+                hint=f"name a stage after that one instead of {name}",
+            )
+        return found
+
+    def load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Put weights into the student."""
+        self.student.model.load_state_dict(weights)
+
+    # ── bridge and distillation ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def distillation(self, number: int) -> Distillation:
+        """The distillation of this stage; a bridge and the distillation right after it share one."""
+        if self._distillation is None:
+            self._distillation = Distillation(
+                self.student,
+                self.teacher,
+                self._pairs,
+                self.stage_recipe(number),
+                self.run.work,
+                self.run.cache,
+                self.run.on_progress,
+            )
+        return self._distillation
+
+    def end_distillation(self) -> None:
+        """What comes next starts from the student as it is now."""
+        self._distillation = None
+
+    def stage_recipe(self, number: int) -> Recipe:
+        """The recipe as a distillation reads it: with the settings of its stage, and a bridge if one comes first."""
+        stages = self.recipe.stages
+        stage = stages[number]
+        has_bridge = stage.task == "bridge" or (number > 0 and stages[number - 1].task == "bridge" and not stage.start)
+        if stage.task == "bridge":
+            following = stages[number + 1] if number + 1 < len(stages) else None
+            stage = following if following is not None and following.task == "distill" and not following.start else stage
+        training = self.recipe.training_of(stage)
+        if stage.task == "bridge":
+            training = training.replace(epochs=0)
+        bridge = self.recipe.bridge.replace(enabled=has_bridge)
+        return self.recipe.replace(stage=(), bridge=bridge, training=training, losses=self.recipe.losses_of(stage))
+
+    @property
+    def _pairs(self) -> PairSource:
+        assert self.pairs is not None, "the recipe was checked: a stage that needs pairs has them"
+        return self.pairs
+
+    # ── training by tasks ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def train_tasks(
+        self, stage: Stage, tasks: Sequence[Task], dev: Dev | None, key: str, name: str = "", shares: Sequence[float] = ()
+    ) -> TrainingSummary:
+        """Train the student by tasks with the settings of a stage; `key` names the examples and whatever else counts."""
+        name = name or stage.name
+        settings = self.task_settings(stage, shares)
+        summary = run_tasks(self.student, tasks, settings, dev, self.run.work, self.run.on_progress, name, key)
+        if dev is not None and not summary.best_step:
+            setback = f"{name}: no step did better on the dev set than the model before it, which is kept; train for longer"
+            logger.warning("%s", setback)
+            summary = replace(summary, setback=setback)
+        self.results.append(StageResult(name, summary, {task.name: len(task) for task in tasks}))
+        self.end_distillation()
+        return summary
+
+    def task_settings(self, stage: Stage, shares: Sequence[float] = ()) -> TaskSettings:
+        """How the tasks of a stage are trained."""
+        training = self.recipe.training_of(stage)
+        values = {name: getattr(training, name) for name in TaskSettings.model_fields if hasattr(training, name)}
+        return TaskSettings(batch=training.batch_pairs, weights=tuple(shares), seed=self.recipe.seed, **values)
+
+    def sts_dev(self) -> STSDev | None:
+        """The STS dev set, if the recipe names one."""
+        dev = self.data.sts_dev
+        if dev is None:
+            return None
+        return STSDev(self.student, SentencePairs.of(self.student, dev.first, dev.second), dev.gold)
+
+    def pair_data(self) -> PairDataset:
+        """The training pairs as rows of tokens."""
+        if self._pair_data is None:
+            with self.run.distributed.main_process_first():
+                self._pair_data = PairDataset.build(
+                    self._pairs, self.student.text_tokenizer, self.run.work, self.run.on_progress
+                )
+            refuse_unknown_text(self._pair_data.tokens, self.student.tokenizer, self.student.name)
+        return self._pair_data
+
+    def dev_split(self, stage: Stage) -> tuple[PairRows, PairRows | None]:
+        """The pairs to train on, and those that the best weights are chosen by (none where there are too few)."""
+        training, data = self.recipe.training_of(stage), self.pair_data()
+        pairs = data.pairs
+        if not training.dev_pairs:
+            return pairs, None
+        columns = pairs.source, pairs.target, pairs.language, data.source_keys
+        held = hold_out(*columns, training.dev_pairs, training.dev_share, self.recipe.seed)
+        if not len(held):
+            logger.warning(
+                "%s: no language has enough pairs to keep %g of them out as dev pairs; the last weights are kept, not the best",
+                stage.name,
+                training.dev_share,
+            )
+            return pairs, None
+        trained = np.ones(len(pairs), dtype=np.bool_)
+        trained[held] = False
+        return pairs.where(trained), pairs.where(held)
+
+    def kept(self, name: str, compute: Callable[[], NDArray[Kept]], part: str) -> NDArray[Kept]:
+        """An array from the run's folder, or computed by the main process and kept there."""
+        path = self.run.work / f"{name}.npy"
+        use(path)
+        with self.run.distributed.main_process_first():
+            found = load_array(path)
+            if found is not None:
+                self.run.on_progress(Step(part, len(found), len(found), "rows", "reused"))
+                return np.asarray(found)
+            values = compute()
+            save_array(path, values)
+            return values
+
+    def key(self, *parts: str) -> str:
+        """A name for what a stage learns from, its dev set included."""
+        return content_hash(self.data.sts_dev_hash, *parts)

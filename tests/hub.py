@@ -1,0 +1,116 @@
+"""A stand-in for the Hugging Face Hub on this machine: takes uploads, and serves what was uploaded."""
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import huggingface_hub
+import pytest
+
+COMMIT = "0" * 40
+
+
+class Hub:
+    """The files of each repository, what was requested, and how often the library paused to try again."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, dict[str, bytes]] = {}
+        self.requests: list[str] = []
+        self.pauses: list[float] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.thread = Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self) -> None:
+        if self.thread.is_alive():
+            self.server.shutdown()
+            self.thread.join()
+            self.server.server_close()
+
+    def post(self, path: str, body: bytes) -> dict[str, Any]:
+        """The answer to a POST of the hub's API: create a repository, ask how to upload, commit."""
+        if path == "/api/repos/create":
+            sent = json.loads(body)
+            name = f"{sent['organization']}/{sent['name']}" if sent.get("organization") else f"me/{sent['name']}"
+            self.files.setdefault(name, {})
+            return {"url": f"{self.url}/{name}", "name": name, "id": name}
+        if "/preupload/" in path:
+            files = [{"path": one["path"], "uploadMode": "regular"} for one in json.loads(body)["files"]]
+            return {"files": files}
+        if "/commit/" in path:
+            name = path.removeprefix("/api/models/").split("/commit/")[0]
+            for line in body.decode().splitlines():
+                entry = json.loads(line)
+                if entry["key"] == "file":
+                    self.files[name][entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
+            return {"commitUrl": f"{self.url}/{name}/commit/{COMMIT}", "commitOid": COMMIT, "hookOutput": ""}
+        return {"errors": [], "warnings": []}
+
+    def file(self, path: str) -> bytes | None:
+        name, _, rest = path.strip("/").partition("/resolve/")
+        return self.files.get(name, {}).get(rest.partition("/")[2].partition("?")[0])
+
+    def info(self, path: str) -> dict[str, Any] | None:
+        name = path.removeprefix("/api/models/").split("/revision/")[0].split("/tree/")[0].split("?")[0]
+        if name not in self.files:
+            return None
+        return {"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in self.files[name]]}
+
+
+def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            hub.requests.append(self.path)
+            if self.path.startswith("/api/"):
+                found = hub.info(self.path)
+                self._send(200 if found else 404, json.dumps(found or {}).encode())
+            elif "/resolve/" in self.path:
+                content = hub.file(self.path)
+                self._send(404 if content is None else 200, content or b"")
+            else:
+                self._send(200 if self.path == "/" else 404, b"")
+
+        do_HEAD = do_GET
+
+        def do_POST(self) -> None:
+            hub.requests.append(self.path)
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self._send(200, json.dumps(hub.post(self.path, body)).encode())
+
+        def _send(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", f'"{hash(content) & 0xFFFFFFFF:x}"')
+            self.send_header("X-Repo-Commit", COMMIT)
+            if status == 404:
+                self.send_header("X-Error-Code", "EntryNotFound")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    return Answer
+
+
+@contextmanager
+def running_hub(monkeypatch: pytest.MonkeyPatch, cache: Path) -> Iterator[Hub]:
+    """A hub that huggingface_hub talks to; its pauses between attempts are counted, not waited for."""
+    hub, constants = Hub(), huggingface_hub.constants
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", hub.pauses.append)
+    try:
+        yield hub
+    finally:
+        hub.close()
+        huggingface_hub.close_session()
