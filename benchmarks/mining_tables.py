@@ -1,5 +1,4 @@
-"""The mining tables of docs/benchmarks.md and of docs/mining.md, from the result files; `tables` puts them"
-" where they belong."""
+"""The mining tables of docs/benchmarks.md and docs/mining.md, from the result files; `tables` puts them in place."""
 
 from statistics import median
 from typing import Any
@@ -64,9 +63,7 @@ def f1_table(results: dict[str, Any]) -> str:
         " bootstrap). Sentences per side and gold pairs: "
         + "; ".join(f"{name} {max(one['sentences']):,} and {one['gold']:,}" for name, one in sets.items())
         + f". Threshold from {', '.join(dict.fromkeys(one['threshold_from'] for one in sets.values()))}."
-        + "".join(
-            f" {model} uses the prompt {one['prompt']!r}." for model, one in models.items() if one["prompt"]
-        ),
+        + "".join(f" {model} uses the prompt {one['prompt']!r}." for model, one in models.items() if one["prompt"]),
         "",
         "The precision asked of `--threshold auto`, which uses no gold pairs, and the precision and recall it reached:",
         "",

@@ -13,7 +13,7 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 LIMITS = {"cleaning rule": 2, "loss": 3, "task": 2, "format": 2, "encoder": 2, "recipe key": 1}
 BLOCK = re.compile(r"(?:New file|Change in) `(src/[\w/.]+)`:\n\n```(python|diff)\n(.*?)```", re.DOTALL)
 
-CHECK = '''
+CHECK = """
 from pathlib import Path
 import numpy as np, pyarrow as pa, torch
 import isogloss as ig
@@ -57,7 +57,7 @@ data = {
 result = ig.run(recipes.parse(data))
 (stage,) = result.stages
 assert stage.name == "paraphrase" and stage.examples == {"paraphrase": 4} and (result.model / "modules.json").is_file()
-'''
+"""
 
 
 def apply(change: str, path: Path) -> None:
