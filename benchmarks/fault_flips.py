@@ -17,6 +17,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from isogloss.runs.dual import train_dual
+from isogloss.runs.finetune_settings import FinetuneSettings
+from isogloss.runs.finetuning import finetune
+from isogloss.runs.laser import LaserSettings, train_laser
 
 from isogloss.config.mining import MiningSettings
 from isogloss.corpora.prepare import prepare
@@ -27,10 +31,6 @@ from isogloss.mining.mine import mine
 from isogloss.models.encoder import load
 from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.runs.dual import train_dual
-from isogloss.runs.finetune_settings import FinetuneSettings
-from isogloss.runs.finetuning import finetune
-from isogloss.runs.laser import LaserSettings, train_laser
 from isogloss.runs.pipeline import run
 from isogloss.storage import weights_hash
 
@@ -140,7 +140,7 @@ class Worlds:
     def mine(self, folder: Path, listen: OnProgress = silent) -> object:
         """Mining with all that it keeps."""
         settings = MiningSettings(threshold="0", device="cpu", folder=folder, min_language=0, cache=folder / "cache")
-        found = mine(self.place / "en.txt", self.place / "de.txt", self.teacher, settings, listen)
+        found = mine(self.teacher, self.place / "en.txt", self.place / "de.txt", settings, listen)
         return found.pairs.to_pylist() if hasattr(found.pairs, "to_pylist") else repr(found.pairs)
 
     def cache(self, folder: Path) -> VectorCache:

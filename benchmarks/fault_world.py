@@ -21,6 +21,8 @@ sys.path.insert(0, str(TESTS))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from isogloss.runs.finetuning import finetune  # noqa: E402
+
 import isogloss  # noqa: E402
 from additions import LEARNING, write_pairs  # noqa: E402
 from corpora.catalogue.service import Service  # noqa: E402
@@ -28,7 +30,6 @@ from isogloss import recipes  # noqa: E402
 from isogloss.cli.app import main  # noqa: E402
 from isogloss.cli.screens import progress as screen  # noqa: E402
 from isogloss.progress import Step  # noqa: E402
-from isogloss.runs.finetuning import finetune  # noqa: E402
 from isogloss.storage import content_hash, file_hash, read_json, weights_hash  # noqa: E402
 from isogloss.training import trainer as loop  # noqa: E402
 from judged import write_judged  # noqa: E402

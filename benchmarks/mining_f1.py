@@ -159,7 +159,7 @@ def calibration(haystack: Haystack, encoder: Remembering, device: str) -> dict[s
             file.write_text("".join(f"{name}\t{text}\n" for name, text in zip(ids, texts, strict=True)), encoding="utf-8")
         (folder / "gold.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in haystack.gold), encoding="utf-8")
         settings = MiningSettings(threshold="auto", precision=ALL, with_ids=True, device=device, cache=folder / "cache")
-        mined = mine(files[0], files[1], encoder, settings)
+        mined = mine(encoder, files[0], files[1], settings)
         sides = [read_sentences(file, ReadingSettings(with_ids=True)) for file in files]
         gold = read_gold(str(folder / "gold.tsv"), sides[0], sides[1])
     scores = mined.pairs.column("score").to_numpy().astype(np.float64)  # falling

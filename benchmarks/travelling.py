@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from isogloss.models.bundled_e5 import dequantise_q4
+from isogloss.models.bundled_e5 import dequantize_q4
 
 
 def four_bits(values: Any) -> Any:  # noqa: ANN401 - arrays
@@ -20,7 +20,7 @@ def four_bits(values: Any) -> Any:  # noqa: ANN401 - arrays
     packed = np.empty((len(blocks), 18), dtype=np.uint8)
     packed[:, :2] = scale[:, None].view(np.uint8)
     packed[:, 2:] = nibbles[:, :16] | (nibbles[:, 16:] << 4)
-    return packed if np.array_equal(dequantise_q4(packed).reshape(values.shape), values) else None
+    return packed if np.array_equal(dequantize_q4(packed).reshape(values.shape), values) else None
 
 
 def pack(model: Any, folder: Path) -> None:  # noqa: ANN401 - a SentenceTransformer
@@ -61,7 +61,7 @@ def unpack(folder: Path) -> Any:  # noqa: ANN401
     for name in arrays.files:
         base, _, kind = name.partition("|")
         if kind == "4":
-            state[base] = torch.from_numpy(dequantise_q4(arrays[name])).view(*arrays[f"{base}|shape"].tolist())
+            state[base] = torch.from_numpy(dequantize_q4(arrays[name])).view(*arrays[f"{base}|shape"].tolist())
         elif not kind:
             value = torch.from_numpy(arrays[name])
             state[base] = value.float() if value.is_floating_point() else value

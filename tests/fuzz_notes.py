@@ -26,6 +26,7 @@ from isogloss.corpora.summary import summarize
 from isogloss.evaluation import leak_report as leaks
 from isogloss.evaluation.space import LanguageMeans, read_means
 from isogloss.models.encoders.onnx import _after_the_body, _tokenizer
+from isogloss.models.saving import TRAINING
 from isogloss.report.corpora_page import corpora_page
 from isogloss.runs.finished import open_finished
 from isogloss.runs.lineage import learnt_in_all
@@ -111,7 +112,7 @@ class Notes:
             put(path, json.dumps(value))
 
     def training_notes(self, random: Random) -> None:
-        put(self.model / leaks.TRAINING, changed_json(random, self.training))
+        put(self.model / TRAINING, changed_json(random, self.training))
         found = leaks.scan_of(self.model)
         assert found is None or all(isinstance(name, str) for name in (*found.names, *found.corpora))
         before = open_finished(str(self.folder / "run")).training

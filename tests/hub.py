@@ -1,4 +1,4 @@
-"""A stand-in for the Hugging Face Hub on this machine: takes uploads, and serves what was uploaded."""
+"""A stand-in for the Hugging Face Hub on this machine: it takes uploads, and knows no model to download."""
 
 import base64
 import json
@@ -41,7 +41,10 @@ class Hub:
             self.files.setdefault(name, {})
             return {"url": f"{self.url}/{name}", "name": name, "id": name}
         if "/preupload/" in path:
-            files = [{"path": one["path"], "uploadMode": "regular"} for one in json.loads(body)["files"]]
+            files = [
+                {"path": one["path"], "uploadMode": "regular", "shouldIgnore": False, "oid": None}
+                for one in json.loads(body)["files"]
+            ]
             return {"files": files}
         if "/commit/" in path:
             name = path.removeprefix("/api/models/").split("/commit/")[0]
@@ -52,29 +55,12 @@ class Hub:
             return {"commitUrl": f"{self.url}/{name}/commit/{COMMIT}", "commitOid": COMMIT, "hookOutput": ""}
         return {"errors": [], "warnings": []}
 
-    def file(self, path: str) -> bytes | None:
-        name, _, rest = path.strip("/").partition("/resolve/")
-        return self.files.get(name, {}).get(rest.partition("/")[2].partition("?")[0])
-
-    def info(self, path: str) -> dict[str, Any] | None:
-        name = path.removeprefix("/api/models/").split("/revision/")[0].split("/tree/")[0].split("?")[0]
-        if name not in self.files:
-            return None
-        return {"id": name, "sha": COMMIT, "siblings": [{"rfilename": file} for file in self.files[name]]}
-
 
 def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             hub.requests.append(self.path)
-            if self.path.startswith("/api/"):
-                found = hub.info(self.path)
-                self._send(200 if found else 404, json.dumps(found or {}).encode())
-            elif "/resolve/" in self.path:
-                content = hub.file(self.path)
-                self._send(404 if content is None else 200, content or b"")
-            else:
-                self._send(200 if self.path == "/" else 404, b"")
+            self._send(200 if self.path == "/" else 404, b"")
 
         do_HEAD = do_GET
 
@@ -86,10 +72,6 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def _send(self, status: int, content: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
-            self.send_header("ETag", f'"{hash(content) & 0xFFFFFFFF:x}"')
-            self.send_header("X-Repo-Commit", COMMIT)
-            if status == 404:
-                self.send_header("X-Error-Code", "EntryNotFound")
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(content)

@@ -62,7 +62,7 @@ def test_arrays_come_back_mapped_and_a_damaged_one_is_removed_and_reported(
     path.write_bytes(flipped(path.read_bytes(), 8 * 130))
     assert load_array(path) is None and not path.exists()
     assert [(record.levelno, record.getMessage().split(" is ")[1]) for record in caplog.records] == [
-        (logging.WARNING, "damaged, or of another version; it"),
+        (logging.WARNING, "damaged or from another version; it"),
     ]
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np, pyarrow as pa, torch
 import isogloss as ig
 from isogloss import recipes
+from isogloss.config import CleaningSettings, LossSettings
 from isogloss.corpora.cleaning.rule import PairBatch
 from isogloss.corpora.cleaning.rules import rules_for
 from isogloss.corpora.text.side import Side
@@ -25,13 +26,13 @@ from isogloss.training.engines.choose import combined_loss
 from isogloss.losses.combined import LossBatch
 from isogloss.models.encoders.open import open_encoder
 
-settings = ig.CleaningSettings(max_brackets=0)
+settings = CleaningSettings(max_brackets=0)
 (rule,) = [rule for rule in rules_for(settings, "x") if rule.name == "different brackets"]
 sides = Side(pa.array(["a (b)", "[c]", ""]), "en"), Side(pa.array(["a b", "(c)", ")"]), "de")
 assert rule.score(PairBatch(*sides, np.full(3, np.nan, dtype=np.float32))).tolist() == [2.0, 0.0, 1.0]
-assert not [rule for rule in rules_for(ig.CleaningSettings(), "x") if rule.name == "different brackets"]
+assert not [rule for rule in rules_for(CleaningSettings(), "x") if rule.name == "different brackets"]
 
-losses = combined_loss(ig.LossSettings(uniformity=0.5))
+losses = combined_loss(LossSettings(uniformity=0.5))
 x, y = torch.nn.functional.normalize(torch.randn(2, 5, 8), dim=-1)
 values = losses(LossBatch(x, y, x, torch.arange(5)))
 far = torch.cdist(y, y).square().mul(-2).exp()[~torch.eye(5, dtype=torch.bool)]

@@ -47,7 +47,7 @@ def test_a_write_that_comes_up_short_is_one_sentence_and_leaves_nothing(tmp_path
     assert [line.split("|")[0] for line in lines] == ["numpy", "tofile", "text"]
     for line in lines:
         name, message, hint = line.split("|")
-        assert message.startswith(f"{tmp_path / name}: cannot be written (") and "what was there before is untouched" in hint
+        assert message.startswith(f"{tmp_path / name}: cannot be written (") and "existing files are untouched" in hint
     assert os.listdir(tmp_path) == []
 
 

@@ -1,6 +1,6 @@
-"""Numbers as a person says them: a count with its noun, a length of time, a size."""
+"""Format numbers for people: counts with a noun, durations, sizes."""
 
-EXACT_BELOW = 600  # seconds: what takes longer is given in minutes
+EXACT_BELOW = 600  # seconds: longer durations are shown in minutes
 
 
 def amount(number: int, one: str, many: str = "") -> str:

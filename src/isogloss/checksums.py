@@ -1,11 +1,11 @@
-"""Checksums of kept files: what a disk or a copy has damaged is noticed when it is opened, and never used.
+"""Checksums of stored files: damage by a disk or a copy is detected when a file is opened, and damaged files are never used.
 
-    one file      ends in a seal: a mark, the length of the content before it, and its sha256 (`sealing`, `is_intact`)
+    one file      ends with a seal: a mark, the length of the content, and its sha256 (`sealing`, `is_intact`)
     a folder      has a SHA256SUMS file, which `sha256sum -c` reads too (`write_sums`, `check_sums`)
     rows          that are looked up one by one have a checksum each (`row_checksums`)
-    JSON          has a "checksum" key (`storage.write_json`); parts of a store have theirs in its manifest
+    JSON          has a "checksum" key (`storage.write_json`); the parts of a store have theirs in its manifest
 
-Readers of .npy, .npz, torch and faiss files stop at their own end and do not see a seal.
+Readers of .npy, .npz, torch and faiss files ignore bytes after their content, so they do not see the seal.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ READ_AT_ONCE = 1 << 20
 
 @contextmanager
 def sealing(path: Path) -> Iterator[Path]:
-    """Like `storage.atomic_write`, for a file that gets a seal at its end before it is put into place."""
+    """Like `storage.atomic_write`, with a seal at the end of the file."""
     with atomic_write(path) as temporary:
         yield temporary
         seal(temporary)
@@ -52,7 +52,7 @@ def seal(path: Path) -> None:
 
 
 def is_intact(path: Path) -> bool:
-    """Whether a file's content is that of its seal; False where it has none, or is not there."""
+    """Whether a file matches its seal; False if it has none or is missing."""
     try:
         with path.open("rb") as handle:
             length = handle.seek(0, os.SEEK_END) - SEAL_BYTES
@@ -66,7 +66,7 @@ def is_intact(path: Path) -> bool:
 
 
 def head_digest(path: Path, length: int) -> "hashlib._Hash":
-    """The sha256 of a file's first `length` bytes, to be continued with what comes after them."""
+    """The sha256 of a file's first `length` bytes, as an object that can be updated with more."""
     digest = hashlib.sha256()
     with path.open("rb") as handle:
         while length and (block := handle.read(min(READ_AT_ONCE, length))):
@@ -76,23 +76,23 @@ def head_digest(path: Path, length: int) -> "hashlib._Hash":
 
 
 def is_usable(path: Path) -> bool:
-    """Whether a kept file is there and intact. A damaged one is removed and reported, so that it is computed again."""
+    """Whether a file exists and is intact. A damaged one is removed with a warning, so that it is computed again."""
     if is_intact(path):
         return True
     if path.is_file():
-        logger.warning("%s is damaged, or of another version; it is computed again", path)
+        logger.warning("%s is damaged or from another version; it is computed again", path)
         path.unlink(missing_ok=True)
     return False
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Keep an array as a sealed .npy file."""
+    """Write an array as a sealed .npy file."""
     with sealing(path) as temporary, temporary.open("wb") as handle:
         np.save(handle, array, allow_pickle=False)
 
 
 def load_array(path: Path) -> NDArray[Any] | None:
-    """A kept array, mapped from disk; None if it is not there or was damaged (then it has to be computed again)."""
+    """A stored array, mapped from disk; None if it is missing or damaged."""
     if not is_usable(path):
         return None
     array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -100,17 +100,17 @@ def load_array(path: Path) -> NDArray[Any] | None:
 
 
 def save_arrays(path: Path, **arrays: NDArray[Any]) -> None:
-    """Keep several arrays as one sealed .npz file."""
+    """Write several arrays as one sealed .npz file."""
     with sealing(path) as temporary, temporary.open("wb") as handle:
         np.savez(handle, allow_pickle=False, **arrays)
 
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]] | None:
-    """The arrays that `save_arrays` kept, in memory; None if they are not there or were damaged."""
+    """The arrays that `save_arrays` wrote, in memory; None if they are missing or damaged."""
     if not is_usable(path):
         return None
-    with np.load(path, allow_pickle=False) as kept:
-        return dict(kept)
+    with np.load(path, allow_pickle=False) as stored:
+        return dict(stored)
 
 
 # ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,13 +136,13 @@ def row_checksums(rows: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def write_sums(folder: Path, but: tuple[str, ...] = ()) -> None:
-    """Write SHA256SUMS for all files of a folder, except those named in `but`, which people may edit."""
+    """Write SHA256SUMS for all files of a folder except those in `but`, which people may edit."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name not in (SUMS, *but))
     write_text(folder / SUMS, "".join(f"{file_hash(file)}  {file.relative_to(folder).as_posix()}\n" for file in files))
 
 
 def check_sums(folder: Path, refusal: "Callable[[str], IsoglossError]") -> None:
-    """Refuse a folder of which a file is not what SHA256SUMS says; one without that file is not checked."""
+    """Raise if a file of a folder does not match SHA256SUMS; a folder without that file is not checked."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, NotADirectoryError):
@@ -151,7 +151,7 @@ def check_sums(folder: Path, refusal: "Callable[[str], IsoglossError]") -> None:
         raise refusal(SUMS) from None
     for digest, _, name in (line.partition("  ") for line in lines):
         path = PurePosixPath(name)
-        if not name or path.is_absolute() or ".." in path.parts:  # links may lead elsewhere: a hub's cache is made of them
+        if not name or path.is_absolute() or ".." in path.parts:  # links are fine: the hub's cache is made of them
             raise refusal(SUMS)
         if not (folder / path).is_file():
             raise refusal(f"{name} (missing)")

@@ -1,7 +1,7 @@
-"""What isogloss raises when a person can do something about it.
+"""Errors that a user can act on.
 
-The library never prints and never exits: it raises one of these, and `cli/` turns it into a sentence, a hint and
-exit code 2. Anything else that escapes is a bug of ours and keeps its traceback.
+The library never prints and never exits: it raises one of these, and the command line shows its message and hint and exits with
+code 2. Any other exception is a bug in isogloss and keeps its traceback.
 """
 
 from isogloss.shown import masked, printable
@@ -10,10 +10,10 @@ LONGEST = 2000  # characters of a message
 
 
 class IsoglossError(Exception):
-    """A problem the user can act on: `message` says what happened and where, `hint` what to do about it.
+    """A problem that the user can solve: `message` says what happened and where, `hint` what to do.
 
-    Both may quote file names, addresses and answers of servers: control characters are escaped, keys and passwords masked,
-    and nothing is longer than a person reads.
+    Both may quote file names, addresses and server responses: control characters are escaped, keys and passwords are masked,
+    and long text is cut.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -22,12 +22,12 @@ class IsoglossError(Exception):
 
 
 class DataError(IsoglossError):
-    """Input text that cannot be used: a missing file, a wrong column, a broken encoding, an empty side."""
+    """Input that cannot be used: a missing file, a wrong column, a broken encoding, empty text."""
 
 
 class ModelError(IsoglossError):
-    """A model that cannot be loaded, or whose vectors cannot be used: NaN, wrong dimension, unknown layout."""
+    """A model that cannot be loaded, or whose embeddings cannot be used: NaN, wrong dimension, unknown layout."""
 
 
 class RecipeError(IsoglossError):
-    """A recipe or an override that does not say anything sensible: unknown key, wrong type, impossible value."""
+    """An invalid recipe or override: unknown key, wrong type, impossible value."""

@@ -1,7 +1,6 @@
-"""Memory that nothing uses goes back to the system, and is not looked for where there is none.
+"""Return free memory to the system.
 
-Allocators keep what was freed, for the next who asks. After a stage that needed much for a moment, a process would hold that
-much to its end, and the next stage's needs would come on top of it.
+Allocators keep freed memory for later. Without this, a process would hold the peak of every stage until it ends.
 """
 
 import ctypes
@@ -13,16 +12,15 @@ from functools import cache
 
 
 def release_memory() -> None:
-    """Between two stages: hand free memory back. Where the C library cannot, nothing happens."""
+    """Return free memory to the system, between two stages. Does nothing if the C library cannot."""
     gc.collect()
     trim()
 
 
 def trim() -> None:
-    """Inside a stage, every second or so: the same without a look for what is free, which takes longer than the rest.
+    """The same without a garbage collection, which takes longer: for every second or so inside a stage.
 
-    Pieces of a stage that come and go leave holes, which the next pieces do not quite fill: so a long stage would hold more
-    and more of what it does not use.
+    Freed pieces leave holes that the next ones do not quite fill, so a long stage would hold more and more memory.
     """
     arrow = sys.modules.get("pyarrow")
     if arrow is not None:
@@ -34,16 +32,16 @@ def trim() -> None:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """While a large structure is built, a vocabulary say: no looking for cycles, of which it has none.
+    """Pause garbage collection while a large structure without cycles is built, such as a vocabulary.
 
-    Python looks through all that there is, again and again as it grows, which takes several times as long as to build it.
+    The collector would scan everything again and again as it grows, which takes several times as long as building it.
     """
-    looking = gc.isenabled()
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if looking:
+        if enabled:
             gc.enable()
 
 
@@ -52,5 +50,5 @@ def _malloc_trim() -> "ctypes._NamedFuncPointer | None":
     """The C library's malloc_trim, if it is glibc."""
     try:
         return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # another C library, or another system
+    except (AttributeError, OSError, TypeError):  # another C library or system
         return None

@@ -1,8 +1,8 @@
-"""How long work says how far it is: one callback, so the library never prints and any front end can show it.
+"""Progress of long work, reported through one callback: the library never prints.
 
     def on_progress(step: Step) -> None: ...
 
-`cli/screens/progress.py` draws bars from it; a test collects it in a list; the default does nothing.
+`cli/screens/progress.py` draws progress bars from it; the default does nothing.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One moment of one stage: `done` of `total` `unit`s. `note` is a line worth showing (a loss, a cache hit)."""
+    """Progress of a stage: `done` of `total` `unit`s. `note` is a line worth showing (a loss, a cache hit)."""
 
     stage: str
     done: int = 0
@@ -22,7 +22,7 @@ class Step:
 
     @property
     def finished(self) -> bool:
-        """Whether the stage has nothing left to do."""
+        """Whether the stage is complete."""
         return self.done >= self.total
 
 
@@ -30,4 +30,4 @@ OnProgress = Callable[[Step], None]
 
 
 def silent(step: Step) -> None:
-    """Show nothing."""
+    """Ignore progress."""

@@ -1,10 +1,10 @@
-"""JSON and TOML that others may have written or damaged: read without surprises, checked for its shape before it is used.
+"""Parse and validate JSON and TOML that others may have written or damaged.
 
     SHAPE = {"hash": TEXT, "parts": [{"file": FILE_NAME, "rows": COUNT}], "note?": TEXT, "languages": Each(TEXT, COUNT)}
     check(parse_json(text), SHAPE)         # Misfit: "parts[3].file is not the name of a file"
 
-A dict is an object with these keys (those that end in "?" may be missing, others may be there as well), a list of one shape is
-a list of any length. Every failure is a ValueError, so a caller that treats "no JSON" as "not there" needs no second way.
+A dict is an object with these keys (a key that ends in "?" is optional, further keys are allowed); a list of one shape is a
+list of any length. Every failure is a ValueError.
 """
 
 import json
@@ -26,18 +26,18 @@ _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Misfit(ValueError):
-    """A value that has not the shape it should have."""
+    """A value of the wrong shape."""
 
 
 class Leaf(NamedTuple):
-    """A value that is not taken apart: what it is called, and what makes it one."""
+    """A plain value: its name in errors, and its test."""
 
     name: str
     fits: Callable[[Any], bool]
 
 
 class Each(NamedTuple):
-    """An object used as a map: what its keys are, and the shape of its values."""
+    """An object used as a map: its keys, and the shape of its values."""
 
     key: Leaf
     value: Any
@@ -51,7 +51,7 @@ class Either(NamedTuple):
 
 
 class Exactly(NamedTuple):
-    """An object with these keys and no others: what is handed on as arguments."""
+    """An object with these keys and no others, for use as keyword arguments."""
 
     shape: dict[str, Any]
 
@@ -65,7 +65,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_file_name(value: object) -> bool:
-    """Whether it names something in a folder, and cannot lead out of it, on any system."""
+    """Whether it names a file in a folder and cannot lead out of it, on any system."""
     if not isinstance(value, str) or not _is_text(value) or printable(value) != value:
         return False
     return 0 < len(value.encode()) < 256 and value not in (".", "..") and not set(value) & set("/\\:")
@@ -84,10 +84,7 @@ _PLAIN: dict[Any, Any] = {str: TEXT, bool: FLAG, int: COUNT, float: NUMBER, type
 
 
 def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """What JSON text says; whatever is wrong with it is a ValueError.
-
-    So are more than a hundred levels, and halves of surrogate pairs: whoever goes on with the value could not take them.
-    """
+    """Parse JSON; any problem is a ValueError, including more than a hundred levels and unpaired surrogates."""
     plain = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     try:
         value = json.loads(plain)
@@ -96,12 +93,12 @@ def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever
     if plain.count("[") + plain.count("{") > DEEPEST:
         _refuse_deep(value)
     if _ESCAPED_HALF.search(plain) and _HALF_PAIR.search(json.dumps(value, ensure_ascii=False)):
-        raise ValueError("half of a surrogate pair stands alone")
+        raise ValueError("unpaired surrogate")
     return value
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What TOML text says; whatever is wrong with it is a ValueError."""
+    """Parse TOML; any problem is a ValueError."""
     try:
         return tomllib.loads(text)
     except RecursionError as error:
@@ -109,18 +106,18 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def _refuse_deep(value: object) -> None:
-    """Whoever goes through the value afterwards may call itself for each level."""
+    """Code that walks the value afterwards may recurse once per level."""
     level = [value]
     for _ in range(DEEPEST):
-        lists = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = [inner for one in lists for inner in one]
+        lists = [list(item.values()) if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        level = [inner for items in lists for inner in items]
         if not level:
             return
     raise ValueError(TOO_DEEP)
 
 
 def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """The value itself, if it has the shape."""
+    """Return the value if it has the shape, else raise Misfit."""
     if isinstance(shape, Leaf):
         _require(shape.fits(value), place, shape.name)
     elif isinstance(shape, Either):
@@ -142,10 +139,13 @@ def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - wha
 
 
 def fields_shape(kind: type[Any]) -> dict[str, Any]:
-    """The shape of a dataclass written as JSON; a field with a default may be missing."""
+    """The shape of a dataclass written as JSON; fields with defaults are optional."""
     hints = typing.get_type_hints(kind)
-    optional = {one.name for one in fields(kind) if (one.default, one.default_factory) != (MISSING, MISSING)}
-    return {f"{name}?" if name in optional else name: _of_hint(hints[name]) for name in (one.name for one in fields(kind))}
+    shape = {}
+    for field in fields(kind):
+        optional = (field.default, field.default_factory) != (MISSING, MISSING)
+        shape[f"{field.name}?" if optional else field.name] = _of_hint(hints[field.name])
+    return shape
 
 
 def _of_hint(hint: Any) -> Any:  # noqa: ANN401 - any annotation

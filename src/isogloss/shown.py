@@ -1,7 +1,7 @@
-"""Text that is safe to show and to write down: without control characters, and without keys or passwords.
+"""Make text safe to print and store: no control characters, no keys or passwords.
 
-A file name can hold terminal escapes, an address can hold a password. Every error and everything that the command line prints
-goes through `printable`; every address that is shown or kept goes through `masked`.
+A file name can contain terminal escapes, a URL can contain a password. Every error and everything the command line prints goes
+through `printable`; every URL that is shown or stored goes through `masked`.
 """
 
 import re
@@ -11,7 +11,7 @@ MASK = "***"
 # C0 and C1 controls, DEL, line and paragraph separators, bidirectional overrides and isolates, halves of surrogate pairs
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LAYOUT = "\n\t"
-# a user and a password; one that has a / in it is not written as it should be, and still is a password
+# user and password; a password with an unescaped / is still a password
 _USER = re.compile(
     r"(?<=://)(?:[^\s/?#\"'<>:@\[]{0,500}:(?!\d{0,6}(?:[/?#\s\"'<>]|$))[^\s\"'<>]{0,1000}|[^\s/?#\"'<>]{0,1000})@"
 )
@@ -21,17 +21,17 @@ _BEARER = re.compile(r"(\bBearer\s+)[^\s\"'<>]+")
 
 
 def printable(text: str, layout: bool = False) -> str:
-    """Control characters as escapes, ESC as "x1b" after a backslash; with `layout`, line breaks and tabs stay as they are."""
+    """Escape control characters; with `layout`, line breaks and tabs are kept."""
     return _CONTROLS.sub(lambda found: found[0] if layout and found[0] in _LAYOUT else _escaped(found[0]), text)
 
 
 def json_printable(text: str) -> str:
-    """JSON text with the same meaning and no control characters but its own line breaks."""
+    """JSON text with the same meaning and no control characters except line breaks."""
     return _CONTROLS.sub(lambda found: found[0] if found[0] in _LAYOUT else f"\\u{ord(found[0]):04x}", text)
 
 
 def masked(text: str) -> str:
-    """The text with *** for passwords and keys in addresses: `https://***@host`, `?api_key=***`."""
+    """Replace passwords and keys in URLs with ***: `https://***@host`, `?api_key=***`."""
     text = _USER.sub(f"{MASK}@", text) if "://" in text and "@" in text else text
     text = _PARAMETER.sub(_parameter, text) if "=" in text else text
     return _BEARER.sub(rf"\g<1>{MASK}", text) if "Bearer" in text else text
@@ -39,12 +39,12 @@ def masked(text: str) -> str:
 
 def _parameter(found: re.Match[str]) -> str:
     name, value = found.groups()
-    after = value[len(value.rstrip(".,:)]")) :]  # the stop behind an address is none of it
+    after = value[len(value.rstrip(".,:)]")) :]  # punctuation after a URL is not part of it
     return f"{name}={MASK}{after}" if _SECRET.search(name) else found[0]
 
 
 def masked_values(value: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    """Plain data with every text in it masked."""
+    """Plain data with every string in it masked."""
     if isinstance(value, str):
         return masked(value)
     if isinstance(value, dict):

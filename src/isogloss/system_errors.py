@@ -1,8 +1,8 @@
-"""Errors of the system in one sentence: no space, no memory, no more open files, a disk or a network share that fails.
+"""Explain system errors in one sentence: no space, no memory, too many open files, a failing disk or network share.
 
-Libraries raise them in many forms: an OSError with its number, one without (numpy, when a write comes up short), or an error
-of their own that only quotes the system's text (torch, safetensors, the loader of shared libraries). `cause_of` recognises
-them all. `storage.explaining_disk` uses it for what is being written, the command line for everything else.
+Libraries raise them in many forms: an OSError with its number, one without (numpy, after a short write), or their own exception
+that only quotes the system's message (torch, safetensors). `cause_of` recognizes them all. `storage.explaining_disk` uses it
+for files being written, the command line for everything else.
 """
 
 import errno
@@ -13,46 +13,40 @@ from pathlib import Path
 
 from isogloss.errors import IsoglossError
 
-SPACE = "free some space or name another folder; what was there before is untouched"
-PLACE = "check the permissions or name another place; what was there before is untouched"
-DEVICE = "check the disk or the network share, then run the same command again; what was there before is untouched"
-FILES = "close other programs, or raise the limit: ulimit -n 4096; what was there before is untouched"
-MEMORY = "close other programs, or use a machine with more memory; what was finished is kept"
-_HINTS = {
-    errno.ENOSPC: SPACE,
-    getattr(errno, "EDQUOT", errno.ENOSPC): SPACE,
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f), or name another disk; what was there before is untouched",
-    errno.EROFS: PLACE,
-    errno.EACCES: PLACE,
-    errno.EPERM: PLACE,
-    errno.EEXIST: PLACE,
-    errno.ENOTDIR: PLACE,
-    errno.EISDIR: PLACE,
-    errno.ENAMETOOLONG: PLACE,
-    errno.ELOOP: PLACE,
-    errno.EBUSY: DEVICE,
-    errno.EIO: DEVICE,
-    errno.ENOLCK: DEVICE,
-    errno.ETIMEDOUT: DEVICE,
-    errno.ENXIO: DEVICE,
-    errno.ENODEV: DEVICE,
-    getattr(errno, "ESTALE", errno.EIO): DEVICE,
-    errno.EXDEV: "name a folder all of which is on one disk; what was there before is untouched",
-    errno.EMFILE: FILES,
-    errno.ENFILE: FILES,
-    errno.ENOMEM: MEMORY,
-    errno.EAGAIN: "close other programs, or raise the limit on processes (ulimit -u)",
+SPACE = "free some space or name another folder; existing files are untouched"
+PLACE = "check the permissions or name another place; existing files are untouched"
+DEVICE = "check the disk or the network share, then run the same command again; existing files are untouched"
+FILES = "close other programs, or raise the limit: ulimit -n 4096; existing files are untouched"
+MEMORY = "close other programs, or use a machine with more memory; finished work is kept"
+_BY_HINT = {
+    SPACE: (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)),
+    PLACE: (errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
+    DEVICE: (
+        errno.EBUSY,
+        errno.EIO,
+        errno.ENOLCK,
+        errno.ETIMEDOUT,
+        errno.ENXIO,
+        errno.ENODEV,
+        getattr(errno, "ESTALE", errno.EIO),
+    ),
+    FILES: (errno.EMFILE, errno.ENFILE),
+    MEMORY: (errno.ENOMEM,),
+    "raise the limit on the size of files (ulimit -f), or name another disk; existing files are untouched": (errno.EFBIG,),
+    "name a folder that is on one disk as a whole; existing files are untouched": (errno.EXDEV,),
+    "close other programs, or raise the limit on processes (ulimit -u)": (errno.EAGAIN,),
 }
+_HINTS = {number: hint for hint, numbers in _BY_HINT.items() for number in numbers}
 _QUOTED = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")  # numpy
-_TORCH_UNFINISHED = ("inline_container", "iostream error")  # in what torch says of a file that it could not write to the end
+_TORCH_UNFINISHED = ("inline_container", "iostream error")  # in torch's message for an incomplete write
 _NO_MEMORY = ("std::bad_alloc", "can't allocate memory", "out of memory")
 _NO_THREAD = "can't start new thread"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What the system refused: its number, its text, and what to do about it."""
+    """A system error: its number, its message, and what to do."""
 
     number: int
     why: str
@@ -60,7 +54,7 @@ class Cause:
 
 
 def cause_of(error: BaseException) -> Cause | None:
-    """Recognise an error of the system in whatever a library made of it; None if it is not one."""
+    """The system error behind an exception; None if there is none."""
     number = _number_of(error)
     if number is None:
         return None
@@ -69,15 +63,17 @@ def cause_of(error: BaseException) -> Cause | None:
 
 
 def not_written(path: Path, cause: Cause) -> IsoglossError:
-    """Said where something was to be written to `path`."""
+    """The error for a path that cannot be written."""
     return IsoglossError(f"{path}: cannot be written ({cause.why})", hint=cause.hint)
 
 
 def explained(error: BaseException) -> IsoglossError | None:
-    """The sentence for an error that nobody explained where it happened; None if it is not one of the system's."""
+    """The explanation of a system error; None for any other exception."""
     cause, name = cause_of(error), file_of(error)
     if cause is None and isinstance(error, FileNotFoundError) and name:
-        return IsoglossError(f"{name}: no such file or directory", hint="was it removed meanwhile? run the same command again")
+        return IsoglossError(
+            f"{name}: no such file or directory", hint="was it removed in the meantime? run the same command again"
+        )
     if cause is None:
         return None
     if cause.number == errno.ENOMEM:
@@ -89,7 +85,7 @@ def explained(error: BaseException) -> IsoglossError | None:
 
 
 def file_of(error: BaseException) -> str:
-    """The file that an error is about; empty where it does not say."""
+    """The file that an error is about; empty if it does not say."""
     name = getattr(error, "filename", None)
     return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else ""
 
@@ -106,7 +102,7 @@ def _number_of(error: BaseException) -> int | None:
 
 
 def _number_in(text: str) -> int | None:
-    """The number of an error that is only quoted."""
+    """The number of a system error that is only quoted."""
     for number in _QUOTED:
         if os.strerror(number).lower() in text.lower():
             return number

@@ -1,4 +1,4 @@
-"""Value types that cross folders. They carry data and answer questions about it; they never read, write or train."""
+"""Value types shared by all folders. They hold data; they never read, write or train."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class PairCounts:
 
 
 class PairSource(Protocol):
-    """Pairs that can be read again and again, block by block: in memory (`Bitext`) or on disk (`Store`)."""
+    """Pairs that can be read repeatedly, block by block: in memory (`Bitext`) or on disk (`Store`)."""
 
     @property
     def source_language(self) -> str:
@@ -73,7 +73,7 @@ class PairSource(Protocol):
 
     @property
     def hash(self) -> str:
-        """Names the content: equal names mean equal pairs in equal order."""
+        """A content hash: equal hashes mean equal pairs in equal order."""
         ...
 
     def __len__(self) -> int:
@@ -85,23 +85,20 @@ class PairSource(Protocol):
         ...
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
-        """The pairs, or those of one split, with the columns of `SCHEMA`: always in the same order, never many at once."""
+        """The pairs, or those of one split, with the columns of `SCHEMA`, in blocks and always in the same order."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bitext:
-    """Parallel sentences, column by column: many languages, many corpora, one source language.
-
-    Backed by an Arrow table, so a million pairs stay a few flat buffers and not a million Python objects.
-    """
+    """Parallel sentences of many languages and corpora with one source language, as an Arrow table."""
 
     table: pa.Table
     source_language: str = "en"
 
     @classmethod
     def of(cls, pairs: Iterable[Pair], source_language: str = "en") -> Self:
-        """Gather pairs from any iterable."""
+        """From any iterable of pairs."""
         rows = list(pairs)
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
         return cls(pa.Table.from_arrays([pa.array(c, pa.string()) for c in columns], schema=SCHEMA), source_language)
@@ -131,18 +128,18 @@ class Bitext:
 
     @property
     def hash(self) -> str:
-        """Names the content: the source language and every column, however the table is cut into chunks."""
+        """A content hash of the source language and every column, independent of the table's chunks."""
         lengths, texts = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
         for name in SCHEMA.names:
             for block in self.in_blocks():
                 values = block.column(name).cast(pa.string()).combine_chunks()
                 ends = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
-                lengths.update(np.diff(ends).tobytes())  # keep ("ab", "c") from being ("a", "bc")
+                lengths.update(np.diff(ends).tobytes())  # ("ab", "c") and ("a", "bc") differ
                 texts.update(memoryview(values.buffers()[2] or b"")[ends[0] : ends[-1]])
         return hashlib.blake2b(self.source_language.encode() + lengths.digest() + texts.digest(), digest_size=16).hexdigest()
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
-        """The pairs, or those of one split, a bounded number at a time, in order."""
+        """The pairs, or those of one split, in blocks of bounded size."""
         for start in range(0, len(self), ROWS_A_BLOCK):
             block = self.table.slice(start, ROWS_A_BLOCK)
             yield block if split is None else block.filter(pc.equal(block.column("split"), split))
@@ -172,7 +169,7 @@ class Bitext:
 
 @dataclass(frozen=True, slots=True)
 class LanguageScores:
-    """What one model reached in one language. Shares are between 0 and 1; None where it cannot be measured."""
+    """The scores of a model in one language. Shares are between 0 and 1; None if it cannot be measured."""
 
     language: str
     queries: int
@@ -185,15 +182,15 @@ class LanguageScores:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The scores of one model, language by language, and what they were measured on."""
+    """The scores of a model per language, and the number of candidates."""
 
     model: str
     scores: tuple[LanguageScores, ...]
     candidates: int
-    scanned: tuple[str, ...] | None = None  # test sets that the training text was scanned for; None where it is not known
+    scanned: tuple[str, ...] | None = None  # test sets that the training data was scanned for; None if unknown
 
     def average(self) -> LanguageScores:
-        """The plain mean over languages: every language counts the same, however many pairs it has."""
+        """The mean over languages; every language has the same weight."""
 
         def mean(name: str) -> float | None:
             values = [getattr(score, name) for score in self.scores]

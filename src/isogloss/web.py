@@ -1,7 +1,7 @@
-"""One way to any web server: which addresses are asked at all, where keys go, and which redirects are followed.
+"""HTTP requests: which URLs are allowed, where keys are sent, and which redirects are followed.
 
-A key goes to the address that it was given for and to no other: it does not follow a redirect. Redirects lead to http and
-https only, and never from https to http when a key was sent. What is posted is not sent on to another address at all.
+A key is sent only to the URL it was given for, never to a redirect's. Redirects lead to http and https only, and never from
+https to http after a key was sent. A POST is not redirected at all.
 """
 
 import http.client
@@ -16,18 +16,18 @@ from typing import IO, Any
 from isogloss.errors import DataError, IsoglossError
 from isogloss.shown import MASK, masked
 
-_KEPT_AS_THEY_ARE = "%/:?#[]@!$&'()*+,;=~"
+_SAFE = "%/:?#[]@!$&'()*+,;=~"
 
 
 class NotAnAddress(DataError):
-    """A web address that cannot be asked."""
+    """A URL that cannot be requested."""
 
 
 def parse_url(url: str) -> urllib.parse.SplitResult:
-    """A web address taken apart, after every check that the standard library leaves to whoever connects.
+    """Split a URL, with the checks that the standard library leaves out.
 
-    Letters beyond ASCII are percent-encoded, in a host by its own rules. A password in an address is refused: no request
-    would carry it, and every log would.
+    Non-ASCII letters are percent-encoded (IDNA in the host). A password in a URL is refused: no request would use it, but logs
+    would contain it.
     """
     shown = masked(url)[:200]
     try:
@@ -35,25 +35,25 @@ def parse_url(url: str) -> urllib.parse.SplitResult:
         host, port = parts.hostname or "", parts.port
         asked = host if ":" in host else host.encode("idna").decode()
     except ValueError as error:
-        why = "" if MASK in shown else f" ({error})"  # which may quote a part of a password
+        why = "" if MASK in shown else f" ({error})"  # the message may quote a part of the password
         raise NotAnAddress(f"{shown}: not a web address{why}", hint="for example https://host/path") from error
     if parts.scheme not in ("http", "https") or not asked:
         raise NotAnAddress(f"{shown}: not a web address", hint="addresses begin with https://")
     if "@" in parts.netloc:
         raise NotAnAddress(
-            f"{shown}: a user or password in an address is not used", hint="keys are read from environment variables"
+            f"{shown}: a user or password in a web address is not used", hint="keys are read from environment variables"
         )
     netloc = (f"[{asked}]" if ":" in asked else asked) + (f":{port}" if port is not None else "")
-    path, query = (urllib.parse.quote(one, safe=_KEPT_AS_THEY_ARE) for one in (parts.path, parts.query))
+    path, query = (urllib.parse.quote(part, safe=_SAFE) for part in (parts.path, parts.query))
     return urllib.parse.SplitResult(parts.scheme, netloc, path, query, "")
 
 
 def checked_key(key: str, variable: str) -> str:
-    """A key that a header can carry; `variable` says where it comes from. The key itself is in no message."""
+    """A key that fits in a header; `variable` names its environment variable. No message contains the key."""
     key = key.strip(" ")
     if key and not (key.isascii() and key.isprintable()):
         raise IsoglossError(
-            f"the key in {variable} has a line break or another character that no key has",
+            f"the key in {variable} has a line break or another invalid character",
             hint=f"set {variable} again, without quotes or line breaks",
         )
     return key
@@ -62,16 +62,16 @@ def checked_key(key: str, variable: str) -> str:
 def send(
     url: str, timeout: float, headers: Mapping[str, str] | None = None, key: str = "", data: bytes | None = None
 ) -> http.client.HTTPResponse:
-    """The answer to GET, or to POST where there is `data`; to be closed by the caller.
+    """The response to GET, or to POST if there is `data`; the caller closes it.
 
-    Raises what urllib raises where there is no answer or an answer of refusal, and `NotAnAddress`.
+    Raises urllib's exceptions if there is no response or an error status, and `NotAnAddress`.
     """
     request = urllib.request.Request(parse_url(url).geturl(), data, {"User-Agent": user_agent(), **(headers or {})})
     if key:
         request.add_unredirected_header("Authorization", f"Bearer {key}")
     try:
         response: http.client.HTTPResponse = urllib.request.build_opener(_Redirects).open(request, timeout=timeout)
-    except ValueError as error:  # urllib takes the address of a redirect apart before anybody can look at it
+    except ValueError as error:  # urllib parses the URL of a redirect before we can check it
         raise NotAnAddress(f"{url}: redirects to something that is not a web address", hint="check the address") from error
     return response
 
@@ -97,12 +97,12 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if req.has_header("Authorization") and req.type == "https" and parts.scheme == "http":
             raise NotAnAddress(f"{asked}: redirects to {parts.geturl()}, which is not encrypted", hint="check the address")
         followed = super().redirect_request(req, fp, code, msg, headers, parts.geturl())
-        fp.close()  # what comes with a redirect is not read, however long it says it is
+        fp.close()  # the body of a redirect is not read
         return followed
 
 
 def whole_number(text: object) -> int | None:
-    """The number in a header or an answer; None where it is none (`²` is a digit for Python, but no number)."""
+    """The whole number in a header or a response; None if it is not one (Python takes `²` for a digit)."""
     if isinstance(text, bool) or not isinstance(text, int | str):
         return None
     digits = text.strip() if isinstance(text, str) else str(text) if abs(text) < 10**18 else ""
@@ -111,8 +111,8 @@ def whole_number(text: object) -> int | None:
 
 @cache
 def user_agent() -> str:
-    """Who is asking: servers like to know, and some refuse a library's default name."""
+    """Our User-Agent: some servers refuse a library's default one."""
     try:
         return f"isogloss/{importlib.metadata.version('isogloss')}"
-    except importlib.metadata.PackageNotFoundError:  # a source tree that was never installed
+    except importlib.metadata.PackageNotFoundError:  # a source tree that is not installed
         return "isogloss"

@@ -241,7 +241,9 @@ def test_a_place_that_cannot_be_written_is_said(isogloss: Call, models: Path, tm
 def test_a_folder_that_cannot_be_made_is_said(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text(recipes.dump(tiny_recipe(models, tsv, tmp_path / "run")), encoding="utf-8")
     answer = isogloss("run", "r.toml", "--set", "output.folder=/proc/runs")
-    assert answer.code == 2 and answer.err.startswith("isogloss: /proc/runs: cannot be written (nothing can be made there)\n")
+    assert answer.code == 2 and answer.err.startswith(
+        "isogloss: /proc/runs: cannot be written (nothing can be created there)\n"
+    )
 
 
 def test_a_training_that_made_it_worse_is_said_under_the_table(isogloss: Call, models: Path, tsv: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_means_are_measured_exported_and_taken_off(
     plain = ig.embed("runs/quickstart", lines)
     kept = read_means("means")
     mean = kept.means["de"]
-    assert kept.fingerprint == ig.open_encoder("runs/quickstart").fingerprint, "so that no other model is given them"
+    assert kept.fingerprint == ig.load("runs/quickstart").fingerprint, "so that no other model is given them"
     left = plain - mean
     assert np.allclose(written, left / np.linalg.norm(left, axis=1, keepdims=True), atol=1e-5)
     assert np.abs(written - plain).max() > 0.01

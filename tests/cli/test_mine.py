@@ -82,7 +82,7 @@ def test_the_page_has_the_curve_that_was_printed(isogloss: Shell) -> None:
 
 @pytest.mark.parametrize("name", ["found.tsv", "found.tsv.gz", "found.jsonl", "found.parquet"])
 def test_what_was_mined_can_be_prepared(isogloss: Shell, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    mined = mine("x.en", "x.de", str(isogloss.model), MiningSettings(threshold="0", device="cpu"))
+    mined = mine(str(isogloss.model), "x.en", "x.de", MiningSettings(threshold="0", device="cpu"))
     mined.write(name)
     middle = float(np.median(mined.pairs.column("score").to_numpy()))
     how = ["--language", "de", "--out", "store", "--held-out", "0", "--set", f"cleaning.min_scores=['*={middle:.6f}']"]

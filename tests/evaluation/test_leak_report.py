@@ -10,7 +10,8 @@ import pytest
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.evaluation.data.test_sets import open_data
-from isogloss.evaluation.leak_report import TRAINING, Origin, Scan, ScannedSet, leak_state, scan_of
+from isogloss.evaluation.leak_report import Origin, Scan, ScannedSet, leak_state, scan_of
+from isogloss.models.saving import TRAINING
 from made_up_sets import write_sets
 
 ROWS = [f"a sentence about the number {n}\tanother one about ﬁve and {n}\t{n % 5}" for n in range(30)]

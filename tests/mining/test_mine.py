@@ -11,7 +11,7 @@ import pytest
 from isogloss.config.mining import MiningSettings, ScoringSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.mine import Mined, mine
-from isogloss.mining.score import each_anothers, score_pairs
+from isogloss.mining.score import each_anothers, score
 from isogloss.mining.vectors import embedded, remove_work
 from isogloss.progress import Step
 from isogloss.types import Bitext, Pair
@@ -37,7 +37,7 @@ def pairs_of(mined: Mined) -> set[tuple[str, str]]:
 
 
 def test_planted_translations_are_found(sides: tuple[Path, Path]) -> None:
-    mined = mine(*sides, Interpreter(), MiningSettings(device="cpu", source_language="en", target_language="de"))
+    mined = mine(Interpreter(), *sides, MiningSettings(device="cpu", source_language="en", target_language="de"))
     wanted = {(english, german) for english, german in list(GERMAN.items())[4:]}
     assert len(pairs_of(mined) & wanted) >= 33 and len(pairs_of(mined) - wanted) <= 4
     account, other = mined.accounts
@@ -54,9 +54,9 @@ def test_planted_translations_are_found(sides: tuple[Path, Path]) -> None:
 
 
 def test_identical_text_is_found_if_asked_for(sides: tuple[Path, Path]) -> None:
-    kept = mine(*sides, Interpreter(), MiningSettings(threshold="0.5", device="cpu", min_language=0, keep_identical=True))
+    kept = mine(Interpreter(), *sides, MiningSettings(threshold="0.5", device="cpu", min_language=0, keep_identical=True))
     assert ("www.example.org", "www.example.org") in pairs_of(kept)
-    assert ("www.example.org", "www.example.org") not in pairs_of(mine(*sides, Interpreter(), ANY))
+    assert ("www.example.org", "www.example.org") not in pairs_of(mine(Interpreter(), *sides, ANY))
 
 
 def test_threshold_by_gold(sides: tuple[Path, Path], tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_threshold_by_gold(sides: tuple[Path, Path], tmp_path: Path) -> None:
     gold = [(english.index(one) + 1, german.index(other) + 1) for one, other in list(GERMAN.items())[4:]]
     gold[3] = (42, gold[3][1])  # the copy of sentence 8 stands for it
     (tmp_path / "gold").write_text("".join(f"{one}\t{other}\n" for one, other in gold), encoding="utf-8")
-    mined = mine(*sides, Interpreter(), MiningSettings(threshold=f"gold:{tmp_path / 'gold'}", device="cpu", min_language=0))
+    mined = mine(Interpreter(), *sides, MiningSettings(threshold=f"gold:{tmp_path / 'gold'}", device="cpu", min_language=0))
     right = len(pairs_of(mined) & set(GERMAN.items()))
     assert mined.gold is not None
     assert mined.gold.precision == pytest.approx(right / len(mined)) and mined.gold.recall == pytest.approx(right / 36)
@@ -72,17 +72,17 @@ def test_threshold_by_gold(sides: tuple[Path, Path], tmp_path: Path) -> None:
     assert mined.candidates >= len(mined)
     (tmp_path / "gold").write_text("x\ty\n", encoding="utf-8")
     with pytest.raises(DataError, match="none of its pairs"):
-        mine(*sides, Interpreter(), MiningSettings(threshold=f"gold:{tmp_path / 'gold'}", min_language=0))
+        mine(Interpreter(), *sides, MiningSettings(threshold=f"gold:{tmp_path / 'gold'}", min_language=0))
     (tmp_path / "gold").write_text("1\t2\n\n3 4\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 3: 1 column"):
-        mine(*sides, Interpreter(), MiningSettings(threshold=f"gold:{tmp_path / 'gold'}", min_language=0))
+        mine(Interpreter(), *sides, MiningSettings(threshold=f"gold:{tmp_path / 'gold'}", min_language=0))
 
 
 @pytest.mark.parametrize("name", ["p.tsv", "p.tsv.gz", "p.jsonl", "p.jsonl.zst", "p.parquet"])
 def test_what_is_written_can_be_read(sides: tuple[Path, Path], tmp_path: Path, name: str) -> None:
     from isogloss.corpora.reading.readers import read
 
-    mined = mine(*sides, Interpreter(), ANY)
+    mined = mine(Interpreter(), *sides, ANY)
     mined.write(tmp_path / name)
     columns = "source=source,target=target,score=score" if "tsv" in name else None
     found = read(tmp_path / name, language="de", columns=columns)
@@ -98,10 +98,10 @@ def test_what_is_written_can_be_read(sides: tuple[Path, Path], tmp_path: Path, n
 def test_vectors_and_neighbours_are_found_again(sides: tuple[Path, Path], tmp_path: Path) -> None:
     how = MiningSettings(threshold="0", device="cpu", folder=tmp_path / "work", min_language=0)
     model = Interpreter()
-    first = mine(*sides, model, how)
+    first = mine(model, *sides, how)
     assert model.asked == 76
     steps: list[Step] = []
-    again = mine(*sides, model, how, steps.append)
+    again = mine(model, *sides, how, steps.append)
     assert model.asked == 76 and again.pairs.equals(first.pairs)
     assert {step.stage: step.note for step in steps if "reused" in step.note}.keys() == {
         "embedding source",
@@ -110,7 +110,7 @@ def test_vectors_and_neighbours_are_found_again(sides: tuple[Path, Path], tmp_pa
     }
     remove_work(tmp_path / "work")
     assert not (tmp_path / "work").exists()
-    assert mine(*sides, model, how).pairs.equals(first.pairs)
+    assert mine(model, *sides, how).pairs.equals(first.pairs)
     assert model.asked == 76  # the cache has them
 
 
@@ -121,8 +121,8 @@ def test_vectors_are_halves_of_what_the_model_says(tmp_path: Path) -> None:
 
 
 def test_a_real_model_mines_too(sides: tuple[Path, Path], models: Path) -> None:
-    mined = mine(*sides, str(models / "student"), ANY)
-    assert 0 < len(mined) <= 36 and pairs_of(mined) == pairs_of(mine(*sides, str(models / "student"), ANY))
+    mined = mine(str(models / "student"), *sides, ANY)
+    assert 0 < len(mined) <= 36 and pairs_of(mined) == pairs_of(mine(str(models / "student"), *sides, ANY))
 
 
 @pytest.mark.parametrize(
@@ -139,17 +139,17 @@ def test_a_real_model_mines_too(sides: tuple[Path, Path], models: Path) -> None:
 )
 def test_nonsense_is_refused_before_the_work(sides: tuple[Path, Path], how: dict[str, Any], message: str) -> None:
     with pytest.raises(IsoglossError, match=message):
-        mine(*sides, Interpreter(), MiningSettings(**how))
+        mine(Interpreter(), *sides, MiningSettings(**how))
 
 
 def test_nothing_left_to_search(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text("same\n\n", encoding="utf-8")
     with pytest.raises(DataError, match="no sentence is left") as caught:
-        mine(tmp_path / "a", tmp_path / "b", Interpreter())
+        mine(Interpreter(), tmp_path / "a", tmp_path / "b")
     assert "1 were empty, 1 are written alike" in caught.value.hint
     with pytest.raises(DataError, match="both sides cannot be standard input"):
-        mine("-", "-", Interpreter())
+        mine(Interpreter(), "-", "-")
 
 
 def test_nothing_good_enough(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_nothing_good_enough(tmp_path: Path) -> None:
     for name in ("a", "b"):
         words = ["".join(random.choice(list("abcdefgh"), 8)) for _ in range(60)]
         (tmp_path / name).write_text("\n".join(f"{name} {word}" for word in words), encoding="utf-8")
-    mined = mine(tmp_path / "a", tmp_path / "b", Interpreter(), MiningSettings(precision=0.99, device="cpu"))
+    mined = mine(Interpreter(), tmp_path / "a", tmp_path / "b", MiningSettings(precision=0.99, device="cpu"))
     assert len(mined) < 6
     json.dumps(mined.summary(), allow_nan=False)
 
@@ -174,7 +174,7 @@ def broken(share: int) -> Bitext:
 
 
 def test_wrong_lines_score_low() -> None:
-    scored = score_pairs(broken(5), Interpreter(), ScoringSettings(device="cpu"))
+    scored = score(Interpreter(), broken(5), ScoringSettings(device="cpu"))
     assert len(scored) == scored.read == 80
     assert scored.pairs.column_names == ["score", "source", "target", "language", "corpus", "split"]
     assert scored.pairs["source"].to_pylist()[:40] == list(GERMAN)  # in their order
@@ -187,23 +187,23 @@ def test_wrong_lines_score_low() -> None:
 def test_scores_of_pairs_are_those_of_mining(margin: str, sides: tuple[Path, Path]) -> None:
     """Pairs of all sentences with one partner each are scored against the same neighbours as mining sees."""
     how = MiningSettings(threshold="-9", device="cpu", min_language=0, margin=margin, keep_identical=True)  # type: ignore[arg-type]
-    mined = mine(*sides, Interpreter(), how)
+    mined = mine(Interpreter(), *sides, how)
     by_pair = {(row["source"], row["target"]): row["score"] for row in mined.pairs.to_pylist()}
     partner = {one: other for one, other in by_pair}
     english = [line for line in dict.fromkeys(sides[0].read_text(encoding="utf-8").splitlines()) if line]
     german = sides[1].read_text(encoding="utf-8").splitlines()
     pairs = [Pair(one, partner.get(one, german[0]), "de") for one in english]
     pairs += [Pair(english[0], other, "de") for other in german]
-    scored = score_pairs(Bitext.of(pairs), Interpreter(), ScoringSettings(device="cpu", margin=margin))  # type: ignore[arg-type]
+    scored = score(Interpreter(), Bitext.of(pairs), ScoringSettings(device="cpu", margin=margin))  # type: ignore[arg-type]
     for row in scored.pairs.to_pylist():
         if (row["source"], row["target"]) in by_pair:
             assert row["score"] == pytest.approx(by_pair[row["source"], row["target"]], rel=1e-6)
 
 
 def test_pairs_below_the_threshold_go() -> None:
-    every = score_pairs(broken(5), Interpreter(), ScoringSettings(device="cpu"))
+    every = score(Interpreter(), broken(5), ScoringSettings(device="cpu"))
     for threshold in ("auto", "1.0"):
-        scored = score_pairs(broken(5), Interpreter(), ScoringSettings(device="cpu", threshold=threshold))
+        scored = score(Interpreter(), broken(5), ScoringSettings(device="cpu", threshold=threshold))
         wrong = [row for row in scored.pairs.to_pylist() if {**GERMAN, **RUSSIAN}.get(row["source"]) is None]
         assert 55 <= len(scored) <= 70 and not wrong
         assert set(scored.thresholds) == {"de", "ru"}
@@ -211,7 +211,7 @@ def test_pairs_below_the_threshold_go() -> None:
         json.dumps(scored.summary(), allow_nan=False)
     assert len(every) == 80
     with pytest.raises(DataError, match="threshold = 'gold:x'"):
-        score_pairs(broken(5), Interpreter(), ScoringSettings(threshold="gold:x"))
+        score(Interpreter(), broken(5), ScoringSettings(threshold="gold:x"))
     with pytest.raises(IsoglossError, match="margin = 'x'"):
         ScoringSettings(margin="x")  # type: ignore[arg-type]
 
@@ -228,5 +228,5 @@ def test_pairs_that_are_all_right_are_all_kept() -> None:
     """Were one of the wrong pairs a right one, its score would be the least that is taken."""
     for count in range(8, 41):
         right = Bitext.of([Pair(source, target, "de", "x") for source, target in list(GERMAN.items())[:count]])
-        scored = score_pairs(right, Interpreter(), ScoringSettings(device="cpu", threshold="auto"))
+        scored = score(Interpreter(), right, ScoringSettings(device="cpu", threshold="auto"))
         assert len(scored) == count

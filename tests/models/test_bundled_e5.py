@@ -41,10 +41,10 @@ def quantise(values: NDArray[np.float32]) -> tuple[bytes, NDArray[np.float32]]:
 @given(st.lists(st.floats(-4, 4, width=32), min_size=64, max_size=64))
 def test_blocks_come_back_as_defined(values: list[float]) -> None:
     packed, expected = quantise(np.array(values, dtype=np.float32))
-    assert np.array_equal(e5_q4.dequantise_q4(np.frombuffer(packed, dtype=np.uint8)), expected)
+    assert np.array_equal(e5_q4.dequantize_q4(np.frombuffer(packed, dtype=np.uint8)), expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(e5_q4, "BLOCKS_AT_ONCE", 1)
-        assert np.array_equal(e5_q4.dequantise_q4(np.frombuffer(packed, dtype=np.uint8)), expected)
+        assert np.array_equal(e5_q4.dequantize_q4(np.frombuffer(packed, dtype=np.uint8)), expected)
 
 
 def short_name(name: str) -> str:

@@ -78,7 +78,7 @@ def test_going_on_from_activations_is_the_whole_body(
 def test_parts_that_are_there_are_not_computed_again(
     tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frozen, "SENTENCES_A_PART", 16)
+    monkeypatch.setattr(frozen, "PART_SENTENCES", 16)
     split = SplitBody(bodies()["bert"].eval(), 1)
     first = remember(split, tokens, tmp_path)
     wanted = first.padded([3, 30, 12])
@@ -101,7 +101,7 @@ def test_a_body_that_cannot_go_on_from_activations_is_refused(tokens: TokenStore
             return output
 
     body = Indexed(BertConfig(vocab_size=len(unigram()), **SIZES)).eval()
-    with pytest.raises(ModelError, match="Indexed cannot be cut between its layers"):
+    with pytest.raises(ModelError, match="Indexed cannot be split between its layers"):
         remember(SplitBody(body, 1), tokens, tmp_path)
 
 

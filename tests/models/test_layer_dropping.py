@@ -157,13 +157,13 @@ def test_nonsense_is_refused(keep: int | tuple[int, ...]) -> None:
 
 def test_a_body_that_repeats_one_layer_is_refused() -> None:
     albert = AlbertModel(AlbertConfig(vocab_size=64, embedding_size=16, **SIZES))
-    with pytest.raises(ModelError, match="AlbertModel says it has 5 layers, but its stack holds 1"):
+    with pytest.raises(ModelError, match="AlbertModel has 5 layers in its config, but 1 in fact"):
         drop_layers(albert, 1)
 
 
 def test_a_first_layer_unlike_the_others_stays_and_nothing_is_changed_by_a_refusal() -> None:
     body = make("modernbert")
-    with pytest.raises(ModelError, match=r"ModernBertModel with layers \[1, 2\] alone is not what a config can describe"):
+    with pytest.raises(ModelError, match=r"ModernBertModel with only the layers \[1, 2\] cannot be described by a config"):
         drop_layers(body, (1, 2))
     assert len(layers_of(body)) == body.config.num_hidden_layers == len(body.config.layer_types) == LAYERS
 

@@ -118,7 +118,7 @@ def test_rows_are_copied_averaged_or_drawn(tmp_path: Path) -> None:
     counted = made.new_rows
     assert counted.unknown == 3, "two Greek words, and the mark of a space alone"
     assert counted.rows == len(new) and counted.averaged >= 2
-    assert counted.as_dict()["copied"] == counted.copied > 60
+    assert counted.copied > 60
     again = with_vocabulary(teacher, unigram(extra=("▁Katzer", "katzer", "▁λόγος")), seed=3)
     assert torch.equal(table_of(again.model), new)
 
@@ -133,7 +133,7 @@ def test_a_byte_level_teacher_and_a_byte_level_vocabulary(tmp_path: Path) -> Non
 
 def test_what_has_no_body_or_no_padding_is_refused(tmp_path: Path) -> None:
     static = SentenceTransformer(modules=[StaticEmbedding(unigram(), embedding_dim=8)], device="cpu")
-    with pytest.raises(ModelError, match="mine: its first module is StaticEmbedding, not a transformer body"):
+    with pytest.raises(ModelError, match="mine: its first module is StaticEmbedding, not a transformer"):
         with_vocabulary(static, unigram(), "mine")
     bare = PreTrainedTokenizerFast(tokenizer_object=unigram().backend_tokenizer, unk_token="<unk>")
     with pytest.raises(ModelError, match="the new tokenizer has no padding token"):

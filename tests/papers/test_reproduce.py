@@ -10,13 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-import isogloss
 from isogloss.errors import IsoglossError, ModelError, RecipeError
 from isogloss_papers.pictures import picture
 from isogloss_papers.published import published, table_names
 from isogloss_papers.recipe import CONTROLS
 from isogloss_papers.rendering import lines, markdown, notes_of
-from isogloss_papers.reproduce import CONTROL, EXTRA, PAPER, Reproduction
+from isogloss_papers.reproduce import CONTROL, EXTRA, PAPER, Reproduction, reproduce
 from isogloss_papers.workshop import CannotBeMade
 from papers_world import TOY
 
@@ -25,7 +24,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def reproduced(lab: Path, table: str, **more: Any) -> Reproduction:  # noqa: ANN401 - options of reproduce
     options: dict[str, Any] = {"data": lab / "data", "out": lab / "out", "models": lab / "models", "device": "cpu"}
-    return isogloss.reproduce(table, **{**options, "overrides": TOY, "resamples": 40, **more})
+    return reproduce(table, **{**options, "overrides": TOY, "resamples": 40, **more})
 
 
 @pytest.mark.parametrize("name", table_names())

@@ -127,7 +127,7 @@ def test_errors_leave_a_finished_model_alone(models: Path, tsv: Path, tmp_path: 
 
 
 def test_broken_students_and_runaway_training_save_nothing(models: Path, tsv: Path, tmp_path: Path) -> None:
-    with pytest.raises(IsoglossError, match="the same vector"):
+    with pytest.raises(IsoglossError, match="the same embedding"):
         run(tiny_recipe(models, tsv, tmp_path / "short", "student.max_tokens=2", "training.epochs=0"))
     wild = (
         "training.learning_rate=1e30",

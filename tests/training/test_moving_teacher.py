@@ -9,8 +9,10 @@ import torch
 
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.student import Student
+from isogloss.models.token_store import TokenStore
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.moving_teacher import MovingTeacher
+from isogloss.training.tasks.distill import DistillTask
 from training.by_hand import (
     SENTENCES,
     a_student,
@@ -31,6 +33,12 @@ def new(models: Path, how: EngineConfig | None = None) -> tuple[Student, MovingT
     student = a_student(models, bridged=False)
     live = MovingTeacher(student, STEPS, BASE)
     return student, live, eager_engine(student, some_material(student, teacher=False), ALONE, an_optimizer(STEPS), how, live)
+
+
+def tokens_of(engine: EagerEngine) -> TokenStore:
+    (task,) = engine.tasks
+    assert isinstance(task, DistillTask)
+    return task.tokens
 
 
 def parameters(student: Student) -> dict[str, torch.Tensor]:
@@ -56,7 +64,7 @@ def test_the_loss_is_the_distance_of_translations_to_what_it_says_of_the_source(
     batches = some_batches(3)
     for chosen in batches[:2]:
         engine.step(engine.prepare(chosen))
-    tokens, pairs, chosen = engine.tasks[0].tokens, all_pairs(), batches[2]
+    tokens, pairs, chosen = tokens_of(engine), all_pairs(), batches[2]
     with torch.no_grad():
         taught = encode(live.shadow, tokens, pairs.source[chosen])
         told = encode(student, tokens, pairs.target[chosen])
@@ -70,7 +78,7 @@ def test_beside_it_a_fixed_teacher_stays_where_it_is(models: Path) -> None:
     student = a_student(models)
     live, both = MovingTeacher(student, STEPS, BASE), CombinedLoss(mse=1.0, moving_teacher=0.5)
     engine = eager_engine(student, some_material(student), both, an_optimizer(STEPS), None, live)
-    batches, pairs, tokens = some_batches(3), all_pairs(), engine.tasks[0].tokens
+    batches, pairs, tokens = some_batches(3), all_pairs(), tokens_of(engine)
     for chosen in batches[:2]:
         engine.step(engine.prepare(chosen))
     source, target = pairs.source[batches[2]], pairs.target[batches[2]]
@@ -107,10 +115,10 @@ def test_no_gradient_goes_into_it_and_it_has_weights_of_its_own(models: Path) ->
     engine.step(engine.prepare(np.arange(8)))
     assert all(parameter.grad is None and not parameter.requires_grad for parameter in live.shadow.model.parameters())
     assert not live.shadow.model.training
-    vectors = live.vectors(engine.tasks[0].tokens, np.array([4, 1, 4]))
+    vectors = live.vectors(tokens_of(engine), np.array([4, 1, 4]))
     assert not vectors.requires_grad and torch.equal(vectors[0], vectors[2])
     with torch.no_grad():
-        assert torch.allclose(vectors, encode(live.shadow, engine.tasks[0].tokens, [4, 1, 4]), atol=1e-5)
+        assert torch.allclose(vectors, encode(live.shadow, tokens_of(engine), [4, 1, 4]), atol=1e-5)
     engine.close()
     assert np.abs(student.encode(SENTENCES[:3]) - live.shadow.encode(SENTENCES[:3])).max() > 1e-5
 

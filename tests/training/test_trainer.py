@@ -25,7 +25,7 @@ from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.dev_set import DevScore, DevSet, MeasuredBy
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import TokenCount
-from isogloss.training.trainer import AHEAD, LoopConfig, Trainer, TrainingSummary, ahead
+from isogloss.training.trainer import AHEAD, Callback, LoopConfig, Trainer, TrainingSummary, ahead
 from isogloss.types import FloatArray, IntArray
 from killed import ended, started, train_for_real
 
@@ -126,6 +126,49 @@ def value_after(step: int) -> float:
 
 measured_at = sorted({round(STEPS * number / 8) for number in range(1, 9)})
 some_scores = st.lists(st.integers(0, 6).map(lambda one: one / 6), min_size=STEPS + 1, max_size=STEPS + 1)
+
+
+# ── callbacks ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Heard(Callback):
+    """Writes down what it is called with."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, object]] = []
+
+    def on_step(self, step: int, values: dict[str, float]) -> None:
+        self.calls.append(("step", step, values["loss"]))
+
+    def on_eval(self, step: int, scores: dict[str, float]) -> None:
+        self.calls.append(("eval", step, scores["dev_retrieval"]))
+
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        assert path.is_file()
+        self.calls.append(("checkpoint", step, path.name))
+
+
+@pytest.mark.parametrize("reads_every", [1, 5])
+def test_callbacks_hear_of_every_step_measurement_and_checkpoint(tmp_path: Path, reads_every: int) -> None:
+    engine, dev, heard, other = (
+        Dial(reads_every=reads_every),
+        Script([0.1 * step for step in range(STEPS + 1)]),
+        Heard(),
+        Heard(),
+    )
+    measured = MeasuredBy(dev, engine.vectors)
+    together = [heard, Callback(), other]
+    Trainer(engine, schedule(), plan(), measured, tmp_path, Distributed(), silent, callbacks=together).run()
+    of_kind = {kind: [call[1:] for call in heard.calls if call[0] == kind] for kind in ("step", "eval", "checkpoint")}
+    assert of_kind["step"] == [(step, 1.0 / step) for step in range(1, STEPS + 1)]
+    assert of_kind["eval"] == [(step, pytest.approx(0.1 * step)) for step in [0, *measured_at]]
+    assert of_kind["checkpoint"][-1] == (STEPS, f"step-{STEPS:08d}.pt") and heard.calls == other.calls
+    again = Heard()
+    Trainer(Dial(), schedule(), plan(), measured, tmp_path, Distributed(), silent, callbacks=[again]).run()
+    assert not again.calls, "nothing was left to do"
+    for rank in (0, 1):
+        lone = Trainer(Dial(), schedule(), plan(), None, None, Distributed(rank, 2), silent, callbacks=[again])
+        assert len(lone.callbacks) == (rank == 0), "only the main process calls them"
 
 
 # ── which weights are kept ──────────────────────────────────────────────────────────────────────────────────────────────

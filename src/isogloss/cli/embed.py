@@ -29,13 +29,13 @@ def embed(
 
     isogloss embed fragen.txt -m runs/quickstart --means means --language de
     """
-    import isogloss
     from isogloss.amounts import amount
     from isogloss.cli.screens.progress import progress, say, show_json
     from isogloss.corpora.reading.readers import read_lines
     from isogloss.errors import IsoglossError
+    from isogloss.evaluation.space import read_means
     from isogloss.models.embedding_file import embed_file
-    from isogloss.models.encoders.open import refuse_missing
+    from isogloss.models.encoders.open import open_encoder, refuse_missing
     from isogloss.storage import refuse_folder, refuse_overwriting, refuse_unwritable
 
     if (means is None) != (not language):
@@ -44,9 +44,9 @@ def embed(
     refuse_overwriting(out, [text])
     refuse_unwritable(out)
     refuse_missing([model])
-    known = None if means is None else isogloss.read_means(means)
+    known = None if means is None else read_means(means)
     lines = read_lines(text)
-    encoder = isogloss.open_encoder(model, prompt=prompt)
+    encoder = open_encoder(model, prompt=prompt)
     if known is not None:
         known.refuse_other(encoder)
     finish = None if known is None else lambda vectors: known.removed(vectors, language)

@@ -154,6 +154,7 @@ def _by_pairs(
     import isogloss
     from isogloss.amounts import amount
     from isogloss.cli.screens.progress import output, progress, score_table, show_json
+    from isogloss.config import CleaningSettings, LeakSettings
     from isogloss.evaluation.alignment import evaluate_each
     from isogloss.evaluation.leak_report import scan_of
     from isogloss.models.encoders.open import open_encoder, refuse_missing
@@ -161,8 +162,8 @@ def _by_pairs(
     refuse_missing([*models, *([teacher] if teacher else [])])
     languages, language, source_language, on_error, held_out = settings
     found = isogloss.read(pairs, languages, language, source_language, on_error)
-    as_given = isogloss.CleaningSettings(min_script=0, min_language=0, min_numbers=0, min_addresses=0, max_repetition=1)
-    bitext = isogloss.prepare(found, as_given, held_out, leaks=isogloss.LeakSettings(level="off")).bitext
+    as_given = CleaningSettings(min_script=0, min_language=0, min_numbers=0, min_addresses=0, max_repetition=1)
+    bitext = isogloss.prepare(found, as_given, held_out, leaks=LeakSettings(level="off")).bitext
     judge = open_encoder(teacher) if teacher else None
     with progress() as bars:
         measured = list(evaluate_each(map(open_encoder, models), judge, bitext, max_candidates, bars))

@@ -53,6 +53,7 @@ def mine(
     import isogloss
     from isogloss.cli.screens.mined import as_bytes, finish, refuse_bad_names, work_folder
     from isogloss.cli.screens.progress import progress
+    from isogloss.mining.mine import MiningSettings
 
     refuse_bad_names(out, [source, target], model)
     settings = MiningSettings(
@@ -74,7 +75,7 @@ def mine(
         folder=work_folder(out),
     )
     with progress() as bars:
-        mined = isogloss.mine(source, target, model, settings, bars)
+        mined = isogloss.mine(model, source, target, settings, bars)
     if mined.search is not None and not json:
         _show_search(mined.search)
     finish(mined, out, [source, target], model, json)

@@ -60,10 +60,10 @@ def reproduce(
     one_of("tables", {"--list": list_, "--markdown": markdown})
     if list_:
         return _list(table, json)
-    import isogloss
     from isogloss.amounts import amount
     from isogloss.cli.screens.progress import progress
     from isogloss.errors import DataError
+    from isogloss_papers.reproduce import reproduce as run_reproduction
 
     wanted = _tables(table, as_languages(rows))
     alone, results, failed = len(wanted) == 1, [], {}
@@ -71,7 +71,7 @@ def reproduce(
         strict = None if alone else False
         try:
             with progress() as bars:
-                result = isogloss.reproduce(
+                result = run_reproduction(
                     name, scale, data, out, chosen, models, device, set_ or (), resamples, strict=strict, on_progress=bars
                 )
         except DataError as error:  # such as a test set that is not there: other tables may have theirs

@@ -35,6 +35,7 @@ def score(
     import isogloss
     from isogloss.cli.screens.mined import as_bytes, finish, refuse_bad_names, work_folder
     from isogloss.cli.screens.progress import progress
+    from isogloss.mining.score import ScoringSettings
 
     refuse_bad_names(out, pairs, model)
     bitext = isogloss.read(pairs, (), language, source_language, on_error or "fail")
@@ -48,5 +49,5 @@ def score(
         folder=work_folder(out),
     )
     with progress() as bars:
-        scored = isogloss.score_pairs(bitext, model, settings, bars)
+        scored = isogloss.score(model, bitext, settings, bars)
     finish(scored, out, pairs, model, json)

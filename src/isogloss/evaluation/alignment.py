@@ -10,12 +10,15 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from isogloss.corpora.reading.readers import bitext_of
 from isogloss.errors import DataError
 from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error
 from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.neighbours import nearest
 from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
@@ -133,14 +136,24 @@ class Rows:
 
 
 def evaluate(
-    model: Encoder, teacher: Encoder | None, bitext: Bitext, max_candidates: int = 10_000, on_progress: OnProgress = silent
+    model: Encoder | str,
+    teacher: Encoder | str | None,
+    pairs: Bitext | Any,  # noqa: ANN401 - whatever `read` takes
+    max_candidates: int = 10_000,
+    on_progress: OnProgress = silent,
 ) -> Report:
-    """Measure how well `model` stands in for `teacher` on the held-out pairs of `bitext`.
+    """Measure how well `model` stands in for `teacher` on held-out pairs.
 
-    Without a teacher, only translation retrieval is measured. Sentences to search among are the held-out ones and then
-    the others, up to `max_candidates`.
+    Models are encoders or their names; `pairs` is anything that `read` takes. Without a teacher, only translation retrieval
+    is measured. Pairs in memory must have a test split; files without one are test data as a whole. Candidates are the
+    held-out sentences, then the others, up to `max_candidates`.
     """
-    return next(evaluate_each([model], teacher, bitext, max_candidates, on_progress))
+    bitext = bitext_of(pairs)
+    if not hasattr(pairs, "in_blocks") and TEST not in bitext.table.column("split").unique().to_pylist():
+        bitext = bitext.with_column("split", [TEST] * len(bitext))
+    judge = open_encoder(teacher) if isinstance(teacher, str) else teacher
+    encoder = open_encoder(model) if isinstance(model, str) else model
+    return next(evaluate_each([encoder], judge, bitext, max_candidates, on_progress))
 
 
 def evaluate_each(

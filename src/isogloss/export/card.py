@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isogloss.amounts import amount
 from isogloss.evaluation.regressions import IN_WORDS
 from isogloss.models.loading import BUNDLED
 from isogloss.shown import masked, printable
@@ -220,7 +221,7 @@ def _score_table(info: CardInfo) -> str:
                 for name, cell in zip(columns, row, strict=True)
             ]
         rows.append([score.language, *row])
-    sentence = f"Accuracy at 1 in percent on held-out sentences, {report.candidates:,} candidates."
+    sentence = f"Accuracy at 1 in percent on held-out sentences, {amount(report.candidates, 'candidate')}."
     return _table("Scores", sentence, ["language", *columns.values()], rows)
 
 

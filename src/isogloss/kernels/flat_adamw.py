@@ -28,7 +28,7 @@ class FlatParameters:
     """Parameters as views of one tensor. Matrices, which decay, come first; vectors, which do not, after `decaying`."""
 
     def __init__(self, named: Sequence[tuple[str, nn.Parameter]], dtype: torch.dtype) -> None:
-        ordered = [one for one in named if one[1].ndim > 1] + [one for one in named if one[1].ndim <= 1]
+        ordered = sorted(named, key=lambda item: item[1].ndim <= 1)  # stable: matrices first
         self.decaying = sum(parameter.numel() for _, parameter in named if parameter.ndim > 1)
         self.parameters = [parameter for _, parameter in ordered]
         self.spans: list[Span] = []

@@ -28,21 +28,24 @@ class FusedAttention(nn.Module):
         self.weight = nn.Parameter(torch.cat([part.weight.detach() for part in parts]))
         self.bias = nn.Parameter(torch.cat([part.bias.detach() for part in parts]))
         self.heads, self.scale = int(own.num_attention_heads), float(own.scaling)  # type: ignore[arg-type]
+        self.dropout = float(getattr(getattr(own, "dropout", None), "p", 0.0))
         self._own = (own,)  # in a tuple, so that its parameters are not this module's too
+        self.train(own.training)
 
     def forward(self, hidden_states: Tensor, *_arguments: Any, packed: Packed, **_options: Any) -> tuple[Tensor, None]:  # noqa: ANN401
         """As the body's own, without masks or caches."""
         flat = F.linear(hidden_states[0], self.weight, self.bias)
         together = flat.view(len(flat), 3, self.heads, -1)
-        if is_short(together.shape[-1], packed):
+        dropout = self.dropout if self.training else 0.0
+        if not dropout and is_short(together.shape[-1], packed):
             mixed = attend_together(together, packed, self.scale)
         else:
-            mixed = attend(together[:, 0], together[:, 1], together[:, 2], packed, self.scale)
+            mixed = attend(together[:, 0], together[:, 1], together[:, 2], packed, self.scale, dropout)
         return mixed.flatten(1)[None], None
 
     def release_memory(self) -> nn.Module:
         """The body's own module, with what was learnt."""
-        own = self._own[0]
+        own = self._own[0].train(self.training)
         with torch.no_grad():
             for name, weight, bias in zip(NAMES, self.weight.chunk(3), self.bias.chunk(3), strict=True):
                 getattr(own, name).weight.copy_(weight)

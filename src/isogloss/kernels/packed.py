@@ -1,4 +1,4 @@
-"""No padding: a batch is one long row of tokens, and attention is told where each sentence begins.
+"""Packing: a batch is one long row of tokens without padding, and attention knows where each sentence begins.
 
 Every layer but attention treats tokens one by one, so sentences laid end to end give what padded ones give, without the
 work on padding. Attention goes through transformers' AttentionInterface, so any encoder that uses it is packed unchanged:

@@ -34,8 +34,8 @@ def answers(
     weight = pair_weights(question, weight)
     question, answer = real_rows(question, weight), real_rows(answer, weight)
     cosine = cosines(question, answer)
-    told = (question_group[:, None] == question_group).to(weight.dtype) * (weight > 0)
-    given = told @ (answer_group[:, None] == answer_group).to(weight.dtype) > 0
+    same_question = (question_group[:, None] == question_group).to(weight.dtype) * (weight > 0)
+    given = same_question @ (answer_group[:, None] == answer_group).to(weight.dtype) > 0
     right = (cosine.diagonal() / temperature)[:, None]
     wrong = (cosine / temperature).masked_fill(given, UNSEEN) + seen(weight)
     surprise = torch.cat([right, wrong], 1).logsumexp(1) - right[:, 0]

@@ -1,7 +1,4 @@
-"""How every loss reads the rows of a batch: precision, padding, weights and cosines.
-
-The losses themselves are next door, one a file; here is only what they must agree on.
-"""
+"""What all losses share: precision, padding, weights and cosines of the rows of a batch."""
 
 import torch
 from torch import Tensor

@@ -1,8 +1,8 @@
-"""Several losses at once: `Losses` says how much of each, `LossBatch` is what a batch shows them.
+"""A weighted sum of losses (`CombinedLoss`) over one batch (`LossBatch`).
 
     L = Σ_o w_o · L_o                over the losses with w_o > 0
 
-Each L_o is a file of this folder. What they need from a batch overlaps, so it is gathered once.
+Each L_o is a file of this folder.
 """
 
 import math
@@ -23,12 +23,11 @@ NAMES = ("mse", "moving_teacher", "soft_similarity", "ranking", "spread")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossBatch:
-    """A batch as the losses see it; row j of all but the negatives belongs to pair j (see the folder's docstring).
+    """The inputs of all losses; row j of everything but the negatives belongs to pair j.
 
-    `teacher` holds the vectors of the fixed teacher, and may be None where no loss asks for it; `live` those of the one
-    that moves, which `moving_teacher` follows (without it, it follows the fixed one: the paper's frozen teacher).
-    `target_group` and `negative_target_group` number the texts of translations as `group` does sources, so that `ranking`
-    sees which of them are the same.
+    `teacher` has the fixed teacher's vectors, or is None if no loss uses it; `live` those of the moving teacher, for
+    `moving_teacher` (which without it uses the fixed one: the paper's frozen teacher). `group`, `target_group` and
+    `negative_target_group` number texts: equal numbers are the same text.
     """
 
     source: Tensor
@@ -44,7 +43,7 @@ class LossBatch:
     negative_target_group: Tensor | None = None
 
     def taught(self) -> Tensor:
-        """The teacher's vectors, which must be there."""
+        """The teacher's vectors; an error if there are none."""
         if self.teacher is None:
             raise ValueError("a loss that follows a teacher was asked for, but the batch has no teacher vectors")
         return self.teacher
@@ -52,10 +51,9 @@ class LossBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CombinedLoss:
-    """How much of each loss; by default the loss of Reimers & Gurevych (2020) alone. What has weight 0 costs nothing.
+    """The weight of each loss; by default the loss of Reimers & Gurevych (2020) alone. A loss of weight 0 costs nothing.
 
-    `dimensions` are lengths at which the vectors should be useful when cut (see `matryoshka`). The full length always
-    counts, named or not: what lies behind the longest prefix would otherwise not be trained at all.
+    `dimensions` are lengths to which vectors can be truncated (see `matryoshka`); the full length always counts.
     """
 
     mse: float = 1.0

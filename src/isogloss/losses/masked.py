@@ -1,9 +1,9 @@
-"""Masked language modelling: the tokens that were hidden, told from what is around them.
+"""Masked language modeling: predict hidden tokens from their context.
 
     L = −1/|M| · Σ_{i ∈ M} log( exp z_i[x_i] / Σ_v exp z_i[v] )
 
-M are the hidden places of the batch, x_i is the token that stood at place i, and z_i what the head says there of every token v
-of the vocabulary (Devlin et al. 2019). Over a sentence with its translation in one sequence it is translation language
+M are the hidden places of the batch, x_i is the token at place i, and z_i are the head's logits of every token v of the
+vocabulary (Devlin et al. 2019). Over a sentence with its translation in one sequence it is translation language
 modelling (Conneau & Lample 2019): what is hidden on one side may be read on the other. LaBSE's encoder begins with both
 (Feng et al. 2022).
 

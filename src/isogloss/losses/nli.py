@@ -1,10 +1,10 @@
-"""Natural-language inference with a siamese encoder: which of three relations two sentences have, told from their vectors.
+"""Natural-language inference with a siamese encoder: the relation of two sentences, classified from their vectors.
 
     o = softmax( W · (u, v, |u − v|) )          L = − 1/|B| · Σ_j log o_j[y_j]          (Reimers & Gurevych 2019, §3)
 
 u and v are the vectors of premise and hypothesis, W is 3 × 3n for vectors of length n, y is entailment, neutral or
-contradiction. W is a `Classifier`, trained beside the encoder and thrown away after it: what stays is the space in which
-a linear map could tell. It is the first stage of SBERT and of Ham & Kim's monolingual model; `sts` is the second one.
+contradiction. W is a `Classifier`, trained beside the encoder and discarded afterwards. It is the first stage of SBERT and of
+Ham & Kim's monolingual model; `sts` is the second one.
 """
 
 from collections.abc import Callable

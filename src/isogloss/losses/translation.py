@@ -35,8 +35,8 @@ def translation(
     """
     states, target = states.flatten(0, -2), target.flatten()
 
-    def surprise(some: Tensor, words: Tensor) -> Tensor:
-        scores = project(some)
+    def surprise(chunk: Tensor, words: Tensor) -> Tensor:
+        scores = project(chunk)
         scores = scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
         return torch.nn.functional.cross_entropy(
             scores, words, ignore_index=padding, reduction="sum", label_smoothing=smoothing
@@ -46,10 +46,10 @@ def translation(
     if len(parts) == 1:
         total = surprise(states, target)
     else:
-        total = torch.stack([_again(surprise, some, words) for some, words in parts]).sum()
+        total = torch.stack([_again(surprise, chunk, words) for chunk, words in parts]).sum()
     return total / (target != padding).sum().clamp(min=1)
 
 
-def _again(surprise: Callable[[Tensor, Tensor], Tensor], some: Tensor, words: Tensor) -> Tensor:
-    found: Tensor = checkpoint(surprise, some, words, use_reentrant=False, preserve_rng_state=False)
+def _again(surprise: Callable[[Tensor, Tensor], Tensor], chunk: Tensor, words: Tensor) -> Tensor:
+    found: Tensor = checkpoint(surprise, chunk, words, use_reentrant=False, preserve_rng_state=False)
     return found

@@ -2,12 +2,11 @@
 
     sentences  →  vectors  →  neighbours  →  margin  →  matching  →  thresholds
 
-`mine` walks that road; `score_pairs` in `scoring` walks the part of it that pairs need which exist already. `Mined` says what
-came of it, and writes it down.
+`mine` does all of it; `score` in `mining/score.py` scores pairs that exist already. `Mined` holds the result and writes it.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -88,16 +87,16 @@ class Mined:
 
 
 def mine(
-    source: str | Path,
-    target: str | Path,
     model: Encoder | str,
+    source: str | Path | Sequence[str],
+    target: str | Path | Sequence[str],
     settings: MiningSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Mined:
     """Find translations of the sentences of `source` among those of `target`.
 
-    Both are files with one sentence a line (plain or packed), prepared stores, or "-" for standard input; `model` is anything
-    that gives vectors, or its name.
+    Both are files with one sentence per line (plain or compressed), prepared stores, "-" for standard input, or lists of
+    sentences; `model` is an encoder of any kind, or its name.
     """
     how = settings or MiningSettings()
     _refuse_nonsense(source, target, how)
@@ -198,7 +197,7 @@ def _reading(how: MiningSettings, language: str) -> ReadingSettings:
     return ReadingSettings(language, how.with_ids, how.documents, how.min_language)
 
 
-def _refuse_nonsense(source: str | Path, target: str | Path, how: MiningSettings) -> None:
+def _refuse_nonsense(source: object, target: object, how: MiningSettings) -> None:
     """Say before the work what cannot be done."""
     if str(source) == str(target) == STANDARD_INPUT:
         raise DataError("both sides cannot be standard input", hint="put one of them in a file")

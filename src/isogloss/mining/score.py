@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from isogloss.config.mining import ScoringSettings, SearchSettings
-from isogloss.corpora.reading.readers import read
+from isogloss.corpora.reading.readers import bitext_of
 from isogloss.corpora.text.side import Side
 from isogloss.mining.calibration import Calibration, calibrated
 from isogloss.mining.margin import margin_scores
@@ -58,16 +58,16 @@ class Scored:
         return told
 
 
-def score_pairs(
-    pairs: str | Path | Sequence[str | Path] | Bitext,
+def score(
     model: Encoder | str,
+    pairs: str | Path | Sequence[str | Path] | Bitext,
     settings: ScoringSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Scored:
-    """Score the pairs of files (or a bitext in memory) by their margin, and leave out those below the threshold."""
+    """Score pairs by their margin, and leave out those below the threshold. `pairs` is anything that `read` takes."""
     how = settings or ScoringSettings()
     refuse_odd_threshold(how.threshold, (NONE, AUTO))
-    bitext = pairs if isinstance(pairs, Bitext) else read(pairs)
+    bitext = bitext_of(pairs)
     encoder = opened(model, how.device)
     scores = np.zeros(len(bitext), dtype=np.float32)
     kept = np.ones(len(bitext), dtype=np.bool_)

@@ -98,14 +98,16 @@ class Sentences:
         return replace(self, texts=self.texts.filter(kept), ids=self.ids.filter(kept), hashes=self.hashes[mask])
 
 
-def read_sentences(name: str | Path, settings: ReadingSettings | None = None, on_progress: OnProgress = silent) -> Sentences:
-    """Read one side, and leave out what is of no use."""
+def read_sentences(
+    source: str | Path | Sequence[str], settings: ReadingSettings | None = None, on_progress: OnProgress = silent
+) -> Sentences:
+    """Read one side from a file, a store, standard input or a list, and leave out what is of no use."""
     how = settings or ReadingSettings()
-    label = "standard input" if str(name) == STANDARD_INPUT else str(name)
+    label = _label(source)
     language = _checked(how.language)
     texts, ids, hashes = [], [], []
     read, too_long = 0, list[int]()
-    lines = _short_lines(_blocks(str(name), label, language, how), MAX_PARAGRAPH if how.documents else MAX_SENTENCE, too_long)
+    lines = _short_lines(_blocks(source, label, language, how), MAX_PARAGRAPH if how.documents else MAX_SENTENCE, too_long)
     for sentences, numbers in _split(lines, language, how.documents):
         read += len(sentences)
         normal, _ = normalize_block(sentences)
@@ -165,9 +167,20 @@ def _in_language(sentences: Sentences, minimum: float) -> BoolArray:
     return right
 
 
-def _blocks(name: str, label: str, language: str, how: ReadingSettings) -> Iterator[Block]:
+def _label(source: str | Path | Sequence[str]) -> str:
+    if not isinstance(source, str | Path):
+        return "the list of sentences"
+    return "standard input" if str(source) == STANDARD_INPUT else str(source)
+
+
+def _blocks(source: str | Path | Sequence[str], label: str, language: str, how: ReadingSettings) -> Iterator[Block]:
     """Lines and their ids, as they were written."""
-    path = Path(name)
+    if not isinstance(source, str | Path):
+        numbers = np.arange(1, 1 + len(source))
+        lines, named = pa.array(source, pa.string()), pc.cast(pa.array(numbers), pa.string())
+        yield _with_ids(lines, numbers, label) if how.with_ids else (lines, named)
+        return
+    name, path = str(source), Path(source)
     if name != STANDARD_INPUT and path.is_dir():
         yield from _of_store(path, language)
         return

@@ -1,10 +1,9 @@
-"""The bridge: the best linear map from the student's vectors to the teacher's, solved and not trained.
+"""The bridge: the best linear map from the student's embeddings to the teacher's, in closed form.
 
-    W, b = argmin Σ_i w_i ‖W x_i + b − y_i‖² + λ‖W‖²        x: student vector of a sentence, y: teacher vector of its source
+    W, b = argmin Σ_i w_i ‖W x_i + b − y_i‖² + λ‖W‖²    x: student embedding of a sentence, y: teacher embedding of its source
 
-It answers a teacher of another dimension, and it is a warm start worth more than many epochs: the body starts training
-with its vectors already turned towards their targets. Only sums over rows are kept (XᵀX, XᵀY and the means, per fold),
-so any number of sentences can be streamed through, and the error on held-out folds follows from the same sums.
+It allows a teacher of another dimension, and is a warm start that saves many epochs. Only sums over rows are kept (XᵀX, XᵀY and
+the means, per fold), so any number of sentences can be streamed; the error on held-out folds follows from the same sums.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bridge:
-    """A solved map: `vectors @ weight.T + bias`. `strength` is the λ that was chosen, `errors` what each one gave."""
+    """A solved map: `vectors @ weight.T + bias`. `strength` is the chosen λ, `errors` the held-out error of each one."""
 
     weight: FloatArray
     bias: FloatArray
@@ -30,13 +29,13 @@ class Bridge:
     errors: dict[float, float]
 
     def apply(self, vectors: FloatArray) -> FloatArray:
-        """Map student vectors into the teacher's space (before normalization)."""
+        """Map student embeddings into the teacher's space (before normalization)."""
         return vectors @ self.weight.T + self.bias
 
 
 @dataclass(slots=True)
 class Sums:
-    """Everything ridge regression needs to know of some rows."""
+    """The sums over rows that ridge regression needs."""
 
     count: float
     x: Matrix
@@ -51,7 +50,7 @@ class Sums:
         return cls(0.0, np.zeros(width), np.zeros(height), np.zeros((width, width)), np.zeros((width, height)), 0.0)
 
     def add(self, x: Matrix, y: Matrix, weight: Matrix) -> None:
-        """Take in more rows; `count` and the sums see a row as often as its weight says."""
+        """Add rows with their weights."""
         weighted = x * weight[:, None]
         self.count += float(weight.sum())
         self.x += weighted.sum(0)
@@ -69,35 +68,35 @@ class Sums:
         return Sums(*(getattr(self, name) + getattr(other, name) for name in ("count", "x", "y", "xx", "xy", "yy")))
 
     def solve(self, strength: float) -> tuple[Matrix, Matrix]:
-        """Weight (height × width) and bias; the strength is relative to the mean variance of x, so it has no unit."""
-        centred_xx = self.xx - np.outer(self.x, self.x) / self.count
-        centred_xy = self.xy - np.outer(self.x, self.y) / self.count
+        """Weight (height × width) and bias; the strength is relative to the mean variance of x."""
+        centered_xx = self.xx - np.outer(self.x, self.x) / self.count
+        centered_xy = self.xy - np.outer(self.x, self.y) / self.count
         width = len(self.x)
-        ridge = strength * max(np.trace(centred_xx) / width, np.finfo(np.float64).tiny)
+        ridge = strength * max(np.trace(centered_xx) / width, np.finfo(np.float64).tiny)
         try:
-            weight = np.linalg.solve(centred_xx + ridge * np.eye(width), centred_xy).T
-        except np.linalg.LinAlgError:  # all rows are one vector: there is nothing to map
+            weight = np.linalg.solve(centered_xx + ridge * np.eye(width), centered_xy).T
+        except np.linalg.LinAlgError:  # all rows are the same vector
             weight = np.full((len(self.y), width), np.nan)
         return weight, (self.y - weight @ self.x) / self.count
 
     def squared_error(self, weight: Matrix, bias: Matrix) -> float:
-        """Σ‖W x + b − y‖² over the rows, from the sums alone."""
+        """Σ‖W x + b − y‖² over the rows, from the sums."""
         predicted = ((weight @ self.xx) * weight).sum() + 2 * bias @ weight @ self.x + self.count * bias @ bias
         crossed = (weight * self.xy.T).sum() + bias @ self.y
         return float(predicted - 2 * crossed + self.yy)
 
 
 class BridgeSolver:
-    """Streams rows in, gives the bridge out. Rows of the same group stay in the same fold."""
+    """Solves the bridge from a stream of rows. Rows of the same group stay in the same fold."""
 
     def __init__(self, width: int, height: int, folds: int = 5) -> None:
         self.folds = [Sums.zeros(width, height) for _ in range(folds)]
 
     def add(self, student: FloatArray, teacher: FloatArray, groups: IntArray, weight: FloatArray | None = None) -> None:
-        """Take in a batch: row i of `student` should land on row i of `teacher`, and counts `weight[i]` times.
+        """Add a batch: row i of `student` maps to row i of `teacher` and counts `weight[i]` times.
 
-        `groups` are source-sentence numbers: translations of a sentence must not be on both sides of a fold, or the
-        choice of λ would be made on text that was seen.
+        `groups` are source-sentence numbers: translations of one sentence must be in one fold, or λ would be chosen on text
+        that was seen.
         """
         if len(student) != len(teacher) or len(student) != len(groups):
             raise DataError(
@@ -112,7 +111,7 @@ class BridgeSolver:
                 sums.add(student[rows].astype(np.float64), teacher[rows].astype(np.float64), weights[rows])
 
     def solve(self, strengths: Sequence[float]) -> Bridge:
-        """Choose λ by the error on left-out folds, then solve over all rows."""
+        """Choose λ by the error on held-out folds, then solve on all rows."""
         total = self.folds[0]
         for sums in self.folds[1:]:
             total = total + sums
@@ -123,7 +122,7 @@ class BridgeSolver:
         weight, bias = total.solve(best)
         if not np.isfinite(weight).all():
             raise ModelError(
-                "the bridge cannot be solved: the student gives every sentence the same vector",
+                "the bridge cannot be solved: the student gives every sentence the same embedding",
                 hint="is student.max_tokens very small, or the student untrained?",
             )
         return Bridge(weight.astype(np.float32), bias.astype(np.float32), best, errors)

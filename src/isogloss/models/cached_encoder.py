@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isogloss.corpora.reading.readers import read_lines
 from isogloss.errors import DataError
 from isogloss.models.encoder import Encoder
 from isogloss.models.vector_cache import VectorCache, longest_first, text_keys
@@ -76,19 +77,24 @@ class CachedEncoder:
 
 def embed(
     model: "Encoder | str",
-    texts: Sequence[str],
+    texts: Sequence[str] | Path,
     cache: Path | str | None = None,
     on_progress: OnProgress = silent,
     stage: str = "embed",
 ) -> FloatArray:
     """Turn sentences into embeddings, one row each.
 
-    `model` is an encoder, or the name of one of any kind (see `open_encoder`). With `cache`, embeddings are kept in that
+    `model` is an encoder, or the name of one of any kind (see `open_encoder`). `texts` is a list, or the path of a file with
+    one sentence per line. With `cache`, embeddings are kept in that
     folder as float16 under the model's fingerprint, and only new sentences are computed.
     """
     from isogloss.models.encoders.open import open_encoder
 
     if isinstance(texts, str):
-        raise DataError("embed was given one text, not a list of them", hint="write embed(model, [text])")
+        raise DataError(
+            "embed was given one text, not a list of them", hint="write embed(model, [text]), or Path(...) for a file"
+        )
+    if isinstance(texts, Path):
+        texts = read_lines(str(texts))
     encoder = open_encoder(model) if isinstance(model, str) else model
     return CachedEncoder(encoder, cache).encode(texts, on_progress, stage)

@@ -1,13 +1,13 @@
-"""Vectors of many sentences: a sentence-transformers model taken apart, so that only its arithmetic costs time.
+"""Fast embedding of many sentences with a sentence-transformers model.
 
-The model itself pads every batch to its longest sentence and does one thing after the other. Here a window of sentences is
-tokenized by a thread while the one before it is computed; a window is laid out in order of length and cut into chunks of
-so many tokens; a chunk goes through the body packed (`packed`, `postnorm`), and its vectors come back while the next chunk
-is at work. On CUDA the body computes in half precision from a copy of its weights, and pooling and what follows it in single
-precision. On a CPU every core has chunks of its own: cores that share each product wait for one another after each.
+The model's own `encode` pads every batch and does one thing after the other. Here a thread tokenizes the next window of
+sentences while the current one is computed; a window is sorted by length and split into chunks by token count; a chunk goes
+through the transformer without padding (`kernels/packed.py`, `kernels/postnorm.py`), and results are copied back while the next
+chunk runs. On CUDA the transformer computes in half precision from a copy of its weights, pooling and later modules in single
+precision. On a CPU every core has its own chunks, since cores that share a matrix product wait for each other.
 
-What cannot be taken apart gives None (`fast_encoder`); a sentence that does not pack, a chunk that overflows half precision
-or the device's memory goes through the model as it is. Which of both ways a text takes is for `encoder` to decide.
+`fast_encoder` returns None for models it cannot handle. Sentences that cannot be packed, and chunks that overflow half
+precision or memory, go through the model itself.
 """
 
 import logging
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_WINDOW, WINDOW = 2048, 16_384  # sentences; the first is small, so that the device need not wait long for it
-TOKENS_AT_ONCE = {"cuda": 65_536, "cpu": 1024}  # on a CPU, for each core: beyond, nothing is gained
+FIRST_WINDOW, WINDOW = 2048, 16_384  # sentences; a small first window keeps the device from waiting
+TOKENS_AT_ONCE = {"cuda": 65_536, "cpu": 1024}  # on a CPU, per core: more gains nothing
 FEWEST_AT_ONCE = 128
 PADDED_AT_ONCE = {"cuda": 16_384, "cpu": 1024}
-IN_FLIGHT = 2  # chunks on the way, for each worker
+IN_FLIGHT = 2  # chunks in flight per worker
 TRIED_FIRST, LONGEST = 128, 1 << 20  # tokens of a sentence
-ALIKE_HALF, ALIKE_SINGLE = 0.999, 1e-4  # cosine; difference, relative to the largest number
+ALIKE_HALF, ALIKE_SINGLE = 0.999, 1e-4  # cosine; difference relative to the largest value
 POOLINGS = ("mean", "cls", "max")
 
 Done = Callable[[int], None]
@@ -48,14 +48,14 @@ Done = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Sentences that are computed together, in order of length. `rows` says where their vectors belong."""
+    """Sentences that are computed together, in order of length. `rows` are their rows in the result."""
 
     rows: IntArray
     tokens: TokenStore
     packs: bool
 
     def packed(self, device: torch.device) -> Packed:
-        """On the device, sent in one piece."""
+        """On the device, copied in one transfer."""
         lengths, starts, size = self.tokens.lengths, self.tokens.offsets, len(self.tokens.ids)
         sentence = np.repeat(np.arange(len(lengths)), lengths)
         within = np.arange(size) - starts[sentence]
@@ -67,7 +67,7 @@ class Chunk:
 
 
 class FastEncoder:
-    """One model's vectors, from texts or from tokens. Start with `fast_encoder`."""
+    """Embeds texts or tokens with one model. Start with `fast_encoder`."""
 
     def __init__(self, model: "SentenceTransformer", prompt: str, dtype: torch.dtype) -> None:
         self.model, self.prompt, self.dtype = model, prompt, dtype
@@ -79,21 +79,21 @@ class FastEncoder:
         self.text_tokenizer = TextTokenizer(model.tokenizer, int(model.max_seq_length), prompt)
         self.way: Way | None = None
         self._build: Callable[[PreTrainedModel, torch.dtype], Way | None] = post_norm
-        self._tried, self._reach = 0, 0  # tokens of the longest sentence that was tried, and that packed exactly
+        self._tried, self._reach = 0, 0  # longest sentence tested, and longest that packs exactly, in tokens
         first = first_position(self.body)
-        self._uncounted = first - 1 if first else None  # RoBERTa gives the padding token in a text no position
+        self._uncounted = first - 1 if first else None  # RoBERTa gives a padding token in the text no position
 
-    # ── what it is asked ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── public ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def encode(self, texts: Sequence[str], done: Done = lambda _count: None) -> FloatArray:
-        """One row a text; `done` hears how many more there are."""
+        """One row per text; `done` is called with the number of finished texts."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        with torch.inference_mode(), closing(self._of_texts(texts)) as chunks:  # its thread ends here, whatever breaks
+        with torch.inference_mode(), closing(self._of_texts(texts)) as chunks:  # its thread ends here in any case
             self._fill(vectors, chunks, done)
         return vectors
 
     def vectors(self, tokens: TokenStore, rows: IntArray | None = None, done: Done = lambda _count: None) -> FloatArray:
-        """The same for sentences that are tokenized already (for `rows` of them, if given)."""
+        """The same for tokenized sentences (for `rows` of them, if given)."""
         rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, dtype=np.int64)
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         windows = (np.arange(start, min(start + WINDOW, len(rows))) for start in range(0, len(rows), WINDOW))
@@ -103,12 +103,12 @@ class FastEncoder:
         return vectors
 
     def agrees(self, texts: Sequence[str]) -> bool:
-        """Whether the model's own `encode` gives these texts the same vectors."""
+        """Whether the model's own `encode` gives the same embeddings for these texts."""
         own = self.model.encode(list(texts), prompt=self.prompt or None, show_progress_bar=False, convert_to_numpy=True)
         return self.alike(own.astype(np.float32), self.encode(texts))
 
     def alike(self, expected: FloatArray, found: FloatArray) -> bool:
-        """Whether vectors are the same, as far as the precision goes."""
+        """Whether embeddings are equal within the precision."""
         if not np.isfinite(found).all():
             return False
         if self.dtype == torch.float32:
@@ -117,9 +117,9 @@ class FastEncoder:
         return bool(((expected * found).sum(axis=1) >= ALIKE_HALF * sizes).all())
 
     def reaches(self, longest: int) -> bool:
-        """Whether sentences of this length pack exactly: tried once for each doubling, up to the model's own limit.
+        """Whether sentences of this length pack exactly: tested once per doubling, up to the model's limit.
 
-        The layers taken out of their modules are tried first, then the modules themselves.
+        Our own layers (`postnorm`) are tested first, then the model's modules.
         """
         if longest > self._tried:
             size = max(TRIED_FIRST, 1 << (longest - 1).bit_length())
@@ -129,9 +129,9 @@ class FastEncoder:
         return longest <= self._reach
 
     def _packs(self, build: Callable[["PreTrainedModel", torch.dtype], Way | None]) -> bool:
-        """Whether a way of building it is exact, tried in single precision. It is kept if it is."""
+        """Whether an implementation is exact, tested in single precision; then it is used."""
         if self.way is not None and build is not self._build:
-            return False  # chunks may be at work by the way that was exact so far
+            return False  # chunks may be running with the current implementation
         kept = self.way if self.dtype == torch.float32 else None
         try:
             exact = kept or build(self.body, torch.float32)
@@ -147,7 +147,7 @@ class FastEncoder:
     # ── from texts to chunks ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _of_texts(self, texts: Sequence[str]) -> Generator[Chunk]:
-        """Chunks of all texts; a thread tokenizes the next window meanwhile."""
+        """Chunks of all texts; a thread tokenizes the next window in the background."""
         edges = [0, *range(FIRST_WINDOW, len(texts), WINDOW), len(texts)]
         with ThreadPoolExecutor(1) as thread:
             coming = thread.submit(self._tokenized, texts[: edges[1]])
@@ -162,10 +162,10 @@ class FastEncoder:
         return self.text_tokenizer.store(texts)
 
     def _cut(self, tokens: TokenStore, rows: IntArray, places: IntArray) -> Iterator[Chunk]:
-        """Some sentences as chunks; `places` says where the vector of each row belongs."""
+        """Sentences as chunks; `places` are their rows in the result."""
         lengths, kind = tokens.lengths_of(rows), self.device.type
         most = TOKENS_AT_ONCE[kind]
-        if kind == "cpu":  # no core waits long for the last chunk of another
+        if kind == "cpu":  # so that no core waits long for another's last chunk
             most = max(FEWEST_AT_ONCE, min(most, int(lengths.sum()) // (4 * self._workers(len(rows)))))
         packs = self._which_pack(tokens, rows, lengths)
         for those, budget in ((packs, most), (~packs, PADDED_AT_ONCE[kind])):
@@ -176,7 +176,7 @@ class FastEncoder:
                 yield Chunk(places[own], TokenStore.of_lengths(ids, counts, self.text_tokenizer.pad_id), those is packs)
 
     def _which_pack(self, tokens: TokenStore, rows: IntArray, lengths: IntArray) -> BoolArray:
-        """Which of these sentences may be packed: not empty, as long as was tried at most, no padding token in the text."""
+        """Which sentences can be packed: not empty, not longer than tested, no padding token in the text."""
         self.reaches(int(lengths.max(initial=1)))
         packs: BoolArray = (lengths > 0) & (lengths <= self._reach)
         if self._uncounted is not None:
@@ -187,7 +187,7 @@ class FastEncoder:
     # ── from chunks to vectors ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _fill(self, vectors: FloatArray, chunks: Iterable[Chunk], done: Done) -> None:
-        """Compute chunk after chunk, a few of them on the way at a time, and put each one's vectors in their rows."""
+        """Compute all chunks, a few at a time, and write the embeddings to their rows."""
         waiting: deque[tuple[Chunk, Callable[[], FloatArray]]] = deque()
 
         def finish() -> None:
@@ -208,12 +208,12 @@ class FastEncoder:
                 finish()
 
     def _workers(self, sentences: int) -> int:
-        """One for CUDA, whose queue keeps order; one for each core, as long as there are sentences for it."""
+        """One for CUDA; on a CPU one per core, if there are enough sentences."""
         return 1 if self.device.type == "cuda" else max(1, min(torch.get_num_threads(), sentences))
 
     @contextmanager
     def _at_work(self, workers: int) -> Iterator[Callable[[Chunk], Callable[[], FloatArray]]]:
-        """A function that sets a chunk going and gives another one, which waits for its vectors."""
+        """A function that starts a chunk and returns a function that waits for its embeddings."""
         if self.device.type == "cuda":
             with torch.cuda.device(self.device):
                 yield self._launch
@@ -223,16 +223,14 @@ class FastEncoder:
             with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
                 yield lambda chunk: pool.submit(self._compute, chunk).result
         finally:
-            torch.set_num_threads(threads)  # threads that others start take the number that was set last, whoever set it
+            torch.set_num_threads(threads)  # new threads take the number that was set last, in any thread
 
     def _launch(self, chunk: Chunk) -> Callable[[], FloatArray]:
         try:
             vectors = self._vectors(chunk)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            logger.warning(
-                "%d tokens at once are too many for the GPU's memory; they are computed in parts", len(chunk.tokens.ids)
-            )
+            logger.warning("%d tokens at once do not fit into GPU memory; they are computed in parts", len(chunk.tokens.ids))
             found = self._padded(chunk)
             return lambda: found
         landing = torch.empty(vectors.shape, dtype=torch.float32, pin_memory=True)
@@ -242,13 +240,13 @@ class FastEncoder:
 
         def arrive() -> FloatArray:
             event.synchronize()
-            there: FloatArray = landing.numpy()
-            return there
+            arrived: FloatArray = landing.numpy()
+            return arrived
 
         return arrive
 
     def _compute(self, chunk: Chunk) -> FloatArray:
-        with torch.inference_mode():  # each thread has its own mode
+        with torch.inference_mode():  # the mode is per thread
             vectors: FloatArray = self._vectors(chunk).numpy()
         return vectors
 
@@ -262,12 +260,12 @@ class FastEncoder:
         return features["sentence_embedding"][:, : self.dimension]
 
     def _padded(self, chunk: Chunk) -> FloatArray:
-        """The same vectors by the model itself."""
+        """The same embeddings from the model itself."""
         vectors = np.empty((len(chunk.rows), self.dimension), dtype=np.float32)
         with torch.inference_mode():
             for places in by_length(chunk.tokens.lengths, PADDED_AT_ONCE[self.device.type]):
                 features = chunk.tokens.padded(places)
-                if not features["input_ids"].shape[1]:  # not one token in any of them: the model has to be shown something
+                if not features["input_ids"].shape[1]:  # no tokens at all: the model needs at least one
                     features["input_ids"] = torch.full((len(places), 1), self.text_tokenizer.pad_id)
                     features["attention_mask"] = torch.zeros((len(places), 1), dtype=torch.int64)
                 features = {name: value.to(self.device) for name, value in features.items()}
@@ -277,9 +275,9 @@ class FastEncoder:
 
 
 def fast_encoder(model: "SentenceTransformer", prompt: str = "", dtype: torch.dtype = torch.float32) -> FastEncoder | None:
-    """A model taken apart, if it is of a kind that can be, and packs; the model itself stays as it is.
+    """A fast encoder for a model, or None if its kind is not supported. The model is not changed.
 
-    Its weights are those of this moment: after training, ask for another one.
+    It may copy the current weights: after training, make a new one.
     """
     if not _is_known(model, prompt):
         return None
@@ -289,7 +287,7 @@ def fast_encoder(model: "SentenceTransformer", prompt: str = "", dtype: torch.dt
 
 
 def pooled_runs(states: Tensor, runs: Sequence[Run], how: str) -> Tensor:
-    """Sentence vectors in single precision from token states in order of length. Compare `packed.pooled`, for any order."""
+    """Pool token states in order of length to embeddings in single precision; `packed.pooled` takes any order."""
     if how == "cls":
         return torch.cat([run.of(states)[:, 0].float() for run in runs])
     if how == "max":
@@ -298,7 +296,7 @@ def pooled_runs(states: Tensor, runs: Sequence[Run], how: str) -> Tensor:
 
 
 def _is_known(model: "SentenceTransformer", prompt: str) -> bool:
-    """A transformer, then a pooling that we have, then modules that take a sentence's vector to another."""
+    """Whether the modules are a transformer, a supported pooling, then Dense and Normalize layers."""
     from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 
     modules: list[Any] = list(model)
@@ -315,9 +313,9 @@ def _is_known(model: "SentenceTransformer", prompt: str) -> bool:
 
 
 def _own_modules(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
-    """The body's own modules, copied and told to take packed sentences."""
+    """The model's own modules, copied and set up for packed sentences."""
     if body.config.model_type == "mpnet":
-        return None  # its packing holds one chunk at a time, and threads have several
+        return None  # its packing holds one chunk at a time, but threads need several
     own, open_for_good = copied(body, dtype), ExitStack()
     open_for_good.enter_context(packing(own))
     fuse(own)

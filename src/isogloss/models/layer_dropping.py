@@ -1,15 +1,11 @@
-"""Fewer layers: a student that keeps some layers of a body, as DistilBERT began from every other layer of BERT.
+"""Drop layers of a transformer, as DistilBERT started from every other layer of BERT.
 
-Which ones: with n of L, the layers that lie evenly from the first to the last,
+By default the kept layers are spread evenly from the first to the last:
 
     kept_i = round(i · (L − 1) / (n − 1))        i = 0 … n − 1;  for n = 1 the first
 
-so 6 of 12 are 0 2 4 7 9 11, the choice of DistilBERT (Sanh et al. 2019). The first layer stays because it alone has learnt
-to read the token table, the last because the pooling has learnt to read it. MiniLM's small models are made in the same
-spirit; any other choice can be given by numbers.
-
-`frozen` also works on the stack of layers, but gives it back whole; here layers are gone for good. The kept ones have not
-learnt to follow one another: a shortened body has to be trained.
+6 of 12 are 0 2 4 7 9 11, DistilBERT's choice (Sanh et al. 2019). The first layer stays because it has learned to read the token
+table, the last because the pooling has learned to read it. A shortened model has to be trained.
 """
 
 import copy
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Dropping:
-    """What was dropped: layers before, the numbers of those kept, and parameters before and after."""
+    """Layers before, the numbers of those kept, and parameters before and after."""
 
     layers_before: int
     kept: tuple[int, ...]
@@ -38,7 +34,7 @@ class Dropping:
     parameters_after: int
 
     def as_dict(self) -> dict[str, Any]:
-        """As it is written to run.json."""
+        """For run.json."""
         return {
             "layers_before": self.layers_before,
             "layers_after": len(self.kept),
@@ -48,13 +44,13 @@ class Dropping:
 
 
 def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
-    """Keep `keep` layers of the body, evenly spread, or the layers with these numbers (from 0, lowest first); in place."""
+    """Keep `keep` evenly spread layers, or the layers with these numbers (from 0, ascending); in place."""
     stack = layers_of(body)
     count = len(stack)
     if count != body.config.num_hidden_layers:  # ALBERT runs one layer many times over
         raise ModelError(
-            f"{type(body).__name__} says it has {amount(body.config.num_hidden_layers, 'layer')}, but its stack holds {count}",
-            hint="layers cannot be dropped from it: set student.layers = 0",
+            f"{type(body).__name__} has {amount(body.config.num_hidden_layers, 'layer')} in its config, but {count} in fact",
+            hint="its layers cannot be dropped: set student.layers = 0",
         )
     kept = spread(keep, count) if isinstance(keep, int) else _checked(keep, count)
     short = _shortened(body.config, kept, count)
@@ -89,7 +85,7 @@ def _checked(keep: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _cut(stack: nn.ModuleList, kept: tuple[int, ...]) -> None:
-    """Take the other layers out of the stack, and tell layers that know their number the new one."""
+    """Delete the other layers, and renumber layers that know their index."""
     for place in reversed(range(len(stack))):
         if place not in kept:
             del stack[place]
@@ -110,16 +106,16 @@ def _shortened(config: "PretrainedConfig", kept: tuple[int, ...], count: int) ->
 
 
 def _refuse_unloadable(body: "PreTrainedModel", kept: tuple[int, ...], short: "PretrainedConfig") -> None:
-    """A body made anew from the short config must hold the same weights, or the saved student would not load.
+    """A model built from the short config must have the same weights, or the saved student would not load.
 
-    Tried on bodies without memory: ModernBERT's first layer has one norm less than the others, so it cannot be dropped.
+    Checked without allocating memory. ModernBERT's first layer lacks a norm that the others have, so it cannot be dropped.
     """
     with torch.device("meta"):
         cut, anew = type(body)(copy.deepcopy(body.config)), type(body)(short)
     _cut(layers_of(cut), kept)
     if _shapes(cut) != _shapes(anew):
         raise ModelError(
-            f"{type(body).__name__} with layers {list(kept)} alone is not what a config can describe",
+            f"{type(body).__name__} with only the layers {list(kept)} cannot be described by a config",
             hint="keep its first layer, or set student.layers = 0 to keep all",
         )
 

@@ -11,6 +11,7 @@ There are no special tokens, and the tokenizer itself truncates text; its limit 
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from isogloss.checksums import load_array, save_array
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint
+from isogloss.models.fast_encode import FastEncoder
 from isogloss.models.frozen_layers import Frozen
 from isogloss.models.student import MAX_TOKENS, Student
 from isogloss.models.token_store import Ids, TextTokenizer, TokenStore, described
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TOKEN_TABLES = "token-tables"  # in the cache folder
-TEXTS_AT_ONCE = 10_000
+TABLE_TOKENS = 1 << 18  # tokens in one lookup
 TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 256, 4096
 SIF = 1e-4  # model2vec's a: a token of this probability gets weight 1/2
 
@@ -106,9 +108,21 @@ class StaticStudent(Student):
         """Always."""
         return True
 
-    def tokens_computed(self, lengths: IntArray) -> int:
-        """All of them: a table needs no padding."""
-        return int(lengths.sum())
+    @cached_property
+    def packs(self) -> bool:
+        """Always: a table needs no padding."""
+        return True
+
+    @property
+    def _tokens_at_once(self) -> int:
+        return TABLE_TOKENS
+
+    def _fast_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
+        """Nothing is faster than the table."""
+        return None
+
+    def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
+        return self.batch(tokens, rows)
 
     @property
     def pooling(self) -> str:
@@ -151,25 +165,6 @@ class StaticStudent(Student):
         device = self.table.device
         starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)
         return self.forward({"input_ids": torch.from_numpy(ids.astype(np.int64)).to(device), "offsets": starts})
-
-    def vectors_of(
-        self,
-        tokens: TokenStore,
-        rows: IntArray | None = None,
-        frozen: Frozen | None = None,
-        on_progress: OnProgress = silent,
-        stage: str = "student",
-    ) -> FloatArray:
-        """Embeddings of tokenized sentences (of `rows`, if given)."""
-        rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
-        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
-        self.model.eval()
-        with torch.inference_mode():
-            for start in range(0, len(rows), TEXTS_AT_ONCE):
-                some = rows[start : start + TEXTS_AT_ONCE]
-                vectors[start : start + len(some)] = self.batch(tokens, some).cpu().numpy()
-                on_progress(Step(stage, start + len(some), len(rows), "sentences"))
-        return vectors
 
     def grow(
         self, new_pieces: Sequence[NewPiece], given: Mapping[str, Tensor] | None = None, old_texts: Texts | None = None

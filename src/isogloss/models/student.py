@@ -109,36 +109,18 @@ class Student:
         origin = None if card else self.origin
         save_model(self.model, Path(folder), card or f"# {self.name}\n", training, origin)
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        token: str | None = None,
-        private: bool | None = None,
-        commit_message: str | None = None,
-        exist_ok: bool = False,
-        revision: str | None = None,
-        create_pr: bool = False,
-        card: str = "",
-    ) -> str:
+    def push_to_hub(self, repo_id: str, card: str = "", **options: Any) -> str:  # noqa: ANN401 - the library's own
         """Upload to the Hugging Face Hub what `save_pretrained` writes, and return the URL of the commit.
 
-        The arguments are those of `SentenceTransformer.push_to_hub`, which does the upload.
+        `options` are those of `SentenceTransformer.push_to_hub`, which does the upload: `token`, `private`, `exist_ok`,
+        `commit_message`, `revision`, `create_pr`.
         """
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "model"
             self.save_pretrained(folder, card)
             text = (folder / CARD).read_text(encoding="utf-8").replace(UNNAMED, repo_id)
             (folder / CARD).write_text(text, encoding="utf-8")
-            url: str = self.model.push_to_hub(
-                repo_id,
-                token=token,
-                private=private,
-                commit_message=commit_message,
-                local_model_path=str(folder),
-                exist_ok=exist_ok,
-                revision=revision,
-                create_pr=create_pr,
-            )
+            url: str = self.model.push_to_hub(repo_id, local_model_path=str(folder), **options)
         return url
 
     def encode(

@@ -34,7 +34,11 @@ LASER_SCALES: dict[str, Data] = {
 
 
 def distill_recipe(
-    files: Sequence[str], out: Path | str, teacher_model: str = "", student_model: str = "", **other: Any  # noqa: ANN401
+    files: Sequence[str],
+    out: Path | str,
+    teacher_model: str = "",
+    student_model: str = "",
+    **other: Any,  # noqa: ANN401
 ) -> Data:
     """A student taught by a teacher from pairs; `other` are tables of the recipe."""
     data = _recipe(out, files, student_model, other)

@@ -1,9 +1,7 @@
-"""Which pairs are seen together at each step of training.
+"""Which pairs are in the batch of each training step.
 
-`corpora.balance` orders the pairs of an epoch, `corpora.dealing` in parts where they are many; here the order is cut into
-batches. Pairs that share a source sentence travel together, so the source is encoded once for all its translations. A
-step's batch is found by counting: a run that was interrupted continues in the middle of an epoch with the batches it would
-have seen.
+`corpora/sampling` orders the pairs of an epoch, shard by shard if there are many; here the order is cut into batches. A step's
+batch depends on its number alone, so an interrupted run continues in the middle of an epoch with the same batches.
 """
 
 from collections.abc import Callable
@@ -31,16 +29,16 @@ class PairRows:
         return len(self.source)
 
     def where(self, chosen: IntArray | BoolArray) -> "PairRows":
-        """Some of the pairs, by number or by mask."""
+        """The chosen pairs, by number or by mask."""
         return PairRows(self.source[chosen], self.target[chosen], self.corpus[chosen], self.language[chosen])
 
 
 class Schedule:
-    """The batches of a whole training, by the number of the step.
+    """The batches of a whole training, by step number.
 
-    A batch has `batch_pairs` pairs, whatever parts of the epoch they are in; or, if a budget is given and what tells the
-    tokens of some pairs (`tokens_of`), as many as fit into it, part by part. The last one of an epoch (of a part) has what
-    is left. Two parts' orders are held at a time: the one that is gone through and the one that comes next.
+    A batch has `batch_pairs` pairs, or, with `batch_tokens` and `tokens_of` (the tokens of given pairs), as many as fit into
+    that budget, shard by shard. The last batch of an epoch (of a shard) has the rest. Two shards' orders are in memory at a
+    time.
     """
 
     def __init__(

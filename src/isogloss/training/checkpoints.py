@@ -1,10 +1,10 @@
-"""Checkpoints: all that training needs to go on as if it had never stopped, and the best weights so far.
+"""Checkpoint files: the full state of a training, and the best weights so far.
 
-One file each, written whole or not at all; a checkpoint's predecessor is removed only after the new one is in place, and
-best weights only when no checkpoint speaks of them any more: a run that goes on from it may take other steps.
+Each is one file, written atomically. The previous checkpoint is removed once the new one is in place, and best weights once no
+checkpoint refers to them.
 
-A training has a folder of its own, named after all that its weights depend on and after the engine, whose state no other
-kind can take up. Its settings lie beside its checkpoints, so that another training can say why it does not go on from them.
+A training has a folder of its own, named after everything its weights depend on and the kind of engine, since no other kind can
+load its state. Its settings lie beside its checkpoints, so that another training can say why it does not resume from them.
 """
 
 import logging
@@ -34,7 +34,7 @@ def folder_of(work: Path, key: str, kind: str) -> Path:
 
 
 def open_folder(folder: Path, settings: Settings) -> None:
-    """Make a training's folder, and leave its settings there."""
+    """Create a training's folder and write its settings there."""
     use(folder)
     make_folder(folder)
     if not (folder / SETTINGS).exists():
@@ -42,7 +42,7 @@ def open_folder(folder: Path, settings: Settings) -> None:
 
 
 def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
-    """Why the newest checkpoint of another training beside `folder` is of no use here; None if this one has its own."""
+    """Why the newest checkpoint of another training beside `folder` cannot be used; None if this one has its own."""
     others = [path for path in folder.parent.glob(f"{FOLDER}*/{PATTERN}") if path.parent != folder]
     if not others or any(folder.glob(PATTERN)):
         return None
@@ -51,18 +51,18 @@ def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
     mine, _, my_kind = folder.name.removeprefix(FOLDER).partition("-")
     reason, hint = _other_engine(kind, my_kind) if key == mine else _other_settings(newest.parent / SETTINGS, settings)
     found = f"{folder.parent}: the checkpoint of step {int(newest.stem.split('-')[1])} there {reason}"
-    return Diagnosis("unheeded", f"{found}, so training starts at step 0", hint)
+    return Diagnosis("ignored", f"{found}, so training starts at step 0", hint)
 
 
 def _other_engine(kind: str, mine: str) -> tuple[str, str]:
     theirs, ours = (name.split("-")[0] for name in (kind, mine))
     if theirs == ours:  # alone, a process keeps the token table's state in another form
-        return "is of another number of processes", "to go on from it, train with as many processes as before"
-    return f"is of the {theirs} engine and this is the {ours} one", f'to go on from it, set training.engine = "{theirs}"'
+        return "is of another number of processes", "to resume from it, train with as many processes as before"
+    return f"is of the {theirs} engine and this is the {ours} one", f'to resume from it, set training.engine = "{theirs}"'
 
 
 def _other_settings(path: Path, settings: Settings) -> tuple[str, str]:
-    hint = "to go on from it, use what it was made with; to forget it, remove it or start with --fresh"
+    hint = "to resume from it, use what it was made with; to discard it, remove it or start with --fresh"
     try:
         before, now = _by_name(read_json(path)), _by_name(settings)
     except (OSError, ValueError, AttributeError):  # of a version that left none, or damaged
@@ -107,7 +107,7 @@ def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | Non
     """Keep the weights that did best on the dev pairs, and those of step `known`, which the last checkpoint speaks of."""
     with sealing(_best_of(folder, step)) as temporary:
         torch.save(weights, temporary)
-    wanted = {_best_of(folder, one) for one in (step, known) if one is not None}
+    wanted = {_best_of(folder, number) for number in (step, known) if number is not None}
     for old in set(folder.glob(BEST)) - wanted:
         old.unlink()
 

@@ -1,7 +1,7 @@
-"""A student's vectors of any number of training sentences: at no time are all of them in memory.
+"""A student's vectors of any number of training sentences, without holding all of them in memory.
 
-`distill` solves the bridge from hundreds of thousands of sentences, whose vectors can take more memory than all that
-training needs after them. So they are made part by part, and many are put together in an unnamed file.
+The bridge is solved from hundreds of thousands of sentences, whose vectors can take more memory than the training after it.
+They are computed in chunks and mapped from an unnamed file.
 """
 
 from dataclasses import replace
@@ -36,10 +36,10 @@ def vectors_in_parts(
     """
 
     def part(start: int) -> FloatArray:
-        def told(step: Step) -> None:
+        def report(step: Step) -> None:
             on_progress(replace(step, done=start + step.done, total=len(rows)))
 
-        vectors = student.vectors_of(tokens, rows[start : start + AT_ONCE], remembered, told, stage)
+        vectors = student.vectors_of(tokens, rows[start : start + AT_ONCE], remembered, report, stage)
         if not np.isfinite(vectors).all():
             raise ModelError(
                 f"{student.name}: {stage}: some of its vectors are not finite",

@@ -189,7 +189,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
             config: PretrainedConfig = AutoConfig.from_pretrained(name, local_files_only=only_here)
         except Exception:  # noqa: BLE001 - whatever it is, `open_model` knows more kinds, and says what is wrong
             return None
-        if not any(one.endswith(HEADED) for one in config.architectures or ()):
+        if not any(name.endswith(HEADED) for name in config.architectures or ()):
             return None
         if config.num_labels != 1:
             raise ModelError(
@@ -200,8 +200,8 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
             model = AutoModelForSequenceClassification.from_pretrained(name, local_files_only=only_here)
             tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=only_here)
         except Exception as error:
-            told = str(error).strip().split("\n")[0][:200]
-            raise ModelError(f"{name}: the cross-encoder cannot be loaded ({told})", hint="is the folder complete?") from error
+            reason = str(error).strip().split("\n")[0][:200]
+            raise ModelError(f"{name}: cannot load the cross-encoder ({reason})", hint="is the folder complete?") from error
     refuse_empty_tokenizer(tokenizer, name)
     return model, tokenizer
 
@@ -222,7 +222,7 @@ def _with_head(body: "PreTrainedModel", name: str, seed: int) -> "PreTrainedMode
             hint="name another encoder for the cross-encoder, for example a BERT or RoBERTa",
         ) from error
     missing, _ = model.base_model.load_state_dict(body.float().state_dict(), strict=False)
-    lost = [one for one in missing if not one.startswith("pooler.") and not one.endswith("position_ids")]
+    lost = [weight for weight in missing if not weight.startswith("pooler.") and not weight.endswith("position_ids")]
     if lost:
         raise ModelError(f"{name}: its body does not fit under a head ({lost[0]} is missing)", hint="name another encoder")
     return model

@@ -1,13 +1,12 @@
-"""How the student does on dev pairs while it is trained: what a checkpoint is chosen by.
+"""Scores of the student on dev pairs during training: what a checkpoint is chosen by.
 
-Per language, with the student's own vectors: the share of translations whose nearest source sentence is their own, and the
-other way round (`retrieval`, the mean of both). Against the teacher, where there is one in the student's space: the share of
-translations that find their source among the teacher's vectors (`teacher_index`), the mean squared distance of both sides to
-the teacher's vector of the source (`mse`, the paper's measure) and the cosine. Where there is none: by how much cosine
-translations lead the nearest wrong sentence (`lead`). All are means over languages, so that a large language does not speak
-for the others.
+Per language, with the student's vectors: the share of translations whose nearest source sentence is their own, and the other
+way round (`retrieval`, the mean of both). With a teacher in the student's space: the share of translations that find their
+source among the teacher's vectors (`teacher_index`), the mean squared distance of both sides to the teacher's vector of the
+source (`mse`, the paper's measure) and the cosine. Without one: by how much cosine translations lead the nearest wrong
+sentence (`lead`). All are means over languages.
 
-What was found is kept for each source sentence, too: `selection` tells by it whether two steps differ by more than noise.
+Results are also kept per source sentence, so that `selection` can tell whether two steps differ by more than noise.
 """
 
 from collections.abc import Callable
@@ -77,7 +76,7 @@ class DevScore:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
+class _LanguagePairs:
     """The dev pairs of one language: distinct rows of each side, and for each pair the place of its rows among them."""
 
     sources: IntArray
@@ -86,7 +85,7 @@ class _Spoken:
     target_of: IntArray
 
     @classmethod
-    def of(cls, pairs: PairRows) -> "_Spoken":
+    def of(cls, pairs: PairRows) -> "_LanguagePairs":
         sources, source_of = np.unique(pairs.source, return_inverse=True)
         targets, target_of = np.unique(pairs.target, return_inverse=True)
         return cls(sources, targets, source_of, target_of)
@@ -94,12 +93,12 @@ class _Spoken:
     def right_sources(self, found: list[int]) -> BoolArray:
         """For each target whether the source that was found is one of its own."""
         paired = set(zip(self.source_of.tolist(), self.target_of.tolist(), strict=True))
-        return np.array([(one, place) in paired for place, one in enumerate(found)], dtype=bool)
+        return np.array([(source, place) in paired for place, source in enumerate(found)], dtype=bool)
 
     def right_targets(self, found: list[int]) -> BoolArray:
         """For each source whether the target that was found is one of its own."""
         paired = set(zip(self.source_of.tolist(), self.target_of.tolist(), strict=True))
-        return np.array([(place, one) in paired for place, one in enumerate(found)], dtype=bool)
+        return np.array([(place, target) in paired for place, target in enumerate(found)], dtype=bool)
 
     def first_sources(self) -> IntArray:
         """For each target the row of a source of it: the sentence that its queries are counted with."""
@@ -126,24 +125,24 @@ class DevSet:
         vectors = vectors_of(self.rows)
         languages = np.unique(self.pairs.language)
         translated, indexed = (np.zeros(len(self._all_sources)) for _ in range(2))
-        retrieval, near, is_main_process = [], [], []
+        retrieval, near, leads = [], [], []
         for language in languages:
-            spoken = _Spoken.of(self.pairs.where(self.pairs.language == language))
-            ours, theirs = (vectors[np.searchsorted(self.rows, rows)] for rows in (spoken.sources, spoken.targets))
-            there = spoken.right_targets(nearest(ours, theirs).tolist())
-            back = spoken.right_sources(nearest(theirs, ours).tolist())
+            pairs = _LanguagePairs.of(self.pairs.where(self.pairs.language == language))
+            ours, theirs = (vectors[np.searchsorted(self.rows, rows)] for rows in (pairs.sources, pairs.targets))
+            there = pairs.right_targets(nearest(ours, theirs).tolist())
+            back = pairs.right_sources(nearest(theirs, ours).tolist())
             retrieval.append((there.mean() + back.mean()) / 2)
-            translated += (self._by_source(spoken.sources, there) + self._by_source(spoken.first_sources(), back)) / 2
+            translated += (self._by_source(pairs.sources, there) + self._by_source(pairs.first_sources(), back)) / 2
             if self.teacher is None:
-                is_main_process.append(_lead(ours, theirs, spoken))
+                leads.append(_lead(ours, theirs, pairs))
                 continue
-            taught = self.teacher[spoken.sources].astype(np.float32)
-            right = spoken.right_sources(nearest(theirs, taught).tolist())
-            indexed += self._by_source(spoken.first_sources(), right)
-            near.append((right.mean(), *_nearness(ours, theirs, taught, spoken)))
+            taught = self.teacher[pairs.sources].astype(np.float32)
+            right = pairs.right_sources(nearest(theirs, taught).tolist())
+            indexed += self._by_source(pairs.first_sources(), right)
+            near.append((right.mean(), *_nearness(ours, theirs, taught, pairs)))
         found, translated, indexed = float(np.mean(retrieval)), translated / len(languages), indexed / len(languages)
         if self.teacher is None:
-            return DevScore(found, translated, lead=float(np.mean(is_main_process)))
+            return DevScore(found, translated, lead=float(np.mean(leads)))
         index, mse, cosine = (float(np.mean(column)) for column in zip(*near, strict=True))
         return DevScore(found, translated, Taught(index, mse, cosine, indexed))
 
@@ -153,21 +152,21 @@ class DevSet:
         return np.bincount(places, right / len(right), len(self._all_sources)).astype(np.float64)
 
 
-def _nearness(ours: FloatArray, theirs: FloatArray, taught: FloatArray, spoken: _Spoken) -> tuple[float, float]:
+def _nearness(ours: FloatArray, theirs: FloatArray, taught: FloatArray, pairs: _LanguagePairs) -> tuple[float, float]:
     """Mean squared distance of both sides to the teacher's vectors of the sources, and mean cosine of the translations."""
-    wanted, seen = taught[spoken.source_of], theirs[spoken.target_of]
-    mse = float((np.square(seen - wanted).sum(1) + np.square(ours[spoken.source_of] - wanted).sum(1)).mean() / 2)
+    wanted, seen = taught[pairs.source_of], theirs[pairs.target_of]
+    mse = float((np.square(seen - wanted).sum(1) + np.square(ours[pairs.source_of] - wanted).sum(1)).mean() / 2)
     lengths = np.linalg.norm(seen, axis=1) * np.linalg.norm(wanted, axis=1)
     return mse, float(((seen * wanted).sum(1) / np.maximum(lengths, 1e-12)).mean())
 
 
-def _lead(ours: FloatArray, theirs: FloatArray, spoken: _Spoken) -> float:
+def _lead(ours: FloatArray, theirs: FloatArray, pairs: _LanguagePairs) -> float:
     """Mean over pairs of cos(s, t) less the largest cos(s, t') of a t' that is not s's."""
-    left, right = (torch.nn.functional.normalize(torch.from_numpy(one)) for one in (ours, theirs))
+    left, right = (torch.nn.functional.normalize(torch.from_numpy(side)) for side in (ours, theirs))
     found = []
     for start in range(0, len(left), BLOCK):
-        here = (start <= spoken.source_of) & (spoken.source_of < start + BLOCK)
-        cosine, own = left[start : start + BLOCK] @ right.T, (spoken.source_of[here] - start, spoken.target_of[here])
+        here = (start <= pairs.source_of) & (pairs.source_of < start + BLOCK)
+        cosine, own = left[start : start + BLOCK] @ right.T, (pairs.source_of[here] - start, pairs.target_of[here])
         of_own = cosine[own]
         cosine[own] = -1.0  # where all are right, the nearest wrong one is as far as can be
         found.append(of_own - cosine.amax(1)[own[0]])

@@ -1,45 +1,61 @@
-"""Dev pairs: what training measures itself on, a few of each language, taken out of the training pairs.
+"""Dev pairs: a few pairs per language taken out of the training pairs, to choose a checkpoint by and to stop early.
 
-The test split (`corpora.selecting`) is for the report; these choose a checkpoint and end a run early, so they may be few.
 *Source sentences* are chosen, and all their pairs go: no translation of a dev sentence is trained on, in any language.
 
     wanted_l = min(per_language, ⌊share · pairs_l⌋)          for each language l
 
-Languages take turns, the one with the fewest pairs first. Each goes through its sources in an order that a hash and the
-seed give, and takes what fits until it has `wanted_l` pairs, those counted that came with other languages' sources. A
+Languages take turns, the one with the fewest pairs first. Each goes through its sources in an order given by a hash of their
+text and the seed, and takes what fits until it has `wanted_l` pairs, counting those that came with other languages' sources. A
 source fits if no language then has more than ⌊share · pairs_l⌋ dev pairs, and the language whose turn it is no more than
 `wanted_l`. So:
 
 - no language ever gives more than `share` of its pairs, and one with fewer than 1 / share pairs gives none;
 - a language gets what it wants unless its sources do not fit; it gets more only by what smaller ones took with them;
-- what is chosen depends on the text and the seed, not on the order of rows.
+- the choice depends on the text and the seed, not on the order of rows.
 
-Left alone are sources that are also trained on as source text (a pair of a sentence with itself: it has no translation to
-find, and holding out the others would not keep the sentence from being seen), and sources with more than
+Never chosen are sources that are also trained on as source text (a pair of a sentence with itself), and sources with more than
 `MOST_TRANSLATIONS` pairs in one language: a "Yes." with hundreds of them would fill a dev set by itself.
 
-Pairs are gone through in stretches, and in memory are those of the *candidates* alone: the sources that come first in the
-order, of each language somewhat more than it wants. A language that goes through its candidates and wants more is given
-four times as many, and all is chosen again; so what is chosen is what would be chosen among all sources. It ends where the
-candidates would have more than `MOST_CANDIDATES` pairs: then a language whose sources hardly ever fit gets less.
+Pairs are read in blocks, and only those of *candidates* are held in memory: the sources that come first in the order, for each
+language somewhat more than it wants. If a language runs out of candidates, it gets four times as many and the choice starts
+again, so the result is that of a choice among all sources. It ends where candidates would have more than `MOST_CANDIDATES`
+pairs: a language whose sources hardly ever fit then gets less.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
 from isogloss.corpora.text.hashing import Hashes, among, distinct, mix
+from isogloss.training.batches import PairRows
 from isogloss.types import BoolArray, IntArray
 
 MOST_TRANSLATIONS = 8
-CHUNK = 1024  # sources that are looked at together, at least
-AT_ONCE = 1 << 17  # pairs that are gone through together
+AT_ONCE = 1 << 17  # pairs in a block
 TIMES, TO_SPARE = 2, 200  # a language's candidates have so many times the pairs it wants, and some to spare
 MORE = 4  # times as many if it was short of them
 MOST_CANDIDATES = 1 << 20  # pairs
 LAST = np.uint64(2**64 - 1)
+
+
+def split_dev(
+    pairs: PairRows, key: Hashes, per_language: int, share: float, seed: int, in_place: bool = False
+) -> tuple[PairRows, IntArray, PairRows | None]:
+    """The pairs to train on, which of them are still left out, and the dev pairs (None if there are none).
+
+    The pairs to train on are a copy without the dev pairs; `in_place`, they are all pairs, mapped from disk as before, and
+    the dev pairs are to be left out when pairs are drawn.
+    """
+    nothing = np.zeros(0, dtype=np.int64)
+    held = hold_out(pairs.source, pairs.target, pairs.language, key, per_language, share, seed) if per_language else nothing
+    if not len(held):
+        return pairs, nothing, None
+    if in_place:
+        return pairs, held, pairs.where(held)
+    trained = np.ones(len(pairs), dtype=np.bool_)
+    trained[held] = False
+    return pairs.where(trained), nothing, pairs.where(held)
 
 
 def hold_out(
@@ -64,12 +80,9 @@ def hold_out(
     while wanted.any():
         bound = np.where(reach >= 1, LAST, (np.minimum(reach, 0.5) * 2.0**64).astype(np.uint64))
         candidates, number = pairs.of_candidates(bound, wanted > 0)
-        sets = DevSets.over(candidates.cells(len(sizes)), wanted, most, candidates.known(bound))
-        sets.leave_alone(candidates.rank[candidates.itself])
-        short = [code for code in np.argsort(sizes, kind="stable").tolist() if wanted[code] and not sets.fill(code)]
-        short = [code for code in short if bound[code] != LAST]
+        held, short = candidates.choose(sizes, wanted, most, bound)
         if not short or min(len(source), MORE * len(number)) > MOST_CANDIDATES:
-            return number[sets.held[candidates.rank]]
+            return number[held[candidates.rank]]
         reach[short] *= MORE
     return np.zeros(0, dtype=np.int64)
 
@@ -88,24 +101,21 @@ class _Pairs:
         """The number of translations in each language."""
         sizes = np.zeros(int(self.language.max(initial=-1)) + 1, dtype=np.int64)
         for part in self._parts():
-            spoken = self.language[part][self.source[part] != self.target[part]]
-            sizes += np.bincount(spoken, minlength=len(sizes))
+            translated = self.source[part] != self.target[part]
+            sizes += np.bincount(self.language[part][translated], minlength=len(sizes))
         return sizes
 
     def of_candidates(self, bound: Hashes, wanting: BoolArray) -> tuple["_Candidates", IntArray]:
-        """All pairs of the sources that stand up to `bound` in the order of some language that wants pairs, and their numbers.
-
-        Where a source stands is a number that looks random and depends on its text and the seed.
-        """
+        """All pairs of the sources up to `bound` in the order of a language that wants pairs, and their numbers."""
         found = [np.zeros(0, dtype=np.uint64)]
         for part in self._parts():
             place, language = self._place(part), self.language[part]
             near = (place <= bound[language]) & wanting[language] & (self.source[part] != self.target[part])
             found.append(distinct(place[near]))
         order = distinct(np.concatenate(found))
-        numbers = [part.start + np.flatnonzero(among(self._place(part), order)) for part in self._parts()]
-        number = np.concatenate(numbers)
-        rank = np.concatenate([np.searchsorted(order, self._place(some)) for some in _split(number)])
+        number = np.concatenate([part.start + np.flatnonzero(among(self._place(part), order)) for part in self._parts()])
+        blocks = np.array_split(number, max(1, len(number) // AT_ONCE))
+        rank = np.concatenate([np.searchsorted(order, self._place(block)) for block in blocks])
         return _Candidates(order, rank, self.language[number], self.source[number] == self.target[number]), number
 
     def _parts(self) -> Iterator[slice]:
@@ -113,126 +123,42 @@ class _Pairs:
             yield slice(start, start + AT_ONCE)
 
     def _place(self, which: "slice | IntArray") -> Hashes:
+        """Where sources stand in the order: a number that looks random and depends on their text and the seed."""
         return mix(self.key[self.source[which]] ^ mix(np.array([self.seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)))
-
-
-def _split(numbers: IntArray) -> list[IntArray]:
-    return np.array_split(numbers, max(1, len(numbers) // AT_ONCE))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidates:
-    """Some sources, in order, and all their pairs: the place of its source, its language, whether it is source text."""
+    """Sources in order, and all their pairs: the rank of the source, the language, whether the pair is source text twice."""
 
     order: Hashes
     rank: IntArray
     language: IntArray
     itself: BoolArray
 
-    def cells(self, languages: int) -> "Cells":
-        """How many pairs each source has in each language."""
-        return Cells.of(self.rank[~self.itself], self.language[~self.itself], len(self.order), languages)
-
-    def known(self, bound: Hashes) -> IntArray:
-        """For each language, how many of these sources stand up to its bound: so far it has all there are."""
-        return np.asarray(np.searchsorted(self.order, bound, side="right"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cells:
-    """How many pairs each source has in each language that it has any in; sorted by source, then by language."""
-
-    source: IntArray
-    language: IntArray
-    pairs: IntArray
-    starts: IntArray  # the cells of source s are starts[s] to starts[s + 1]
-
-    @classmethod
-    def of(cls, source: IntArray, language: IntArray, sources: int, languages: int) -> Self:
-        """Count pairs, given by their source and their language."""
-        cells = np.sort(source * languages + language)
-        first = np.flatnonzero(np.append(True, cells[1:] != cells[:-1])) if len(cells) else np.zeros(0, dtype=np.int64)
-        pairs = np.diff(np.append(first, len(cells)))
-        cells = cells[first]
-        starts = np.searchsorted(cells, np.arange(sources + 1) * languages)
-        return cls(cells // languages, cells % languages, pairs, starts)
-
-    def among(self, sources: IntArray) -> tuple[IntArray, IntArray]:
-        """The cells of the given sources, and for each the place of its source among them."""
-        sizes = self.starts[sources + 1] - self.starts[sources]
-        place = np.repeat(np.arange(len(sources)), sizes)
-        within = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return self.starts[sources][place] + within, place
-
-
-@dataclass(slots=True, eq=False)
-class DevSets:
-    """The dev sets of all languages as they are filled: which sources are held out, and how many pairs that makes."""
-
-    cells: Cells
-    wanted: IntArray
-    most: IntArray
-    count: IntArray
-    held: BoolArray
-    eligible: BoolArray
-    of_language: list[IntArray]  # the sources of each language, in order, as far as all of them are here
-
-    @classmethod
-    def over(cls, cells: Cells, wanted: IntArray, most: IntArray, known: IntArray) -> Self:
-        """Empty sets, with what each should and may come to hold, and up to which source each language may look."""
-        eligible = np.ones(len(cells.starts) - 1, dtype=np.bool_)
-        eligible[cells.source[cells.pairs > MOST_TRANSLATIONS]] = False
-        by_language = np.argsort(cells.language.astype(np.min_scalar_type(len(most))), kind="stable")
-        ends = np.cumsum(np.bincount(cells.language, minlength=len(most)))
-        of_language = np.split(cells.source[by_language], ends[:-1])
-        of_language = [sources[: np.searchsorted(sources, last)] for sources, last in zip(of_language, known, strict=True)]
-        held = np.zeros(len(eligible), dtype=np.bool_)
-        return cls(cells, wanted, most, np.zeros_like(most), held, eligible, of_language)
-
-    def leave_alone(self, sources: IntArray) -> None:
-        """Never hold these out."""
-        self.eligible[sources] = False
-
-    def fill(self, language: int) -> bool:
-        """Hold out sources of a language, in order, until it has as many pairs as it wants: whether there were enough."""
-        limit = self.most.copy()
-        limit[language] = max(self.wanted[language], self.count[language])
-        of_language = self.of_language[language]
-        candidates = of_language[self.eligible[of_language] & ~self.held[of_language]]
-        start = 0
-        while start < len(candidates) and self.count[language] < limit[language]:
-            stop = start + max(CHUNK, int(limit[language] - self.count[language]))
-            self._take(candidates[start:stop], limit)
-            start = stop
-        return bool(self.count[language] >= limit[language])
-
-    def _take(self, sources: IntArray, limit: IntArray) -> None:
-        """Hold out, one after the other, the sources that fit.
-
-        Those up to the first that does not fit are taken at once. That one has more pairs in a language than are left to
-        it, and so may others that come later; they are dropped and the rest is looked at again. What is left to a language
-        gets less with each look, so there are few.
-        """
-        while len(sources):
-            left = limit - self.count
-            cells, place = self.cells.among(sources)
-            sources = np.delete(sources, place[self.cells.pairs[cells] > left[self.cells.language[cells]]])
-            cells, place = self.cells.among(sources)
-            language, pairs = self.cells.language[cells], self.cells.pairs[cells]
-            too_many = _running(language, pairs) > left[language]
-            fitting = int(place[too_many].min(initial=len(sources)))
-            self.held[sources[:fitting]] = True
-            taken = place < fitting
-            self.count += np.bincount(language[taken], weights=pairs[taken], minlength=len(left)).astype(np.int64)
-            sources = sources[fitting:]
-
-
-def _running(group: IntArray, values: IntArray) -> IntArray:
-    """For each value the sum of its group up to and with it."""
-    order = np.argsort(group, kind="stable")
-    sums = np.cumsum(values[order])
-    first = np.flatnonzero(np.append(True, group[order][1:] != group[order][:-1])) if len(group) else order
-    before = np.append(0, sums)[first]
-    result = np.empty_like(values)
-    result[order] = sums - np.repeat(before, np.diff(np.append(first, len(group))))
-    return result
+    def choose(self, sizes: IntArray, wanted: IntArray, most: IntArray, bound: Hashes) -> tuple[BoolArray, list[int]]:
+        """Which sources are held out, and the languages that ran out of candidates though there are more."""
+        cells = self.rank[~self.itself] * len(sizes) + self.language[~self.itself]
+        cells, pairs = np.unique(cells, return_counts=True)  # of a source in a language, by source and then by language
+        source, language = np.divmod(cells, len(sizes))
+        never = np.zeros(len(self.order), dtype=np.bool_)
+        never[self.rank[self.itself]] = never[source[pairs > MOST_TRANSLATIONS]] = True
+        starts = np.searchsorted(source, np.arange(len(self.order) + 1)).tolist()
+        languages, counts = language.tolist(), pairs.tolist()
+        known = np.searchsorted(self.order, bound, side="right")  # up to here a language's sources are all candidates
+        held, count, short = np.zeros(len(self.order), dtype=np.bool_), [0] * len(sizes), []
+        for code in (int(code) for code in np.argsort(sizes, kind="stable") if wanted[code]):
+            limit = most.tolist()
+            limit[code] = max(int(wanted[code]), count[code])
+            mine = source[language == code]
+            for rank in mine[(mine < known[code]) & ~never[mine] & ~held[mine]].tolist():
+                if count[code] >= limit[code]:
+                    break
+                brings = range(starts[rank], starts[rank + 1])
+                if all(count[languages[cell]] + counts[cell] <= limit[languages[cell]] for cell in brings):
+                    held[rank] = True
+                    for cell in brings:
+                        count[languages[cell]] += counts[cell]
+            if count[code] < limit[code] and bound[code] != LAST:
+                short.append(code)
+        return held, short

@@ -1,67 +1,63 @@
-"""Distillation: a student, a teacher and pairs in; the student, in the teacher's space, out.
+"""Distillation: train a student on pairs so that it ends up in the teacher's space.
 
-`distill` is the whole of it in one call. `Distillation` is the same work as a session, for callers that want to measure
-between the stages: vectors of the untouched student, then `build_bridge`, then `train`. Everything it computes is kept
-in its folder under a name made from its inputs, so the next session continues where this one was killed. What follows no
-teacher (`ranking`, `spread`) is trained without one, too; `tasks` trains it beside other tasks, but in one process.
+`distill` does everything in one call. `Distillation` is the same as a session, for callers that measure between the stages:
+vectors of the untouched student, then `build_bridge`, then `train`. Everything it computes is kept in its folder under a name
+made from its inputs, so the next session resumes where this one was killed. Losses that use no teacher (`ranking`, `spread`)
+are trained without one.
 """
 
 import functools
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isogloss.checksums import load_array, save_array
 from isogloss.config import Recipe, TrainingSettings, as_dict
+from isogloss.corpora.reading.readers import pairs_of
 from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.errors import ModelError
 from isogloss.losses.combined import CombinedLoss
 from isogloss.memory import release_memory
 from isogloss.models.bridge import Bridge, BridgeSolver
 from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.models.frozen_layers import Activations, SplitBody, remember
 from isogloss.models.student import Student
 from isogloss.models.tokenizer_checks import refuse_unknown_text
 from isogloss.models.vector_cache import Float16Rows, VectorCache
-from isogloss.progress import OnProgress, Step, silent
+from isogloss.progress import OnProgress, silent
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.chunked_vectors import vectors_in_parts
 from isogloss.training.dev_set import DevSet, MeasuredBy
-from isogloss.training.dev_split import hold_out
+from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import Engine, OptimizerConfig
+from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.choose import (
     FOLLOW_THE_TEACHER,
-    choose_engine,
+    Remembered,
     combined_loss,
+    distill_engine,
     ignored_settings,
     needs_teacher_vectors,
     refuse_misfits,
-    why_not_recorded,
 )
-from isogloss.training.engines.eager import EngineConfig
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
-from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.schedules import learning_rates, unfinished_warmup
-from isogloss.training.tasks.distill import DistillTask, TrainingInputs
+from isogloss.training.tasks.distill import TrainingInputs
 from isogloss.training.teacher_vectors import teacher_rows
 from isogloss.training.trainer import Callback, LoopConfig, Trainer, TrainingSummary
-from isogloss.training.work_files import use
+from isogloss.training.work_files import Kept, kept_array
 from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
-
-Kept = TypeVar("Kept", np.float32, np.int64)
-Remembered = Callable[[], tuple[SplitBody, Activations] | None]
 
 TAUGHT, UNTAUGHT = "distill", "train"  # what training is called on the screen and in metrics
 UNIT_NORM_TOLERANCE = 1e-2
@@ -72,7 +68,7 @@ NOT_LEARNT_FROM = {"checkpoint_seconds": 0, "trackers": [], "engine": ""}  # set
 
 
 class Distillation:
-    """One student on its way to one teacher, or to nobody's space but its own, over one set of pairs."""
+    """One student, one teacher or none, and one set of pairs."""
 
     def __init__(
         self,
@@ -90,7 +86,7 @@ class Distillation:
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
         wanted = None if teacher is None else teacher.dimension
         refuse_misfits(student, wanted, self.recipe)
-        self._say(*ignored_settings(student.dimension, wanted, self.recipe))
+        self._warn(*ignored_settings(student.dimension, wanted, self.recipe))
         with self.distributed.main_process_first():  # the first makes what the others find
             self.data = PairDataset.build(pairs, student.text_tokenizer, self.folder, on_progress)
             refuse_unknown_text(self.data.tokens, student.tokenizer, student.name)
@@ -100,28 +96,20 @@ class Distillation:
                 self._teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
         self.key = content_hash(student.fingerprint, self.data.key)[:16]
-        self.pairs, self.left_out, self.dev = self._without_dev()
+        self.pairs, self.left_out, self.dev = self._split_dev()
 
-    def _without_dev(self) -> tuple[PairRows, IntArray, PairRows | None]:
+    def _split_dev(self) -> tuple[PairRows, IntArray, PairRows | None]:
         """The pairs to train on, which of them are left out all the same, and those that a checkpoint is chosen by.
 
-        Few pairs are copied without the dev pairs. Many stay where they are, mapped from disk, and are drawn around them;
-        mined negatives are numbers of pairs that are trained on, and take far more memory than the copy.
+        Many pairs stay mapped from disk; with mined negatives, which are numbers of trained pairs, they are copied.
         """
         pairs, settings = self.data.pairs, self.training
-        none = np.zeros(0, dtype=np.int64)
-        if not settings.dev_pairs or not settings.epochs:
-            return pairs, none, None
-        columns = pairs.source, pairs.target, pairs.language, self.data.source_keys
-        held = hold_out(*columns, settings.dev_pairs, settings.dev_share, self.recipe.seed)
-        if not len(held):
-            self._say(_no_dev_pairs(settings))
-            return pairs, none, None
-        if len(pairs) > SHARD and not self.recipe.losses.hard_negatives:
-            return pairs, held, pairs.where(held)
-        trained = np.ones(len(pairs), dtype=np.bool_)
-        trained[held] = False
-        return pairs.where(trained), none, pairs.where(held)
+        wanted = settings.dev_pairs if settings.epochs else 0
+        in_place = len(pairs) > SHARD and not self.recipe.losses.hard_negatives
+        split = split_dev(pairs, self.data.source_keys, wanted, settings.dev_share, self.recipe.seed, in_place)
+        if wanted and split[2] is None:
+            self._warn(_no_dev_pairs(settings))
+        return split
 
     @property
     def teacher_rows(self) -> Float16Rows:
@@ -201,12 +189,12 @@ class Distillation:
     # ── training ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def train(self, stage: str = "", callbacks: Sequence[Callback] = ()) -> TrainingSummary:
-        """Train by the recipe's losses from where the student stands, continuing from a checkpoint if there is one."""
+        """Train the student by the recipe's losses, resuming from a checkpoint if there is one."""
         release_memory()
         settings, losses = self.training, combined_loss(self.recipe.losses)
         teacher = self._teacher_for(losses)
         schedule = self._schedule()
-        self._say(unfinished_warmup(settings.warmup, schedule.steps))
+        self._warn(unfinished_warmup(settings.warmup, schedule.steps))
         rates, rising = learning_rates(settings.learning_rate, schedule.steps, settings.warmup, settings.schedule)
         optimizer = OptimizerConfig(rates, settings.weight_decay, settings.clip_norm, settings.optimizer)
         torch.manual_seed(self.recipe.seed)
@@ -224,9 +212,9 @@ class Distillation:
             engine.close()
 
     def _teacher_for(self, combined: CombinedLoss) -> NDArray[np.float16] | None:
-        """The teacher's rows, if a loss follows them; then the student must give vectors of their kind.
+        """The teacher's vectors, if a loss uses them; the student then has vectors of the same kind.
 
-        Without a teacher nobody's lengths are to be kept, and vectors have length 1, as those of `train-dual`.
+        Without a teacher, vectors have length 1, as those of `train-dual`.
         """
         if self.teacher is None:
             self.student.add_normalization()
@@ -273,7 +261,7 @@ class Distillation:
         name = f"trained-{content_hash(self.student.fingerprint, *texts)[:16]}"
         return self._kept(name, lambda: self._vectors_of(texts, "distilled student"))
 
-    # ── what all of this stands on ──────────────────────────────────────────────────────────────────────────────────────
+    # ── vectors, keys and files ──────────────────────────────────────────────────────────────────────────────────────
 
     def _vectors(self, rows: IntArray, stage: str) -> FloatArray:
         """The student's vectors, as it is now, of some training sentences."""
@@ -332,78 +320,38 @@ class Distillation:
         """Names everything the trained weights depend on."""
         modules = [type(module).__name__ for module in self.student.model]
         drawn = ["in shards"] if len(self.pairs) > SHARD else []  # in the order of a version that dealt pairs, or before it
-        told = canonical_json([*self._settings().values(), modules, *drawn])
-        return content_hash(self.key, "" if self.teacher is None else self.teacher.fingerprint, told)[:16]
+        settings = canonical_json([*self._settings().values(), modules, *drawn])
+        return content_hash(self.key, "" if self.teacher is None else self.teacher.fingerprint, settings)[:16]
 
     def _checkpoint_folder(self, kind: str) -> Path | None:
         """Where this training's checkpoints are; if only another's are there, that is said."""
         if self.folder is None:
             return None
         folder = checkpoints.folder_of(self.folder, self._training_key(), kind)
-        with (
-            self.distributed.main_process_first()
-        ):  # others sweep the folder when they look for a checkpoint: not while it is written to
+        with self.distributed.main_process_first():  # others clean up the folder when they look for a checkpoint
             if self.distributed.is_main_process:
-                self._say(checkpoints.passed_over(folder, self._settings()))
+                self._warn(checkpoints.passed_over(folder, self._settings()))
                 checkpoints.open_folder(folder, self._settings())
         return folder
 
-    def _say(self, *found: Diagnosis | None) -> None:
-        """A word on the way, from the process that has the screen."""
-        for one in found:
-            if one is not None and self.distributed.is_main_process:
-                logger.warning("%s", one)
+    def _warn(self, *found: Diagnosis | None) -> None:
+        """Log warnings, from the main process."""
+        for diagnosis in found:
+            if diagnosis is not None and self.distributed.is_main_process:
+                logger.warning("%s", diagnosis)
 
     def _kept(self, name: str, compute: Callable[[], NDArray[Kept]]) -> NDArray[Kept]:
-        """An array from the folder, or computed and put there; with several processes, by the first of them."""
-        if self.folder is None:
-            return compute()
-        path = self.folder / f"{name}.npy"
-        use(path)
-        if self.distributed.size > 1:
+        """An array from the folder, or computed and put there."""
+        if self.distributed.size > 1 and self.folder is not None:
             self._remembered()  # now, since turns are not taken inside a turn
-        with self.distributed.main_process_first():
-            kept = load_array(path)
-            if kept is not None:
-                stage = name.split("-")[0] + " student"
-                self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
-                return np.asarray(kept)
-            values = compute()
-            save_array(path, values)
-            kept = load_array(path)  # mapped, it takes no memory from the training that follows
-            return values if kept is None else np.asarray(kept)
-
-
-def distill_engine(
-    student: Student,
-    inputs: TrainingInputs,
-    optimizer: OptimizerConfig,
-    recipe: Recipe,
-    split: SplitBody | None = None,
-    remembered: Remembered = lambda: None,
-    distributed: Distributed | None = None,
-) -> Engine:
-    """The engine that trains `student` by a recipe's losses and training settings."""
-    settings, losses = recipe.training, combined_loss(recipe.losses)
-    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and student.model.device.type == "cuda")
-    config = EngineConfig(settings.chunk_pairs, bf16, settings.dropout, split, remembered, accumulate=settings.accumulate)
-    shadow = MovingTeacher(student, len(optimizer.rates), recipe.losses.teacher_decay) if losses.moving_teacher else None
-    return choose_engine(
-        student,
-        [DistillTask(inputs, losses, shadow)],
-        optimizer,
-        config,
-        distributed or Distributed(),
-        engine=settings.engine,
-        batch_sizes=[settings.batch_pairs],
-        reason=why_not_recorded(recipe),
-    )
+        stage = name.split("-")[0] + " student"
+        return kept_array(self.folder, name, compute, self.distributed, self.on_progress, stage)
 
 
 def _no_dev_pairs(settings: TrainingSettings) -> Diagnosis:
     idle = f", and training.patience = {settings.patience} never ends training" if settings.patience else ""
     return Diagnosis(
-        "unheeded",
+        "ignored",
         f"no language has pairs enough to give training.dev_share = {settings.dev_share:g} of them away as dev pairs: the last"
         f" weights are kept, not the best{idle}",
         "raise training.dev_share, add pairs, or set training.dev_pairs = 0",
@@ -412,21 +360,22 @@ def _no_dev_pairs(settings: TrainingSettings) -> Diagnosis:
 
 def distill(
     student: Student,
-    teacher: Encoder | None,
-    pairs: PairSource,
+    teacher: Encoder | str | None,
+    pairs: PairSource | Any,  # noqa: ANN401 - whatever `read` takes
     recipe: Recipe | None = None,
     folder: Path | str | None = None,
     cache: Path | str | None = None,
     on_progress: OnProgress = silent,
 ) -> TrainingSummary:
-    """Teach `student` to put the training pairs where `teacher` puts their source sentences.
+    """Train `student` to embed the training pairs where `teacher` embeds their source sentences.
 
-    Changes the student in place: first the closed-form bridge (unless the recipe turns it off), then its losses. Where
-    nothing of that follows a teacher, it may be None, and the student's vectors get length 1. The recipe's bridge, balance,
-    losses, training and seed are what counts here. With `folder`, unfinished work is kept there and taken up again;
-    `cache` keeps the teacher's vectors for other runs.
+    Changes the student in place: first the bridge in closed form (unless the recipe turns it off), then training by the
+    recipe's losses. `teacher` is an encoder or its name; it may be None if neither uses it, and then embeddings get length 1.
+    `pairs` is anything that `read` takes. Of the recipe, bridge, balance, losses, training and seed are used. With `folder`,
+    unfinished work is kept there and continued; `cache` keeps the teacher's embeddings for other runs.
     """
-    session = Distillation(student, teacher, pairs, recipe, folder, cache, on_progress)
+    judge = open_encoder(teacher) if isinstance(teacher, str) else teacher
+    session = Distillation(student, judge, pairs_of(pairs), recipe, folder, cache, on_progress)
     if session.recipe.bridge.enabled:
         session.build_bridge()
     return session.train()

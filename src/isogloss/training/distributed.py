@@ -1,9 +1,8 @@
-"""The processes that train one student together; most often one.
+"""The processes that train one model together; usually one.
 
-Each of them encodes its share of a batch. Vectors are then shared, so that every process sees the loss of the whole batch
-(negatives are gathered over processes, a mean is the mean over all pairs), and backward runs through its own vectors only:
-the gradients of all processes add up to that of the whole batch on one. accelerate tells who is who, under its own
-launcher, torchrun or a cluster's; with one process nothing is asked of it. `cli/launch.py` starts them.
+Each encodes its share of a batch. Vectors are gathered, so that every process computes the loss of the whole batch, and
+backward runs through its own vectors only: the gradients of all processes sum to that of the whole batch. accelerate finds
+rank and size, under its own launcher, torchrun or a cluster's. `cli/launch.py` starts processes.
 """
 
 import atexit
@@ -29,7 +28,7 @@ PATIENCE = timedelta(days=30)  # others wait for as long as the first one embeds
 
 @cache
 def _leave_at_exit() -> None:
-    """A process that ends while gloo's threads still run is aborted now and then, after all its work was done."""
+    """Register `leave`: a process that ends while gloo's threads still run is sometimes aborted after all its work is done."""
     atexit.register(leave)
 
 
@@ -95,7 +94,7 @@ class Distributed:
         """Replace each tensor by the sum of everybody's, in one message."""
         if self.size == 1 or not tensors:
             return
-        flat = torch.cat([one.reshape(-1) for one in tensors])
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         with _heard():
             dist.all_reduce(flat)
         _put_back(flat, tensors)
@@ -104,7 +103,7 @@ class Distributed:
         """Replace each tensor by the leading process's: what machines computed apart may differ in the last digit."""
         if self.size == 1 or not tensors:
             return
-        flat = torch.cat([one.reshape(-1) for one in tensors])
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         with _heard():
             dist.broadcast(flat, 0)
         _put_back(flat, tensors)
@@ -113,10 +112,10 @@ class Distributed:
         """The leading process's value, for all: what depends on a clock must not differ."""
         if self.size == 1:
             return value
-        told = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
+        shared = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
         with _heard():
-            dist.broadcast(told, 0)
-        return float(told)
+            dist.broadcast(shared, 0)
+        return float(shared)
 
     def wait(self) -> None:
         """Until all are here."""
@@ -152,8 +151,8 @@ def _heard() -> Iterator[None]:
 
 def _put_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
     with torch.no_grad():
-        for one, values in zip(tensors, torch.split(flat, [one.numel() for one in tensors]), strict=True):
-            one.copy_(values.view_as(one))
+        for tensor, values in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(values.view_as(tensor))
 
 
 def _refuse_more_than_devices(processes: int) -> None:

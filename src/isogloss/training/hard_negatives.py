@@ -1,8 +1,7 @@
-"""Hard negatives: for each pair, translations that are near its source and wrong (mUSE, Yang et al. 2020).
+"""Hard negatives: for each pair, wrong translations that are near its source (mUSE, Yang et al. 2020).
 
-Mined with the student as it stands, among the translations of the same language; translations of the same source, and
-texts that translate it elsewhere in the pairs, are never taken. Large corpora are mined within samples, so that the
-product of sentences stays bounded.
+They are mined with the current student, among translations of the same language. Texts that translate the source anywhere in
+the pairs are never taken. Large languages are mined in samples, which bounds the size of the similarity matrix.
 """
 
 from collections.abc import Callable

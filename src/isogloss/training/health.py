@@ -1,15 +1,13 @@
-"""How training is doing, by the numbers it gives: whether it is broken, whether it is done, and whether it was any use.
+"""Whether a loss is broken, and whether the training was of any use.
 
-`LossWatch` looks at the losses of each step and says in a sentence what went wrong, with what a person needs to know to
-do something about it. It raises and stops nothing: the loop does, which also knows what to keep. It can be put into a
-checkpoint, and goes on from it as if nothing had happened. `setback` compares the end with the beginning; `selection` is
-what chooses between the steps.
+`LossWatch` checks the losses of each step and describes what went wrong, and what to do about it. It raises nothing: the
+trainer does. Its state is part of a checkpoint. `setback` compares the end of a training with its beginning.
 """
 
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal
 
@@ -29,9 +27,9 @@ SCORES_IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is wrong, in a sentence, and what to do about it: ready to become an error, or a word on the way."""
+    """What is wrong, in a sentence, and what to do about it: for an error or a warning."""
 
-    kind: Literal["nan", "exploded", "unheeded", "worse"]
+    kind: Literal["nan", "exploded", "ignored", "worse"]
     sentence: str
     hint: str
 
@@ -41,7 +39,7 @@ class Diagnosis:
 
 @dataclass(slots=True)
 class Course:
-    """The course that one loss's loss has taken. `low` and `high` are of the running median since the warm-up."""
+    """The recent values of one loss. `low` and `high` are of the running median since the warm-up."""
 
     recent: deque[float]
     low: float | None = None
@@ -49,7 +47,7 @@ class Course:
     suspicious: int = 0
 
     def take_in(self, loss: float) -> None:
-        """Remember a loss that is as it should be."""
+        """Remember a value that is as expected."""
         self.recent.append(loss)
         self.suspicious = 0
 
@@ -95,10 +93,6 @@ class LossWatch:
             self._norms.append(gradient_norm)
         return diagnosis
 
-    def typical(self) -> dict[str, float]:
-        """The running median of each loss's loss: steadier to show than the last one."""
-        return {name: median(course.recent) for name, course in self._courses.items() if course.recent}
-
     @property
     def suspicious(self) -> bool:
         """Whether a loss is above what it may be, and it is not clear yet whether that is noise: no moment to keep."""
@@ -106,18 +100,13 @@ class LossWatch:
 
     def state_dict(self) -> dict[str, Any]:
         """All that later answers depend on, as plain lists and numbers."""
-        courses = {
-            name: {"recent": list(one.recent), "low": one.low, "high": one.high, "suspicious": one.suspicious}
-            for name, one in self._courses.items()
-        }
+        courses = {name: asdict(course) | {"recent": list(course.recent)} for name, course in self._courses.items()}
         return {"courses": courses, "norms": list(self._norms)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state."""
-        self._courses = {
-            name: Course(deque(one["recent"], self.window), one["low"], one["high"], one["suspicious"])
-            for name, one in state["courses"].items()
-        }
+        courses = state["courses"].items()
+        self._courses = {name: Course(**kept | {"recent": deque(kept["recent"], self.window)}) for name, kept in courses}
         self._norms = deque(state["norms"], RECENT_NORMS)
 
     def _exploded(self, step: int, name: str, loss: float) -> bool:
@@ -153,7 +142,7 @@ class LossWatch:
 
     def _circumstances(self, step: int, norm: float | None) -> str:
         norms = [*self._norms] if norm is None else [*self._norms, norm][-RECENT_NORMS:]
-        shown = listed([f"{one:.3g}" for one in norms])
+        shown = listed([f"{value:.3g}" for value in norms])
         before = f"; the gradient's norm was {shown} over the last checks" if norms else ""
         return before + ("; the learning rate was still rising" if self._rising(step) else "")
 

@@ -1,7 +1,6 @@
-"""The teacher of Ham & Kim (2021): a copy of the student that follows it slowly, and embeds the pivot sentences in the step.
+"""The teacher of Ham & Kim (2021): a copy of the student that follows it slowly and embeds the source sentences of each step.
 
-Its weights begin as the student's own, after the monolingual stage, and move by ξ ← τξ + (1 − τ)θ (`losses/
-moving_teacher.py`), in single precision whatever the student computes in.
+Its weights start as the student's own and move by ξ ← τξ + (1 − τ)θ (`losses/moving_teacher.py`), in single precision.
 """
 
 import copy
@@ -17,7 +16,7 @@ from isogloss.types import IntArray
 
 
 class MovingTeacher:
-    """A student's slow shadow, over `total` steps from a share `base` that it keeps of itself."""
+    """A slow copy of a student; τ rises from `base` to 1 over `total` steps."""
 
     def __init__(self, student: Student, total: int, base: float) -> None:
         self.shadow = copy.copy(student)
@@ -36,11 +35,11 @@ class MovingTeacher:
     def follow(self, student: Student, step: int) -> None:
         """Move after step number `step` (from 0)."""
         mine = list(self.shadow.model.parameters())
-        follow_(mine, [one.detach() for one in student.model.parameters()], tau_at(step, self.total, self.base))
+        follow_(mine, [parameter.detach() for parameter in student.model.parameters()], tau_at(step, self.total, self.base))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Its weights."""
-        return {name: one.detach() for name, one in self.shadow.model.named_parameters()}
+        return {name: parameter.detach() for name, parameter in self.shadow.model.named_parameters()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put weights in place."""

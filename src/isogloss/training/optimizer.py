@@ -1,7 +1,6 @@
-"""Which optimizer moves which parameters: AdamW (Reimers & Gurevych 2020) or LARS (Ham & Kim 2021), with or without decay.
+"""The optimizer: AdamW (Reimers & Gurevych 2020) or LARS (Ham & Kim 2021, `lars.py`).
 
-`lars` is the second one's arithmetic, `schedules` the rate of each step. In both, matrices decay; biases and norms
-(anything with one dimension) do not: pulling a scale or an offset towards zero makes no function simpler.
+Matrices have weight decay; biases and norms (anything with one dimension) have none.
 """
 
 from collections.abc import Iterable

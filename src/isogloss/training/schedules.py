@@ -1,4 +1,4 @@
-"""The learning rate of each step: up in a straight line over the warm-up, then held or brought down.
+"""The learning rate of each step: a linear warm-up, then linear, cosine or constant.
 
 With n steps in all, w of them warm-up, peak p, and steps k counted from 0:
 
@@ -7,8 +7,7 @@ With n steps in all, w of them warm-up, peak p, and steps k counted from 0:
              cosine     p · (1 + cos(π (k − w) / (n − w))) / 2         Loshchilov & Hutter 2017; Ham & Kim 2021 (w = 54,000)
              constant   p
 
-The last step is still taken at a rate above zero, or it would be a step for nothing. Plain floats: `optimizer.set_rate`
-hands them to an optimizer.
+The last step still has a rate above zero. `optimizer.set_rate` passes these floats to an optimizer.
 """
 
 import math
@@ -35,7 +34,7 @@ def unfinished_warmup(warmup: float, total: int) -> Diagnosis | None:
     if warmup < 1 or rising < total or total <= 1:
         return None
     return Diagnosis(
-        "unheeded",
+        "ignored",
         f"training.warmup = {amount(rising, 'step')}, but training has {total:,}: the learning rate only rises, to"
         f" {total / rising:.2g} of training.learning_rate at the end",
         "lower training.warmup (below 1 it is a share of the steps), or train longer",

@@ -1,16 +1,15 @@
-"""Which weights of a training are kept: those that search finds most with, and, where that is within noise, the nearest ones.
+"""Which weights of a training are kept: the best at retrieval, and, where that is within noise, those nearest the teacher.
 
-Dev pairs are few, and a good student finds nearly all of them. A step that finds one sentence more than the others was lucky,
-not better; the distance to the teacher, a mean over all pairs, tells such steps apart. So a step is only preferred for what
-it finds if the difference is more than noise. Differences are paired: both steps answer the same queries, and all queries of
-a source sentence, in whatever language, count as one observation, since they are easy or hard together. With u_s the
-difference that the queries of source s make to the mean over languages,
+Dev pairs are few, and a good student finds nearly all of them. A step that finds one sentence more was lucky, not better; the
+distance to the teacher, a mean over all pairs, is more precise. So a step is preferred for its retrieval only if the difference
+is more than noise. Differences are paired: both steps answer the same queries, and all queries of a source sentence, in any
+language, count as one observation. With u_s the difference that the queries of source s make to the mean over languages,
 
     z = Σ_s u_s / √(Σ_s u_s²)
 
 which for equal weights is the root of McNemar's χ². A difference of more than two standard errors (z > 2) is clear.
 
-`Selection` sees one measurement after another and never goes back, since only the weights of one are kept.
+`Selection` sees one measurement after another; only the weights of one are kept.
 """
 
 import math

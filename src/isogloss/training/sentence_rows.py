@@ -75,12 +75,12 @@ def _write_first_places(keys: Sequence[Path], rows: Sequence[Path], starts: Sequ
     with TemporaryDirectory(prefix=".slices-", dir=rows[0].parent) as scratch:
         dealt = _Slices(Path(scratch), slices)
         for start, path in zip(starts, keys, strict=True):
-            for first, some in _keys(path, at_once):
-                dealt.deal(some, start + first)
+            for first, block in _keys(path, at_once):
+                dealt.deal(block, start + first)
         dealt.trace()
         for key_path, row_path in zip(keys, rows, strict=True):
-            for first, some in _keys(key_path, at_once):
-                rewrite(row_path, first, dealt.first_places(some))
+            for first, block in _keys(key_path, at_once):
+                rewrite(row_path, first, dealt.first_places(block))
 
 
 class _Slices:
@@ -89,7 +89,7 @@ class _Slices:
     def __init__(self, folder: Path, count: int) -> None:
         self._files = [folder / str(number) for number in range(count)]
         self._edges = np.array([number * (2**64 // count) for number in range(1, count)], dtype=np.uint64)
-        self._told = np.zeros(count, dtype=np.int64)  # first places of each file that were given out
+        self._given = np.zeros(count, dtype=np.int64)  # first places of each file that were given out
         for path in self._files:
             path.touch()
 
@@ -114,8 +114,8 @@ class _Slices:
         distinct, which = np.unique(keys, return_inverse=True)
         places = np.empty(len(distinct), dtype=np.int64)
         for number, (path, begin, end) in enumerate(self._parts(distinct)):
-            places[begin:end] = np.fromfile(path, "<i8", end - begin, offset=8 * int(self._told[number]))
-            self._told[number] += end - begin
+            places[begin:end] = np.fromfile(path, "<i8", end - begin, offset=8 * int(self._given[number]))
+            self._given[number] += end - begin
         first: IntArray = places[which]
         return first
 

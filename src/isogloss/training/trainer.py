@@ -53,8 +53,8 @@ class Steps(Protocol):
         ...
 
 
-class Callback(Protocol):
-    """What a user may listen to, in the main process; subclass it and write the methods you need."""
+class Callback:
+    """What users can listen to, in the main process: subclass it and write the methods you need."""
 
     def on_step(self, step: int, values: dict[str, float]) -> None:
         """The losses of a step, in order; steps are read in groups, so this may be some steps late."""
@@ -280,7 +280,7 @@ class Trainer:
         if self.dev is None or not self.dev_before or not self.config.compares:
             return ""
         before, after = (
-            {name.removeprefix("dev_"): one for name, one in of.items()} for of in (self.dev_before, self.best_dev)
+            {name.removeprefix("dev_"): score for name, score in scores.items()} for scores in (self.dev_before, self.best_dev)
         )
         held = "mse" in self.last or not self.config.taught
         found = no_gain(held) if not self.best_step else setback(before, after, len(self.dev), "dev", held)
@@ -379,5 +379,5 @@ def ahead(prepare: Callable[[Item], Made], items: Iterable[Item]) -> Generator[M
             while waiting:
                 yield waiting.pop(0).result()
         finally:
-            for one in waiting:
-                one.cancel()
+            for future in waiting:
+                future.cancel()

@@ -70,7 +70,7 @@ def test_keys_can_be_told(tmp_path: Path) -> None:
         ('{"en": "a", "de": "b", "split": "dev"}', "the split is 'dev'"),
         ('{"en": "a", "de": "b", "score": [1]}', "the score is [1], not a number"),
         ('{"en": "a", "de": "b", "score": 1e999}', "the score is 'inf', not a number"),
-        ('{"en": "\\ud800", "de": "b"}', "not JSON (half of a surrogate pair"),
+        ('{"en": "\\ud800", "de": "b"}', "not JSON (unpaired surrogate"),
         ("[" * 100_000, "not JSON (nested too deeply)"),
         ('{"en": ' + "1" * 5000 + "}", "not JSON"),
         ("\ufeff{}", "not JSON"),

@@ -99,7 +99,7 @@ def test_it_is_kept_in_one_file(tmp_path: Path) -> None:
 def test_what_cannot_be_learnt() -> None:
     with pytest.raises(DataError, match="no text to learn a vocabulary from"):
         learn_vocabulary(lambda: [[" "], []], 100)
-    with pytest.raises(ModelError, match="of kind 'words' is not known"):
+    with pytest.raises(ModelError, match="vocabulary kind 'words' is not known"):
         learn_vocabulary(lambda: [TEXTS], 100, "words")
-    with pytest.raises(ModelError, match="no vocabulary of 20 pieces"):
+    with pytest.raises(ModelError, match="a vocabulary of 20 pieces cannot be learned"):
         learn_vocabulary(lambda: [TEXTS], 20, "unigram")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from isogloss.models.vocabulary.pieces import Piece, Speller, Spelt, read_pieces, rows_like
+from isogloss.models.vocabulary.pieces import Piece, Speller, Spellings, read_pieces, rows_like
 from tiny import TEXTS, unigram
 from vocabularies import LETTERS, byte_level, wordpiece
 
@@ -15,7 +15,7 @@ WORDPIECE = wordpiece(words=("sing", "singer"), inside=("er", "s", "in", "sin", 
 SPELLER = Speller(WORDPIECE)
 
 
-def names(tokenizer: PreTrainedTokenizerFast, spelt: Spelt, place: int = 0) -> list[str]:
+def names(tokenizer: PreTrainedTokenizerFast, spelt: Spellings, place: int = 0) -> list[str]:
     rows = spelt.rows[spelt.offsets[place] : spelt.offsets[place + 1]]
     found: list[str] = tokenizer.convert_ids_to_tokens(rows.tolist())
     return found
@@ -115,7 +115,7 @@ def test_a_tokenizer_that_was_cut_and_padded_is_read_whole() -> None:
 
 def test_new_rows_are_averages_or_drawn_like_the_table() -> None:
     table = torch.randn(50, 400, generator=torch.Generator().manual_seed(1)) * 3 + 5
-    spelt = Spelt(np.array([3, 4, 4, 9]), np.array([0, 1, 1, 4, 4]), np.array([True, False, False, False]))
+    spelt = Spellings(np.array([3, 4, 4, 9]), np.array([0, 1, 1, 4, 4]), np.array([True, False, False, False]))
     rows = rows_like(table, spelt, seed=5)
     assert torch.equal(rows[0], table[3])
     assert torch.allclose(rows[2], (2 * table[4] + table[9]) / 3)

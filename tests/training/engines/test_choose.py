@@ -12,10 +12,10 @@ from isogloss.errors import IsoglossError, RecipeError
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.student import Student
-from isogloss.training.distill import distill_engine
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.choose import (
     combined_loss,
+    distill_engine,
     ignored_settings,
     refuse_misfits,
     uses_teacher,

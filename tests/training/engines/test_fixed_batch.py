@@ -1,6 +1,7 @@
 """A batch in arrays of fixed size: everything can be taken out again, and what fills the rest is nobody's."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +52,8 @@ def laid(batch: SentenceBatch, tokens: TokenStore, examples: int, longest: int) 
     made = fixed(batch, tokens, examples, longest)
     named = [part.numpy() for part in made.named_integers().values()]
     floats = (made.floats[name].numpy() for name in ("weight", "value.score"))
-    return Laid(made.shape, *named, *floats, made.tokens)
+    parts: list[Any] = [made.shape, *named, *floats, made.tokens]
+    return Laid(*parts)
 
 
 @st.composite

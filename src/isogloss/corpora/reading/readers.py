@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +29,7 @@ from isogloss.corpora.reading.malformed import Faults, unread_in_words
 from isogloss.corpora.reading.sources import STORE, Source, find_sources
 from isogloss.corpora.store import open_store
 from isogloss.errors import DataError
-from isogloss.types import SCHEMA, TRAIN, Bitext
+from isogloss.types import SCHEMA, TRAIN, Bitext, PairSource
 
 logger = logging.getLogger(__name__)
 
@@ -159,3 +159,20 @@ def _only(bitext: Bitext, languages: Sequence[str]) -> Bitext:
             hint="take those languages out of `languages`, or add files that have them",
         )
     return bitext.keep(pc.is_in(bitext.table["language"], value_set=pa.array(sorted(wanted))))
+
+
+def bitext_of(data: Any) -> Bitext:  # noqa: ANN401 - paths, pairs in memory, a prepared store, or the result of `prepare`
+    """Pairs in memory, whatever they are given as: a `Bitext`, a store, the result of `prepare`, or what `read` takes."""
+    if isinstance(data, Bitext):
+        return data
+    inner = getattr(data, "bitext", None)
+    if inner is None:
+        return read(data)
+    found: Bitext = inner() if callable(inner) else inner
+    return found
+
+
+def pairs_of(data: Any) -> PairSource:  # noqa: ANN401 - as for bitext_of
+    """The same for training, which reads in blocks: a store stays on disk."""
+    source: PairSource = data if hasattr(data, "in_blocks") else bitext_of(data)
+    return source

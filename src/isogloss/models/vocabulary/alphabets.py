@@ -1,7 +1,7 @@
-"""Which letters a language is written with: enough to tell the pieces of a vocabulary that it can never use.
+"""The letters of each language: which pieces of a vocabulary it can never use.
 
-Latin and Cyrillic serve hundreds of languages, so for them the letters decide; any other script is kept whole for the
-languages that use it. A language that is not listed keeps its whole script, read off its own text.
+Latin and Cyrillic are shared by hundreds of languages, so there the letters decide; any other script is kept as a whole. A
+language that is not listed keeps the whole script of its text.
 """
 
 import unicodedata
@@ -11,7 +11,7 @@ from functools import cache
 BASIC_LATIN = "abcdefghijklmnopqrstuvwxyz"
 RUSSIAN = "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"
 
-# Letters beyond the basic alphabet of the script, lower case, loanwords included.
+# Lower-case letters beyond the basic alphabet of the script, including those of loanwords.
 LETTERS: dict[str, str] = {
     "en": "éèêçñïöüâ",
     "af": "áéèêëíîïóôöúûü",
@@ -58,14 +58,14 @@ SHARED_SCRIPTS = {"LATIN", "CYRILLIC"}
 
 @cache
 def script_of(character: str) -> str:
-    """The script of a letter ("LATIN", "CJK", "HANGUL"); empty for what belongs to no script: digits, marks, punctuation."""
+    """The script of a letter ("LATIN", "CJK", "HANGUL"); empty for digits, marks and punctuation."""
     if not character.isalpha():
         return ""
     return unicodedata.name(character, "").split(" ")[0].split("-")[0]
 
 
 def letters_of(language: str) -> frozenset[str] | None:
-    """The lower-case letters a listed language is written with; None where only its script is known."""
+    """The lower-case letters of a language; None if it is not listed."""
     base = language.split("-")[0]
     if base not in LETTERS:
         return None
@@ -74,12 +74,12 @@ def letters_of(language: str) -> frozenset[str] | None:
 
 
 class Alphabet:
-    """All that a set of languages can spell, learnt from the table above and from their own text."""
+    """What a set of languages can spell, from the table above and from their own text."""
 
     def __init__(self, texts_by_language: dict[str, Iterable[str]]) -> None:
         self.scripts: set[str] = set()
         self.letters: set[str] = set()
-        self.open_scripts: set[str] = set()  # shared scripts of which every letter is kept
+        self.open_scripts: set[str] = set()  # shared scripts that are kept as a whole
         for language, texts in texts_by_language.items():
             seen = {character for text in texts for character in text.lower()}
             scripts = {script_of(character) for character in seen} - {""}
@@ -91,18 +91,14 @@ class Alphabet:
             else:
                 self.letters |= known
                 self.scripts |= {script_of(character) for character in known} - {""}
-        # Names, units and code are written in basic Latin everywhere.
+        # Names, units and code use basic Latin everywhere.
         self.scripts.add("LATIN")
         self.letters |= set(BASIC_LATIN)
 
     def can_spell(self, piece: str) -> bool:
         """Whether text in these languages could contain `piece`."""
-        for character in piece.lower():
-            script = script_of(character)
-            if not script:
-                continue
-            if script not in self.scripts:
-                return False
-            if script in SHARED_SCRIPTS - self.open_scripts and character not in self.letters:
-                return False
-        return True
+        return all(self._has(character, script_of(character)) for character in piece.lower())
+
+    def _has(self, character: str, script: str) -> bool:
+        by_letter = script in SHARED_SCRIPTS - self.open_scripts
+        return not script or (script in self.scripts and (not by_letter or character in self.letters))

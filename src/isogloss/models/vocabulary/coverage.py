@@ -1,8 +1,7 @@
-"""How a vocabulary copes with text, language by language: counted in one pass, whatever amount of text goes by.
+"""How well a vocabulary covers text, per language, counted in one pass over any amount of text.
 
-A `Survey` keeps how often each row was used and which characters were seen, never the text. `trimming` chooses rows from
-it, and `coverage` compares two surveys, of the full and of the trimmed vocabulary: what share of tokens kept its row, how
-much became unknown, and into how many tokens a word falls.
+A `Survey` counts how often each row was used and which characters were seen. `trim` chooses rows from it; `coverage` compares
+the surveys of a full and a trimmed vocabulary: tokens that kept their row, unknown tokens, tokens per word.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,16 +17,16 @@ from isogloss.types import IntArray
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-# Text by language: all of it, or in blocks, of a language and some of its sentences; a language may come back later.
+# Text by language, or blocks of (language, sentences) in any order.
 Texts = Mapping[str, Sequence[str]] | Iterable[tuple[str, Sequence[str]]]
 
 TEXTS_AT_ONCE = 10_000
-UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo"})  # no spaces between words: their unit is the character
+UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo"})  # without spaces between words: counted in characters
 
 
 @dataclass(slots=True, eq=False)
 class LanguageSurvey:
-    """What was seen of one language: uses of each row, lower-case characters, sentences, words (or characters)."""
+    """Counts of one language: uses of each row, lower-case characters, sentences, words (or characters)."""
 
     counts: IntArray
     characters: set[str] = field(default_factory=set)
@@ -36,12 +35,12 @@ class LanguageSurvey:
 
     @property
     def tokens(self) -> int:
-        """All tokens of its text, without the special ones around a sentence."""
+        """All tokens of its text, without special tokens."""
         return int(self.counts.sum())
 
 
 class Survey:
-    """What text asks of a tokenizer. Start with `survey(tokenizer, texts)`."""
+    """What text uses of a vocabulary. Start with `survey(tokenizer, texts)`."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
         self.tokenizer = tokenizer
@@ -49,15 +48,15 @@ class Survey:
         self.languages: dict[str, LanguageSurvey] = {}
 
     def add(self, language: str, texts: Sequence[str]) -> None:
-        """Take in more text of a language."""
+        """Count more text of a language."""
         seen = self.languages.setdefault(language, LanguageSurvey(np.zeros(self.rows, dtype=np.int64)))
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            some = list(texts[start : start + TEXTS_AT_ONCE])
-            flat = np.fromiter(chain.from_iterable(token_rows(self.tokenizer, some)), dtype=np.int64)
+            chunk = list(texts[start : start + TEXTS_AT_ONCE])
+            flat = np.fromiter(chain.from_iterable(token_rows(self.tokenizer, chunk)), dtype=np.int64)
             seen.counts += np.bincount(flat, minlength=self.rows)
-            seen.characters.update("".join(some).lower())
-            seen.texts += len(some)
-            seen.words += sum(map(len if unit_of(language) == "character" else _words, some))
+            seen.characters.update("".join(chunk).lower())
+            seen.texts += len(chunk)
+            seen.words += sum(len(text if unit_of(language) == "character" else text.split()) for text in chunk)
 
     @property
     def used(self) -> IntArray:
@@ -75,10 +74,10 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class LanguageCoverage:
-    """One language under the full vocabulary (before) and under the trimmed one (after). Shares are between 0 and 1.
+    """One language with the full vocabulary (before) and with the trimmed one (after). Shares are between 0 and 1.
 
-    `kept` is the share of tokens whose row is kept, `rows` how many rows of the full vocabulary the language used. Words
-    are counted in characters for languages that put no spaces between them: `unit` says which.
+    `kept` is the share of tokens whose row is kept, `rows` the number of rows that the language used, `unit` "word", or
+    "character" for languages without spaces between words.
     """
 
     language: str
@@ -93,37 +92,33 @@ class LanguageCoverage:
     unit: str
 
     def as_dict(self) -> dict[str, Any]:
-        """As it is written to run.json."""
+        """For run.json."""
         values = asdict(self)
         return {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def survey(tokenizer: "PreTrainedTokenizerFast", texts: Texts) -> Survey:
-    """Read all text once and keep what it asks of the tokenizer; of blocks, only one is held at a time."""
+    """Count all text in one pass; of blocks, one is in memory at a time."""
     return survey_each((tokenizer,), texts)[0]
 
 
 def survey_each(tokenizers: "Sequence[PreTrainedTokenizerFast]", texts: Texts) -> tuple[Survey, ...]:
     """The same for several tokenizers in one pass."""
-    found = tuple(Survey(tokenizer) for tokenizer in tokenizers)
-    for language, some in texts.items() if isinstance(texts, Mapping) else texts:
-        for one in found:
-            one.add(language, some)
-    return found
+    surveys = tuple(Survey(tokenizer) for tokenizer in tokenizers)
+    for language, sentences in texts.items() if isinstance(texts, Mapping) else texts:
+        for each in surveys:
+            each.add(language, sentences)
+    return surveys
 
 
 def coverage(before: Survey, keep: IntArray, after: Survey) -> tuple[LanguageCoverage, ...]:
-    """How each language fares when only the rows `keep` are left: `after` surveyed the same text with what is left."""
+    """The coverage of each language if only the rows `keep` are left; `after` counts the same text with those."""
     return tuple(_compared(language, before, keep, after) for language in sorted(before.languages))
 
 
 def unit_of(language: str) -> str:
-    """What the length of a text is counted in: words, or characters where no spaces tell words apart."""
+    """What text is counted in: words, or characters for languages without spaces between words."""
     return "character" if language.split("-")[0] in UNSPACED else "word"
-
-
-def _words(text: str) -> int:
-    return len(text.split())
 
 
 def _compared(language: str, before: Survey, keep: IntArray, after: Survey) -> LanguageCoverage:

@@ -1,12 +1,10 @@
-"""A vocabulary of its own for a student that starts from nothing: one for all languages, learnt from their text.
+"""Learn a joint vocabulary of all languages, for a student that is trained from scratch.
 
-Text is composed (NFKC), lower-cased and cut at spaces and around punctuation, then into pieces: by byte-pair encoding, as
-LASER does it (50,000 merges over all languages together; Artetxe & Schwenk 2019, §3), or by a Unigram model. LASER cuts
-words with Moses, Chinese with Jieba, and writes Greek in Latin letters first; here only spaces and punctuation are known.
+Text is normalized (NFKC), lower-cased, split at spaces and punctuation, then into pieces by byte-pair encoding, as in LASER
+(50,000 merges over all languages; Artetxe & Schwenk 2019, §3), or by a Unigram model. LASER also splits words with Moses and
+Jieba and romanizes Greek; this does not.
 
     <pad> 0    </s> 1    <unk> 2    then characters and pieces; every text ends with </s>
-
-`vocabulary` moves rows of a tokenizer that is there, `trimming` and `growing` decide which; here one is made.
 """
 
 import json
@@ -26,21 +24,21 @@ if TYPE_CHECKING:
 KINDS = ("bpe", "unigram")
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 SPACE = "▁"
-AT_LEAST = 2  # a piece that is seen once is a name
-CHARACTERS = 4  # one of so many rows may be a single character; the rarest ones beyond that are unknown
+AT_LEAST = 2  # pieces seen once are mostly names
+CHARACTERS = 4  # at most one in so many rows is a single character; rarer characters are unknown
 
 Blocks = Callable[[], Iterable[Sequence[str]]]
 
 
 def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrainedTokenizerFast":
-    """A tokenizer of at most `rows` pieces, learnt from all texts that the blocks hold; they are gone through twice.
+    """A tokenizer of at most `rows` pieces, learned from all texts in two passes.
 
-    With "bpe" the same text gives the same vocabulary, in whatever order its sentences come.
+    With "bpe" the same text gives the same vocabulary, in any order of its sentences.
     """
     from tokenizers import Tokenizer, models, trainers
 
     if kind not in KINDS:
-        raise ModelError(f"a vocabulary of kind {kind!r} is not known", hint=f"choose from: {', '.join(KINDS)}")
+        raise ModelError(f"vocabulary kind {kind!r} is not known", hint=f"choose one of {', '.join(KINDS)}")
     model = models.BPE(unk_token=UNKNOWN, fuse_unk=True) if kind == "bpe" else models.Unigram()
     backend = _prepared(Tokenizer(model))
     alphabet = _alphabet(backend, texts, rows // CHARACTERS)
@@ -54,19 +52,19 @@ def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrained
         backend.train_from_iterator(_flat(texts), trainer)
     except Exception as error:
         raise ModelError(
-            f"no vocabulary of {amount(rows, 'piece')} can be learnt from this text ({str(error).strip()[:120]})",
-            hint='ask for another number of pieces, or for kind "bpe"',
+            f"a vocabulary of {amount(rows, 'piece')} cannot be learned from this text ({str(error).strip()[:120]})",
+            hint='try another number of pieces, or kind "bpe"',
         ) from error
     return _wrapped(_ending(backend))
 
 
 def save_vocabulary(tokenizer: "PreTrainedTokenizerFast", path: Path) -> None:
-    """Write it as one JSON file."""
+    """Write a tokenizer as one JSON file."""
     write_json(path, json.loads(tokenizer.backend_tokenizer.to_str()))
 
 
 def open_vocabulary(path: Path) -> "PreTrainedTokenizerFast | None":
-    """What `save_vocabulary` wrote; None where there is nothing whole."""
+    """The tokenizer that `save_vocabulary` wrote; None if the file is missing or damaged."""
     from tokenizers import Tokenizer
 
     try:
@@ -78,7 +76,7 @@ def open_vocabulary(path: Path) -> "PreTrainedTokenizerFast | None":
         return None
     try:
         return _wrapped(Tokenizer.from_str(json.dumps(found)))
-    except Exception:  # noqa: BLE001 - the library has no name of its own for what it cannot read
+    except Exception:  # noqa: BLE001 - tokenizers raises plain Exception
         return None
 
 
@@ -94,7 +92,7 @@ def _prepared(backend: "Tokenizer") -> "Tokenizer":
 
 
 def _ending(backend: "Tokenizer") -> "Tokenizer":
-    """Every text ends with </s>: an empty one has a vector too, and a decoder learns where to stop."""
+    """Every text ends with </s>: empty text has an embedding too, and a decoder learns where to stop."""
     from tokenizers import processors
 
     special = [(END, backend.token_to_id(END))]
@@ -111,13 +109,13 @@ def _wrapped(backend: "Tokenizer") -> "PreTrainedTokenizerFast":
 
 
 def _alphabet(backend: "Tokenizer", texts: Blocks, most: int) -> list[str]:
-    """The characters that are written most often; equally frequent ones in their own order, or it would be chance."""
+    """The most frequent characters; ties are broken by code point, so that the result is reproducible."""
     seen: Counter[str] = Counter()
     for text in _flat(texts):
         seen.update(backend.normalizer.normalize_str(text))
     del seen[" "]
     if not seen:
-        raise DataError("there is no text to learn a vocabulary from", hint="name pairs that have some")
+        raise DataError("there is no text to learn a vocabulary from", hint="check the pairs: are their texts empty?")
     ranked = sorted(seen, key=lambda character: (-seen[character], character))
     return sorted({SPACE, *ranked[: max(most, 1)]})
 

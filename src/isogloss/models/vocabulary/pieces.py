@@ -1,9 +1,8 @@
-"""What a piece of a vocabulary stands for, and how another tokenizer would write it.
+"""The text of a vocabulary piece, and how another tokenizer would write it.
 
-The same "cat" at the start of a word is `▁cat` to SentencePiece, `Ġcat` to byte-level BPE (both mark the space before it)
-and `cat` to WordPiece, which marks the going-on instead: "cat" inside a word is `cat`, `cat` and `##cat`. A `Piece` says it
-without marks, and a `Speller` finds the rows by which its tokenizer writes one: the same piece where there is one, else
-the pieces it splits the text into, under its own normalizer. `teacher_body` and `growing` make new rows out of those.
+"cat" at the start of a word is `▁cat` in SentencePiece, `Ġcat` in byte-level BPE and `cat` in WordPiece; inside a word it is
+`cat`, `cat` and `##cat`. A `Piece` is the text without marks; a `Speller` finds the rows with which its tokenizer writes it:
+the same piece if there is one, else the pieces that the text is split into. `teacher_body` and `grow` make new rows from them.
 """
 
 import json
@@ -24,21 +23,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SPACE_MARK = "▁"
-NO_TEXT = re.compile(r"<0x[0-9A-Fa-f]{2}>|\[unused\d+\]")  # SentencePiece's single bytes, BERT's spare rows
+NO_TEXT = re.compile(r"<0x[0-9A-Fa-f]{2}>|\[unused\d+\]")  # SentencePiece's single bytes, BERT's unused rows
 
 
 class Piece(NamedTuple):
-    """The text of a piece, and whether it begins a word; None where its mark does not tell (a WordPiece comma)."""
+    """The text of a piece, and whether it begins a word; None if its mark does not tell (a WordPiece comma)."""
 
     text: str
     begins: bool | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spelt:
-    """Rows that write each of many pieces: piece i is `rows[offsets[i]:offsets[i + 1]]`, nothing where it is unknown.
+class Spellings:
+    """The rows that write each piece: piece i is `rows[offsets[i]:offsets[i + 1]]`, empty if it is unknown.
 
-    `same` tells the pieces that the vocabulary has itself.
+    `same` marks the pieces that the vocabulary has itself.
     """
 
     rows: IntArray
@@ -53,7 +52,7 @@ class Spelt:
 
 
 def read_pieces(tokenizer: "PreTrainedTokenizerFast") -> dict[int, Piece]:
-    """The pieces that stand for text, by row: no control tokens, no added tokens, no bytes that are half a character."""
+    """The pieces that stand for text, by row: no special or added tokens, no partial characters."""
     state = state_of(tokenizer)
     control = set(tokenizer.all_special_ids) | {token["id"] for token in state["added_tokens"]}
     read = _reader(tokenizer, state)
@@ -62,16 +61,16 @@ def read_pieces(tokenizer: "PreTrainedTokenizerFast") -> dict[int, Piece]:
     return {row: piece for row, piece in found if piece is not None}
 
 
-def rows_like(table: Tensor, spelt: Spelt, seed: int) -> Tensor:
-    """A new row for each spelt piece: the average of the rows that write it.
+def rows_like(table: Tensor, spellings: Spellings, seed: int) -> Tensor:
+    """A new row for each piece: the average of the rows that write it.
 
-    Where nothing is known of a piece its row is drawn around the mean of the table, as widely as the table's own rows lie:
-    such rows must not all be the same, or training could not tell them apart.
+    The row of an unknown piece is random with the mean and standard deviation of the table: equal rows could not be told
+    apart in training.
     """
-    offsets = torch.from_numpy(spelt.offsets[:-1]).to(table.device)
-    rows = torch.from_numpy(spelt.rows).to(table.device)
+    offsets = torch.from_numpy(spellings.offsets[:-1]).to(table.device)
+    rows = torch.from_numpy(spellings.rows).to(table.device)
     new = torch.nn.functional.embedding_bag(rows, table, offsets, mode="mean")
-    unknown = torch.from_numpy(np.flatnonzero(~spelt.known)).to(table.device)
+    unknown = torch.from_numpy(np.flatnonzero(~spellings.known)).to(table.device)
     if len(unknown):
         noise = torch.randn((len(unknown), table.shape[1]), generator=torch.Generator().manual_seed(seed)).to(table)
         new[unknown] = table.mean(0) + noise * table.std(0)
@@ -79,7 +78,7 @@ def rows_like(table: Tensor, spelt: Spelt, seed: int) -> Tensor:
 
 
 class Speller:
-    """A tokenizer that is asked how it would write the pieces of another one."""
+    """Writes the pieces of other vocabularies with one tokenizer."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerFast") -> None:
         state = state_of(tokenizer)
@@ -92,7 +91,7 @@ class Speller:
             for row, piece in read_pieces(tokenizer).items()
         }
 
-    def spell(self, pieces: Sequence[Piece]) -> Spelt:
+    def spell(self, pieces: Sequence[Piece]) -> Spellings:
         """The rows that write each piece; rows of unknown characters are left out."""
         rows: list[list[int]] = [[] for _ in pieces]
         same = np.zeros(len(pieces), dtype=bool)
@@ -109,18 +108,18 @@ class Speller:
             split = backend.encode_batch_fast([text for _, text in to_split[begins]], add_special_tokens=False)
             for (place, _), encoding in zip(to_split[begins], split, strict=True):
                 rows[place] = [row for row in encoding.ids if row != self.unknown]
-        offsets = np.concatenate([[0], np.cumsum([len(some) for some in rows])]).astype(np.int64)
-        return Spelt(np.array([row for some in rows for row in some], dtype=np.int64), offsets, same)
+        offsets = np.concatenate([[0], np.cumsum([len(own) for own in rows])]).astype(np.int64)
+        return Spellings(np.array([row for own in rows for row in own], dtype=np.int64), offsets, same)
 
     def _places(self, text: str, begins: bool | None) -> tuple[bool, ...]:
-        """Where in a word this tokenizer meets the text: at its start (True), inside (False), or first this, then that."""
+        """Where in a word to look for the text: at its start (True), inside (False), or in this order."""
         if self.continues is not None:
             return (True,) if begins is not False or not self.joins(text) else (False,)
         return (False, True) if begins is None else (begins,)
 
 
 def _reader(tokenizer: "PreTrainedTokenizerFast", state: State) -> Callable[[str], Piece | None]:
-    """A function from what the vocabulary writes to what it stands for; None where that is no text."""
+    """A function from a vocabulary entry to its piece; None if it is not text."""
     prefix = _continuing_prefix(state)
     if prefix is not None:
         joins = _joiner(tokenizer)
@@ -133,7 +132,7 @@ def _reader(tokenizer: "PreTrainedTokenizerFast", state: State) -> Callable[[str
 def _read_wordpiece(piece: str, prefix: str, joins: Callable[[str], bool]) -> Piece:
     if prefix and piece.startswith(prefix) and piece != prefix:
         return Piece(piece.removeprefix(prefix), False)
-    return Piece(piece, True if joins(piece) else None)  # a comma is written alike after a space and after a letter
+    return Piece(piece, True if joins(piece) else None)  # a comma is the same after a space and after a letter
 
 
 def _read_marked(piece: str) -> Piece:
@@ -153,17 +152,17 @@ def _byte_level_reader() -> Callable[[str], Piece | None]:
 
 
 def _continuing_prefix(state: State) -> str | None:
-    """WordPiece's mark of a piece that goes on a word; None for vocabularies that mark spaces."""
+    """WordPiece's prefix of pieces inside a word; None for vocabularies that mark spaces."""
     model = state["model"]
     return str(model["continuing_subword_prefix"]) if model["type"] == "WordPiece" else None
 
 
 def _normalizer(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], str]:
-    """Text as the tokenizer's vocabulary sees it: lower case for an uncased one, composed or not, without spaces around."""
-    normaliser = tokenizer.backend_tokenizer.normalizer
-    if normaliser is None:
+    """Text as the vocabulary sees it: lower case for an uncased one, composed or not, without spaces around."""
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    if normalizer is None:
         return lambda text: text.strip(" ")
-    return lambda text: str(normaliser.normalize_str(text)).replace(SPACE_MARK, " ").strip(" ")
+    return lambda text: str(normalizer.normalize_str(text)).replace(SPACE_MARK, " ").strip(" ")
 
 
 def _joiner(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], bool]:
@@ -175,12 +174,12 @@ def _joiner(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], bool]:
 
 
 def _at_start(state: State) -> "Tokenizer":
-    """The tokenizer for the text of whole words: it sees a space before them."""
+    """The tokenizer for text at the start of a word: it sees a space before it."""
     return _backend(state | {"pre_tokenizer": _prefixing(state.get("pre_tokenizer"), True)})
 
 
 def _inside(state: State, prefix: str | None) -> "Tokenizer":
-    """The tokenizer for text that goes on a word: no space before it, or WordPiece's mark on its first piece too."""
+    """The tokenizer for text inside a word: no space before it, or WordPiece's prefix on its first piece too."""
     if prefix is not None:
         model = state["model"]
         goes_on = {
@@ -202,7 +201,7 @@ def _backend(state: State) -> "Tokenizer":
 
 
 def _prefixing(part: State | None, wanted: bool) -> State | None:
-    """The pre-tokenizer, told whether text begins with a space it cannot see."""
+    """The pre-tokenizer, with or without adding a space before the text."""
     if part is None:
         return None
     if "pretokenizers" in part:
@@ -213,7 +212,7 @@ def _prefixing(part: State | None, wanted: bool) -> State | None:
 
 
 def _without_prepend(part: State | None) -> State | None:
-    """The normalizer without the step by which some SentencePiece models put a mark before the text."""
+    """The normalizer without the step that puts a space mark before the text."""
     if part is None or part["type"] == "Prepend":
         return None
     if "normalizers" in part:

@@ -1,7 +1,7 @@
-"""Tokenizers with other rows: fewer, more, or in another order; everything else about them stays.
+"""Change the rows of a tokenizer: fewer, more, or in another order. Everything else stays.
 
-A fast tokenizer is one JSON text, so its vocabulary is changed there and the tokenizer read back. `trimming` and `growing`
-decide which rows a vocabulary should have, `pieces` knows what a piece stands for; here rows are only moved.
+A fast tokenizer is one JSON text; its vocabulary is edited there and the tokenizer is read back. `trim` and `grow` decide which
+rows a vocabulary has.
 """
 
 import json
@@ -13,13 +13,14 @@ from isogloss.memory import gc_paused
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 State = dict[str, Any]
 
 
 class NewPiece(NamedTuple):
-    """A piece to be added, as the vocabulary writes it ("▁Haus", "##er"), with its Unigram score where it has one."""
+    """A piece to be added, as the vocabulary writes it ("▁Haus", "##er"), with its Unigram score if it has one."""
 
     piece: str
     score: float | None = None
@@ -44,7 +45,7 @@ def unigram_scores(tokenizer: "PreTrainedTokenizerFast") -> dict[str, float] | N
 
 
 def with_rows(tokenizer: "PreTrainedTokenizerFast", rows: IntArray) -> "PreTrainedTokenizerFast":
-    """The same tokenizer over some of its rows, in the order given: row i of the result was `rows[i]`."""
+    """The same tokenizer with some of its rows, in the given order: row i of the result was `rows[i]`."""
     state = state_of(tokenizer)
     model = state["model"]
     _absorb_added(state)
@@ -66,15 +67,15 @@ def with_rows(tokenizer: "PreTrainedTokenizerFast", rows: IntArray) -> "PreTrain
 
 
 def with_pieces(tokenizer: "PreTrainedTokenizerFast", added: Sequence[NewPiece]) -> "PreTrainedTokenizerFast":
-    """The same tokenizer with more pieces, numbered on from its last row; old pieces keep their numbers."""
+    """The same tokenizer with more pieces after its last row; old pieces keep their numbers."""
     state = state_of(tokenizer)
     model = state["model"]
     _absorb_added(state)
     if model["type"] == "Unigram":
         if unscored := [piece for piece, score in added if score is None]:
             raise ModelError(
-                f"the piece {unscored[0]!r} has no score, and a Unigram vocabulary chooses by scores",
-                hint="take pieces from a Unigram tokenizer: needed_pieces(fuller, tokenizer, texts)",
+                f"the piece {unscored[0]!r} has no score, but a Unigram vocabulary chooses by scores",
+                hint="take pieces from a Unigram tokenizer: needed_pieces(full, tokenizer, texts)",
             )
         model["vocab"] += [[piece, score] for piece, score in added]
     elif model["type"] == "WordPiece":
@@ -89,7 +90,7 @@ def with_pieces(tokenizer: "PreTrainedTokenizerFast", added: Sequence[NewPiece])
 
 
 def rewrapped(tokenizer: "PreTrainedTokenizerFast", state: State) -> "PreTrainedTokenizerFast":
-    """A tokenizer like `tokenizer` around a changed state."""
+    """A tokenizer like `tokenizer` with a changed state."""
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
@@ -104,7 +105,7 @@ def rewrapped(tokenizer: "PreTrainedTokenizerFast", state: State) -> "PreTrained
 
 
 def token_rows(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[list[int]]:
-    """The rows of each text, whole and without special tokens."""
+    """The rows of each text, without truncation and special tokens."""
     rows: list[list[int]] = tokenizer(
         list(texts),
         add_special_tokens=False,
@@ -117,11 +118,21 @@ def token_rows(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> li
     return rows
 
 
-def _absorb_added(state: State) -> None:
-    """Write added tokens that stand behind the vocabulary into it, so that they keep their numbers when rows are moved.
+def set_token_table(body: "PreTrainedModel", table: "Tensor", padding: int | None) -> None:
+    """Give a transformer another token table, in place."""
+    from torch import nn
 
-    XLM-R's <mask> is such a token: read back, it would be numbered anew behind whatever the vocabulary then holds. Text
-    never reaches these pieces through the model, since added tokens are cut out of it first.
+    rows, width = table.shape
+    fresh = nn.Embedding(rows, width, padding_idx=padding, dtype=table.dtype, device="meta")
+    fresh.weight = nn.Parameter(table)
+    body.set_input_embeddings(fresh)
+    body.config.vocab_size = len(table)
+
+
+def _absorb_added(state: State) -> None:
+    """Write added tokens that follow the vocabulary (XLM-R's <mask>) into it, so that they keep their numbers.
+
+    Text never reaches these pieces through the model, since added tokens are split off first.
     """
     vocab = state["model"]["vocab"]
     beyond = sorted((token["id"], token["content"]) for token in state["added_tokens"])
@@ -134,7 +145,7 @@ def _absorb_added(state: State) -> None:
 
 
 def _renumber_template(processor: State | None, new_row: dict[int, int]) -> None:
-    """Post-processors repeat the ids of special tokens: give them their new numbers, wherever they are nested."""
+    """Update the ids of special tokens in post-processors, wherever they are nested."""
     if not processor:
         return
     for inner in processor.get("processors", []):

@@ -5,7 +5,7 @@ cannot be trained, `ignored_settings` names settings that change nothing.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -17,6 +17,7 @@ from isogloss.config import LossSettings, Recipe
 from isogloss.config.contradictions import refuse_without_teacher
 from isogloss.errors import ModelError, RecipeError
 from isogloss.losses.combined import CombinedLoss
+from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import Engine, OptimizerConfig
@@ -25,6 +26,8 @@ from isogloss.training.engines.fixed_batch import may_read_all
 from isogloss.training.engines.graphs import GraphEngine
 from isogloss.training.engines.model_graphs import ModelGraphEngine
 from isogloss.training.health import Diagnosis
+from isogloss.training.moving_teacher import MovingTeacher
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.training.tasks.protocol import FixedShapeTask, ModelTask, Task
 
 logger = logging.getLogger(__name__)
@@ -32,6 +35,7 @@ logger = logging.getLogger(__name__)
 COMPILED_FROM_STEPS = 3_000  # a minute of compiling is worth it from here on
 FOLLOW_THE_TEACHER = {"mse", "soft_similarity"}  # losses that look at the vectors of a teacher that stays as it is
 ENGINES = ("auto", "eager", "graphs")
+Remembered = Callable[[], tuple[SplitBody, Activations] | None]
 
 
 def combined_loss(settings: LossSettings) -> CombinedLoss:
@@ -101,7 +105,7 @@ def _idle_teacher(recipe: Recipe) -> list[Diagnosis]:
     if uses_teacher(recipe):
         return []
     sentence = "no loss follows the teacher, and no bridge leads to its space: it is only what the result is measured beside"
-    return [Diagnosis("unheeded", sentence, 'set teacher.model = "" to do without it, or add losses.mse')]
+    return [Diagnosis("ignored", sentence, 'set teacher.model = "" to do without it, or add losses.mse')]
 
 
 def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Diagnosis]:
@@ -118,7 +122,7 @@ def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Dia
         return []
     asked = f'training.select = "mse" asks how near the teacher is, but {reason}'
     done = "the best checkpoint will be the one that finds most translations"
-    return [Diagnosis("unheeded", f"{asked}: {done}", f'{remedy}, or set training.select = "both"')]
+    return [Diagnosis("ignored", f"{asked}: {done}", f'{remedy}, or set training.select = "both"')]
 
 
 def choose_engine(
@@ -167,6 +171,32 @@ def _recorded(
     return GraphEngine(model, sentence_tasks, optimizer, batch_sizes, dtype, dropout=config.dropout, compiled=compiled)
 
 
+def distill_engine(
+    student: Student,
+    inputs: TrainingInputs,
+    optimizer: OptimizerConfig,
+    recipe: Recipe,
+    split: SplitBody | None = None,
+    remembered: Remembered = lambda: None,
+    distributed: Distributed | None = None,
+) -> Engine:
+    """The engine that trains `student` by a recipe's losses and training settings."""
+    settings, losses = recipe.training, combined_loss(recipe.losses)
+    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and student.model.device.type == "cuda")
+    config = EngineConfig(settings.chunk_pairs, bf16, settings.dropout, split, remembered, accumulate=settings.accumulate)
+    shadow = MovingTeacher(student, len(optimizer.rates), recipe.losses.teacher_decay) if losses.moving_teacher else None
+    return choose_engine(
+        student,
+        [DistillTask(inputs, losses, shadow)],
+        optimizer,
+        config,
+        distributed or Distributed(),
+        engine=settings.engine,
+        batch_sizes=[settings.batch_pairs],
+        reason=why_not_recorded(recipe),
+    )
+
+
 def why_not_recorded(recipe: Recipe) -> str:
     """What in a recipe keeps steps from being recorded, as the end of a sentence; empty if nothing does."""
     settings = recipe.training
@@ -200,8 +230,8 @@ def why_not_graphs(
     model_tasks = [task.name for task in tasks if isinstance(task, ModelTask)]
     if model_tasks:
         return f"the batches of {model_tasks[0]} have no fixed shape"
-    if not isinstance(model, Student) or model.is_static:
-        return "the student is a static table" if isinstance(model, Student) else "the model is not a student"
+    if not isinstance(model, Student) or not hasattr(model.model[0], "auto_model"):
+        return "the model is not a student with a transformer body"
     if not model.packs:
         return f"{type(model.body).__name__} with {model.pooling} pooling cannot do without padding"
     for task, examples in zip(tasks, batch_sizes, strict=False):

@@ -76,7 +76,7 @@ class EagerEngine:
         self.task_weights = list(weights) or [1.0] * len(self.tasks)
         self.offsets = task_offsets(tasks)
         self.step_at, self.seed = 0, torch.initial_seed()
-        self.modules, self.parameters, self.replicated = self._trained()
+        self.modules, self.parameters, self.head_of = self._trained()
         self.device = next(iter(self.parameters.values())).device
         self.reads_every = 1 if self.device.type == "cpu" else READS_ON_GPU
         self._losses: list[dict[str, Tensor]] = []
@@ -91,29 +91,27 @@ class EagerEngine:
         """Names the form of its state."""
         return "eager" if self.table is None else "eager-rows"
 
-    def _trained(self) -> tuple[list[nn.Module], dict[str, nn.Parameter], set[str]]:
-        """The modules in training, their parameters by name, and which of these every process gets the whole gradient of."""
+    def _trained(self) -> tuple[list[nn.Module], dict[str, nn.Parameter], dict[str, set[int]]]:
+        """The modules in training, their parameters by name, and the tasks of each parameter that is only in heads."""
         model = self.model
         if isinstance(model, Student):
             modules: list[nn.Module] = [model.model]
             named = only_trained(model.model, dict(model.trained_parameters(self.config.split)))
         else:
             modules, named = [model], {name: value for name, value in model.named_parameters() if value.requires_grad}
-        known = {id(parameter) for module in modules for parameter in module.parameters()}
-        replicated = set()
+        known = {id(parameter): "" for module in modules for parameter in module.parameters()}
+        head_of: dict[str, set[int]] = {}
         for number, task in enumerate(self.tasks):
-            head = task.head
-            if head is None or any(head is module for module in modules):
+            if task.head is None:
                 continue
-            modules.append(head)
-            for name, parameter in head.named_parameters():
-                if id(parameter) not in known:
-                    known.add(id(parameter))
-                    full_name = f"head.{number}.{task.name}.{name}"
+            if not any(task.head is module for module in modules):
+                modules.append(task.head)
+            for name, parameter in task.head.named_parameters():
+                full_name = known.setdefault(id(parameter), f"head.{number}.{task.name}.{name}")
+                if full_name:
                     named[full_name] = parameter
-                    if not isinstance(task, ModelTask):  # it sees the vectors of all processes
-                        replicated.add(full_name)
-        return modules, named, replicated
+                    head_of.setdefault(full_name, set()).add(number)
+        return modules, named, head_of
 
     def _rows_of_table(self) -> TableRows | None:
         """The token table under its own optimizer, where batches read it row by row and nothing else does.
@@ -151,7 +149,7 @@ class EagerEngine:
         values = self._backward_all(prepared)
         # On the CPU a loss that is not finite moves nothing. A GPU is not waited for: the trainer reads it later, and stops.
         finite = self.device.type != "cpu" or math.isfinite(values["loss"])
-        values["gradient_norm"] = self._move() if finite else torch.tensor(math.nan)
+        values["gradient_norm"] = self._move({part.task for part in prepared}) if finite else torch.tensor(math.nan)
         for shadow in self.shadows:
             shadow.follow(self.model, self.step_at)
         self.step_at += 1
@@ -274,13 +272,20 @@ class EagerEngine:
         weight = gathered(torch.ones(part.examples, device=self.device))
         return named_losses(task.name, task.loss(vectors, values, weight))
 
-    def _move(self) -> Tensor:
-        """Add up the gradients of all processes, clip them together and step; returns their norm before clipping."""
+    def _move(self, tasks: set[int]) -> Tensor:
+        """Add up the gradients of all processes, clip them together and step; returns their norm before clipping.
+
+        The head of a task that is not among `tasks` does not move.
+        """
         if self.distributed.size > 1:
-            for name, parameter in self.parameters.items():  # what this process did not touch, others may have
-                parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-                if name in self.replicated:
-                    parameter.grad /= self.distributed.size
+            for name, parameter in self.parameters.items():
+                owners = self.head_of.get(name, tasks) & tasks
+                if not owners:
+                    continue
+                # What this process did not touch, others may have. A head over vectors has the whole gradient in each.
+                gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                whole = name in self.head_of and not any(isinstance(self.tasks[owner], ModelTask) for owner in owners)
+                parameter.grad = gradient / self.distributed.size if whole else gradient
         gradients = {name: parameter.grad for name, parameter in self.parameters.items() if parameter.grad is not None}
         self.distributed.add_up(list(gradients.values()))
         return clip_and_move(gradients, self.table, self.optimizer, self.optimizer_config, self.step_at)

@@ -220,8 +220,9 @@ class GraphEngine:
         embedded = values.to(self.dtype)[token_row].requires_grad_()
         states = hidden_states(self.student.body, packed, embedded)
         at = {name.removeprefix("at."): part.long() for name, part in integers.items() if name.startswith("at.")}
-        others = {name: part.long() for name, part in integers.items()} | {name: part.float() for name, part in inputs.items()}
-        given = {name.removeprefix("value."): part for name, part in others.items() if name.startswith("value.")}
+        given = {name: part.long() for name, part in integers.items() if name.startswith("value.")}
+        given |= {name: part.float() for name, part in inputs.items() if name.startswith("value.")}
+        given = {name.removeprefix("value."): part for name, part in given.items()}
         losses = self.losses_of[number](states, packed.sentence, packed.starts, at, given, inputs["weight"])
         moved = self.moved_by[number]
         parameters = [parameter for optimizer in moved for parameter in optimizer.flat.parameters]

@@ -32,9 +32,9 @@ class TableRows:
         if config.optimizer != "adamw":
             return None
         table = student.table
-        name = next((name for name, one in parameters.items() if one is table), "")
+        name = next((name for name, parameter in parameters.items() if parameter is table), "")
         kinds = (nn.Embedding, nn.EmbeddingBag)
-        homes = [one for one in student.model.modules() if isinstance(one, kinds) and one.weight is table]
+        homes = [module for module in student.model.modules() if isinstance(module, kinds) and module.weight is table]
         if not name or len(homes) != 1 or (isinstance(homes[0], nn.Embedding) and homes[0].max_norm is not None):
             return None
         return cls(name, homes[0], config)
@@ -68,7 +68,7 @@ def beside(
     table: TableRows | None, parameters: Mapping[str, nn.Parameter], config: OptimizerConfig
 ) -> torch.optim.Optimizer | None:
     """The optimizer of all other parameters; None for a static student, which has none."""
-    rest = [(name, one) for name, one in parameters.items() if table is None or name != table.name]
+    rest = [(name, parameter) for name, parameter in parameters.items() if table is None or name != table.name]
     if table is not None and not rest:
         return None
     return choose(config.optimizer, rest, config.rates[0] if config.rates else 0.0, config.weight_decay)

@@ -1,9 +1,9 @@
-"""Masked language modelling and translation language modelling as tasks: LaBSE's stage before any sentence vector is trained.
+"""Masked and translation language modeling as tasks: LaBSE's stage before any sentence vector is trained.
 
-What is hidden (BERT, Devlin et al. 2019). Of the n ordinary tokens of a sequence, max(1, round(0.15 n)) are chosen at random,
-never special ones. Of the chosen, 80 % become the mask token, 10 % another ordinary token drawn evenly, 10 % stay; all of them
-are to be told. Which are chosen is a function of the seed and the batch, and batches are drawn anew in every pass, so a
-sentence is seen under other masks each time, and a run that was interrupted goes on with the masks it would have seen.
+Masking as in BERT (Devlin et al. 2019): of the n ordinary tokens of a sequence, max(1, round(0.15 n)) are chosen at random,
+never special ones. Of these, 80 % become the mask token, 10 % another ordinary token drawn evenly, 10 % stay; all are to be
+predicted. The choice is a function of the seed and the batch, so a sentence has other masks in each pass, and a resumed run
+the same ones.
 
 `MaskedText` hides tokens of single sentences. `MaskedPairs` lays a sentence and its translation into one sequence and hides on
 both sides (XLM, Conneau & Lample 2019):
@@ -165,14 +165,14 @@ class Hidden:
 
 def _hidden(masking: Masking, sequences: Sequence[Ids], restarts: IntArray, random: np.random.Generator) -> Hidden:
     """Hide tokens of sequences, whose places are counted anew from `restarts` on (0: nowhere)."""
-    sizes = np.array([len(one) for one in sequences], dtype=np.int64)
+    sizes = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
     order = np.argsort(sizes, kind="stable")
     lengths, restart = sizes[order], np.repeat(restarts[order], sizes[order])
     ids = np.concatenate([sequences[number] for number in order])
     within = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     positions = np.where(within >= restart, within - restart, within)
     hidden, at = masking.hide(ids, lengths, random)
-    as_tensor = [torch.from_numpy(np.asarray(one, dtype=np.int64)) for one in (hidden, positions, at, ids[at])]
+    as_tensor = [torch.from_numpy(np.asarray(part, dtype=np.int64)) for part in (hidden, positions, at, ids[at])]
     return Hidden(as_tensor[0], lengths, *as_tensor[1:])
 
 
@@ -281,8 +281,8 @@ class MaskedPairs(_MaskedTask):
 
     def prepare(self, chosen: IntArray) -> Hidden:
         """The chosen pairs, each as one sequence, with tokens hidden on both sides."""
-        sides = [(self.tokens.row(int(self.pairs.source[one])), self.tokens.row(int(self.pairs.target[one]))) for one in chosen]
-        joined = [self.template.join(*pair) for pair in sides]
+        rows = zip(self.pairs.source[chosen].tolist(), self.pairs.target[chosen].tolist(), strict=True)
+        joined = [self.template.join(self.tokens.row(source), self.tokens.row(target)) for source, target in rows]
         restarts = np.array([restart for _, restart in joined], dtype=np.int64)
         return _hidden(self.masking, [ids for ids, _ in joined], restarts, self._drawn(chosen))
 

@@ -8,7 +8,7 @@ passing; h and c begin as linear maps of it:
     state_t    = LSTM(input_t)               p(y_t) = softmax(W state_t + b)                     `losses/translation.py`
 
 y_0 is </s>, the mark that also ends every sentence. There is no attention: whatever the decoder knows of the sentence is in
-v. The encoder is not told which language it reads, the decoder is told which one to write (Artetxe & Schwenk 2019, §3).
+v. The encoder does not know which language it reads; the decoder knows which one to write (Artetxe & Schwenk 2019, §3).
 
 Which sentence is translated into what
 --------------------------------------
