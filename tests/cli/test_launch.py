@@ -114,7 +114,9 @@ def test_a_short_command_trains_in_two_processes_as_in_one(models: Path, tmp_pat
     command = [sys.executable, "-m", "isogloss", "launch", "-n", "2", *given, "--device", "cpu", "--out", str(tmp_path / "two")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    one, two = ([json.loads(line) for line in (tmp_path / name / "metrics.jsonl").open()] for name in ("one", "two"))
+    one, two = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()] for name in ("one", "two")
+    )
     assert [line["stage"] for line in one] == ["nli", "sts"] == [line["stage"] for line in two]
     for alone, together in zip(one, two, strict=True):
         assert [together[key] for key in ("loss", "gradient_norm")] == pytest.approx(
