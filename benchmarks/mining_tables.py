@@ -1,36 +1,37 @@
-"""The mining tables of the README and of docs/mining.md, from the result files; `tables` puts them where they belong."""
+"""The mining tables of docs/benchmarks.md and docs/mining.md, from the result files; `tables` puts them in place."""
 
 from statistics import median
 from typing import Any
 
 
 def speed_table(speed: dict[str, Any], gpu: dict[str, Any], growth: dict[str, Any]) -> str:
-    """Exact mining beside the peers' scripts, on a GPU, and approximate mining beside exact."""
+    """Exact mining beside the scripts of LASER and sentence-transformers, on a GPU, and approximate mining beside exact."""
     seconds, scoring = speed["seconds"], {name: _middle(name, speed) for name in speed["turns"]}
     memory, rows = speed["beyond_vectors_mib"], speed["rows"]
     same = min(one["same_share"] for one in speed["same_pairs"].values())
     lines = [
-        f"{rows:,} × {rows:,} real sentences, {gpu['dimension']}-d, k = {speed['k']}, both directions, on two cores, exactly:",
+        f"{rows:,} × {rows:,} real sentences, {gpu['dimension']}-d, k = {speed['k']}, both directions, exact, on two cores:",
         "",
-        "| | seconds in all | of which scoring | MiB beyond the vectors |",
+        "| | seconds | of which scoring | MiB beyond the embeddings |",
         "|---|---|---|---|",
         *(f"| {name} | {seconds[name]:,.0f} | {scoring[name]:.3g} | {memory[name]:,} |" for name in seconds),
         "",
-        f"That is **{speed['times_faster']:.1f} ×** the faster of the two in all and {speed['scoring_times_faster']:,.0f} × in"
-        f" scoring; at least {100 * same:.3f} % of the pairs are the same (the peers compute cosines in single precision)."
-        f" One {gpu['hardware']['accelerator']} takes **{gpu['seconds']:.1f} s** for {gpu['rows'][0]:,} × {gpu['rows'][1]:,},"
-        f" exactly. With `--search approximate --recall {growth['recall_wanted']:g}` (of neighbours), on two cores, each"
-        " language's mean taken off first, without which little is saved on sides of many languages ([log](LOG.md)):",
+        f"isogloss is **{speed['times_faster']:.1f} ×** as fast as the faster of the two ({speed['scoring_times_faster']:,.0f}"
+        f" × in scoring). At least {100 * same:.3f} % of the pairs are the same (the others compute cosines in single"
+        f" precision). One {gpu['hardware']['accelerator']} takes **{gpu['seconds']:.1f} s** for {gpu['rows'][0]:,} ×"
+        f" {gpu['rows'][1]:,}, exact. With `--search approximate --recall {growth['recall_wanted']:g}` (of nearest neighbors),"
+        " on two cores, with each language's mean subtracted first (without that, little is saved on files with many languages;"
+        " see the [log](../LOG.md)):",
         "",
-        "| sentences a side | exact, s | approximate, s | ratio | of the exact pairs it finds"
-        f" | of those with a score of {growth['threshold']:g} or more | index, MiB |",
+        "| sentences per side | exact, s | approximate, s | ratio | share of the exact pairs found"
+        f" | share of those with a score of {growth['threshold']:g} or more | index, MiB |",
         "|---|---|---|---|---|---|---|",
         *(_growth_row(row) for row in growth["sizes"]),
         "",
-        "![seconds over the number of sentences](benchmarks/results/mining_growth.svg)",
+        "![seconds over the number of sentences](../benchmarks/results/mining_growth.svg)",
         "",
-        "([scripts](benchmarks/mining_speed.py) [in](benchmarks/mining_gpu.py) [order](benchmarks/mining_growth.py),"
-        " [results](benchmarks/results))",
+        "([scripts](../benchmarks/mining_speed.py) [in](../benchmarks/mining_gpu.py) [order](../benchmarks/mining_growth.py),"
+        " [results](../benchmarks/results))",
     ]
     return "\n".join(lines)
 
@@ -58,15 +59,13 @@ def f1_table(results: dict[str, Any]) -> str:
         "|---|" + "---|" * len(names),
         *(f"| {model} | {' | '.join(_f1_cell(one['sets'][name]) for name in names)} |" for model, one in models.items()),
         "",
-        f"F1 × 100; under it precision and recall. A star: differs from {next(iter(models))} by the paired bootstrap."
-        " Sentences a side and gold pairs: "
+        f"F1 × 100, with precision and recall below. A star marks a significant difference from {next(iter(models))} (paired"
+        " bootstrap). Sentences per side and gold pairs: "
         + "; ".join(f"{name} {max(one['sentences']):,} and {one['gold']:,}" for name, one in sets.items())
         + f". Threshold from {', '.join(dict.fromkeys(one['threshold_from'] for one in sets.values()))}."
-        + "".join(
-            f" {model} was given {one['prompt']!r} before every sentence." for model, one in models.items() if one["prompt"]
-        ),
+        + "".join(f" {model} uses the prompt {one['prompt']!r}." for model, one in models.items() if one["prompt"]),
         "",
-        "What `--threshold auto` promised, without gold, and what it kept (precision, recall, by the gold pairs):",
+        "The precision asked of `--threshold auto`, which uses no gold pairs, and the precision and recall it reached:",
         "",
         "| | asked for | " + " | ".join(names) + " |",
         "|---|---|" + "---|" * len(names),
@@ -80,11 +79,11 @@ def f1_table(results: dict[str, Any]) -> str:
         lines.append(f"| {model} | mean gap over all thresholds, points | {' | '.join(gaps)} |")
         absent = [curve["without_translation"] for curve in curves]
         cells = [f"{100 * share['estimated']:.0f} %, {100 * share['by_gold']:.0f} %" for share in absent]
-        lines.append(f"| {model} | without a translation: estimated, by gold | {' | '.join(cells)} |")
+        lines.append(f"| {model} | share without a translation: estimated, by gold | {' | '.join(cells)} |")
     lines += [
         "",
-        "A pair counts as wrong if the gold file does not have it, also where it is a translation. The estimate was made while"
-        " the news sets were looked at."
+        "A pair counts as wrong if it is not in the gold file, even if it is a correct translation. The news sets were used"
+        " while the estimator was developed."
         " ([script](../benchmarks/mining_f1.py), [result](../benchmarks/results/mining_f1.json))",
     ]
     return "\n".join(lines)
@@ -100,4 +99,4 @@ def _f1_cell(one: dict[str, Any]) -> str:
 
 
 def _kept_cell(one: dict[str, Any]) -> str:
-    return "nothing taken" if one["precision"] is None else f"{100 * one['precision']:.1f} %, {100 * one['recall']:.1f} %"
+    return "no pairs" if one["precision"] is None else f"{100 * one['precision']:.1f} %, {100 * one['recall']:.1f} %"

@@ -30,11 +30,11 @@ ROOT = Path(__file__).parent.parent
 RESULTS, IMAGES = ROOT / "benchmarks" / "results" / "papers", ROOT / "docs" / "images"
 COMMENTS = ROOT / "benchmarks" / "papers_comments.json"
 HEAD = """
-Written by `benchmarks/papers.py` from [its results](../benchmarks/results/papers). Each table has the paper's figures and
-ours, made by [`isogloss reproduce`](verbs/reproduce.md) at the scale of the lab: small models, minutes of one GPU. Ours are
-not the papers' models, and each row says what it is. What can be compared is the order of systems. To travel to the GPU,
-training files were cut to their first 5,000 lines, except those of tables 5 and 6 of Reimers & Gurevych; how many pairs were
-left of that, after cleaning and without sentences of test sets, stands in the rows.
+Written by `benchmarks/papers.py` from [its results](../benchmarks/results/papers). Each table has the paper's numbers and
+ours, from [`isogloss reproduce`](verbs/reproduce.md) at the lab scale: small models, minutes on one GPU. Ours are not the
+papers' models, and each row says what it is; compare the ranking of systems, not the numbers. For the transfer to the GPU,
+training files were cut to their first 5,000 lines, except those of tables 5 and 6 of Reimers & Gurevych; each row has the
+number of pairs that were left after cleaning and after removing test-set sentences.
 """
 
 
@@ -156,7 +156,7 @@ def page(options: argparse.Namespace) -> None:
 
 def told_rows(table: Reproduction) -> str:
     """How much of a table there is."""
-    return f"{sum(any(row.ours) for row in table.rows)} of {len(table.rows)} rows have figures of ours."
+    return f"{sum(any(row.ours) for row in table.rows)} of {len(table.rows)} rows have numbers of ours."
 
 
 def machines(measured: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The table of docs/robustness.md: how much was done to break isogloss on purpose, and what came of it."""
+"""The table of docs/robustness.md: the faults injected on purpose, and how isogloss behaved."""
 
 import json
 from pathlib import Path
@@ -19,28 +19,28 @@ def robustness_table() -> str:
     rows = [
         ("kill -9 at random moments", kill, f"{kill['faults']:,}", f"{len(kill['by_verb'])} verbs", f"{kill['wrong']} wrong"),
         (
-            "full disks, failing renames and opens, limits of memory and files",
+            "full disks, failing renames and opens, memory and file limits",
             limit,
             f"{limit['faults']:,}",
-            f"{len(limit['by_verb'])} verbs; {limit['aborted']} of them ended by the C library before Python could speak",
+            f"{len(limit['by_verb'])} verbs; in {limit['aborted']} cases the C library aborted before Python could report",
             f"{limit['wrong']} wrong",
         ),
         (
-            "one flipped bit in a kept file",
+            "one flipped bit in a stored file",
             flip,
             f"{flip['faults']:,}",
-            f"{refused:,} refused with a sentence, the others as undamaged",
+            f"{refused:,} refused with an error, the rest finished as if undamaged",
             f"{flip['wrong']} wrong",
         ),
     ]
-    lines = ["| what | how many | over | outcome | result file |", "|---|---|---|---|---|"]
+    lines = ["| what | cases | over | outcome | result file |", "|---|---|---|---|---|"]
     lines += [f"| {what} | {many} | {over} | {outcome} | {_from('faults', faults)} |" for what, _, many, over, outcome in rows]
     lines += [
-        f"| malformed files, manifests, recipes, answers of servers | {fuzz['cases']:,} | {len(fuzz['targets'])} readers"
-        f" | {fuzz['findings']} tracebacks or endless cases | {_from('fuzz', fuzz)} |",
-        f"| mutations of the code that decides results | {counted:,} | and {mutants['equivalent']} that change nothing anyone"
-        f" can see | {mutants['killed_percent']:.1f} % noticed by the tests | {_from('mutations', mutants)} |",
-        f"| `make test` in a row, another hash seed each time | {steady['runs']} | {' or '.join(passed)} tests"
+        f"| malformed files, manifests, recipes, server responses | {fuzz['cases']:,} | {len(fuzz['targets'])} readers"
+        f" | {fuzz['findings']} tracebacks or hangs | {_from('fuzz', fuzz)} |",
+        f"| mutations of the code that decides results | {counted:,} | plus {mutants['equivalent']} equivalent ones"
+        f" | {mutants['killed_percent']:.1f} % caught by the tests | {_from('mutations', mutants)} |",
+        f"| `make test` in a row, with a new hash seed each time | {steady['runs']} | {' or '.join(passed)} tests"
         f" | {steady['green']} green | {_from('steady', steady)} |",
         f"| tests that need a GPU | {len(gpu['tests'])} | one NVIDIA H200 | {gpu['outcomes'].get('passed', 0)} passed"
         f" | {_from('gpu_tests', gpu)} |",

@@ -1,17 +1,82 @@
-"""What the pages say about the command line and the code is so: imports, options, what continues, what prints JSON."""
+"""What the pages say about the command line and the code is true: links, files, imports, options, what continues."""
 
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from cli.verbs import options
+from isogloss import recipes
 from isogloss.cli.app import CONTINUES, continues
+from isogloss.config.stages import TASK_DEFAULTS, AnyStage, Stage
 
 ROOT = Path(__file__).parent.parent
 INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+WRITTEN = ("run.json", "results.json", "data.json", "tokens.json", "rows.json", "model/", "work/", "pairs/")
 PAGES = {"corpora list": "corpora", "corpora get": "corpora", "corpora show": "corpora-show"}
+
+
+PAGES_ALL = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower().strip()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES_ALL, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if target.startswith(("https:", "http:", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (page.parent / path).resolve() if path else page
+        assert place.exists(), target
+        assert not anchor or anchor in anchors(place), target
+
+
+def test_the_examples_of_stages_are_recipes() -> None:
+    page = (ROOT / "docs" / "stages.md").read_text(encoding="utf-8")
+    examples = [recipes.parse(tomllib.loads(block)) for block in re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)]
+    assert [recipe.name for recipe in examples] == ["run", "ham-kim", "labse", "muse", "laser", "soup"]
+    rows = re.findall(r"^\| \[`([a-z]+)`\]", page, flags=re.MULTILINE)
+    assert set(rows) == {args.model_fields["task"].default for args in get_args(get_args(AnyStage)[0])}
+    for task, keys in re.findall(r"^\| `([a-z]+)` \| (`.*?) \|$", page, flags=re.MULTILINE):
+        if task in TASK_DEFAULTS and "=" in keys:
+            said = tomllib.loads("\n".join(re.findall(r"`(.*?)`", keys)))
+            assert {**TASK_DEFAULTS[task], **said} == TASK_DEFAULTS[task] and len(said) in (0, len(TASK_DEFAULTS[task])), task
+
+
+@pytest.mark.parametrize("stage", get_args(get_args(AnyStage)[0]), ids=lambda stage: stage.model_fields["task"].default)
+def test_the_page_has_every_key_of_a_stage(stage: type[Stage]) -> None:
+    page = (ROOT / "docs" / "stages.md").read_text(encoding="utf-8")
+    task = stage.model_fields["task"].default
+    common = re.findall(r"^## Keys of every stage$(.*?)^## ", page, flags=re.DOTALL | re.MULTILINE)[0]
+    (own,) = re.findall(rf"^## (?:\w+ and )?{task}(?: and \w+)?$(.*?)^## ", page, flags=re.DOTALL | re.MULTILINE)
+    keys = set(re.findall(r"^\| `([a-z_]+)` \|", common + own, flags=re.MULTILINE))
+    assert set(stage.model_fields) <= keys
+
+
+def test_every_page_is_in_the_index() -> None:
+    linked = {(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\(([^)#\s]+)", INDEX)}
+    missing = [page.name for page in PAGES_ALL if page.is_relative_to(ROOT / "docs") and page not in linked]
+    assert missing == ["index.md"]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_page_names_exist(page: str) -> None:
+    """`models/bridge.py` is a file under src/isogloss, or in the repository."""
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = set(re.findall(r"`([\w/.-]+(?:\.(?:py|toml|md|css|json)|/))`", text)) - {"utils.py", "helpers.py", "common.py"}
+    places = (ROOT, ROOT / "src" / "isogloss", ROOT / "reproduction")
+    known = {name for name in named if any((place / name).exists() for place in places)}
+    new = set(re.findall(r"New file `([\w/.]+)`", text))
+    outside = {name for name in named if name.startswith(("RUN/", "CACHE/"))} | set(WRITTEN)
+    assert named - known - outside - new == set()
 
 
 def names_in(sentence: str) -> list[str]:

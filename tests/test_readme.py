@@ -1,7 +1,7 @@
-"""The README's commands and code run as they are printed; its tables are those of the result files.
+"""The commands and code of the README and the tutorial run as they are printed; their tables are those of the result files.
 
-The code, and the commands before the first that trains, open the models that the README names. The other commands find
-tiny ones in folders of those names: they do the same in a fraction of the time.
+The README's code, and the commands before the first that trains, open the models that are named there. The other commands and
+the tutorial's code find tiny models in folders of those names: they do the same in a fraction of the time.
 """
 
 import re
@@ -17,26 +17,35 @@ from tiny import PAIRS, save_tiny_model
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    found: list[str] = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(page: str, language: str) -> list[str]:
+    found: list[str] = re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
     return found
 
 
-def shell_lines() -> list[str]:
-    return [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines() if line.strip()]
+def shell_lines(page: str) -> list[str]:
+    return [line.split("#")[0].strip() for block in blocks(page, "sh") for line in block.splitlines() if line.strip()]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 900
 
 
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    named = {line.split()[1] for line in shell_lines() if line.startswith("make ")}
+    named = {line.split()[1] for line in shell_lines(README) if line.startswith("make ")}
     assert named == {"quickstart", "test"} <= targets
 
 
-def test_every_link_leads_somewhere() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (ROOT / target).exists(), target
+def test_the_readme_installs_what_exists() -> None:
+    extras = re.findall(r"isogloss\[([a-z,]+)\]", README)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert extras
+    for extra in ",".join(extras).split(","):
+        assert re.search(rf"^{extra} = \[", project, flags=re.MULTILINE), extra
+    assert [line for line in shell_lines(README) if line.startswith("isogloss ")] == ["isogloss quickstart"]
 
 
 def write_evaluation_text(folder: Path) -> None:
@@ -52,17 +61,17 @@ def write_evaluation_text(folder: Path) -> None:
 
 
 def write_models(folder: Path) -> None:
-    """Tiny models that are found before those that packages carry: a folder's name goes first."""
+    """Tiny models that are found before the bundled ones: a folder's name goes first."""
     save_tiny_model(folder / "all-MiniLM-L6-v2", width=16, layers=1, seed=1, normalize=True)
     save_tiny_model(folder / "multilingual-e5-small", width=24, layers=4, seed=2, normalize=False)
 
 
-def test_commands_run_as_printed(
+def test_the_tutorial_runs_as_printed(
     tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert tsv.name == "pairs.tsv", "the file the README names"
-    lines = [line for line in shell_lines() if line.startswith("isogloss ")]
+    assert tsv.name == "pairs.tsv", "the file that the tutorial names"
+    lines = shell_lines(TUTORIAL)
     assert [shlex.split(line)[1] for line in lines] == [
         *("init", "doctor", "run", "evaluate", "evaluate"),
         *("corpora", "prepare", "corpora", "mine", "score"),
@@ -82,14 +91,20 @@ def test_commands_run_as_printed(
     assert (tmp_path / "store" / "summary.html").exists()
     assert all((tmp_path / "runs" / name / "model" / "modules.json").exists() for name in ("sbert", "laser", "labse"))
     assert (tmp_path / "scored.tsv").read_text(encoding="utf-8").count("\n") > 1
+    use, from_python = blocks(TUTORIAL, "python")
+    exec(compile(use, "tutorial.md", "exec"), {})
+    assert "(1, 16)" in capsys.readouterr().out, "the teacher's dimension"
+    exec(compile(from_python, "tutorial.md", "exec"), {})
+    assert "LanguageScores(language='average'" in capsys.readouterr().out
+    assert (tmp_path / "my-trimmed-model" / "modules.json").exists()
 
 
-def test_python_runs_as_printed(
+def test_the_readme_runs_as_printed(
     tsv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert tsv.exists()
-    (code,) = blocks("python")
+    (code,) = blocks(README, "python")
     exec(compile(code, "README.md", "exec"), {})
     assert "LanguageScores(language='average'" in capsys.readouterr().out
     assert (tmp_path / "my-model" / "modules.json").exists()
@@ -97,8 +112,24 @@ def test_python_runs_as_printed(
 
 def test_tables_are_those_of_the_result_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    assert "<!-- papers-table -->" in README
     tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
-    assert tables["readme"](README) == README
-    page = (ROOT / "docs" / "robustness.md").read_text(encoding="utf-8")
-    assert tables["robustness"](page) == page and "| kill -9 at random moments |" in page
+    pages = tables["PAGES"]
+    assert {path.name for path in pages} == {"README.md", "benchmarks.md", "mining.md", "robustness.md"}
+    for path, fill in pages.items():
+        page = path.read_text(encoding="utf-8")
+        assert fill(page) == page and "<!-- " in page, path
+
+
+def test_every_mark_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt mark would leave old numbers in place: each one's block changes back if its digits are changed."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    tables = runpy.run_path(str(ROOT / "benchmarks" / "tables.py"))
+    for path, fill in tables["PAGES"].items():
+        page = path.read_text(encoding="utf-8")
+        for mark in re.findall(r"<!-- ([a-z-]+) -->", page):
+            place = page.index(f"<!-- {mark} -->") + len(f"<!-- {mark} -->")
+            digit = re.search(r"\d", page[place:])
+            assert digit, mark
+            at = place + digit.start()
+            changed = page[:at] + ("1" if page[at] != "1" else "2") + page[at + 1 :]
+            assert fill(changed) == page, mark

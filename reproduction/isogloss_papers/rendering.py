@@ -70,7 +70,7 @@ def markdown(table: Reproduction, pictures: Sequence[str] = (), comment: str = "
     parts += ["", comment] if comment else []
     parts += ["", *_figures(table), "", *_rows(table), "", *_notes(table)]
     parts += [f"![{table.title}]({name})" for name in pictures]
-    parts += ["", "Orderings that the paper claims, in our figures:", "", *claims(table), ""]
+    parts += ["", "The paper's claims in our numbers:", "", *claims(table), ""]
     return "\n".join(parts)
 
 
@@ -81,8 +81,8 @@ def page(tables: Sequence[Reproduction], texts: Sequence[str], lead: str) -> str
         for table in tables
         for one in table.claims
     ]
-    head = ["# The papers' tables", "", lead.strip(), "", "## Orderings that the papers claim", ""]
-    head += ["| table | claim | in our figures | numbers |", "|---|---|---|---|", *judged, "", "## Tables", ""]
+    head = ["# The papers' tables", "", lead.strip(), "", "## The papers' claims", ""]
+    head += ["| table | claim | outcome | numbers |", "|---|---|---|---|", *judged, "", "## Tables", ""]
     return "\n".join([*head, *texts])
 
 
@@ -99,7 +99,7 @@ def _rows(table: Reproduction) -> list[str]:
     made = list({row.system: row for row in table.rows if any(row.ours)}.values())
     if not made:
         return []
-    parts = ["| our row | backbone | learnt from | pairs | the paper's pairs | differs |", "|---|---|---|---|---|---|"]
+    parts = ["| our row | backbone | trained on | pairs | the paper's pairs | differs |", "|---|---|---|---|---|---|"]
     for row in made:
         told = " ".join(f"[{numbered[sentence]}]" for sentence in row.differs)
         kind = f" ({row.kind})" if row.kind in (EXTRA, CONTROL) and row.kind not in row.label else ""

@@ -17,6 +17,7 @@ from isogloss import recipes
 from isogloss.cli.app import _without_debug, main
 from isogloss.cli.launch import LEFT_BEHIND, Member, Team, _place, free_port
 from isogloss.runs.pipeline import run
+from judged import write_judged
 from tiny import UNTAUGHT, tiny_recipe
 
 
@@ -102,6 +103,25 @@ def assert_the_same(folder: Path, losses: tuple[str, ...]) -> None:
             assert float((weight - found[name]).abs().max()) < 1e-4, name
     one, two = (json.loads((folder / name / "run.json").read_text()) for name in ("one", "two"))
     assert two["status"] == "finished" and two["hashes"]["student"] == one["hashes"]["student"]
+
+
+def test_a_short_command_trains_in_two_processes_as_in_one(models: Path, tmp_path: Path) -> None:
+    write_judged(tmp_path)
+    files = ("--nli", str(tmp_path / "nli.tsv"), "--sts", str(tmp_path / "sts.tsv"))
+    given = ["finetune", str(models / "student"), *files, "--steps", "6", "--set", "training.dropout=false"]
+    with pytest.raises(SystemExit):
+        main([*given, "--device", "cpu", "--out", str(tmp_path / "one")])
+    command = [sys.executable, "-m", "isogloss", "launch", "-n", "2", *given, "--device", "cpu", "--out", str(tmp_path / "two")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    one, two = (
+        [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()] for name in ("one", "two")
+    )
+    assert [line["stage"] for line in one] == ["nli", "sts"] == [line["stage"] for line in two]
+    for alone, together in zip(one, two, strict=True):
+        assert [together[key] for key in ("loss", "gradient_norm")] == pytest.approx(
+            [alone["loss"], alone["gradient_norm"]], rel=1e-4
+        )
 
 
 def test_an_error_is_shown_once_and_is_exit_2(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_the_page_is_written_from_results_of_several_runs(lab: Path, tmp_path: P
     page = (tmp_path / "papers.md").read_text(encoding="utf-8")
     assert "| mUSE | paper | 81.7 | 81.6 | −0.19 |" in page and "| LaBSE | paper | 74.4 | 73.1 | −1.29 |" in page
     assert (
-        "2 of 4 rows have figures of ours" in page and "Measured on " in page and (tmp_path / "images/rg-table-8.svg").exists()
+        "2 of 4 rows have numbers of ours" in page and "Measured on " in page and (tmp_path / "images/rg-table-8.svg").exists()
     )
     script["run"](Namespace(**{**options, "seconds": -1.0}, only=["rg-table-7"], rows=[], results=here))
     assert not (here / "rg-table-7.json").exists(), "no time, no row"

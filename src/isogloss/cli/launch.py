@@ -25,7 +25,7 @@ from isogloss.amounts import amount
 from isogloss.cli.signals import interrupts_held, signal_of, signals_interrupt
 from isogloss.errors import IsoglossError
 
-TRAINS = ("run", "distill", "quickstart", "add")
+TRAINS = ("run", "distill", "finetune", "train-dual", "train-laser", "quickstart", "add")
 PORT = 29500  # torchrun's, where several machines must agree on one
 LEFT_BEHIND = 3  # the exit code of a process whose fellow is gone: training.distributed.LeftBehind
 AFTERMATH_SECONDS = 2.0  # from one failure to the ends of the others; who fails first is not always the first to be gone
@@ -35,7 +35,7 @@ LOOK_SECONDS = 0.05
 
 def launch(
     command: Annotated[
-        list[str], Argument(metavar="VERB", help="run, add, distill or quickstart, with its arguments and options.")
+        list[str], Argument(metavar="VERB", help="A command that trains, such as run or distill, with all its options.")
     ],
     processes: Annotated[
         int | None,
