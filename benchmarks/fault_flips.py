@@ -17,11 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from isogloss.runs.dual import train_dual
-from isogloss.runs.finetune_settings import FinetuneSettings
-from isogloss.runs.finetuning import finetune
-from isogloss.runs.laser import LaserSettings, train_laser
 
+from isogloss import recipes
 from isogloss.config.mining import MiningSettings
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.store import open_store
@@ -32,6 +29,7 @@ from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import load
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.pipeline import run
+from isogloss.runs.presets import dual_recipe, finetune_recipe, laser_recipe
 from isogloss.storage import weights_hash
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the tiny models are made
@@ -97,12 +95,12 @@ class Worlds:
     def all(self) -> list[World]:
         """Each of them."""
         return [
-            World("run, stopped while training", stopped(self.run, "distil", 7), self.run),
+            World("run, stopped while training", stopped(self.run, "distill", 7), self.run),
             World("run, stopped at the teacher", stopped(self.run, "teacher", 2), self.run),
             World("run, finished, run again", self.run, self.run),
-            World("finetune, stopped", stopped(self.finetune, "STS", 4), self.finetune),
-            World("train-laser, stopped", stopped(self.laser, "laser", 4), self.laser),
-            World("train-dual, stopped", stopped(self.dual, "round 2", 3), self.dual),
+            World("finetune, stopped", stopped(self.finetune, "sts", 4), self.finetune),
+            World("train-laser, stopped", stopped(self.laser, "translate", 4), self.laser),
+            World("train-dual, stopped", stopped(self.dual, "rank", 3), self.dual),
             World("mine, again", self.mine, self.mine),
             World("vector cache", self.fill_cache, self.read_cache),
             World("store, read", self.prepare, lambda folder, listen=silent: list(open_store(folder / "store").bitext())),
@@ -118,23 +116,26 @@ class Worlds:
 
     def finetune(self, folder: Path, listen: OnProgress = silent) -> object:
         """NLI, then STS with labels of a cross-encoder."""
-        files = {name: (str(self.place / f"{name}.tsv"),) for name in ("nli", "sts")}
-        told: dict[str, Any] = {**files, "sts_dev": (str(self.place / "dev.tsv"),), "batch": 8, "checkpoint_seconds": 0.0}
-        told |= {"out": str(folder), "max_tokens": 32, "device": "cpu", "augment": True, "neighbours": 2, "sts_epochs": 1}
-        return weights_hash(finetune(FinetuneSettings(model=str(self.models / "student"), **told), listen).model)
+        nli, sts, dev = ([str(self.place / f"{name}.tsv")] for name in ("nli", "sts", "dev"))
+        training = {"batch_pairs": 8, "checkpoint_seconds": 0.0}
+        more: dict[str, Any] = {"student": {"max_tokens": 32}, "device": "cpu", "training": training}
+        data = finetune_recipe(str(self.models / "student"), folder, nli, sts, dev, None, 1, {"neighbours": 2}, **more)
+        return weights_hash(run(recipes.parse(data), listen).model)
 
     def laser(self, folder: Path, listen: OnProgress = silent) -> object:
         """An encoder that learns by translating, a few steps of it."""
-        small = {"vocabulary": 120, "embedding": 8, "hidden": 8, "layers": 1, "decoder": 16, "language": 4, "max_tokens": 40}
-        more: dict[str, Any] = {**small, "batch": 20, "steps": 8, "dev_pairs": 0, "checkpoint_seconds": 0.0}
-        train_laser([str(self.tsv)], folder, LaserSettings(targets=("en", "de"), **more), ("device='cpu'", "threads=1"), listen)
-        return weights_hash(folder / "model")
+        student = {"vocabulary": 120, "embedding": 8, "hidden": 8, "lstm_layers": 1, "max_tokens": 40}
+        training = {"batch_pairs": 20, "steps": 8, "dev_pairs": 0, "checkpoint_seconds": 0.0}
+        stage = {"decoder": 16, "language": 4, "targets": ["en", "de"]}
+        more: dict[str, Any] = {"student": student, "training": training, "device": "cpu", "threads": 1}
+        return weights_hash(run(recipes.parse(laser_recipe([str(self.tsv)], folder, "paper", stage, **more)), listen).model)
 
     def dual(self, folder: Path, listen: OnProgress = silent) -> object:
         """Translation ranking in two rounds, the second with mined negatives."""
-        small: dict[str, Any] = {"epochs": 1, "batch": 16, "max_tokens": 32, "device": "cpu", "dev_pairs": 0}
-        small |= {"hard_negatives": 2, "rounds": 2, "checkpoint_seconds": 0.0}
-        result = train_dual(str(self.tsv), str(self.models / "student"), folder, on_progress=listen, **small)
+        training = {"epochs": 1, "batch_pairs": 16, "dev_pairs": 0, "checkpoint_seconds": 0.0}
+        more: dict[str, Any] = {"student": {"max_tokens": 32}, "device": "cpu", "training": training}
+        data = dual_recipe([str(self.tsv)], folder, str(self.models / "student"), losses={"hard_negatives": 2}, **more)
+        result = run(recipes.parse(data), listen)
         return weights_hash(result.model), result.reports
 
     def mine(self, folder: Path, listen: OnProgress = silent) -> object:

@@ -21,9 +21,7 @@ sys.path.insert(0, str(TESTS))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from isogloss.runs.finetuning import finetune  # noqa: E402
 
-import isogloss  # noqa: E402
 from additions import LEARNING, write_pairs  # noqa: E402
 from corpora.catalogue.service import Service  # noqa: E402
 from isogloss import recipes  # noqa: E402
@@ -80,7 +78,6 @@ def run_verb(arguments: list[str], environment: Mapping[str, str], folder: Path,
 
     screen.progress = lambda: nullcontext(count)  # type: ignore[assignment, return-value]
     loop.LOG_EVERY_STEPS = 1  # or only every tenth would be heard of
-    isogloss.finetune = lambda settings, *more: finetune(settings.replace(checkpoint_seconds=0.0), *more)  # it has no option
     out, errors = (folder / "out").open("wb", buffering=0), (folder / "errors").open("wb", buffering=0)
     sys.stdout = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
     sys.stderr = io.TextIOWrapper(errors, encoding="utf-8", write_through=True)

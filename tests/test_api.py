@@ -73,7 +73,7 @@ def test_models_by_name_and_pairs_in_any_form(place: Path) -> None:
 
 
 def test_lists_are_mined_like_files(place: Path) -> None:
-    from isogloss.mining.mine import MiningSettings
+    from isogloss.config.mining import MiningSettings
 
     settings = MiningSettings(device="cpu", min_language=0, threshold="0")
     files = ig.mine("teacher", "news.en.txt", "news.de.txt", settings)

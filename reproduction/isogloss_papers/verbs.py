@@ -51,8 +51,8 @@ def _finetune(making: "Making", inputs: Inputs) -> dict[str, Any]:
     augment = settings.pop("augment", None)
     if isinstance(augment, dict):
         augment = {key: inputs.model_called(value) if key in MODELS_OF_AUGMENT else value for key, value in augment.items()}
-    files = {"nli": inputs.nli, "sts": inputs.sts, "sts_dev": inputs.sts_dev}
-    return finetune_recipe(inputs.model, inputs.out, **files, augment=augment, **settings)
+    files = inputs.nli, inputs.sts, inputs.sts_dev
+    return finetune_recipe(inputs.model, inputs.out, *files, augment=augment, **settings)
 
 
 def _distill(making: "Making", inputs: Inputs) -> dict[str, Any]:
@@ -80,8 +80,8 @@ def _laser(making: "Making", inputs: Inputs) -> dict[str, Any]:
 def _dual(making: "Making", inputs: Inputs) -> dict[str, Any]:
     from isogloss.runs.presets import dual_recipe
 
-    files = {"nli": inputs.nli, "qa": inputs.qa}
-    return dual_recipe([inputs.store], inputs.out, inputs.model, making.like, **files, **making.settings)
+    files = inputs.nli, inputs.qa
+    return dual_recipe([inputs.store], inputs.out, inputs.model, making.like, *files, **making.settings)
 
 
 _RECIPES: dict[str, Callable[["Making", Inputs], dict[str, Any]]] = {

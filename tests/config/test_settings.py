@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import isogloss as ig
+from isogloss import config
 from isogloss.config import Recipe, Settings, as_dict, setting
 from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import RecipeError
@@ -40,13 +40,13 @@ from isogloss.training.tasks.base import TaskSettings
 )
 def test_what_does_not_fit_is_refused_at_construction(values: dict[str, Any], message: str, hint: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        ig.TrainingSettings(**values)
+        config.TrainingSettings(**values)
     assert caught.value.message == message and hint in caught.value.hint
     with pytest.raises(RecipeError) as again:
         Recipe(training=values)  # type: ignore[arg-type]
     assert again.value.message == message and hint in again.value.hint
     with pytest.raises(RecipeError):
-        ig.TrainingSettings().replace(**values)
+        config.TrainingSettings().replace(**values)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_refused_at_construction(values: dict[str, Any], me
         (TaskSettings, {}),
         (MiningSettings, {}),
         (SearchSettings, {}),
-        (ig.AddingSettings, {"run": "x", "languages": ("sw",), "pairs": ("a",)}),
+        (config.AddingSettings, {"run": "x", "languages": ("sw",), "pairs": ("a",)}),
     ],
 )
 def test_every_settings_class_checks_types_and_keys(kind: type[Settings], needed: dict[str, Any]) -> None:
@@ -75,18 +75,18 @@ def test_every_settings_class_checks_types_and_keys(kind: type[Settings], needed
 
 
 def test_what_is_converted() -> None:
-    settings = ig.LossSettings(mse=1, dimensions=[64, 32])  # type: ignore[arg-type]
+    settings = config.LossSettings(mse=1, dimensions=[64, 32])  # type: ignore[arg-type]
     assert type(settings.mse) is float and settings.dimensions == (64, 32)
     assert Recipe(languages="de").languages == ("de",)  # type: ignore[arg-type]
     assert SearchSettings(folder=Path("x")).folder == Path("x")
     with pytest.raises(RecipeError, match=r"losses\.dimensions is a number too large"):
-        ig.LossSettings(dimensions=(10**30,))
+        config.LossSettings(dimensions=(10**30,))
     with pytest.raises(RecipeError, match=r"losses\.dimensions = 0 is out of range"):
-        ig.LossSettings(dimensions=(0,))
+        config.LossSettings(dimensions=(0,))
 
 
 def test_settings_are_frozen_and_replace_makes_a_checked_copy() -> None:
-    settings = ig.TrainingSettings(epochs=2)
+    settings = config.TrainingSettings(epochs=2)
     with pytest.raises(Exception, match="frozen"):
         settings.epochs = 3
     changed = settings.replace(batch_pairs=8)
@@ -105,7 +105,7 @@ def test_data_from_elsewhere_names_where_it_is_from() -> None:
             Cooking.from_data(data, "my.toml", {"salt": False})
 
 
-@given(st.sampled_from([ig.TrainingSettings, ig.LossSettings, ig.CleaningSettings]), st.data())
+@given(st.sampled_from([config.TrainingSettings, config.LossSettings, config.CleaningSettings]), st.data())
 def test_one_range_for_all(kind: type[Settings], data: st.DataObject) -> None:
     """A number is accepted if and only if it is within the limits that the JSON schema states."""
     schema = kind.model_json_schema()["properties"]
@@ -114,7 +114,7 @@ def test_one_range_for_all(kind: type[Settings], data: st.DataObject) -> None:
     low, high = schema[name].get("minimum", -math.inf), schema[name].get("maximum", math.inf)
     numbers: st.SearchStrategy[float] = st.integers(-5, 2000)
     value = data.draw(numbers if schema[name]["type"] == "integer" else st.one_of(numbers, st.floats(-5, 5)))
-    required = {"ranking": 1.0} if kind is ig.LossSettings and name != "ranking" else {}
+    required = {"ranking": 1.0} if kind is config.LossSettings and name != "ranking" else {}
     if low <= value <= high:
         assert getattr(kind(**{**required, name: value}), name) == value or name == "mse"
     else:

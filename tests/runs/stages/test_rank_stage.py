@@ -12,6 +12,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 from isogloss import recipes
+from isogloss.config import Recipe
 from isogloss.corpora.store import open_store
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import evaluate
@@ -99,7 +100,7 @@ def test_muse_trains_all_its_tasks_in_two_rounds(models: Path, tsv: Path, files:
     steps: list[Step] = []
     (tmp_path / "labelled").mkdir()
     (tmp_path / "labelled" / "nli.tsv").symlink_to(files["nli"])
-    given = {"nli": [str(tmp_path / "labelled")], "qa": [files["qa"]], "losses": {"hard_negatives": 2}}
+    given: dict[str, Any] = {"nli": [str(tmp_path / "labelled")], "qa": [files["qa"]], "losses": {"hard_negatives": 2}}
     result = trained(models, tsv, tmp_path / "muse", steps.append, like="muse", training=DEV, **given)
     assert [report.model for report in result.reports] == ["untouched", "rank round 1", "rank"]
     for stage in result.stages:
@@ -184,7 +185,7 @@ def test_interrupted_anywhere_it_ends_with_the_same_weights(
 
 
 def test_fresh_starts_again_and_other_settings_do_not_continue(models: Path, tsv: Path, tmp_path: Path) -> None:
-    one = {"training": {"epochs": 1}}
+    one: dict[str, Any] = {"training": {"epochs": 1}}
     first = weights(trained(models, tsv, tmp_path / "x", **one))
     notes: list[Step] = []
     assert weights(trained(models, tsv, tmp_path / "x", notes.append, fresh=True, **one)) == first
@@ -202,7 +203,7 @@ def test_trimming_keeps_the_pieces_of_all_text(models: Path, tsv: Path, files: d
     assert len(model[0].auto_model.get_input_embeddings().weight) == trimming["rows_after"]
 
 
-def parsed(**given: Any) -> recipes.Recipe:  # noqa: ANN401
+def parsed(**given: Any) -> Recipe:  # noqa: ANN401
     return recipes.parse(dual_recipe(["x"], "z", "y", **given), (), "test")
 
 

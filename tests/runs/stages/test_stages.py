@@ -50,10 +50,10 @@ def test_stages_written_out_are_the_recipe_without_stages(models: Path, tsv: Pat
 
 
 def test_an_average_is_the_mean_of_the_weights(models: Path, tsv: Path, tmp_path: Path) -> None:
-    start = {"task": "bridge"}
-    one = {"task": "distill", "name": "one"}
-    two = {"task": "distill", "name": "two", "start": "bridge", "losses": {"ranking": 1.0, "mse": 0.2}}
-    mean = {"task": "average", "of": ["one", "two"], "weights": [3.0, 1.0]}
+    start: dict[str, Any] = {"task": "bridge"}
+    one: dict[str, Any] = {"task": "distill", "name": "one"}
+    two: dict[str, Any] = {"task": "distill", "name": "two", "start": "bridge", "losses": {"ranking": 1.0, "mse": 0.2}}
+    mean: dict[str, Any] = {"task": "average", "of": ["one", "two"], "weights": [3.0, 1.0]}
     first = run(recipe_for(models, tsv, tmp_path / "first", [start, one]))
     second = run(recipe_for(models, tsv, tmp_path / "second", [start, two | {"start": ""}]))
     both = run(recipe_for(models, tsv, tmp_path / "both", [start, one, two, mean]))
@@ -70,7 +70,7 @@ def test_an_average_is_the_mean_of_the_weights(models: Path, tsv: Path, tmp_path
 
 
 def test_interrupted_in_the_last_of_several_stages_it_continues(models: Path, tsv: Path, tmp_path: Path) -> None:
-    stages = [
+    stages: list[dict[str, Any]] = [
         {"task": "bridge"},
         {"task": "distill", "name": "one"},
         {"task": "rank", "name": "two", "start": "bridge"},
@@ -95,7 +95,7 @@ def test_interrupted_in_the_last_of_several_stages_it_continues(models: Path, ts
 
 def test_nli_before_distillation_as_ham_and_kim(models: Path, tsv: Path, tmp_path: Path) -> None:
     write_judged(tmp_path)
-    stages = [
+    stages: list[dict[str, Any]] = [
         {"task": "nli", "files": [str(tmp_path / "nli.tsv")]},
         {"task": "sts", "files": [str(tmp_path / "sts.tsv")], "training": {"epochs": 1}},
         {"task": "bridge"},
@@ -128,6 +128,10 @@ def test_stages_that_cannot_be_run_are_refused(
 
 
 def test_an_average_of_models_with_other_layers_is_refused(models: Path, tsv: Path, tmp_path: Path) -> None:
-    stages = [{"task": "bridge"}, {"task": "distill"}, {"task": "average", "of": ["untouched", "distill"]}]
+    stages: list[dict[str, Any]] = [
+        {"task": "bridge"},
+        {"task": "distill"},
+        {"task": "average", "of": ["untouched", "distill"]},
+    ]
     with pytest.raises(IsoglossError, match="other layers"):
         run(recipe_for(models, tsv, tmp_path / "run", stages))
