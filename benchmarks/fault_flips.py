@@ -28,8 +28,8 @@ from isogloss.corpora.store import open_store
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.space import LanguageMeans, read_means
 from isogloss.mining.mine import mine
+from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import load
-from isogloss.models.vector_cache import VectorCache
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.pipeline import run
 from isogloss.storage import weights_hash
@@ -143,19 +143,15 @@ class Worlds:
         found = mine(self.teacher, self.place / "en.txt", self.place / "de.txt", settings, listen)
         return found.pairs.to_pylist() if hasattr(found.pairs, "to_pylist") else repr(found.pairs)
 
-    def cache(self, folder: Path) -> VectorCache:
-        """The teacher's vectors."""
-        return VectorCache(folder, self.teacher.fingerprint, self.teacher.dimension)
-
     def fill_cache(self, folder: Path, listen: OnProgress = silent) -> object:
         """Four shards."""
         for start in range(0, len(TEXTS), 40):
-            self.cache(folder).embed(TEXTS[start : start + 40], self.teacher.encode, listen)
+            CachedEncoder(self.teacher, folder).encode(TEXTS[start : start + 40], listen)
         return None
 
     def read_cache(self, folder: Path, listen: OnProgress = silent) -> object:
         """All of them again."""
-        return self.cache(folder).embed(TEXTS, self.teacher.encode, listen)[0].astype(np.float16).tobytes()
+        return CachedEncoder(self.teacher, folder).encode(TEXTS, listen).astype(np.float16).tobytes()
 
     def prepare(self, folder: Path, listen: OnProgress = silent) -> object:
         """A store, by the same command each time."""

@@ -76,7 +76,7 @@ def fresh_student() -> tuple[Bitext, SentenceEncoder, Any]:
     recipe = recipes.load(quickstart_recipe())
     bitext = gather_pairs(recipe).bitext
     teacher, student, _ = open_models(recipe, bitext)
-    assert teacher is not None  # the recipe names one
+    assert isinstance(teacher, SentenceEncoder)  # the recipe names one
     student.add_normalization()
     return bitext, teacher, student.model
 

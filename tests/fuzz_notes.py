@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 
-from corpora.stores import HOW, feeds, write
+from corpora.stores import OPTIONS, feeds, write
 from fuzz_cases import changed_bytes, changed_json
 from isogloss import recipes
 from isogloss.cli.screens.progress import output
@@ -40,7 +40,7 @@ class Notes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         store = prepare_store(
-            feeds(write(folder / "a.en-de.tsv", 8), write(folder / "b.en-fr.tsv", 6, 3)), folder / "store", HOW
+            feeds(write(folder / "a.en-de.tsv", 8), write(folder / "b.en-fr.tsv", 6, 3)), folder / "store", OPTIONS
         )
         self.manifest = json.loads((folder / "store" / "manifest.json").read_text())
         self.summary = summarize(store)

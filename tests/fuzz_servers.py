@@ -14,11 +14,11 @@ from typing import Any
 from unittest import mock
 
 from fuzz_cases import an_encrypted_zip, changed_bytes, changed_json, changed_text
-from isogloss.corpora.catalogue import freshness, hub, opus, repack, wikipedia
+from isogloss.corpora.catalogue import freshness, hub_datasets, opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import fetch
 from isogloss.corpora.catalogue.retries import Patience
 from isogloss.corpora.reading.origin import Origin
-from isogloss.models.encoders.command import _matrix
+from isogloss.models.encoders.command import _parse
 from isogloss.models.encoders.endpoint import Endpoint
 from parallel import put
 
@@ -74,7 +74,7 @@ class Answers:
             if name == "opus":
                 _ = opus.find("TED2020", ("en", "de"), patience=NO_PATIENCE).suffix
             elif name == "hub":
-                hub.find("o/n", ("en", "de"), patience=NO_PATIENCE)
+                hub_datasets.find("o/n", ("en", "de"), patience=NO_PATIENCE)
             elif name == "vectors":
                 Endpoint(f"{base}/v1/embeddings#m", tries=2, first_wait=0.0).encode(["a", "bc"])
             else:
@@ -107,7 +107,7 @@ class Answers:
 
     def programs(self, random: Random) -> None:
         text = changed_text(random, "[0.5, 1.0]\n0.5 1.0\n0.25,3\n")
-        _matrix([line for line in text.split("\n") if line.strip()] or [""], "program")
+        _parse([line for line in text.split("\n") if line.strip()] or [""], "program")
 
 
 def answer_on_the_wire(random: Random, body: bytes) -> bytes:

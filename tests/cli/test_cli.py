@@ -114,7 +114,7 @@ def test_the_whole_road_on_ones_own_files(isogloss: Call, models: Path, tsv: Pat
     assert json.loads(embedded.out) == {"path": "v.npy", "rows": 3, "dimension": 16}
     assert np.load(tmp_path / "v.npy").shape == (3, 16)
     measured = isogloss("evaluate", "runs/mine", models / "teacher", "--teacher", models / "teacher", "--pairs", tsv)
-    assert measured.code == 0 and "average" in measured.out and "searched among 40" in measured.out
+    assert measured.code == 0 and "average" in measured.out and "40 candidates" in measured.out
     as_json = json.loads(isogloss("evaluate", "runs/mine", "--teacher", "", "--pairs", tsv, "--json").out)
     assert as_json[0]["average"]["teacher_index"] is None
 
@@ -172,7 +172,7 @@ def test_bad_pairs_are_one_sentence_a_hint_and_exit_2(
 
 def test_an_output_never_replaces_its_input(isogloss: Call, tsv: Path, models: Path) -> None:
     before = tsv.read_bytes()
-    assert "is a file, and a store is a folder" in isogloss("prepare", tsv, "--out", tsv).err
+    assert "is a file, but a store is a folder" in isogloss("prepare", tsv, "--out", tsv).err
     assert "is also an input" in isogloss("embed", tsv, "--model", models / "teacher", "--out", tsv).err
     assert tsv.read_bytes() == before
 

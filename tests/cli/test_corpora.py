@@ -93,7 +93,7 @@ def test_numbers_of_today(isogloss: Run, service: Service) -> None:
     (line,) = [line for line in out.splitlines() if line.startswith("OpenSubtitles2018")]
     assert line.split()[1:3] == ["99", "v2018"], "the version that would be fetched"
     code, _, err = isogloss("list", "--online")
-    assert code == 2 and "--online needs a pair" in err
+    assert code == 2 and "--online needs a language pair" in err
 
 
 def test_files_on_standard_output_and_licences_beside_them(isogloss: Run, service: Service, tmp_path: Path) -> None:
@@ -125,8 +125,11 @@ def test_one_that_fails_does_not_keep_the_others_back(isogloss: Run, service: Se
         (("get", "TED2020", "--lang", "english"), "hint: write two codes with a hyphen: --lang en-de"),
         (("get", "AIHub", "--lang", "en-ko"), "registered users only"),
         (("get", "TED2020", "--lang", "en-de", "--min-score", "1.1"), "cannot be fetched by score"),
-        (("get", "TED2020", "Europarl", "--lang", "en-de", "--out", "notes.txt"), "notes.txt: is a file, and a folder was"),
-        (("get", "TED2020", "--lang", "en-de", "--out", "notes.txt/deep"), "notes.txt: is a file, and a folder was"),
+        (
+            ("get", "TED2020", "Europarl", "--lang", "en-de", "--out", "notes.txt"),
+            "notes.txt: is a file, but a folder is needed",
+        ),
+        (("get", "TED2020", "--lang", "en-de", "--out", "notes.txt/deep"), "notes.txt: is a file, but a folder is needed"),
         (("list", "Nothing-like-it"), "no corpus is called"),
     ],
 )

@@ -52,9 +52,9 @@ def test_two_models_side_by_side(evaluate: Call, models: Path, tmp_path: Path) -
     code, out, err = evaluate(scanned, models / "student", "--suite", "sts2017,tatoeba:deu", "--resamples", 300)
     assert code == 0, err
     assert "STS 2017, one language" in out and "en-ar" in out and "Avg." in out and "en → xx" in out
-    assert f"leak scan of what {scanned} learnt from (TED2020): scanned\n" in out
-    assert f"leak scan of what {scanned} learnt from (TED2020): not scanned\n" in out, "the other sets were not"
-    assert f"leak scan of what {models / 'student'} learnt from: not known" in out
+    assert f"leak scan of the training text of {scanned} (TED2020): scanned\n" in out
+    assert f"leak scan of the training text of {scanned} (TED2020): not scanned\n" in out, "the other sets were not"
+    assert f"leak scan of the training text of {models / 'student'}: not known" in out
     assert "differs from" in out and "300 paired resamples" in out
 
 
@@ -182,10 +182,10 @@ def test_missing_data_and_wrong_names(evaluate: Call, models: Path) -> None:
     code, _, err = evaluate(models / "teacher", "--suite", "sts2018")
     assert code == 2 and "sts2018: no such suite" in err
     code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--pairs", "x.tsv")
-    assert code == 2 and "--pairs says nothing about suites" in err
+    assert code == 2 and "--pairs works only without --suite" in err
     code, _, err = evaluate(models / "teacher", "--latex")
-    assert code == 2 and "--latex is for suites" in err
+    assert code == 2 and "--latex works only with --suite" in err
     code, _, err = evaluate(models / "teacher", "--resamples", 5)
-    assert code == 2 and "--resamples is for suites" in err
+    assert code == 2 and "--resamples works only with --suite" in err
     code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--data", "nowhere")
     assert code == 2 and "nowhere: no such folder of test sets" in err

@@ -61,7 +61,7 @@ def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.Capt
     ("arguments", "message"),
     [
         ((), "there is nothing to train on"),
-        (("--sts", "nowhere.tsv"), "nowhere.tsv: cannot be read"),
+        (("--sts", "nowhere.tsv"), "nowhere.tsv: no such file"),
         (("--sts", "bad.tsv"), "bad.tsv line 2: the score is '7'"),
         (("--nli", "sts.tsv"), "sts.tsv line"),
         (("--sts", "."), ".: is a folder with files of more than one split: bad.tsv, dev.tsv"),

@@ -140,8 +140,8 @@ def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
     ("arguments", "message"),
     [
         (("mine", "nowhere.en", "x.de"), "nowhere.en: no such file"),
-        (("mine", "x.en", "x.de", "--out", "pairs.doc"), "not clear from the name"),
-        (("mine", "x.en", "x.de", "--out", "x.de"), "not clear from the name"),
+        (("mine", "x.en", "x.de", "--out", "pairs.doc"), "unknown output format"),
+        (("mine", "x.en", "x.de", "--out", "x.de"), "unknown output format"),
         (("mine", "x.en", "x.de", "--margin", "cosine"), "margin = 'cosine' is not known"),
         (("mine", "x.en", "x.de", "--strategy", "best"), "strategy = 'best' is not known"),
         (("mine", "x.en", "x.de", "--search", "fast"), "search = 'fast' is not known"),
@@ -150,7 +150,7 @@ def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
         (("mine", "x.en", "x.de", "--threshold", "gold:none"), "none: no such file"),
         (("mine", "x.en", "x.de", "--memory", "much"), "--memory 'much' is not a size"),
         (("mine", "x.en", "x.de", "--ids"), "x.en line 1: no tab between id and sentence"),
-        (("mine", ".", "x.de"), "is a folder, but no prepared store"),
+        (("mine", ".", "x.de"), "a folder, but not a prepared store"),
         (("score", "en-de.tsv", "--out", "en-de.tsv"), "is also an input"),
         (("score", "en-de.tsv", "--threshold", "gold:x"), "threshold = 'gold:x' is not understood"),
         (("score", "x.en", "--out", "y.tsv"), "x.en"),
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_one_sentence(isogloss: Shell, arguments: tuple[str, ..
 
 def test_mine_says_how_it_searched(isogloss: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     how = ("mine", "x.en", "x.de", "--threshold", "0", "--out", "p.tsv", "--device", "cpu")
-    assert "search: exact (all with all takes about 1 s)" in isogloss(*how)[1]
+    assert "search: exact (comparing all pairs takes about 1 s)" in isogloss(*how)[1]
     assert "of all comparisons would be needed)" in isogloss(*how, "--search", "cells")[1]
     monkeypatch.setattr("isogloss.search.cell_index.WORTH_IT", 2)  # so few sentences are always compared as quickly
     code, out, err = isogloss(*how, "--search", "cells", "--recall", "0.05")

@@ -4,12 +4,12 @@ from pathlib import Path
 
 from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora.preparation.feeds import Feed, from_source
-from isogloss.corpora.prepare import Preparation, prepare
+from isogloss.corpora.prepare import PrepareOptions, prepare
 from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import Store, open_store
 from isogloss.types import Bitext, Pair
 
-HOW = Preparation(cleaning=CleaningSettings(min_language=0), leaks=LeakSettings(level="off"))
+OPTIONS = PrepareOptions(cleaning=CleaningSettings(min_language=0), leaks=LeakSettings(level="off"))
 
 
 def write(path: Path, rows: int, start: int = 0) -> Path:

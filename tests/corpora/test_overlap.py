@@ -53,7 +53,7 @@ def test_beyond_the_limit_sentences_are_sampled_and_shares_stay() -> None:
         numbers = np.arange(start, start + 1000, dtype=np.uint64)
         sketch.add("all", "de", mix(numbers))
         sketch.add("half", "fr", mix(numbers[numbers % 2 == 0]))
-        held.append(sum(len(names) for own in sketch._names.values() for names in own))
+        held.append(sum(len(names) for own in sketch._hashes.values() for names in own))
     assert max(held) <= 4000
     found = sketch.overlap()
     assert found.one_in == 16 or found.one_in == 32

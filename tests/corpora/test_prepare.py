@@ -1,4 +1,4 @@
-"""Preparation as a whole: counts add up, nothing is invented, order and repetition do not matter, what cannot be is said."""
+"""PrepareOptions as a whole: counts add up, nothing is invented, order and repetition do not matter, what cannot be is said."""
 
 import random
 from dataclasses import replace
@@ -9,9 +9,9 @@ from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.stores import HOW, feeds, prepared, write
+from corpora.stores import OPTIONS, feeds, prepared, write
 from isogloss.config import CleaningSettings
-from isogloss.corpora.prepare import forget_scores, prepare, prepare_store
+from isogloss.corpora.prepare import prepare, prepare_store, remove_scores
 from isogloss.corpora.store import open_store
 from isogloss.corpora.text.normalize import normalize
 from isogloss.errors import DataError, IsoglossError
@@ -85,7 +85,7 @@ def test_no_training_text_is_test_text_and_a_source_has_one_split(rows: list[Pai
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     source = write(tmp_path / "news.en-de.tsv", 300)
     for name in ("one", "two"):
-        prepare_store(feeds(source), tmp_path / name, HOW)
+        prepare_store(feeds(source), tmp_path / name, OPTIONS)
     one, two = (
         {path.name: path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()} for name in ("one", "two")
     )
@@ -94,10 +94,10 @@ def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_other_processes_give_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isogloss.corpora.prepare.MANY_BYTES", 0)
+    monkeypatch.setattr("isogloss.corpora.prepare.MIN_BYTES", 0)
     source = write(tmp_path / "news.en-de.tsv", 3000)
-    alone = prepare_store(feeds(source), tmp_path / "one", HOW)
-    together = prepare_store(feeds(source), tmp_path / "two", replace(HOW, workers=2))
+    alone = prepare_store(feeds(source), tmp_path / "one", OPTIONS)
+    together = prepare_store(feeds(source), tmp_path / "two", replace(OPTIONS, workers=2))
     assert alone.manifest == together.manifest
 
 
@@ -112,19 +112,19 @@ def test_thresholds_set_from_the_data_say_why(tmp_path: Path) -> None:
 
 def test_a_sample_of_the_scores_is_taken_evenly_over_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isogloss.corpora.prepare.SAMPLE", 10)
-    monkeypatch.setattr("isogloss.corpora.preparation.scored.ROWS_A_GROUP", 7)
-    how = replace(HOW, cleaning=HOW.cleaning.replace(auto=True))
+    monkeypatch.setattr("isogloss.corpora.preparation.scored_parts.ROWS_PER_GROUP", 7)
+    how = replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(auto=True))
     store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 100)), tmp_path / "store", how)
-    assert {one["reason"] for one in store.manifest["thresholds"]} == {"the recipe's: only 10 pairs to learn from"}
+    assert {one["reason"] for one in store.manifest["thresholds"]} == {"setting kept: only 10 pairs to learn from"}
 
 
 def test_leftovers_of_a_killed_preparation_are_swept(tmp_path: Path) -> None:
     source, out = write(tmp_path / "a.en-de.tsv", 5), tmp_path / "store"
-    prepare_store(feeds(source), out, HOW)
+    prepare_store(feeds(source), out, OPTIONS)
     leftovers = [out / folder / ".x.parquet.partial-0123abcd" for folder in ("", "scored", "pairs", "dropped")]
     for path in leftovers:
         path.write_text("half")
-    prepare_store(feeds(source), out, HOW)
+    prepare_store(feeds(source), out, OPTIONS)
     assert not any(path.exists() for path in leftovers)
 
 
@@ -142,33 +142,33 @@ def test_names_are_prepared_as_the_verb_does_it(tmp_path: Path) -> None:
 def test_bad_places_and_languages_are_said(tmp_path: Path) -> None:
     source = feeds(write(tmp_path / "a.en-de.tsv", 5))
     (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match="is a file, and a store is a folder"):
-        prepare_store(source, tmp_path / "file", HOW)
+    with pytest.raises(DataError, match="is a file, but a store is a folder"):
+        prepare_store(source, tmp_path / "file", OPTIONS)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.doc").write_text("x")
-    with pytest.raises(DataError, match="has other things in it"):
-        prepare_store(source, tmp_path / "full", HOW)
-    with pytest.raises(DataError, match="no pairs for fr; there are some for de"):
-        prepare_store(source, tmp_path / "new", replace(HOW, languages=("fr",)))
+    with pytest.raises(DataError, match="has other files in it"):
+        prepare_store(source, tmp_path / "full", OPTIONS)
+    with pytest.raises(DataError, match="no pairs for fr; there are pairs for de"):
+        prepare_store(source, tmp_path / "new", replace(OPTIONS, languages=("fr",)))
     with pytest.raises(DataError, match="different source languages: de, en"):
-        prepare_store([*source, replace(source[0], source_language="de")], tmp_path / "new", HOW)
-    with pytest.raises(DataError, match="no pairs are left of 5"):
-        prepare_store(source, tmp_path / "new", replace(HOW, cleaning=HOW.cleaning.replace(max_characters=1)))
+        prepare_store([*source, replace(source[0], source_language="de")], tmp_path / "new", OPTIONS)
+    with pytest.raises(DataError, match="all 5 pairs were dropped"):
+        prepare_store(source, tmp_path / "new", replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(max_characters=1)))
 
 
 def test_two_at_once_do_not_share_a_store(tmp_path: Path) -> None:
     out = tmp_path / "store"
-    prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
+    prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, OPTIONS)
     with FileLock(out / ".lock"), pytest.raises(IsoglossError, match="another isogloss is writing"):
-        prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, HOW)
+        prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, OPTIONS)
 
 
 def test_a_failed_preparation_leaves_the_store_as_it_was(tmp_path: Path) -> None:
     out = tmp_path / "store"
-    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 50)), out, HOW)
+    store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 50)), out, OPTIONS)
     (tmp_path / "b.en-de.tsv").write_text("only one column\n")
     with pytest.raises(DataError, match="1 column"):
-        prepare_store(feeds(tmp_path / "a.en-de.tsv", tmp_path / "b.en-de.tsv"), out, HOW)
+        prepare_store(feeds(tmp_path / "a.en-de.tsv", tmp_path / "b.en-de.tsv"), out, OPTIONS)
     assert open_store(out).manifest == store.manifest
     assert len(open_store(out).bitext()) == len(store)
 
@@ -177,15 +177,15 @@ def test_only_files_of_our_own_ever_go(tmp_path: Path) -> None:
     out = tmp_path / "store"
     (out / "scored").mkdir(parents=True)
     (out / "scored" / "thesis.txt").write_text("years of work")
-    with pytest.raises(DataError, match="has other things in it"):
-        prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, HOW)
+    with pytest.raises(DataError, match="has other files in it"):
+        prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 5)), out, OPTIONS)
     (out / "scored" / "thesis.txt").unlink()
     (out / "scored").rmdir()
-    prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, HOW)
+    prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, OPTIONS)
     for name in ("scored/thesis.txt", "pairs/mine.parquet", "dropped/mine.parquet"):
         (out / name).write_text("years of work")
-    prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, HOW)
-    forget_scores(out)
+    prepare_store(feeds(tmp_path / "a.en-de.tsv"), out, OPTIONS)
+    remove_scores(out)
     assert [path.name for path in (out / "scored").iterdir()] == ["thesis.txt"]
     assert (out / "pairs" / "mine.parquet").exists() and (out / "dropped" / "mine.parquet").exists()
 

@@ -17,7 +17,7 @@ from isogloss.evaluation.bootstrap import (
     Fixed,
     Joined,
     Sample,
-    can_be_drawn,
+    can_be_resampled,
     draw,
     f1,
     interval,
@@ -119,7 +119,7 @@ def test_the_interval_is_that_of_the_textbook() -> None:
 
 def test_what_cannot_be_drawn() -> None:
     fixed: Sample = Fixed(0.5, "x")
-    assert not can_be_drawn(Average((fixed, correlation(5, 1)))) and can_be_drawn(Average((correlation(5, 1),)))
+    assert not can_be_resampled(Average((fixed, correlation(5, 1)))) and can_be_resampled(Average((correlation(5, 1),)))
     assert draw([fixed], 0, 4).tolist() == [[0.5] * 4]
     with pytest.raises(IsoglossError, match="different test sets"):
         draw([correlation(5, 1), correlation(6, 1)])

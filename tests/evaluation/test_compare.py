@@ -76,9 +76,9 @@ def test_leak_states_stand_under_the_scores() -> None:
     states = [column.cells[0].leaks for column in table.columns]
     assert states == ["not scanned", "scanned, by name", "not known", "partly scanned"]
     known, unknown = (one for one in grid.notes if "leak" in one)
-    assert known.startswith("leak scan of what m learnt from (corpus0, corpus1, corpus2, corpus3, corpus4 and 2 more): not")
+    assert known.startswith("leak scan of the training text of m (corpus0, corpus1, corpus2, corpus3, corpus4 and 2 more): not")
     assert "scanned, by name for kat" in known and "not scanned for en-de" in known
-    assert unknown == "leak scan of what n learnt from: not known"
+    assert unknown == "leak scan of the training text of n: not known"
     told = compared.as_dict()["models"]
     assert told[0]["scanned"] == ["kat.txt"] and len(told[0]["learnt_from"]) == 7 and told[1]["scanned"] is None
 

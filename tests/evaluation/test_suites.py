@@ -102,5 +102,5 @@ def test_every_sentence_is_embedded_once_and_adding_a_model_costs_only_that_mode
 
 
 def test_mean_removal_needs_to_know_languages() -> None:
-    with pytest.raises(DataError, match="does not say which language"):
+    with pytest.raises(DataError, match="does not state the language"):
         measure("unused", Suite((), ("STS17",)), mean_removal=True)

@@ -9,7 +9,7 @@ from isogloss.config.mining import SearchSettings
 from isogloss.mining.calibration import best_threshold, calibrated, gold_curve, retrieved, retrieved_at
 from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
-from isogloss.mining.wrong_pairs import SPARE, matched_without, near_misses, shuffled_pairs
+from isogloss.mining.mismatched_pairs import SPARE, matched_without, near_misses, shuffled_pairs
 from isogloss.search.neighbours import Neighbours, both_ways, pair_cosines
 from isogloss.types import BoolArray, FloatArray
 from mining.oracles import crowded

@@ -11,7 +11,7 @@ import pytest
 from isogloss.config.mining import MiningSettings, ScoringSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.mine import Mined, mine
-from isogloss.mining.score import each_anothers, score
+from isogloss.mining.score import derangement, score
 from isogloss.mining.vectors import embedded, remove_work
 from isogloss.progress import Step
 from isogloss.types import Bitext, Pair
@@ -147,7 +147,7 @@ def test_nothing_left_to_search(tmp_path: Path) -> None:
         (tmp_path / name).write_text("same\n\n", encoding="utf-8")
     with pytest.raises(DataError, match="no sentence is left") as caught:
         mine(Interpreter(), tmp_path / "a", tmp_path / "b")
-    assert "1 were empty, 1 are written alike" in caught.value.hint
+    assert "1 were empty, 1 are the same on both sides" in caught.value.hint
     with pytest.raises(DataError, match="both sides cannot be standard input"):
         mine(Interpreter(), "-", "-")
 
@@ -219,9 +219,9 @@ def test_pairs_below_the_threshold_go() -> None:
 def test_no_pair_stays_together_where_wrong_ones_are_made() -> None:
     for count in range(2, 60):
         rows = np.arange(count)
-        mixed = each_anothers(rows)
+        mixed = derangement(rows)
         assert sorted(mixed) == rows.tolist() and not (mixed == rows).any()
-    assert each_anothers(np.arange(1)).tolist() == [0]
+    assert derangement(np.arange(1)).tolist() == [0]
 
 
 def test_pairs_that_are_all_right_are_all_kept() -> None:

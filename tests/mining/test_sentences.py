@@ -114,7 +114,7 @@ def test_what_cannot_be_read(tmp_path: Path, content: bytes | None, language: st
         (tmp_path / "x").write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_sentences(tmp_path / "x", ReadingSettings(language=language))
-    with pytest.raises(DataError, match="no prepared store"):
+    with pytest.raises(DataError, match="not a prepared store"):
         read_sentences(tmp_path)
 
 

@@ -205,7 +205,7 @@ def test_a_shard_that_is_gone_is_not_known(indexed: VectorCache) -> None:
     shard.unlink()
     assert set(answers(indexed)) == {text for text in TEXTS if np.array([text_key(text)], KEY)[0] not in lost}
     again = Counting()
-    indexed.embed(TEXTS, again)
+    embed(indexed, TEXTS, again)
     assert len(again.asked) == 5
     assert len(answers(VectorCache(indexed.folder.parents[1], "m", 3))) == len(TEXTS)
 
@@ -215,7 +215,7 @@ def test_a_damaged_shard_is_computed_again(indexed: VectorCache) -> None:
     shard.write_bytes(shard.read_bytes()[:-10])  # cut short: the last row is not whole
     assert len(answers(indexed)) == len(TEXTS) - 1
     again = Counting()
-    vectors, found = indexed.embed(TEXTS, again)
+    vectors, found = embed(indexed, TEXTS, again)
     assert (len(again.asked), found) == (1, len(TEXTS) - 1)
     assert np.array_equal(vectors, Counting()(TEXTS))
 
@@ -305,8 +305,8 @@ def test_an_index_with_strange_names_is_no_index(indexed: VectorCache, names: st
 
 
 def test_vectors_too_long_for_fp16_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="fp16"):
-        embed(VectorCache(tmp_path, "m", 2), ["a"], lambda texts: np.full((1, 2), 1e6, dtype=np.float32))
+    with pytest.raises(ModelError, match="float16"):
+        embed(VectorCache(tmp_path, "m", 3), ["a"], lambda texts: np.full((1, 3), 1e6, dtype=np.float32))
 
 
 def test_a_cache_that_cannot_be_written_is_named_before_anything_is_computed(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_cache_that_cannot_be_written_is_named_before_anything_is_computed(tmp
         raise AssertionError(f"{texts} were computed")
 
     (tmp_path / "file").write_text("")
-    for check in (refuse_unwritable, refuse_useless, lambda folder: embed(VectorCache(folder, "model", 2), ["one"], never)):
+    for check in (refuse_unwritable, refuse_useless, lambda folder: embed(VectorCache(folder, "model", 3), ["one"], never)):
         with pytest.raises(IsoglossError, match=r"the embedding cache cannot be used: .*/file/vectors: cannot be") as caught:
             check(tmp_path / "file")
         assert "ISOGLOSS_CACHE" in caught.value.hint and "output.cache" in caught.value.hint

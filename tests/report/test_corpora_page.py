@@ -156,7 +156,7 @@ def test_leaks_thresholds_licences_and_bad_lines_are_told(store: Store, summary:
     }
     manifest["thresholds"] = [
         {"rule": "length ratio", "language": "de", "value": 2.25, "reason": "median 1.1 <here>"},
-        {"rule": "wrong script", "language": "de", "value": 0.5, "reason": "the recipe's: the scores make one heap"},
+        {"rule": "wrong script", "language": "de", "value": 0.5, "reason": "setting kept: the scores make one heap"},
     ]
     manifest["corpora"] = {name: one | {"licence": "CC BY 4.0", "version": "v7"} for name, one in manifest["corpora"].items()}
     manifest["skipped_lines"], manifest["passed_over"] = 5, {"fuzzy": 1}

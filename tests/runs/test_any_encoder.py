@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import isogloss as ig
+from isogloss.config.mining import MiningSettings, ScoringSettings
 from isogloss.errors import RecipeError
-from isogloss.mining.mine import MiningSettings, mine
-from isogloss.mining.score import ScoringSettings, score_pairs
+from isogloss.mining.mine import mine
+from isogloss.mining.score import score
 from isogloss.models.encoders.open import open_encoder
 from isogloss.runs.gathering import gather_source
 from isogloss.runs.pipeline import run
@@ -103,12 +104,12 @@ def test_a_program_mines_scores_and_embeds(tmp_path: Path, program: tuple[str, P
     (tmp_path / "x.en").write_text("\n".join(pair.source for pair in german), encoding="utf-8")
     (tmp_path / "x.de").write_text("\n".join(pair.target for pair in german[::-1]), encoding="utf-8")
     how = MiningSettings(threshold="-9", device="cpu", min_language=0, cache=tmp_path / "cache")
-    mined = mine(tmp_path / "x.en", tmp_path / "x.de", name, how)
+    mined = mine(name, tmp_path / "x.en", tmp_path / "x.de", how)
     right = {(pair.source, pair.target) for pair in german}
     assert set(zip(mined.pairs["source"].to_pylist(), mined.pairs["target"].to_pylist(), strict=True)) == right
     log.write_text("")
     bitext = Bitext.of([Pair(pair.source, pair.target, "de", "x") for pair in german])
-    scored = score_pairs(bitext, name, ScoringSettings(device="cpu", cache=tmp_path / "cache"))
+    scored = score(name, bitext, ScoringSettings(device="cpu", cache=tmp_path / "cache"))
     assert scored.pairs["score"].to_numpy().min() > 1 and not asked(log), "mining had embedded them"
     embedded = ig.embed(name, [german[0].source, german[0].target], tmp_path / "cache")
     assert embedded.shape == (2, 16) and not asked(log)

@@ -17,7 +17,7 @@ from isogloss.search import cell_index, cells, recall
 from isogloss.search.approximate import Found, search_both_ways
 from isogloss.search.cells import CellSearch
 from isogloss.search.neighbours import Neighbours, both_ways
-from isogloss.search.recall import Sample, aim, drawn_rows, measured, share_found
+from isogloss.search.recall import Sample, measure_recall, recall_of, sample_rows, target_recall
 from isogloss.types import FloatArray
 from search.clustered import topical
 
@@ -49,7 +49,7 @@ def test_cells_find_what_is_wanted_and_say_how_much(wanted: float) -> None:
     assert account.recall == pytest.approx(true, abs=0.03)
     shares = []
     for seed, (one, other) in enumerate(((found.left, exact[0]), (found.right, exact[1]))):
-        rows = drawn_rows(3000, seed)[512:]  # of those that were not tuned by
+        rows = sample_rows(3000, seed)[512:]  # of those that were not tuned by
         shares.append(
             share(Neighbours(one.ids[rows], one.similarity[rows]), Neighbours(other.ids[rows], other.similarity[rows]))
         )
@@ -213,15 +213,15 @@ def test_faiss_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
 
 
 def test_samples_are_tuned_by_one_half_and_measured_by_the_other() -> None:
-    rows = drawn_rows(5000, 0)
-    assert len(set(rows.tolist())) == 2 * recall.SAMPLED and rows.tolist() != drawn_rows(5000, 1).tolist()
+    rows = sample_rows(5000, 0)
+    assert len(set(rows.tolist())) == 2 * recall.SAMPLED and rows.tolist() != sample_rows(5000, 1).tolist()
     sample = Sample(np.array([7, 3, 5]), np.array([[1, 2], [3, 4], [5, 6]]))
     assert sample.half == 2
     assert [one.tolist() for one in sample.pairs] == [[7, 7, 3, 3], [1, 2, 3, 4]]
     ids = np.zeros((8, 2), dtype=np.int64)
     ids[5] = [6, 9]
     found = Neighbours(ids, np.zeros((8, 2), np.float32))
-    assert measured((sample, sample), (found, found)) == (0.5, 2)
-    assert share_found(np.array([[1, 2], [3, 4]]), np.array([[2, 9], [4, 3]])) == 0.75
-    assert share_found(np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)) == 1
-    assert 0.97 < aim(0.97, 1000) < 0.98 and aim(1.0, 10) == 1 and aim(0.99, 1) == 1
+    assert measure_recall((sample, sample), (found, found)) == (0.5, 2)
+    assert recall_of(np.array([[1, 2], [3, 4]]), np.array([[2, 9], [4, 3]])) == 0.75
+    assert recall_of(np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)) == 1
+    assert 0.97 < target_recall(0.97, 1000) < 0.98 and target_recall(1.0, 10) == 1 and target_recall(0.99, 1) == 1

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from isogloss.search import cells
 from isogloss.search.cell_index import _needed
 from isogloss.search.cells import CellSearch
-from isogloss.search.partition import NEAR, Located, distances, learnt_centres, located, looks_of, slack_for
+from isogloss.search.partition import NEAR, Locations, distances, learn_centers, locate, looks_of, slack_for
 from isogloss.search.recall import Sample
-from isogloss.search.sides import prepared
+from isogloss.search.sides import prepare_sides
 from isogloss.types import BoolArray, FloatArray, IntArray
 from mining.oracles import cosine_table, nearest_by_definition, two_sides
 from search.clustered import topical
@@ -20,16 +20,16 @@ DTYPES = [torch.float32, torch.bfloat16]
 
 
 @st.composite
-def somewhere(draw: st.DrawFn, rows: int, count: int) -> Located:
+def somewhere(draw: st.DrawFn, rows: int, count: int) -> Locations:
     """Any cells, and any looks, as long as everybody looks into his own."""
     own = np.array(draw(st.lists(st.integers(0, count - 1), min_size=rows, max_size=rows)), dtype=np.int64)
     looks = [sorted({int(one), *draw(st.sets(st.integers(0, count - 1)))}) for one in own]
     ends = np.cumsum([0, *map(len, looks)])
     far = np.array(draw(st.lists(st.booleans(), min_size=int(ends[-1]), max_size=int(ends[-1]))), dtype=np.bool_)
-    return Located(own, np.array([cell for some in looks for cell in some], dtype=np.int16), far, ends)
+    return Locations(own, np.array([cell for some in looks for cell in some], dtype=np.int16), far, ends)
 
 
-def compared(left: Located, right: Located) -> BoolArray:
+def compared(left: Locations, right: Locations) -> BoolArray:
     """Whether a pair meets, by definition."""
     met = np.zeros((len(left.own), len(right.own)), dtype=np.bool_)
     for i in range(len(left.own)):
@@ -47,7 +47,7 @@ def test_the_nearest_of_all_that_are_compared_are_found(
 ) -> None:
     where = tuple(data.draw(somewhere(len(side), 3)) for side in sides)
     table = np.where(compared(*where), cosine_table(*sides), -np.inf).astype(np.float32)
-    with pytest.MonkeyPatch.context() as patch, prepared(*sides, "cpu", dtype, 32, True, 2**20) as both:
+    with pytest.MonkeyPatch.context() as patch, prepare_sides(*sides, "cpu", dtype, 32, True, 2**20) as both:
         patch.setattr(cells, "STRIPE", stripe)
         search = CellSearch(both, k, (where[0], where[1]), 3, area, 0)
         shares: list[float] = []
@@ -69,14 +69,14 @@ def _level(row: FloatArray) -> float:
     return float(row.max() / 2 + np.mean([whole[first::groups].max() for first in range(groups)]) / 2)
 
 
-def _by_definition(side: FloatArray, centres: FloatArray, slack: float) -> tuple[list[int], list[list[int]], list[list[int]]]:
+def _by_definition(side: FloatArray, centers: FloatArray, slack: float) -> tuple[list[int], list[list[int]], list[list[int]]]:
     """Own cells, cells that are looked into, and the near ones of them."""
-    scores = np.maximum(side @ centres.T, 0)
-    own = [max(range(len(centres)), key=lambda cell: (row[cell], -cell)) for row in scores]
+    scores = np.maximum(side @ centers.T, 0)
+    own = [max(range(len(centers)), key=lambda cell: (row[cell], -cell)) for row in scores]
     least = [min(max(_level(row) - slack, 0), row.max()) for row in scores]
     near = [row.max() - NEAR * (row.max() - one) for row, one in zip(scores, least, strict=True)]
     looks, close = (
-        [[cell for cell in range(len(centres)) if row[cell] >= one] for row, one in zip(scores, bounds, strict=True)]
+        [[cell for cell in range(len(centers)) if row[cell] >= one] for row, one in zip(scores, bounds, strict=True)]
         for bounds in (least, near)
     )
     return own, looks, close
@@ -86,14 +86,14 @@ def _by_definition(side: FloatArray, centres: FloatArray, slack: float) -> tuple
 @pytest.mark.parametrize("slack", [-1.0, 0.0, 0.15, 0.4, 5.0])
 def test_everybody_looks_into_cells_nearly_as_good_as_the_own(slack: float, threads: int, count: int) -> None:
     left, right = topical(300, seed=1)
-    with prepared(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
-        centres = learnt_centres(both.left, both.right, count, threads)
-        assert centres.shape == (count, both.left.coarse.shape[1]) and not centres[:, 32:].any()
-        assert np.allclose(np.linalg.norm(centres, axis=1), 1, atol=1e-5)
-        where = located(both.left, centres, slack, threads)
+    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+        centers = learn_centers(both.left, both.right, count, threads)
+        assert centers.shape == (count, both.left.coarse.shape[1]) and not centers[:, 32:].any()
+        assert np.allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-5)
+        where = locate(both.left, centers, slack, threads)
         rows = both.left.coarse[:300].numpy()
-        few = looks_of(both.left.coarse[:300], centres, slack)
-    own, looks, near = _by_definition(rows, centres.numpy(), slack)
+        few = looks_of(both.left.coarse[:300], centers, slack)
+    own, looks, near = _by_definition(rows, centers.numpy(), slack)
     assert where.own.tolist() == own
     some: IntArray = np.array([5, 299, 0, 7])
     keys, place = where.looked_into(some, count)
@@ -111,8 +111,8 @@ def test_coarse_numbers_locate_like_fine_ones() -> None:
     left, right = topical(400, seed=2)
     places = []
     for dtype in DTYPES:
-        with prepared(left, right, "cpu", dtype, 32, True, 2**20) as both:
-            places.append(located(both.left, learnt_centres(both.left, both.right, 30, 1), 0.1, 1))
+        with prepare_sides(left, right, "cpu", dtype, 32, True, 2**20) as both:
+            places.append(locate(both.left, learn_centers(both.left, both.right, 30, 1), 0.1, 1))
     assert abs(len(places[0].looks) - len(places[1].looks)) < 0.2 * len(places[0].looks)
     # k-means may part ways over a rounding; what lies together should still mostly lie together
     together = [one.own[:, None] == one.own for one in places]
@@ -121,9 +121,9 @@ def test_coarse_numbers_locate_like_fine_ones() -> None:
 
 def test_learnt_cells_hold_topics_together() -> None:
     left, right = topical(600, topics=12, seed=3)
-    with prepared(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
-        centres = learnt_centres(both.left, both.right, 40, 1)
-        own = [located(side, centres, 0.0, 1).own for side in (both.left, both.right)]
+    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+        centers = learn_centers(both.left, both.right, 40, 1)
+        own = [locate(side, centers, 0.0, 1).own for side in (both.left, both.right)]
     assert (own[0][:300] == own[1][:300]).mean() > 0.6  # of 40 cells the same, though the sides lie apart
     assert len(set(own[0].tolist())) > 12
 
@@ -141,10 +141,10 @@ def test_learning_moves_centres_to_where_sentences_are(monkeypatch: pytest.Monke
     left, right = topical(800, topics=30, seed=5)
 
     def nearness() -> float:
-        centres = learnt_centres(both.left, both.right, 30, 1)
-        return float((both.left.coarse[:800] @ centres.T).amax(1).mean())
+        centers = learn_centers(both.left, both.right, 30, 1)
+        return float((both.left.coarse[:800] @ centers.T).amax(1).mean())
 
-    with prepared(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
         learnt = nearness()
         monkeypatch.setattr("isogloss.search.partition.PER_CELL", ((80, 0),))
         assert learnt > 1.1 * nearness()
@@ -154,11 +154,11 @@ def test_a_known_pair_needs_the_lesser_of_two_slacks() -> None:
     left, right = topical(200, seed=6)
     rows = np.arange(200).reshape(2, 100).T.ravel()  # every other one has a translation
     sample = Sample(rows, rows[:, None].repeat(2, axis=1))
-    with prepared(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
-        centres = learnt_centres(both.left, both.right, 40, 1)
-        needed = _needed(both.left, both.right, sample, centres)
+    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+        centers = learn_centers(both.left, both.right, 40, 1)
+        needed = _needed(both.left, both.right, sample, centers)
         assert len(needed) == 2 * sample.half
-        scores = [np.maximum(side.coarse[:200].numpy() @ centres.numpy().T, 0) for side in (both.left, both.right)]
+        scores = [np.maximum(side.coarse[:200].numpy() @ centers.numpy().T, 0) for side in (both.left, both.right)]
     ways = []
     for one, other in zip(*sample.pairs, strict=True):
         mine, theirs = scores[0][one], scores[1][other]
@@ -171,12 +171,12 @@ def test_a_known_pair_needs_the_lesser_of_two_slacks() -> None:
 
 def test_a_pair_meets_from_the_slack_on_that_it_needs() -> None:
     left, right = topical(200, seed=4)
-    with prepared(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
-        centres = learnt_centres(both.left, both.right, 15, 1)
+    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+        centers = learn_centers(both.left, both.right, 15, 1)
         rows, others = both.left.coarse[:50], both.right.coarse[50:100]
-        needed = torch.minimum(distances(rows, others, centres), distances(others, rows, centres))
+        needed = torch.minimum(distances(rows, others, centers), distances(others, rows, centers))
         for slack in (0.05, 0.2):
-            where = [located(side, centres, slack, 1) for side in (both.left, both.right)]
+            where = [locate(side, centers, slack, 1) for side in (both.left, both.right)]
             met = compared(*where)[np.arange(50), np.arange(50, 100)]
             clear = (needed - slack).abs() > 1e-5
             assert np.array_equal(met[clear.numpy()], (needed <= slack).numpy()[clear.numpy()])

@@ -12,10 +12,10 @@ from isogloss.config.mining import SearchSettings
 from isogloss.progress import Step
 from isogloss.search import faiss_index
 from isogloss.search.approximate import search_both_ways
-from isogloss.search.faiss_index import FaissSearch, Tuned, answers, questions
+from isogloss.search.faiss_index import FaissSearch, Tuned, as_entries, as_queries
 from isogloss.search.neighbours import both_ways
 from isogloss.search.plan import choose
-from isogloss.search.sides import uncopied
+from isogloss.search.sides import without_copies
 from search.clustered import topical
 from search.test_approximate import _Interrupted, _interrupting, cpu, pairs, share
 
@@ -42,9 +42,9 @@ def test_an_index_finds_what_is_wanted(kind: str, normalize: bool) -> None:
 
 def test_the_index_is_asked_for_the_true_order() -> None:
     left, right = topical(60)
-    sides = uncopied(left, right.astype(np.float16), True)
+    sides = without_copies(left, right.astype(np.float16), True)
     rows = torch.arange(60)
-    products = questions(sides.left, rows) @ answers(sides.right, sides.left, rows).T
+    products = as_queries(sides.left, rows) @ as_entries(sides.right, sides.left, rows).T
     one, other = (side.raw.double() * side.scale[:, None] for side in (sides.left, sides.right))
     off = products - (one @ other.T).numpy()
     assert np.abs(off - off.mean(axis=1, keepdims=True)).max() < 1e-5  # one number a row apart: the same order
@@ -52,12 +52,12 @@ def test_the_index_is_asked_for_the_true_order() -> None:
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_what_one_side_finds_is_told_to_the_other(swapped: bool) -> None:
-    faiss = faiss_index.opened_faiss()
+    faiss = faiss_index.import_faiss()
     left, right = topical(300)
-    sides, plan = uncopied(left, right, True), choose(300, 300, 32, 2**30, 0.9, "ivf-pq")
+    sides, plan = without_copies(left, right, True), choose(300, 300, 32, 2**30, 0.9, "ivf-pq")
     asking, other = (sides.right, sides.left) if swapped else (sides.left, sides.right)
-    index = faiss_index.built(faiss, plan, other, asking, 2**20)
-    index.add(answers(other, asking, torch.arange(300)))
+    index = faiss_index.build_index(faiss, plan, other, asking, 2**20)
+    index.add(as_entries(other, asking, torch.arange(300)))
     search = FaissSearch(faiss, index, sides, swapped, 4, Tuned(plan.lists, 300))  # everything is looked at
     assert search.stripe(0, lambda share: None)
     exact = both_ways(left, right, 4, cpu())
@@ -71,7 +71,7 @@ def test_interrupted_work_goes_on_where_it_was(kind: str, tmp_path: Path, monkey
     left, right = topical(800, seed=3)
     wanted = search_both_ways(left, right, 4, cpu(kind))
     seen: list[int] = []
-    plain, built = FaissSearch.stripe, faiss_index.built
+    plain, build = FaissSearch.stripe, faiss_index.build_index
 
     def watched(self: FaissSearch, number: int, *rest: object) -> bool:
         seen.append(number)
@@ -86,9 +86,9 @@ def test_interrupted_work_goes_on_where_it_was(kind: str, tmp_path: Path, monkey
     def counted(*arguments: object) -> object:
         nonlocal built_again
         built_again += 1
-        return built(*arguments)  # type: ignore[arg-type]
+        return build(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(faiss_index, "built", counted)
+    monkeypatch.setattr(faiss_index, "build_index", counted)
     steps: list[Step] = []
     found = search_both_ways(left, right, 4, cpu(kind, folder=tmp_path), steps.append)
     assert built_again == 1  # that of the other side

@@ -14,9 +14,9 @@ from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
 from isogloss.search import small
-from isogloss.search.blockwise import FEWEST_LISTED, AllWithAll, Direction, Waiting
+from isogloss.search.blockwise import FEWEST_LISTED, CandidateList, Direction, ExactSearch
 from isogloss.search.neighbours import SMALLEST_BLOCK, Neighbours, both_ways, neighbours
-from isogloss.search.sides import prepared
+from isogloss.search.sides import prepare_sides
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sides
 
@@ -88,9 +88,9 @@ def test_a_card_finds_the_same(precision: str) -> None:
 
 def test_neighbours_closer_than_the_product_can_tell_are_told_apart() -> None:
     random = np.random.default_rng(3)
-    centre = random.normal(size=64)
-    right = (centre + 1e-4 * random.normal(size=(400, 64))).astype(np.float32)
-    left = (centre + 1e-4 * random.normal(size=(200, 64))).astype(np.float32)
+    center = random.normal(size=64)
+    right = (center + 1e-4 * random.normal(size=(400, 64))).astype(np.float32)
+    left = (center + 1e-4 * random.normal(size=(200, 64))).astype(np.float32)
     fine, coarse = (both_ways(left, right, 4, SearchSettings(device="cpu", precision=one)) for one in ("float32", "bfloat16"))
     for one, other in zip(fine, coarse, strict=True):
         assert np.array_equal(one.ids, other.ids)
@@ -105,7 +105,7 @@ def test_many_equal_vectors_go_by_their_numbers_in_little_memory(monkeypatch: py
     lengths: list[int] = []
     plain = Direction.settle
 
-    def watched(self: Direction, waiting: Waiting) -> None:
+    def watched(self: Direction, waiting: CandidateList) -> None:
         lengths.append(waiting.length)
         plain(self, waiting)
 
@@ -142,7 +142,7 @@ def test_the_product_is_no_further_off_than_it_says(
     one, other = sides[0].astype(np.float64), sides[1].astype(np.float64)
     if normalize:
         one, other = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30) for rows in (one, other))
-    with prepared(*sides, "cpu", dtype, 32, normalize, 2**20) as both:
+    with prepare_sides(*sides, "cpu", dtype, 32, normalize, 2**20) as both:
         rough = (both.left.coarse @ both.right.coarse.T)[: len(one), : len(other)].double().numpy()
         assert np.abs(rough - (one @ other.T - both.constant)).max() <= both.error
         assert len(both.left.coarse) % 32 == 0 and not both.left.coarse[len(one) :].any()
@@ -152,7 +152,7 @@ def test_errors_that_all_point_the_same_way_are_allowed_for() -> None:
     """Equal entries are all rounded alike: the worst that can happen to a product of copies."""
     for dimension in range(2, 90):
         side = np.stack([np.ones(dimension), -np.ones(dimension)]).astype(np.float32)
-        with prepared(side, side, "cpu", torch.bfloat16, 32, True, 2**20) as both:
+        with prepare_sides(side, side, "cpu", torch.bfloat16, 32, True, 2**20) as both:
             rough = (both.left.coarse @ both.right.coarse.T)[:2, :2].double()
             assert float((rough - torch.tensor([[1.0, -1.0], [-1.0, 1.0]])).abs().max()) <= both.error
 
@@ -160,7 +160,7 @@ def test_errors_that_all_point_the_same_way_are_allowed_for() -> None:
 def test_the_further_columns_hold_what_the_means_add() -> None:
     left, right = crowded(50, 24, 1), crowded(40, 24, 2)
     one, other = (rows.astype(np.float64) / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (left, right))
-    with prepared(left, right, "cpu", torch.bfloat16, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.bfloat16, 32, True, 2**20) as both:
         further = both.left.coarse[:50, 24:26].double().sum(1).numpy()
         wanted = (one - one.mean(axis=0)) @ other.mean(axis=0)
         assert np.abs(further - wanted).max() <= both.left.number_off * 1.001 < 1e-4 * both.left.number
@@ -171,7 +171,7 @@ def test_taking_out_the_mean_makes_the_product_finer() -> None:
     left, right = 5 + crowded(500, 64, 1), 5 + crowded(500, 64, 2)
     unit = [torch.nn.functional.normalize(torch.from_numpy(rows)) for rows in (left, right)]
     plain = sum(float((rows - rows.bfloat16().float()).norm(dim=1).max()) for rows in unit) + 2**-9
-    with prepared(left, right, "cpu", torch.bfloat16, 32, True, 2**30) as both:
+    with prepare_sides(left, right, "cpu", torch.bfloat16, 32, True, 2**30) as both:
         assert both.error < plain / 2
 
 
@@ -193,13 +193,13 @@ class _Interrupted(Exception):
 def _stripes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The stripes that are searched from now on."""
     seen: list[int] = []
-    plain = AllWithAll.stripe
+    plain = ExactSearch.stripe
 
-    def watched(self: AllWithAll, first: int, *rest: object) -> bool:
+    def watched(self: ExactSearch, first: int, *rest: object) -> bool:
         seen.append(first)
         return plain(self, first, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(AllWithAll, "stripe", watched)
+    monkeypatch.setattr(ExactSearch, "stripe", watched)
     return seen
 
 
@@ -250,7 +250,7 @@ def test_nothing_to_search_among() -> None:
     [
         (np.ones((3, 5), np.float32), 2, SearchSettings(), "cannot be compared"),
         (np.ones(4, np.float32), 2, SearchSettings(), "cannot be compared"),
-        (np.ones((3, 4), np.float32), 0, SearchSettings(), "at least one"),
+        (np.ones((3, 4), np.float32), 0, SearchSettings(), "at least 1"),
         (np.ones((3, 4), np.int32), 1, SearchSettings(), "int32"),
         (np.full((3, 4), np.nan, np.float32), 1, SearchSettings(device="cpu"), "left vector in row 0 is not finite"),
     ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isogloss.search.neighbours import Neighbours
-from isogloss.search.recall import Sample, SearchAccount, aim, measured, share_found
+from isogloss.search.recall import Sample, SearchAccount, measure_recall, recall_of, target_recall
 
 
 def account(recall: float | None, wanted: float | None, sampled: int = 1000) -> SearchAccount:
@@ -20,13 +20,13 @@ def test_it_falls_short_by_more_than_chance_explains() -> None:
 
 
 def test_a_sample_aims_higher_than_what_is_wanted() -> None:
-    assert aim(0.9, 900) == pytest.approx(0.91)
-    assert aim(1.0, 10) == 1.0
+    assert target_recall(0.9, 900) == pytest.approx(0.91)
+    assert target_recall(1.0, 10) == 1.0
 
 
 def test_recall_is_that_of_the_second_halves() -> None:
     ids = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
     found = Neighbours(np.array([[9, 9], [9, 9], [4, 9], [7, 6]]), np.zeros((4, 2), dtype=np.float32))
     sample = Sample(np.arange(4), ids)
-    assert share_found(ids, found.ids) == 3 / 8
-    assert measured((sample, sample), (found, found)) == (0.75, 4)
+    assert recall_of(ids, found.ids) == 3 / 8
+    assert measure_recall((sample, sample), (found, found)) == (0.75, 4)

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError
 from isogloss.search import small
-from isogloss.search.neighbours import SearchSettings, both_ways, nearest, neighbours
+from isogloss.search.neighbours import both_ways, nearest, neighbours
 from isogloss.types import FloatArray
 
 VECTORS = st.integers(1, 12).flatmap(

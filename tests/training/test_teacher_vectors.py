@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from isogloss import types as types_module
 from isogloss.errors import DataError, IsoglossError, ModelError
+from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import load
 from isogloss.models.token_store import TextTokenizer
 from isogloss.models.vector_cache import VectorCache, text_keys
@@ -75,7 +76,7 @@ def test_every_row_is_read_once_or_found(
     folder = tmp_path_factory.mktemp("teacher")
     bitext = Bitext.of([pair._replace(split=TRAIN) for pair in pairs])
     cache = VectorCache(folder, "counting", 3)
-    cache.embed(known, Counting().encode)
+    CachedEncoder(Counting(), cache).encode(known)
     encoder = Counting()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(types_module, "ROWS_A_BLOCK", sizes[0])
@@ -149,7 +150,7 @@ def test_long_sentences_of_a_window_are_read_first(data: PairDataset) -> None:
 
 def test_a_cache_that_knows_everything_is_enough(data: PairDataset, tmp_path: Path) -> None:
     cache, steps = VectorCache(tmp_path, "counting", 3), list[Step]()
-    cache.embed(SOURCES, Counting().encode)
+    CachedEncoder(Counting(), cache).encode(SOURCES)
     encoder = Counting(most=0)
     assert np.array_equal(teacher_rows(encoder, BITEXT, data, cache, on_progress=steps.append), expected())
     assert steps == [Step("teacher", len(SOURCES), len(SOURCES), "sentences", "reused from the cache")]

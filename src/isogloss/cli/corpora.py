@@ -1,4 +1,4 @@
-"""`isogloss corpora`: which parallel corpora there are, and how they come onto this disk."""
+"""`isogloss corpora`: list, download and inspect parallel corpora."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="corpora",
-    help="Find parallel corpora, fetch them, look at stores.\n\nisogloss corpora list --lang en-de",
+    help="List and download parallel corpora, inspect stores.\n\nisogloss corpora list --lang en-de",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,12 +29,12 @@ OTHERS_SHOWN = 12
 
 
 def list_(
-    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Show everything about these.")] = None,
-    lang: Annotated[str, Option("--lang", metavar="en-de", help="Only corpora that have, or may have, this pair.")] = "",
-    online: Annotated[bool, Option("--online", help="Ask OPUS for numbers and versions (needs --lang).")] = False,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Show all details of these corpora.")] = None,
+    lang: Annotated[str, Option("--lang", metavar="en-de", help="Only corpora that may have this language pair.")] = "",
+    online: Annotated[bool, Option("--online", help="Ask OPUS for sizes and versions (needs --lang).")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Show the corpora that isogloss knows: the papers' and a few more.
+    """List the corpora that isogloss knows: the papers' and more.
 
     isogloss corpora list --lang en-de
     """
@@ -61,18 +61,16 @@ def list_(
 
 
 def get(
-    names: Annotated[
-        list[str], Argument(metavar="NAME", help="As the list names them; also opus:NAME, hub:OWNER/NAME, NAME@VERSION.")
-    ],
-    lang: Annotated[list[str], Option("--lang", metavar="en-de", help="A pair of languages; repeatable.")],
-    out: Annotated[Path | None, Option("--out", help="Folder for the files; otherwise they go to the cache.")] = None,
+    names: Annotated[list[str], Argument(metavar="NAME", help="A listed name, opus:NAME, hub:OWNER/NAME, or NAME@VERSION.")],
+    lang: Annotated[list[str], Option("--lang", metavar="en-de", help="Language pair; repeatable.")],
+    out: Annotated[Path | None, Option("--out", help="Folder for the files.  [default: the cache]")] = None,
     min_score: Annotated[
-        float | None, Option("--min-score", help="Leave out pairs below this score (WikiMatrix; 1.05 as in the paper).")
+        float | None, Option("--min-score", help="Skip pairs below this score (WikiMatrix: 1.05 as in the paper).")
     ] = None,
-    refresh: Annotated[bool, Option("--refresh", help="Ask whether there is something newer than what was fetched.")] = False,
+    refresh: Annotated[bool, Option("--refresh", help="Check for newer versions of fetched files.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Fetch corpora: checked, resumed where it stopped, only once.
+    """Download corpora: checked, resumable, only once.
 
     Prints the files, one per line.
 
@@ -83,11 +81,11 @@ def get(
     from isogloss.corpora.catalogue.get import get as get_corpus
     from isogloss.errors import DataError
 
-    wishes = [(name, as_languages(pair)) for pair in lang for name in names]
+    requests = [(name, as_languages(pair)) for pair in lang for name in names]
     fetched: list[dict[str, Any]] = []
     failures: list[DataError] = []
     with progress() as bars:
-        for name, languages in wishes:
+        for name, languages in requests:
             try:
                 entry = find(name.partition("@")[0])
                 limit = min_score if entry.min_score is not None or len(names) == 1 else None
@@ -101,14 +99,14 @@ def get(
         output.print(one["path"])
     if fetched:
         say("\n".join(["", *_licences(fetched)]))
-    _give_up(failures, len(wishes))
+    _report_failures(failures, len(requests))
 
 
 VERBS: dict[str, Callable[..., None]] = {"list": list_, "get": get, "show": show}
 
 
 def _table(chosen: "list[Entry]", languages: "Languages | None") -> str:
-    """What is known without asking anybody."""
+    """The offline list."""
     lines = [f"{'':<34} {'pairs':>9}  {'langs':>5}  {'licence':<18} paper"]
     for title, ours in _sections(chosen).items():
         lines += ["", title]
@@ -118,17 +116,17 @@ def _table(chosen: "list[Entry]", languages: "Languages | None") -> str:
             lines.append(row.rstrip())
     lines += [
         "",
-        "pairs of all languages together, as far as known",
+        "pairs: all languages together, as far as known",
         ", ".join(f"{key}: {name}" for key, name in PAPERS.items()),
         "",
-        "    isogloss corpora list TED2020               what it is, its terms, its page",
+        "    isogloss corpora list TED2020               description, terms, page",
         f"    isogloss corpora get TED2020 --lang {'-'.join(languages or ('en', 'de'))}   fetch it",
     ]
     return "\n".join(lines)
 
 
 def _table_of_today(chosen: "list[Entry]", languages: "Languages", found: "dict[str, OpusFile]") -> str:
-    """What OPUS says it has for the pair."""
+    """What OPUS has for the pair."""
     import textwrap
 
     there = [(entry, found[entry.corpus or entry.name]) for entry in chosen if _online(found, entry)]
@@ -144,7 +142,7 @@ def _table_of_today(chosen: "list[Entry]", languages: "Languages", found: "dict[
         lines += ["", *textwrap.wrap(more, WIDTH, break_on_hyphens=False)]
     elsewhere = ", ".join(entry.name for entry in chosen if entry.by in ("files", "wikipedia"))
     if elsewhere:
-        lines += ["", *textwrap.wrap(f"Not on OPUS, and perhaps also in that pair: {elsewhere}", WIDTH, break_on_hyphens=False)]
+        lines += ["", *textwrap.wrap(f"Not on OPUS, but may have that pair: {elsewhere}", WIDTH, break_on_hyphens=False)]
     return "\n".join(lines)
 
 
@@ -152,8 +150,8 @@ def _sections(chosen: "list[Entry]") -> "dict[str, list[Entry]]":
     titles = {
         "Sentences": [entry for entry in chosen if entry.by not in ("hub", "hand") and not entry.dictionary],
         "Dictionaries": [entry for entry in chosen if entry.by not in ("hub", "hand") and entry.dictionary],
-        "Ready made on the hub": [entry for entry in chosen if entry.by == "hub"],
-        "Not fetched: isogloss corpora list NAME says why, and what to do": [entry for entry in chosen if entry.by == "hand"],
+        "Ready-made on the Hugging Face hub": [entry for entry in chosen if entry.by == "hub"],
+        "Not downloadable: see isogloss corpora list NAME": [entry for entry in chosen if entry.by == "hand"],
     }
     return {title: ours for title, ours in titles.items() if ours}
 
@@ -168,7 +166,7 @@ def _everything(entry: "Entry") -> str:
         "page": entry.page,
         "used by": ", ".join(PAPERS[paper] for paper in entry.papers),
         "note": entry.note,
-        "not fetched": entry.why,
+        "unavailable": entry.why,
         "instead": entry.how.format(source="en", target="XX"),
         "fetch": "" if entry.by == "hand" else f"isogloss corpora get {entry.name} --lang {_example(entry)}",
     }
@@ -188,13 +186,13 @@ def _example(entry: "Entry") -> str:
 
 
 def _ask_opus(languages: "Languages | None", chosen: "list[Entry]") -> "dict[str, OpusFile]":
-    """What OPUS has for the pair, by corpus: the newest version, but that of the entry where it has one."""
+    """What OPUS has for the pair, by corpus: the newest version, or the fixed one of the entry."""
     from isogloss.corpora.catalogue import opus
     from isogloss.corpora.catalogue.retries import Patience
     from isogloss.errors import DataError
 
     if languages is None:
-        raise DataError("--online needs a pair of languages", hint="for example: isogloss corpora list --online --lang en-de")
+        raise DataError("--online needs a language pair", hint="for example: isogloss corpora list --online --lang en-de")
     source, target = languages
     files = opus.search(source=source, target=target, patience=Patience())
     found = {file.corpus: file for file in sorted(files, key=lambda file: file.pairs)}
@@ -222,7 +220,7 @@ def _described(file: Path, name: str, languages: "Languages") -> dict[str, Any]:
 
 
 def _licences(fetched: list[dict[str, Any]]) -> list[str]:
-    """One line a corpus and pair: which version, how much, under what licence."""
+    """One line per corpus and pair: version, size, licence."""
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in fetched:
         rows.setdefault((one["corpus"], "-".join(one["languages"])), []).append(one)
@@ -235,8 +233,8 @@ def _licences(fetched: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _give_up(failures: "list[DataError]", asked: int) -> None:
-    """One failure alone is an error as any other; among several, each is told and the rest is there."""
+def _report_failures(failures: "list[DataError]", asked: int) -> None:
+    """Raise a single failure; print several, since the other files were fetched."""
     from isogloss.cli.screens.progress import say
 
     if failures and asked == 1:

@@ -1,4 +1,4 @@
-"""`isogloss embed`: lines in, vectors out."""
+"""`isogloss embed`: embed a file, one vector per line."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from isogloss.cli.options import JsonFlag
 
 def embed(
     text: Annotated[
-        str, Argument(metavar="TEXT", help="A file with one sentence per line, plain or packed, or - for standard input.")
+        str, Argument(metavar="TEXT", help="File with one sentence per line (plain or compressed), or - for standard input.")
     ],
     model: Annotated[
         str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
@@ -39,7 +39,9 @@ def embed(
     from isogloss.storage import refuse_folder, refuse_overwriting, refuse_unwritable
 
     if (means is None) != (not language):
-        raise IsoglossError("--means and --language go together", hint="the mean of that language is taken off every vector")
+        raise IsoglossError(
+            "--means and --language go together", hint="the mean of that language is subtracted from every vector"
+        )
     refuse_folder(out)
     refuse_overwriting(out, [text])
     refuse_unwritable(out)

@@ -15,13 +15,13 @@ ModelOption = Annotated[
     str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
 ]
 OutOption = Annotated[
-    Path, Option("--out", help="The file to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are packed.")
+    Path, Option("--out", help="File to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are compressed.")
 ]
-MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beside the vectors, such as 500M or 2G.  [default: 1G]")]
+MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beyond the embeddings, such as 500M or 2G.  [default: 1G]")]
 STRATEGY_HELP = "Candidates that become pairs: max, forward, backward, intersection, one-to-one."
 THRESHOLD_HELP = "Minimum score of a pair. gold: a file of source id<TAB>target id."
-SEARCH_HELP = "exact, approximate (or one of its kinds: cells, hnsw, ivf-pq), or auto: exact if that takes minutes."
-SentencesArgument = "Sentences, one per line (plain or packed), a prepared store, or standard input (-)."
+SEARCH_HELP = "exact, approximate (or one of its kinds: cells, hnsw, ivf-pq), or auto: exact if that takes two minutes at most."
+SentencesArgument = "Sentences, one per line (plain or compressed), a prepared store, or standard input (-)."
 
 
 def mine(
@@ -53,7 +53,6 @@ def mine(
     import isogloss
     from isogloss.cli.screens.mined import as_bytes, finish, refuse_bad_names, work_folder
     from isogloss.cli.screens.progress import progress
-    from isogloss.mining.mine import MiningSettings
 
     refuse_bad_names(out, [source, target], model)
     settings = MiningSettings(
@@ -82,14 +81,14 @@ def mine(
 
 
 def _show_search(account: "SearchAccount") -> None:
-    """How neighbours were looked for, and what that may have missed."""
+    """How neighbours were searched, and the recall if it is not exact."""
     from isogloss.amounts import amount
     from isogloss.cli.screens.progress import output, percent
 
-    told = [f"search: {account.kind} ({account.why})"]
+    parts = [f"search: {account.kind} ({account.why})"]
     if account.recall is not None:
-        told.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
-        told.append(f"recall {percent(account.recall)} % of neighbours, measured on {amount(account.sampled, 'sentence')}")
+        parts.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
+        parts.append(f"recall {percent(account.recall)} % of neighbours, measured on {amount(account.sampled, 'sentence')}")
     if account.falls_short and account.recall_wanted is not None:
-        told.append(f"less than the {percent(account.recall_wanted)} % asked for: allow more --memory, or --search exact")
-    output.print("; ".join(told) + "\n")
+        parts.append(f"below the wanted {percent(account.recall_wanted)} %: allow more --memory, or use --search exact")
+    output.print("; ".join(parts) + "\n")

@@ -1,4 +1,4 @@
-"""`isogloss prepare`: pairs as found to pairs fit for training."""
+"""`isogloss prepare`: turn raw pairs into a store for training."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,30 +14,30 @@ def prepare(
         Argument(metavar="PAIRS", help='Files, folders, globs, - for standard input, stores, or "phrasebook".'),
     ] = None,
     out: Annotated[Path, Option("--out", help="Folder of the store.")] = Path("pairs"),
-    recipe: Annotated[Path | None, Option("--recipe", help="A recipe that says what to read and how to clean it.")] = None,
+    recipe: Annotated[Path | None, Option("--recipe", help="Recipe with the files to read and how to clean them.")] = None,
     languages: LanguagesOption = "",
     language: LanguageOption = None,
-    source_language: Annotated[str | None, Option(help="The language the teacher knows.  [default: en]")] = None,
+    source_language: Annotated[str | None, Option(help="Language of the teacher.  [default: en]")] = None,
     held_out: Annotated[float | None, Option(min=0.0, max=0.5, help="Share held out for testing.  [default: 0.1]")] = None,
     format: Annotated[str | None, Option(help="Format of files whose names do not say it: tsv, csv, tmx, …")] = None,
     columns: Annotated[str | None, Option(help="Which column holds what: source=1,target=3.")] = None,
     against: Annotated[
         list[str] | None,
-        Option("--against", metavar="FILE", help="Evaluation set whose text must not be trained on; repeatable."),
+        Option("--against", metavar="FILE", help="Evaluation set to keep out of training; repeatable."),
     ] = None,
     on_error: OnErrorOption = None,
-    auto: Annotated[bool, Option("--auto", help="Set thresholds from the data's own score distribution.")] = False,
-    explain: Annotated[int, Option("--explain", min=0, metavar="N", help="Show N random pairs that each rule dropped.")] = 0,
-    workers: Annotated[int, Option(min=0, help="Processes that clean; 0: one per processor.")] = 0,
+    auto: Annotated[bool, Option("--auto", help="Set thresholds from the score distribution of the data.")] = False,
+    explain: Annotated[int, Option("--explain", min=0, metavar="N", help="Show N random pairs dropped by each rule.")] = 0,
+    workers: Annotated[int, Option(min=0, help="Worker processes; 0: one per processor.")] = 0,
     forget_scores: Annotated[
-        bool, Option("--forget-scores", help="Do not keep scores: less disk, but a changed threshold scores again.")
+        bool, Option("--forget-scores", help="Delete scores: saves disk, but a new threshold scores again.")
     ] = False,
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Clean pairs, keep evaluation text out, hold some out.
+    """Clean pairs, remove evaluation text, hold out a test split.
 
-    Writes a store, with an account of what was left out and why.
+    Writes a store with a manifest of what was dropped and why.
 
     isogloss prepare en-de.tsv.gz data/ 'news.*.tmx' --out pairs
     """
@@ -47,17 +47,17 @@ def prepare(
     from isogloss.cli.screens.waterfall import show_waterfall
     from isogloss.config import Recipe, as_dict
     from isogloss.corpora.preparation.write_parts import examples
-    from isogloss.corpora.prepare import forget_scores as forget
+    from isogloss.corpora.prepare import remove_scores
     from isogloss.corpora.store import DROPPED
     from isogloss.errors import IsoglossError
     from isogloss.runs.gathering import gather_store
 
     if not files and not recipe:
-        raise IsoglossError("nothing was named to prepare", hint='name files, folders, globs or "phrasebook", or a --recipe')
+        raise IsoglossError("nothing to prepare", hint='name files, folders, globs or "phrasebook", or a --recipe')
     data: dict[str, Any] = as_dict(recipes.load(recipe)) if recipe else {"pairs": as_dict(Recipe().pairs)}
-    told = {"files": files, "language": language, "source_language": source_language, "held_out": held_out}
-    told |= {"format": format, "columns": columns, "on_error": on_error}
-    data["pairs"] |= {key: value for key, value in told.items() if value is not None}
+    given = {"files": files, "language": language, "source_language": source_language, "held_out": held_out}
+    given |= {"format": format, "columns": columns, "on_error": on_error}
+    data["pairs"] |= {key: value for key, value in given.items() if value is not None}
     if languages:
         data["languages"] = list(as_languages(languages))
     if against:
@@ -68,7 +68,7 @@ def prepare(
     with progress() as bars:
         store = gather_store(settings, out, bars, workers)
     if forget_scores:
-        forget(out)
+        remove_scores(out)
     drawn = examples((store.folder / DROPPED / part["file"] for part in store.manifest["parts"]), explain) if explain else {}
     if json:
         explained = {reason: [one.as_dict(10_000) for one in found] for reason, found in drawn.items()}

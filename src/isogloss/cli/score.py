@@ -1,4 +1,4 @@
-"""`isogloss score`: which lines of a bitext are translations of each other."""
+"""`isogloss score`: score the pairs of a bitext, and drop the bad ones."""
 
 from pathlib import Path
 from typing import cast
@@ -26,16 +26,15 @@ def score(
     device: str = option_for(ScoringSettings, "device"),
     json: JsonFlag = False,
 ) -> None:
-    """Score given pairs, and leave the bad ones out if asked to.
+    """Score pairs, and drop the bad ones with --threshold.
 
-    The score is a margin: how much nearer the sides of a pair are than what else is near.
+    The score is a margin: how much closer the two sides are than their neighbours.
 
     isogloss score en-ko.tsv --model runs/ko --threshold auto --out good.tsv
     """
     import isogloss
     from isogloss.cli.screens.mined import as_bytes, finish, refuse_bad_names, work_folder
     from isogloss.cli.screens.progress import progress
-    from isogloss.mining.score import ScoringSettings
 
     refuse_bad_names(out, pairs, model)
     bitext = isogloss.read(pairs, (), language, source_language, on_error or "fail")

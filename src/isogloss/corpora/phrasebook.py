@@ -1,11 +1,10 @@
-"""What isogloss ships to learn from: the phrasebook and the reader, both written for it, CC0.
+"""The shipped training data, both CC0.
 
-The phrasebook: 500 everyday-to-technical English sentences in twelve languages.
-It is small on purpose: enough to teach a model that already knows the languages where the teacher puts a sentence, and
-to measure it on rows that no other data set has. Rows have an id, a domain and a fixed split (400 train, 100 test).
+The phrasebook: 500 everyday-to-technical English sentences in twelve languages, each with an id, a domain and a fixed split
+(400 train, 100 test). It is enough for a model that already knows the languages, and its test rows are in no other data set.
 
-The reader: 8,000 and some further English sentences without translations. Four hundred places are too few to learn a space of
-384 dimensions from; the teacher knows where any English sentence belongs, so English alone helps every language.
+The reader: about 8,000 more English sentences without translations. 400 points are too few to learn a space of 384
+dimensions; the teacher can embed any English sentence, so these help every language.
 """
 
 from importlib.resources import files
@@ -17,10 +16,10 @@ DOMAINS = ("everyday", "news", "travel", "health", "shopping", "support", "law",
 
 
 def path() -> Path:
-    """Where the file lies: an N-way TSV with the header `id domain split en ar de …`."""
+    """The TSV file, with the header `id domain split en ar de …`."""
     return Path(str(files("isogloss.corpora") / "phrasebook.tsv"))
 
 
 def reader_path() -> Path:
-    """Where the reader lies: one English sentence a line."""
+    """The text file, one English sentence per line."""
     return Path(str(files("isogloss.corpora") / "reader.txt"))

@@ -1,12 +1,12 @@
-"""A prepared store: a folder of Parquet parts with a manifest that says where every row came from and what was left out.
+"""A prepared store: a folder of Parquet files and a manifest that says where the pairs came from and what was dropped.
 
-    STORE/manifest.json     sources, versions, licences, rules, thresholds, counts, leak scan, the name of every part
-    STORE/pairs/*.parquet   the pairs that stay: source, target, language, corpus, split; any Parquet reader reads them
-    STORE/dropped/*.parquet the pairs that went, each with its reason
-    STORE/scored/*.parquet  all pairs with the scores of every rule: thresholds can be moved without scoring again
+    STORE/manifest.json     sources, versions, licences, rules, thresholds, counts, leak scan, names of the parts
+    STORE/pairs/*.parquet   the pairs that are kept: source, target, language, corpus, split
+    STORE/dropped/*.parquet the dropped pairs with their reasons
+    STORE/scored/*.parquet  all pairs with the scores of every rule, so that thresholds can change without scoring again
 
-Parts are named by what they were made from, so adding a corpus writes new parts and leaves the others alone. The
-manifest is written last: until then a reader sees the store as it was.
+Parts are named by what they were made from, so adding a corpus writes new parts and leaves the others alone. The manifest is
+written last: until then a reader sees the old store.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Store:
 
     @property
     def hash(self) -> str:
-        """Names the content: equal pairs in equal order give an equal name."""
+        """Hash of the pairs and their order."""
         return str(self.manifest["hash"])
 
     @property
@@ -65,13 +65,13 @@ class Store:
         return PairCounts({(one["corpus"], one["language"], split): one[split] for one in lines for split in (TEST, TRAIN)})
 
     def tables(self, columns: Sequence[str] = SCHEMA.names, files: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The pairs of all parts, or of some files, a row group at a time, in order."""
+        """The pairs of all parts, or of some files, one row group at a time, in order."""
         checksums = {part["file"]: part["sha256"] for part in self.manifest["parts"]}
         for name in checksums if files is None else files:
             path = self.folder / PAIRS / name
             _refuse_damaged(path, checksums[name])
             try:
-                # All by this thread: what Arrow's own threads free, they keep, more of it with every group that is read.
+                # In this thread: Arrow's own threads keep what they free, more with every group.
                 with pq.ParquetFile(path, pre_buffer=False) as file:
                     _refuse_other_columns(file, path)
                     for group in range(file.num_row_groups):
@@ -82,10 +82,10 @@ class Store:
                 ) from error
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
-        """The pairs, or those of one split, a bounded number at a time, in order: what training streams."""
+        """The pairs, or those of one split, a bounded number at a time, in order."""
         for table in self.tables():
             chosen = table if split is None else table.filter(pc.equal(table.column("split"), split))
-            del table  # or it would be there beside what was chosen
+            del table  # before the next is read
             for start in range(0, chosen.num_rows, ROWS_A_BLOCK):
                 yield chosen.slice(start, ROWS_A_BLOCK)
             del chosen
@@ -101,16 +101,16 @@ class Store:
         return Bitext(pa.Table.from_arrays(columns, schema=SCHEMA), self.source_language)
 
     def blocks(self, files: Sequence[str] | None = None) -> Blocks:
-        """The pairs of all parts, or of some files, as a reader gives them: to be prepared again with others."""
+        """The pairs of all parts, or of some files, as a reader gives them: for another preparation."""
         return blocks_of(self.tables(files=files))
 
 
 def _refuse_damaged(path: Path, checksum: str) -> None:
-    """Stop where a part is not what the manifest says; one that is there as it was is not read for that again."""
+    """Raise if a part is not what the manifest says; an unchanged file is checked once."""
     try:
         there = path.stat()
     except FileNotFoundError:
-        return  # reading it says so
+        return  # reading it explains that
     if _checksum(path, there.st_ino, there.st_size, there.st_mtime_ns) != checksum:
         raise DataError(f"{path}: this part of the store is damaged", hint="run the same isogloss prepare again")
 
@@ -121,13 +121,13 @@ def _checksum(path: Path, inode: int, size: int, modified: int) -> str:
 
 
 def _refuse_other_columns(file: pq.ParquetFile, path: Path) -> None:
-    """Arrow leaves columns out that are not there, without a word."""
+    """Raise if columns are missing, which Arrow ignores."""
     if not file.schema_arrow.equals(SCHEMA):
         raise DataError(f"{path}: not a part of a store", hint="run the same isogloss prepare again")
 
 
 def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What a model trained on a store should carry with it: where its pairs came from and what they were scanned for."""
+    """What a trained model should record: where its pairs came from and which evaluation sets they were checked against."""
     kept = {
         key: manifest[key] for key in ("hash", "source_language", "rows_in", "rows_out", "languages", "corpora", "leak_scan")
     }
@@ -135,13 +135,13 @@ def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def unread(manifest: Mapping[str, Any]) -> str:
-    """What was left out in reading, for a person; empty where that is nothing."""
+    """What was skipped in reading, in words; empty if nothing was."""
     first = next((source["first_fault"] for source in manifest["sources"] if source["first_fault"]), "")
     return unread_in_words(manifest["skipped_lines"], first, manifest.get("passed_over", {}))
 
 
 def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The leak scan in short: which sets, at which level, how many pairs went."""
+    """The leak scan in short: the sets, the level, how many pairs were removed."""
     scan = manifest["leak_scan"]
     return {
         "level": scan["level"],
@@ -152,15 +152,19 @@ def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def leaks_in_words(scan: dict[str, Any]) -> str:
     """The result of the scan as a sentence."""
-    shown, more = scan["sets"][:3], len(scan["sets"]) - 3
-    checked = ", ".join([*shown, *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
+    checked = _checked_sets(scan)
     if scan["removed"]:
-        return f"{amount(scan['removed'], 'pair')} of the checked test sets left out of training ({checked})."
+        return f"{amount(scan['removed'], 'pair')} of the checked test sets removed from training ({checked})."
     return f"No training pair appears in the checked test sets ({checked})."
 
 
+def _checked_sets(scan: dict[str, Any]) -> str:
+    more = len(scan["sets"]) - 3
+    return ", ".join([*scan["sets"][:3], *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
+
+
 def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """One chunk where it fits: columns of more than 2 GiB of text stay in several."""
+    """The column in one chunk; columns of more than 1 GiB keep theirs."""
     if column.nbytes < 2**30:
         return pa.chunked_array([pa.concat_arrays(column.chunks)] if column.num_chunks else [pa.array([], pa.string())])
     return column
@@ -172,7 +176,7 @@ def is_store(path: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a store; None where there is none."""
+    """The manifest of a store, or None."""
     try:
         found = read_json(folder / MANIFEST)
     except (OSError, ValueError):
@@ -187,8 +191,8 @@ def open_store(folder: Path | str) -> Store:
     if manifest is None:
         if (path / MANIFEST).is_file():
             hint = "run the same isogloss prepare again"
-            raise DataError(f"{path}: not a prepared store: its {MANIFEST} is damaged, or of something else", hint=hint)
-        raise DataError(f"{path}: not a prepared store", hint="make one with isogloss prepare FILES --out FOLDER")
+            raise DataError(f"{path}: not a prepared store: its {MANIFEST} is damaged, or belongs to something else", hint=hint)
+        raise DataError(f"{path}: not a prepared store", hint="create one with isogloss prepare FILES --out FOLDER")
     if manifest[MARK] != FORMAT:
         raise DataError(
             f"{path}: written by another version of isogloss (format {str(manifest[MARK])[:40]})",

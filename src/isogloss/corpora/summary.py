@@ -1,7 +1,6 @@
-"""What is in a prepared store: counts, token lengths, overlap, samples, and what each way of balancing would draw from it.
+"""Summarize a prepared store: counts, token lengths, overlap, samples, and what each balancing scheme would draw from it.
 
-`summarize` reads the pairs once, a block at a time; what it keeps does not grow with them. `report/corpora_page.py` draws
-the result, `isogloss corpora show` prints it.
+`summarize` reads the pairs once, in bounded memory. `isogloss corpora show` prints it, `report/corpora_page.py` draws it.
 """
 
 from collections import Counter
@@ -11,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from isogloss.amounts import amount
 from isogloss.config import BalanceSettings
@@ -26,13 +24,13 @@ from isogloss.types import TEST, TRAIN, IntArray, Pair
 ROWS_AT_A_TIME = 2**15
 SAMPLES, SEED = 3, 17
 SCHEMES = ("everything", "corpora", "languages", "datasets")  # "proportional" shares as "everything" does
-# Where the columns of a length histogram begin: steps of about √2, since a difference of one matters at 3 and not at 90.
+# Lower edges of the bins of a length histogram, in steps of about √2.
 BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 129)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One corpus in one language: how many pairs it has."""
+    """The pairs of one corpus in one language."""
 
     corpus: str
     language: str
@@ -47,20 +45,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How long some sentences are, in tokens. A quantile is a length that occurs: so many are that long or shorter.
-
-    `histogram` counts those from each of `BINS` up to below the next; the last one has no end.
-    """
+    """Lengths of sentences in tokens. Quantiles are lengths that occur; `histogram` counts per bin of `BINS`."""
 
     mean: float
     median: int
-    most: int  # 95 % are not longer
+    most: int  # the 95th percentile
     longest: int
     histogram: tuple[int, ...]
 
     @classmethod
     def of(cls, counts: Mapping[int, int]) -> Self:
-        """From how often each length occurs, so nothing is estimated."""
+        """From how often each length occurs."""
         lengths = np.array(sorted(counts), dtype=np.int64)
         times = np.array([counts[length] for length in lengths.tolist()], dtype=np.int64)
         reached, total = np.cumsum(times), int(times.sum())
@@ -72,7 +67,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class LanguageSummary:
-    """One target language: its pairs, how long their two sides are, and a few of them."""
+    """One target language: counts, lengths of both sides, a few pairs."""
 
     language: str
     train: int
@@ -89,7 +84,7 @@ class LanguageSummary:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one scheme of balancing draws in an epoch from each corpus in each language, with its default settings."""
+    """What a balancing scheme with its default settings draws per epoch from each corpus in each language."""
 
     scheme: str
     shares: tuple[Share, ...]
@@ -97,7 +92,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A store as a person wants to know it. `cells` are sorted by corpus and language, `languages` by name."""
+    """A summary of a store. `cells` are sorted by corpus and language, `languages` by name."""
 
     source_language: str
     cells: tuple[Cell, ...]
@@ -124,29 +119,28 @@ class Summary:
 
 
 def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = silent, limit: int = LIMIT) -> Summary:
-    """Read a store once and say what is in it, with `samples` random pairs a language: the same ones every time.
+    """Read a store once and summarize it, with `samples` random pairs per language, the same ones every time.
 
-    `limit` bounds the memory that comparing source sentences takes; beyond it they are sampled (overlap.py).
+    `limit` bounds the memory for comparing source sentences; beyond it they are sampled (overlap.py).
     """
-    account = _Account(samples, limit)
+    collector = _Collector(samples, limit)
     for table in store.tables():
         for start in range(0, table.num_rows, ROWS_AT_A_TIME):
-            account.add(table.slice(start, ROWS_AT_A_TIME))
-            on_progress(Step("reading the store", account.rows, len(store), "pairs"))
-    if account.rows != len(store) or not account.rows:
+            collector.add(table.slice(start, ROWS_AT_A_TIME))
+            on_progress(Step("reading the store", collector.rows, len(store), "pairs"))
+    if collector.rows != len(store) or not collector.rows:
         raise DataError(
-            f"{store.folder}: its parts have {amount(account.rows, 'pair')}, {MANIFEST} says {len(store):,}",
+            f"{store.folder}: its parts have {amount(collector.rows, 'pair')}, {MANIFEST} says {len(store):,}",
             hint="run the same isogloss prepare again",
         )
-    return account.summary(store.source_language)
+    return collector.summary(store)
 
 
-class _Account:
-    """What is kept while the pairs go by."""
+class _Collector:
+    """Collects the statistics of blocks of pairs."""
 
     def __init__(self, samples: int, limit: int) -> None:
         self.rows = 0
-        self._pairs: Counter[tuple[str, str, str]] = Counter()
         self._lengths: dict[tuple[str, str], Counter[int]] = {}
         self._sketch = SourceSketch(limit)
         self._samples = samples
@@ -154,15 +148,11 @@ class _Account:
         self._drawn: dict[str, list[tuple[float, Pair]]] = {}
 
     def add(self, table: pa.Table) -> None:
-        """Take in a block of pairs."""
+        """Add a block of pairs."""
         source, target = (Side(table.column(name), "") for name in ("source", "target"))
         tokens = {"source": source.token_counts, "target": target.token_counts}
         tickets = self._random.random(table.num_rows)
-        for corpus, language, rows in _parted(table):
-            split = table.column("split").take(pa.array(rows))
-            test = int(pc.sum(pc.equal(split, TEST)).as_py())
-            self._pairs[corpus, language, TEST] += test
-            self._pairs[corpus, language, TRAIN] += len(rows) - test
+        for corpus, language, rows in _groups(table):
             self._sketch.add(corpus, language, source.exact_hashes[rows])
             for side, counted in tokens.items():
                 self._count_lengths(language, side, counted[rows])
@@ -177,19 +167,19 @@ class _Account:
         )
 
     def _draw(self, language: str, table: pa.Table, rows: IntArray, tickets: "np.typing.NDArray[np.float64]") -> None:
-        """Every pair has a ticket; the lowest ones win, wherever in the store they are."""
+        """Keep the pairs with the lowest random tickets."""
         best = rows[np.argsort(tickets[rows])[: self._samples]]
         pairs = [Pair(**row) for row in table.take(pa.array(best)).to_pylist()]
         found = [*self._drawn.get(language, []), *zip(tickets[best].tolist(), pairs, strict=True)]
         self._drawn[language] = sorted(found, key=lambda one: one[0])[: self._samples]
 
-    def summary(self, source_language: str) -> Summary:
-        """All of it, counted."""
-        found = sorted({key[:2] for key in self._pairs})
-        cells = tuple(Cell(*key, self._pairs[*key, TRAIN], self._pairs[*key, TEST]) for key in found)
+    def summary(self, store: Store) -> Summary:
+        """The summary of all blocks, with the counts of the manifest."""
+        train, test = (store.pair_counts().of_split(split) for split in (TRAIN, TEST))
+        cells = tuple(Cell(*key, train.get(key, 0), test.get(key, 0)) for key in sorted({*train, *test}))
         languages = tuple(self._language(code, cells) for code in sorted(self._drawn))
         plans = tuple(_plan(scheme, cells) for scheme in SCHEMES)
-        return Summary(source_language, cells, languages, self._sketch.overlap(), plans)
+        return Summary(store.source_language, cells, languages, self._sketch.overlap(), plans)
 
     def _language(self, language: str, cells: tuple[Cell, ...]) -> LanguageSummary:
         own = [cell for cell in cells if cell.language == language]
@@ -198,8 +188,8 @@ class _Account:
         return LanguageSummary(language, train, test, source, target, tuple(pair for _, pair in self._drawn[language]))
 
 
-def _parted(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:
-    """The rows of each corpus in each language; a block of a store nearly always has one of each."""
+def _groups(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:
+    """The rows of each corpus in each language."""
     corpus, language = (table.column(name).combine_chunks().dictionary_encode() for name in ("corpus", "language"))
     codes = corpus.indices.to_numpy().astype(np.int64) * len(language.dictionary) + language.indices.to_numpy()
     for code in np.unique(codes).tolist():

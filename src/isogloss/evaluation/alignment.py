@@ -1,21 +1,24 @@
-"""Is the student in the teacher's space? Three questions, language by language, on held-out pairs.
+"""Is the student in the teacher's space? Three measures per language, on held-out pairs.
 
-1. *Teacher index*: the teacher embedded the English sentences long ago; a query comes in another language and the student
-   embeds it. Is the nearest English sentence the right one? This is what distillation is for: indexes keep working.
-2. *Translation retrieval*, both ways, with the student on both sides.
-3. *Cosine* and *mean squared error* between the student's vector of a translation and the teacher's vector of its source.
-   The error is what distillation minimises; it depends on the scale of the teacher, so it compares students of one teacher.
+1. *Teacher index*: the index has English sentences embedded by the teacher; the query is in another language and embedded by
+   the student. Is the nearest English sentence the right one? This is what distillation is for: existing indexes keep working.
+2. *Translation retrieval*, in both directions, with the student on both sides.
+3. *Cosine* and *mean squared error* between the student's embedding of a translation and the teacher's embedding of its source.
+   The error is what distillation minimizes; it depends on the scale of the teacher, so it compares students of one teacher.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from isogloss.config import CleaningSettings, LeakSettings
+from isogloss.corpora.prepare import prepare
 from isogloss.corpora.reading.readers import bitext_of
 from isogloss.errors import DataError
+from isogloss.evaluation.leak_report import scan_of
 from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
@@ -23,10 +26,12 @@ from isogloss.progress import OnProgress, silent
 from isogloss.search.neighbours import nearest
 from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
 
+AS_GIVEN = CleaningSettings(min_script=0, min_language=0, min_numbers=0, min_addresses=0, max_repetition=1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """One score, query by query: 1 or 0 for right or wrong, or a cosine; and which source sentence each query belongs to."""
+    """One score per query: 1 or 0 for right or wrong, or a cosine; and the source sentence that each query belongs to."""
 
     values: Doubles
     sources: IntArray
@@ -34,17 +39,17 @@ class Items:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """What one model answered in one language; `items` are named as the scores that they are the mean of."""
+    """The scores of one model in one language, and the values per query that they are the mean of, by the same names."""
 
     scores: LanguageScores
     items: dict[str, Items]
 
 
 class AlignmentEvaluator:
-    """The held-out pairs and what they are searched among; made once, asked of any number of models."""
+    """The held-out pairs and the candidates they are searched in; made once for any number of models."""
 
     def __init__(self, bitext: Bitext, max_candidates: int = 10_000) -> None:
-        translations = bitext.keep(np.array([one != bitext.source_language for one in bitext.column("language")], dtype=bool))
+        translations = bitext.keep(np.array([code != bitext.source_language for code in bitext.column("language")], dtype=bool))
         self.test = translations.where(split=TEST)
         if not len(self.test):
             raise DataError("there are no held-out pairs to measure on", hint="raise pairs.held_out, or give a split column")
@@ -53,28 +58,28 @@ class AlignmentEvaluator:
         self.targets: dict[str, list[str]] = {}
         self.sources_of: dict[str, dict[str, set[str]]] = {}
         for language in self.languages:
-            spoken = translations.where(language=language)
-            held = self.test.where(language=language)
-            self.targets[language] = _first_then(held.column("target"), spoken.column("target"), max_candidates)
+            own = translations.where(language=language)
+            held_out = self.test.where(language=language)
+            self.targets[language] = _first_then(held_out.column("target"), own.column("target"), max_candidates)
             pairs = defaultdict(set)
-            for pair in spoken:
+            for pair in own:
                 pairs[pair.target].add(pair.source)
             self.sources_of[language] = dict(pairs)
 
     def texts(self) -> list[str]:
-        """Every sentence a model must embed to answer."""
+        """Every sentence that a model must embed."""
         return list(dict.fromkeys([*self.sources, *(text for texts in self.targets.values() for text in texts)]))
 
     def ask(self, model: str, student: "Rows", teacher: "Rows | None") -> Report:
-        """Score one model from its vectors, and the teacher's if they are in the same space."""
+        """Score one model from its embeddings, and the teacher's if they have the same dimension."""
         return self.report(model, self.answers(student, teacher))
 
     def report(self, model: str, answers: "tuple[Answers, ...]") -> Report:
-        """The scores alone."""
+        """The scores without the values per query."""
         return Report(model, tuple(one.scores for one in answers), len(self.sources))
 
     def answers(self, student: "Rows", teacher: "Rows | None") -> "tuple[Answers, ...]":
-        """What `ask` counts, query by query, for comparing one model with another."""
+        """Scores with their values per query, for comparing one model with another."""
         comparable = teacher is not None and teacher.vectors.shape[1] == student.vectors.shape[1]
         return tuple(self._language(one, student, teacher if comparable else None) for one in self.languages)
 
@@ -119,19 +124,19 @@ class AlignmentEvaluator:
 
 
 def _first_then(needed: list[str], others: list[str], limit: int) -> list[str]:
-    """All that are needed, and of the others as many as the limit leaves room for."""
+    """All that are needed, then others up to the limit."""
     wanted = list(dict.fromkeys(needed))
     return list(dict.fromkeys(needed + others))[: max(limit, len(wanted))]
 
 
 class Rows:
-    """Vectors addressed by their text."""
+    """Embeddings by text."""
 
     def __init__(self, row_of: Mapping[str, int], vectors: FloatArray) -> None:
         self.row_of, self.vectors = row_of, vectors
 
     def of(self, texts: list[str]) -> FloatArray:
-        """The vectors of `texts`, in order."""
+        """The embeddings of `texts`, in order."""
         return self.vectors[[self.row_of[text] for text in texts]]
 
 
@@ -151,9 +156,9 @@ def evaluate(
     bitext = bitext_of(pairs)
     if not hasattr(pairs, "in_blocks") and TEST not in bitext.table.column("split").unique().to_pylist():
         bitext = bitext.with_column("split", [TEST] * len(bitext))
-    judge = open_encoder(teacher) if isinstance(teacher, str) else teacher
+    opened = open_encoder(teacher) if isinstance(teacher, str) else teacher
     encoder = open_encoder(model) if isinstance(model, str) else model
-    return next(evaluate_each([encoder], judge, bitext, max_candidates, on_progress))
+    return next(evaluate_each([encoder], opened, bitext, max_candidates, on_progress))
 
 
 def evaluate_each(
@@ -164,16 +169,34 @@ def evaluate_each(
     on_progress: OnProgress = silent,
 ) -> Iterator[Report]:
     """The same for several models, one after the other: the teacher embeds its sentences once."""
-    questions = AlignmentEvaluator(bitext, max_candidates)
+    evaluator = AlignmentEvaluator(bitext, max_candidates)
     teacher_rows = None
     if teacher is not None:
-        sources = list(dict.fromkeys(questions.sources + questions.test.sources()))
+        sources = list(dict.fromkeys(evaluator.sources + evaluator.test.sources()))
         teacher_rows = Rows({text: row for row, text in enumerate(sources)}, teacher.encode(sources, on_progress, "teacher"))
-    texts = questions.texts()
+    texts = evaluator.texts()
     row_of = {text: row for row, text in enumerate(texts)}
     for model in models:
         vectors = model.encode(texts, on_progress, f"embedding, {model.name}")
-        report = questions.ask(model.name, Rows(row_of, vectors), teacher_rows)
-        del vectors
-        del model  # before the next one is loaded
+        report = evaluator.ask(model.name, Rows(row_of, vectors), teacher_rows)
+        del vectors, model  # before the next one is loaded
         yield report
+
+
+def evaluate_models(
+    models: Sequence[str],
+    teacher: str,
+    pairs: Bitext,
+    held_out: float = 1.0,
+    max_candidates: int = 10_000,
+    on_progress: OnProgress = silent,
+) -> list[Report]:
+    """Measure models by name on pairs as they are given, and note what their training text was scanned for.
+
+    `held_out` is the share to measure on, if the pairs have no split; an empty `teacher` leaves its measures out.
+    """
+    bitext = prepare(pairs, AS_GIVEN, held_out, leaks=LeakSettings(level="off")).bitext
+    opened = open_encoder(teacher) if teacher else None
+    reports = evaluate_each(map(open_encoder, models), opened, bitext, max_candidates, on_progress)
+    scans = map(scan_of, models)
+    return [replace(report, scanned=None if scan is None else scan.names) for report, scan in zip(reports, scans, strict=True)]

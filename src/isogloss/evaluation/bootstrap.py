@@ -1,10 +1,10 @@
-"""How sure a score is: the same measure on thousands of test sets drawn, with replacement, from the one there is.
+"""Confidence intervals: the same metric on thousands of test sets, resampled with replacement from the one there is.
 
-A `Sample` is what a score is computed from, row by row. Drawing rows of two models together keeps what they have in common
-(hard sentences are hard for both), so small differences can be told from chance (the paired bootstrap, Efron & Tibshirani
-1993). Nothing is drawn as rows: a draw is how often each row was drawn, and every measure here can be computed from that.
+A `Sample` is what a score is computed from, row by row. Resampling rows of two models together keeps what they have in common
+(hard sentences are hard for both), so small differences can be distinguished from chance (the paired bootstrap, Efron &
+Tibshirani 1993). Rows are not copied: a resample is how often each row was drawn, and every metric here is computed from that.
 
-`compare` turns the draws into intervals and differences.
+`compare` turns the resamples into intervals and differences.
 """
 
 import hashlib
@@ -21,34 +21,33 @@ from isogloss.types import FloatArray, IntArray
 
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
-DRAWN_AT_ONCE = 100  # draws; always as many, so that the rows of a unit are drawn alike whatever they are drawn with
+DRAWN_AT_ONCE = 100  # resamples; a fixed number, so that the rows of a unit are drawn the same way in every comparison
 Counts = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """A measure that follows from sums over rows: an accuracy, an F1.
+    """A metric computed from sums over rows: an accuracy, an F1.
 
-    `unit` names what the rows are. Samples of one unit and length are drawn alike: the same pairs in two languages, or the
-    answers of two models.
+    `unit` names what the rows are. Samples with the same unit and length are resampled together: the same pairs in two
+    languages, or the answers of two models.
     """
 
-    columns: Doubles  # one row a sentence or pair, one column a sum
-    measure: Callable[[Doubles], Doubles]  # sums (draws × columns) to values (draws)
+    columns: Doubles  # one row per sentence or pair, one column per sum
+    measure: Callable[[Doubles], Doubles]  # sums (resamples × columns) to values (resamples)
     unit: str
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.columns)
 
     def value(self) -> float:
-        """The measure on the rows as they are."""
+        """The metric on the rows as they are."""
         return float(self.measure(self.columns.sum(axis=0, keepdims=True))[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Correlation:
-    """The correlation of a model's similarities with gold scores: of their ranks (Spearman), or of themselves (Pearson)."""
+    """The correlation of a model's similarities with gold scores: Spearman's if `ranked`, else Pearson's."""
 
     scores: Doubles
     gold: Doubles
@@ -56,7 +55,6 @@ class Correlation:
     ranked: bool = True
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.scores)
 
     def value(self) -> float:
@@ -64,9 +62,8 @@ class Correlation:
         return spearman(self.scores, self.gold) if self.ranked else pearson(self.scores, self.gold)
 
 
-@dataclass(frozen=True, eq=False)
-class Average:
-    """The plain mean of other measures, each drawn on its own rows: every language counts the same."""
+class _Combined:
+    """Several samples as one."""
 
     parts: "tuple[Sample, ...]"
 
@@ -76,8 +73,14 @@ class Average:
         return " ".join(part.unit for part in self.parts)
 
     def __len__(self) -> int:
-        """Number of rows, of all parts."""
         return sum(map(len, self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class Average(_Combined):
+    """The mean of other metrics, each resampled on its own rows: every language counts the same."""
+
+    parts: "tuple[Sample, ...]"
 
     def value(self) -> float:
         """The mean of the parts' values."""
@@ -85,40 +88,10 @@ class Average:
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
-    """One measure minus another, drawn on the same rows where their units are the same."""
-
-    left: "Sample"
-    right: "Sample"
-
-    @property
-    def unit(self) -> str:
-        """The units of both."""
-        return f"{self.left.unit} {self.right.unit}"
-
-    def __len__(self) -> int:
-        """Number of rows of the left one."""
-        return len(self.left)
-
-    def value(self) -> float:
-        """The difference of the values."""
-        return self.left.value() - self.right.value()
-
-
-@dataclass(frozen=True, eq=False)
-class Joined:
-    """One correlation over the pairs of several sets thrown together; drawn set by set, so that each keeps its size."""
+class Joined(_Combined):
+    """One correlation over the pairs of several sets together; each set is resampled on its own and keeps its size."""
 
     parts: tuple[Correlation, ...]
-
-    @property
-    def unit(self) -> str:
-        """The units of its parts."""
-        return " ".join(part.unit for part in self.parts)
-
-    def __len__(self) -> int:
-        """Number of pairs, of all parts."""
-        return sum(map(len, self.parts))
 
     def whole(self) -> Correlation:
         """All pairs as one set."""
@@ -131,15 +104,34 @@ class Joined:
 
 
 @dataclass(frozen=True, eq=False)
+class Difference:
+    """One metric minus another, resampled on the same rows where their units are the same."""
+
+    left: "Sample"
+    right: "Sample"
+
+    @property
+    def unit(self) -> str:
+        """The units of both."""
+        return f"{self.left.unit} {self.right.unit}"
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def value(self) -> float:
+        """The difference of the values."""
+        return self.left.value() - self.right.value()
+
+
+@dataclass(frozen=True, eq=False)
 class Fixed:
-    """A number that somebody else computed: nothing can be drawn from it."""
+    """A score without rows, computed elsewhere: it cannot be resampled."""
 
     number: float
     unit: str
     rows: int = 0
 
     def __len__(self) -> int:
-        """Number of rows it was computed from, where that is known."""
         return self.rows
 
     def value(self) -> float:
@@ -151,50 +143,47 @@ Sample = Sums | Correlation | Joined | Average | Difference | Fixed
 
 
 def share(hits: NDArray[np.generic], unit: str) -> Sums:
-    """The mean of values, one a row: an accuracy, where they are hits."""
+    """The mean of one value per row: an accuracy, if they are hits."""
     rows = np.column_stack([hits.astype(np.float64), np.ones(len(hits))])
     return Sums(rows, lambda sums: sums[:, 0] / sums[:, 1], unit)
 
 
 def f1(right: IntArray, found: IntArray, wanted: IntArray, unit: str) -> Sums:
-    """F1 from counts a row: how many of what was found for it is right, was found, and should have been."""
+    """F1 from counts per row: pairs found and correct, pairs found, pairs that should be found."""
     columns = np.column_stack([right, found, wanted]).astype(np.float64)
     return Sums(columns, lambda sums: 2 * sums[:, 0] / np.maximum(sums[:, 1] + sums[:, 2], 1), unit)
 
 
 class Interval(NamedTuple):
-    """Where a value lies with 95 % confidence."""
+    """A 95 % confidence interval."""
 
     low: float
     high: float
 
 
-def can_be_drawn(sample: Sample) -> bool:
-    """Whether its rows are known, so that it can be said how sure it is."""
-    parts: tuple[Sample, ...] = ()
-    if isinstance(sample, Average):
-        parts = sample.parts
-    elif isinstance(sample, Difference):
-        parts = (sample.left, sample.right)
-    return not isinstance(sample, Fixed) and all(map(can_be_drawn, parts))
+def can_be_resampled(sample: Sample) -> bool:
+    """Whether the rows of all parts are known."""
+    if isinstance(sample, Difference):
+        return can_be_resampled(sample.left) and can_be_resampled(sample.right)
+    return all(map(can_be_resampled, sample.parts)) if isinstance(sample, Average) else not isinstance(sample, Fixed)
 
 
 def interval(draws: Doubles, confidence: float = CONFIDENCE) -> Interval:
-    """The percentile interval of the draws."""
+    """The percentile interval of resampled values."""
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
     return Interval(float(low), float(high))
 
 
 def draw(samples: Sequence[Sample], seed: int = 0, resamples: int = RESAMPLES) -> Doubles:
-    """Values of `samples` (one a model, of the same test set) on the same drawn rows: one line a sample."""
+    """Values of `samples` (one per model, of the same test set) on the same resamples: samples × resamples."""
     return Draws(seed, resamples).of(samples)
 
 
 class Draws:
-    """Draws of many samples. What is part of several averages is drawn once.
+    """Resampled values of many samples. What is part of several averages is resampled once.
 
-    The rows that are drawn depend on the seed, the unit and the number of rows, and on nothing else: not on which models
-    are compared, nor in which order.
+    Which rows are drawn depends only on the seed, the unit and the number of rows: not on which models are compared, nor in
+    which order.
     """
 
     def __init__(self, seed: int = 0, resamples: int = RESAMPLES) -> None:
@@ -202,12 +191,10 @@ class Draws:
         self._known: dict[tuple[Sample, ...], Doubles] = {}
 
     def of(self, samples: Sequence[Sample]) -> Doubles:
-        """Values of samples of the same test set, one a model: one line a sample."""
+        """Resampled values of samples of the same test set, one per model: samples × resamples."""
         first, key = samples[0], tuple(samples)
         if any(type(one) is not type(first) or one.unit != first.unit or len(one) != len(first) for one in samples):
-            raise IsoglossError(
-                "scores of different test sets cannot be drawn together", hint="compare models on the same data"
-            )
+            raise IsoglossError("scores of different test sets cannot be compared", hint="measure the models on the same data")
         if key not in self._known:
             self._known[key] = self._drawn(first, samples)
         return self._known[key]
@@ -237,7 +224,7 @@ def _generator(unit: str, seed: int) -> np.random.Generator:
 
 
 def _counts(rows: int, unit: str, seed: int, resamples: int) -> Iterator[tuple[int, Counts]]:
-    """How often each row was drawn, some draws at a time: the place of the first, and one line a draw."""
+    """How often each row was drawn, in blocks of resamples: the number of the first, and resamples × rows."""
     generator = _generator(unit, seed)
     for start in range(0, resamples, DRAWN_AT_ONCE):
         draws = min(DRAWN_AT_ONCE, resamples - start)
@@ -258,7 +245,7 @@ def _sums(samples: Sequence[Sums], seed: int, resamples: int) -> Doubles:
 
 
 def _correlations(samples: Sequence[Correlation], parts: Sequence[tuple[str, int]], seed: int, resamples: int) -> Doubles:
-    """Correlations of samples that consist of `parts` (unit and number of rows), one after the other."""
+    """Correlations of samples that consist of `parts` (unit and number of rows), in order."""
     values = np.empty((len(samples), resamples))
     scores = [_Side(one.scores, one.ranked) for one in samples]
     known: dict[int, _Side] = {id(one.gold): _Side(one.gold, one.ranked) for one in samples}
@@ -276,18 +263,18 @@ def _correlations(samples: Sequence[Correlation], parts: Sequence[tuple[str, int
 
 
 class _Side:
-    """One of the two things that are correlated, ready to be ranked again for every draw."""
+    """One side of a correlation, prepared to be ranked again in every resample."""
 
     def __init__(self, values: Doubles, ranked: bool) -> None:
         self.ranked = ranked
-        centred = values - values.mean()
-        self.values = (centred / max(np.abs(centred).max(initial=0.0), np.finfo(np.float64).tiny)).astype(np.float32)
+        centered = values - values.mean()
+        self.values = (centered / max(np.abs(centered).max(initial=0.0), np.finfo(np.float64).tiny)).astype(np.float32)
         _, self.group, sizes = np.unique(values, return_inverse=True, return_counts=True)
         self.order = np.argsort(values, kind="stable")
         self.last = np.cumsum(sizes) - 1
 
     def deviations(self, counts: Counts) -> FloatArray:
-        """Values or mean ranks in each draw, minus their mean there."""
+        """Values or mean ranks in each resample, minus their mean."""
         rows = counts.shape[1]
         if not self.ranked:
             result: FloatArray = self.values - (counts @ self.values)[:, None] / rows

@@ -1,7 +1,7 @@
-"""Models side by side: one table a task, every score with its interval, every difference with whether it can be chance.
+"""Compare models: one table per task, scores with confidence intervals, and differences to a baseline.
 
-A difference is significant where the 95 % interval of the paired differences (`bootstrap`) does not contain 0. That says
-nothing about other test sets, and of many comparisons one in twenty is significant by chance.
+A difference is significant if the 95 % interval of the paired differences (`bootstrap`) does not contain 0. One in twenty
+comparisons is significant by chance.
 """
 
 from collections.abc import Sequence
@@ -11,36 +11,36 @@ from typing import Any
 import numpy as np
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_drawn, interval
+from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_resampled, interval
 from isogloss.evaluation.leak_report import Scan, leak_state
 from isogloss.evaluation.results import Measured
 from isogloss.shown import masked
 
-MEAN_REMOVED = " − means"  # after the name of a model, where each language's mean was taken off its vectors
+MEAN_REMOVED = " − means"  # after the name of a model with language means subtracted
 AVERAGE = "Avg."
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one model reached in a suite."""
+    """The scores of one model on a suite."""
 
     model: str
     measured: tuple[Measured, ...]
-    facts: dict[str, Any] = field(default_factory=dict)  # dimension, fingerprint, whatever describes it
-    scan: Scan | None = None  # what its training text was scanned for; None where it is not known
+    facts: dict[str, Any] = field(default_factory=dict)  # dimension, fingerprint and so on
+    scan: Scan | None = None  # what its training text was scanned for; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How much more a model reached than the baseline, drawn together."""
+    """How much better a model is than the baseline, on the same resamples."""
 
     value: float
     interval: Interval
-    p: float  # share of draws on the other side of 0, both ways
+    p: float  # two-sided
 
     @property
     def significant(self) -> bool:
-        """Whether 0 lies outside the interval."""
+        """Whether the interval excludes 0."""
         return self.interval.low > 0 or self.interval.high < 0
 
 
@@ -57,19 +57,19 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One part of a test set: a cell a model."""
+    """One subset of a test set, with a cell per model."""
 
     name: str
     measure: str
     rows: int
     cells: tuple[Cell, ...]
     note: str = ""
-    shown: tuple[str, ...] = ()  # measures beside the main one that stand under it
+    shown: tuple[str, ...] = ()  # further metrics that are shown below the main one
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreTable:
-    """All parts of one task, and their average where there is one."""
+    """All columns of one task, and their average if there is one."""
 
     title: str
     columns: tuple[Column, ...]
@@ -87,7 +87,7 @@ class Comparison:
     seed: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON holds it."""
+        """Everything, for JSON."""
         return {
             "models": [{"name": name, **facts} for name, facts in zip(self.models, self.facts, strict=True)],
             "baseline": None if self.baseline is None else self.models[self.baseline],
@@ -100,9 +100,9 @@ class Comparison:
 
 
 def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples: int = RESAMPLES, seed: int = 0) -> Comparison:
-    """Set outcomes of the same suite side by side; differences are to `baseline`, or to the first model."""
+    """Compare outcomes of the same suite; differences are to `baseline`, or to the first model."""
     models = tuple(one.model for one in outcomes)
-    baseline = None if baseline is None else masked(baseline)  # as the models' own names are
+    baseline = None if baseline is None else masked(baseline)  # as in the names of models
     if baseline is not None and baseline not in models:
         raise IsoglossError(f"{baseline}: the baseline is not among the models", hint=f"name one of {', '.join(models)}")
     base = models.index(baseline) if baseline is not None else 0
@@ -115,12 +115,12 @@ def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples:
         if len(averaged) > 1:
             columns = [*columns, _average(title, averaged)]
         made.append(ScoreTable(title, tuple(_compared(parts, outcomes, base, draws) for parts in columns)))
-    facts = tuple({**one.facts, **_learnt(one.scan)} for one in outcomes)
+    facts = tuple({**one.facts, **_training(one.scan)} for one in outcomes)
     return Comparison(models, base if len(models) > 1 else None, tuple(made), facts, resamples, seed)
 
 
-def _learnt(scan: Scan | None) -> dict[str, Any]:
-    """What a model learnt from and what that was scanned for, as JSON holds it."""
+def _training(scan: Scan | None) -> dict[str, Any]:
+    """What a model was trained on, and what that was scanned for."""
     if scan is None:
         return {"learnt_from": None, "scanned": None}
     return {"learnt_from": list(scan.corpora), "scanned": list(scan.names)}
@@ -140,7 +140,7 @@ def _average(title: str, columns: Sequence[Sequence[Measured]]) -> list[Measured
 
 def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
     samples = [one.sample for one in parts]
-    draws = drawing.of(samples) if drawing is not None and can_be_drawn(samples[0]) else None
+    draws = drawing.of(samples) if drawing is not None and can_be_resampled(samples[0]) else None
     cells = []
     for place, one in enumerate(parts):
         difference = None
@@ -157,18 +157,14 @@ def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int,
 
 def _column(column: Column, models: Sequence[str]) -> dict[str, Any]:
     cells = [{"model": model, **_cell(cell)} for model, cell in zip(models, column.cells, strict=True)]
-    told = {"name": column.name, "measure": column.measure, "rows": column.rows, "scores": cells}
-    return told | ({"note": column.note} if column.note else {})
+    note = {"note": column.note} if column.note else {}
+    return {"name": column.name, "measure": column.measure, "rows": column.rows, "scores": cells, **note}
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    told: dict[str, Any] = {"value": cell.value, "interval": cell.interval and list(cell.interval)}
-    if cell.difference is not None:
-        told["difference"] = {
-            "value": cell.difference.value,
-            "interval": list(cell.difference.interval),
-            "p": cell.difference.p,
-            "significant": cell.difference.significant,
-        }
+    values: dict[str, Any] = {"value": cell.value, "interval": cell.interval and list(cell.interval)}
+    if (difference := cell.difference) is not None:
+        interval = {"interval": list(difference.interval), "p": difference.p, "significant": difference.significant}
+        values["difference"] = {"value": difference.value, **interval}
     finite = {name: value for name, value in cell.others.items() if np.isfinite(value)}
-    return told | {"others": finite, "leaks": cell.leaks}
+    return values | {"others": finite, "leaks": cell.leaks}

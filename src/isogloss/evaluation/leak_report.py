@@ -1,14 +1,14 @@
-"""Whether anyone looked for a test set in what a model learnt from.
+"""Whether the training text of a model was scanned for a test set.
 
-A model that isogloss trained says in `isogloss_training.json` which evaluation files its text was scanned for, each with a hash
-of the sentences that the scan found in it. The same hash of the file that is measured on tells whether it is the same text,
-whatever the file is called by now. Where the record has no hash, names must do, and that is said:
+A model trained by isogloss records in `isogloss_training.json` which evaluation files its text was scanned for, with a hash of
+the sentences of each. The same hash is computed of the file that is measured on, so a renamed file is recognized. Older records
+without a hash are compared by name:
 
     scanned                 every file of the set, by its content
-    scanned, by name        every file, but of some only the name could be compared
+    scanned, by name        every file, some of them only by their name
     partly scanned          some of its files
-    not scanned             none of them; "other text …": a file of that name was, but its sentences were not these
-    not known               a model or a test set of which nothing is written down
+    not scanned             none of them; "other text …": a file with this name was, but with other sentences
+    not known               nothing is recorded about the model or the test set
 
 The scan itself is `isogloss.corpora.leaks.scan`.
 """
@@ -34,19 +34,18 @@ NOT_SCANNED, OTHER_TEXT, UNKNOWN = "not scanned", "not scanned (other text of th
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A file of a test set: as the leak scan names it (`folder/file`), and where it is; on the hub it has no place."""
+    """A file of a test set: its name in the leak scan (`folder/file`), and its path, unless it is on the hub."""
 
     name: str
     path: Path | None = None
 
     def __str__(self) -> str:
-        """Its name, for messages."""
         return self.name
 
 
 @dataclass(frozen=True, slots=True)
 class ScannedSet:
-    """An evaluation file that training text was scanned for; without a hash where an older record has none."""
+    """An evaluation file that training text was scanned for; older records have no hash."""
 
     name: str
     hash: str = ""
@@ -54,7 +53,7 @@ class ScannedSet:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a model says of its training: which corpora it learnt from, and what all of them were scanned for."""
+    """What a model was trained on, and what all of that was scanned for."""
 
     sets: tuple[ScannedSet, ...]
     corpora: tuple[str, ...] = ()
@@ -66,7 +65,7 @@ class Scan:
 
 
 def scan_of(model: Path | str) -> Scan | None:
-    """What a saved model, or a finished run, says of its training; None where nothing is known of it."""
+    """The record of a saved model or a finished run; None if there is none."""
     for place in (Path(model), Path(model) / "model"):
         try:
             return _scan(check(read_json(place / TRAINING), SHAPE))
@@ -82,7 +81,7 @@ def _scan(training: Mapping[str, Any]) -> Scan:
 
 
 def leak_state(origin: Sequence[Origin], scan: Scan | None) -> str:
-    """Whether a model's training text was scanned for the files of a test set, in a few words."""
+    """Whether a model's training text was scanned for the files of a test set, in words."""
     if scan is None or not origin or any(file.path is None for file in origin):
         return UNKNOWN
     states = {_state(file.name, file.path, scan) for file in origin if file.path is not None}
@@ -94,7 +93,7 @@ def leak_state(origin: Sequence[Origin], scan: Scan | None) -> str:
 
 
 def _state(name: str, path: Path, scan: Scan) -> str:
-    """The same of one file. Where a file was named itself, the scan calls it by its name without a folder."""
+    """The same for one file. A file that was named without its folder has no folder in the scan."""
     hashes = {one.hash for one in scan.sets if one.hash}
     if hashes and any(_content(path, form) in hashes for form in FORMS):
         return SCANNED
@@ -105,7 +104,7 @@ def _state(name: str, path: Path, scan: Scan) -> str:
 
 
 def _content(path: Path, form: str) -> str:
-    """The hash that a scan, which brings text to some form first, gives a file; "" where it finds no sentences in it."""
+    """The hash of a file in a scan with this normalization; "" if it has no sentences."""
     try:
         known = path.stat()
         return _hashed(path, form, known.st_mtime_ns, known.st_size)
@@ -115,5 +114,5 @@ def _content(path: Path, form: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _hashed(path: Path, form: str, _changed: int, _size: int) -> str:
-    """Read once, as long as the file stays as it is: many columns of a table, and many models, ask for the same files."""
+    """Read once while the file is unchanged: many columns and models ask for the same files."""
     return LeakScanner(evaluation_sets([str(path)]), "exact", form).sets[0].hash

@@ -1,9 +1,9 @@
-"""What a model does worse than an earlier stage of it, language by language, and whether that is more than noise.
+"""Which scores of a model are lower than at an earlier stage, per language, and whether that is more than noise.
 
-Both stages answered the same questions, so differences are paired, query by query, and queries of one source sentence count
-as one observation (`training.selection` has the formula). An average over languages is clearly worse at two standard errors.
-Of many languages some lose as much by chance alone, so a single one must lose more: the level of two standard errors is
-divided by the number of languages (Bonferroni). What is within noise is noted as well, and called that.
+Both stages have the same queries, so differences are paired, and queries of one source sentence count as one observation
+(`training.selection` has the formula). An average over languages is clearly worse at two standard errors. With many languages
+some lose as much by chance, so for a single language the significance level is divided by their number (Bonferroni).
+Differences within noise are noted as such.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from isogloss.evaluation.metrics import Doubles
 from isogloss.training.selection import STANDARD_ERRORS, standard_errors
 
 AVERAGE = "average"
-TOLERANCE = 1e-9  # sums of the same numbers in another order
-SMALLEST = {"cosine": 0.005}  # a cosine is shown with two digits; a share counts from one sentence on
+TOLERANCE = 1e-9  # rounding
+SMALLEST = {"cosine": 0.005}  # cosines are shown with two digits
 IN_WORDS = {
     "teacher_index": "found in the teacher's index",
     "to_source": "sources found by their translation",
@@ -30,7 +30,7 @@ IN_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """One score that is lower than at an earlier stage. `language` may be "average"; `clear`: by more than noise."""
+    """A score that is lower than at an earlier stage. `language` may be "average"; `clear`: by more than noise."""
 
     stage: str
     language: str
@@ -51,7 +51,7 @@ class Regression:
 
 
 def regressions(stage: str, before: Sequence[Answers], after: Sequence[Answers]) -> list[Regression]:
-    """All scores of `after` that are lower than those of `before`, the answers of an earlier stage, averages first."""
+    """All scores of `after` that are lower than those of `before`, an earlier stage; averages first."""
     found: list[Regression] = []
     limit, sources = _errors_for_one_of(len(after)), _sources(after)
     for score in IN_WORDS:
@@ -69,7 +69,7 @@ def regressions(stage: str, before: Sequence[Answers], after: Sequence[Answers])
 
 
 def in_words(found: Sequence[Regression]) -> str:
-    """A sentence on what is clearly lower, and on averages that are lower within noise; empty where there is neither."""
+    """A sentence on what is clearly lower, and on averages that are lower within noise; empty if there is neither."""
     clauses = []
     for stage in dict.fromkeys(one.stage for one in found):
         mine = [one for one in found if one.stage == stage]
@@ -89,16 +89,16 @@ def _if_lower(
 
 
 def _sources(answers: Sequence[Answers]) -> int:
-    """As many as there may be source sentences."""
+    """An upper bound on the number of source sentences."""
     return 1 + max(int(items.sources.max()) for one in answers for items in one.items.values())
 
 
 def _lost(before: Items, after: Items, sources: int) -> Doubles:
-    """What each source sentence adds to the loss of the mean."""
+    """The contribution of each source sentence to the loss of the mean."""
     return np.bincount(before.sources, (before.values - after.values) / len(before.values), sources).astype(np.float64)
 
 
 def _errors_for_one_of(languages: int) -> float:
-    """Standard errors at which one of some languages is as unlikely to be worse by chance as a single one at two."""
+    """How many standard errors one of several languages must lose to be as significant as a single one at two."""
     normal = NormalDist()
     return normal.inv_cdf(1 - normal.cdf(-STANDARD_ERRORS) / languages)

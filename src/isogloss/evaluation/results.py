@@ -1,4 +1,4 @@
-"""What a task is, and what it finds out about a model. `suites` puts tasks together, `compare` sets models side by side."""
+"""The protocol of a task, and the scores that it returns. `suites` combines tasks, `compare` compares models."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,21 +11,21 @@ from isogloss.evaluation.space import Space
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One model on one part of a test set: the measure that counts, and the others."""
+    """The score of one model on one subset of a test set, and further metrics."""
 
-    table: str  # the table it stands in
-    column: str  # and the place there: a language, a pair of them, a group
+    table: str  # the title of its table
+    column: str  # a language, a language pair, or a group
     measure: str  # what `sample` is
     sample: Sample
     others: dict[str, float] = field(default_factory=dict)
     origin: tuple[Origin, ...] = ()  # the files of the test set
-    averaged: bool = True  # whether it belongs to the table's average
-    shown: tuple[str, ...] = ()  # which of the others stand under it in a table
+    averaged: bool = True  # whether it is part of the table's average
+    shown: tuple[str, ...] = ()  # which of the others are shown below it
     note: str = ""
 
 
 class Task(Protocol):
-    """Something to measure a model by: it says which sentences it needs, and is given their vectors."""
+    """Something to measure a model by: it lists the sentences it needs, and gets their embeddings."""
 
     @property
     def table(self) -> str:
@@ -37,5 +37,5 @@ class Task(Protocol):
         ...
 
     def measure(self, space: Space) -> list[Measured]:
-        """What the model that gave these vectors reaches."""
+        """Scores for these embeddings."""
         ...

@@ -1,9 +1,8 @@
-"""A model's vectors of all sentences of a suite, each computed once, found by text; with or without the languages' means.
+"""A model's embeddings of all sentences of a suite, by text; with or without language means subtracted.
 
-Sentences of one language crowd in a corner of the space of many models. Taking each language's mean vector off its
-sentences (Yang et al. 2021, "A Simple and Effective Method To Eliminate the Self Language Bias in Multilingual
-Representations", arXiv 2109.04727, and before it Libovický et al. 2020) removes that at no cost, where the language of a text
-is known. `bias` measures how much it helps; `LanguageMeans` is what has to be exported with a model to use it.
+In many models, sentences of one language cluster together. Subtracting each language's mean embedding (Yang et al. 2021, "A
+Simple and Effective Method To Eliminate the Self Language Bias in Multilingual Representations", arXiv 2109.04727, and before
+it Libovický et al. 2020) removes that at no cost, if the language of a text is known. `tasks.bias` measures how much it helps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,22 +20,21 @@ from isogloss.models.encoder import Encoder
 from isogloss.types import FloatArray
 
 MEANS_FILE = "language_means.npz"
-OF_MODEL = "fingerprint"  # in that file, beside the languages; no language is called so
+OF_MODEL = "fingerprint"  # the key of the model in that file, next to the languages
 NEARLY_ONE = 1e-3
 
 
 class LanguageMeans:
-    """The mean vector of each language, as one model sees it: the one with this fingerprint, where that is known."""
+    """The mean embedding of each language, for the model with this fingerprint, if it is known."""
 
     def __init__(self, means: Mapping[str, FloatArray], fingerprint: str = "") -> None:
         self.means, self.fingerprint = dict(means), fingerprint
 
     def __contains__(self, language: str) -> bool:
-        """Whether the mean of a language is known, in any spelling of its code."""
         return without_region(language) in self.means
 
     def removed(self, vectors: FloatArray, language: str) -> FloatArray:
-        """`vectors` of one language without its mean; vectors of length 1 have length 1 again."""
+        """Embeddings of one language with its mean subtracted; vectors of length 1 are normalized again."""
         mean = self.means.get(without_region(language))
         if mean is None:
             known = ", ".join(sorted(self.means))
@@ -48,7 +46,7 @@ class LanguageMeans:
         return unit(left) if len(vectors) and np.abs(lengths - 1).max() < NEARLY_ONE else left
 
     def refuse_other(self, encoder: Encoder) -> None:
-        """Stop where these are the means of another model: taken off, they would only do harm."""
+        """Raise if these are the means of another model."""
         if self.fingerprint and self.fingerprint != encoder.fingerprint:
             raise IsoglossError(
                 f"these means of languages are not those of {encoder.name}",
@@ -63,16 +61,16 @@ class LanguageMeans:
                 )
 
     def write(self, folder: Path) -> Path:
-        """Put the means beside a saved model, where `read_means` finds them."""
+        """Save the means in a folder, where `read_means` finds them."""
         path = folder / MEANS_FILE
         save_arrays(path, **{OF_MODEL: np.array(self.fingerprint), **self.means})
         return path
 
 
 def read_means(place: Path | str) -> LanguageMeans:
-    """The means that `isogloss evaluate --mean-removal --means-out` wrote, by their folder or file."""
+    """Read the means that `isogloss evaluate --mean-removal --means-out` wrote, by folder or file."""
     path = Path(place) / MEANS_FILE if Path(place).is_dir() else Path(place)
-    kept = load_arrays(path) if is_intact(path) else None  # a file of the user's: it is not removed, whatever it is
+    kept = load_arrays(path) if is_intact(path) else None  # the user's file: never removed, even if damaged
     if kept is None or OF_MODEL not in kept:
         raise IsoglossError(
             f"{path}: {'damaged, or not a file of language means' if path.is_file() else 'no language means there'}",
@@ -84,24 +82,24 @@ def read_means(place: Path | str) -> LanguageMeans:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Space:
-    """Vectors addressed by text, and by language where means are removed."""
+    """Embeddings by text, and by language if means are subtracted."""
 
     row_of: Mapping[str, int]
     vectors: FloatArray
     means: LanguageMeans | None = None
 
     def of(self, texts: Sequence[str], language: str) -> FloatArray:
-        """The vectors of `texts` of one language, in order."""
+        """The embeddings of texts in one language, in order."""
         found: FloatArray = self.vectors[[self.row_of[text] for text in texts]]
         return found if self.means is None else self.means.removed(found, language)
 
     def without_means(self, means: LanguageMeans) -> "Space":
-        """The same vectors, each language's mean taken off."""
+        """The same embeddings with each language's mean subtracted."""
         return Space(self.row_of, self.vectors, means)
 
 
 def language_means(space: Space, texts: Iterable[tuple[str, Sequence[str]]], fingerprint: str = "") -> LanguageMeans:
-    """The mean vector of each language over its distinct sentences; `fingerprint` names the model whose vectors they are."""
+    """The mean embedding of each language over its distinct sentences; `fingerprint` is that of the model."""
     rows: dict[str, set[int]] = {}
     for language, sentences in texts:
         rows.setdefault(without_region(language), set()).update(space.row_of[text] for text in sentences)

@@ -1,7 +1,6 @@
-"""Similarity while a student is trained: Spearman's correlation on a dev set, which the best weights are chosen by.
+"""Spearman's correlation on a dev set of rated pairs during training, to choose the best weights by.
 
-`sts` measures finished models on the papers' sets, with intervals; `training.dev` does for translations what this does
-for rated pairs.
+`training.dev_set` does the same for translations; `tasks.sts` measures finished models.
 """
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ class STSScore:
     spearman: float
 
     def merit(self, select: str) -> Merit:
-        """There is only one score to select by."""
+        """The only score to select by."""
         return Merit(NOTHING_COUNTED, self.spearman)
 
     def values(self) -> dict[str, float]:
@@ -32,22 +31,21 @@ class STSScore:
         return {SPEARMAN: self.spearman}
 
     def note(self) -> str:
-        """For the screen, × 100 as papers write it."""
+        """For the screen, × 100."""
         return f"dev Spearman {100 * self.spearman:.2f}"
 
 
 class STSDev:
-    """Rated pairs that a student is measured on as it stands."""
+    """Rated pairs that a student is measured on during training."""
 
     def __init__(self, student: Student, pairs: SentencePairs, scores: FloatArray) -> None:
         self.student, self.pairs, self.scores = student, pairs, scores
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.pairs)
 
     def score(self) -> STSScore:
-        """Embed every sentence once, and correlate."""
+        """Embed every sentence once, and compute the correlation."""
         rows = np.arange(len(self.pairs.tokens))
         vectors = self.student.vectors_of(self.pairs.tokens, rows)
         return STSScore(spearman(cosines(vectors[self.pairs.left], vectors[self.pairs.right]), self.scores))

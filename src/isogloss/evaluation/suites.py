@@ -1,24 +1,26 @@
-"""Named sets of tasks, and measuring models by them: every distinct sentence of a suite is embedded once, by each model.
+"""Suites: named sets of tasks that models are measured on. Each model embeds every distinct sentence of a suite once.
 
     sts2017            the tracks of SemEval that the papers use      korsts         Korean STSb (R&G table 7)
     sts2017-extended   all ten of R&G tables 1 and 2                  tatoeba        112 languages and the papers' groups
     stsb               English STSb                                   tatoeba-14 …   one group; tatoeba-low: R&G table 4
     stsb-multi         its translations; mstsb: others of them        bucc           F1 of mining (R&G table 3)
     stsb-cross         English and a translation                      bias           R&G table 8, and mixed retrieval
-    transfer           a probe taught in English (xnli, pawsx; sib)   mteb:A,B       tasks of the package mteb
+    transfer           a probe trained in English (xnli, pawsx; sib)  mteb:A,B       tasks of the package mteb
 
 `sts` and `papers` are several of these. `name:part+part` measures some parts only: `bucc:zh-en`, `tatoeba:deu+fra`.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError
-from isogloss.evaluation.compare import MEAN_REMOVED, Outcome
+from isogloss.evaluation.bootstrap import RESAMPLES
+from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Outcome, compare
 from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
-from isogloss.evaluation.data.test_sets import Data
+from isogloss.evaluation.data.test_sets import Data, open_data
+from isogloss.evaluation.leak_report import scan_of
 from isogloss.evaluation.results import Measured, Task
 from isogloss.evaluation.space import Space, language_means
 from isogloss.evaluation.tasks import mteb
@@ -29,42 +31,34 @@ from isogloss.evaluation.tasks.tatoeba import GROUPS, LOW_RESOURCE, Tatoeba
 from isogloss.evaluation.tasks.transfer import Transfer
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
-from isogloss.models.encoders.open import open_encoder
+from isogloss.models.encoders.open import open_encoder, refuse_missing
+from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, silent
+from isogloss.storage import make_folder
 
 MTEB = "mteb:"
+Make = Callable[[Data, str, tuple[str, ...]], Task]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One task of a suite: which set, which parts of it, and the function that makes a task of them."""
+    """One task of a suite: the test set, its subsets, and the function that makes a task of them."""
 
     set: str
     subsets: tuple[str, ...]
-    make: "Callable[[Data, str, tuple[str, ...]], Task]"
+    make: Make
 
 
-def _sts(title: str) -> "Callable[[Data, str, tuple[str, ...]], Task]":
-    return lambda data, name, subsets: Sts(title, tuple(data.rated_pairs(name, one) for one in subsets))
+def _task(kind: Callable[..., Task], read: Callable[[Data, str, str], object], *table: str) -> Make:
+    """A task of some kind over what `read` gives for each subset."""
+    return lambda data, name, subsets: kind(*table, tuple(read(data, name, subset) for subset in subsets))
 
 
-def _tatoeba(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-    return Tatoeba(tuple(data.translations(name, one) for one in subsets))
+def _sts(title: str) -> Make:
+    return _task(Sts, Data.rated_pairs, title)
 
 
-def _mixed(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-    return MixedRetrieval(tuple(data.translations(name, one) for one in subsets))
-
-
-def _joined(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-    return JoinedSets(tuple(data.rated_pairs(name, one) for one in subsets))
-
-
-def _mining(title: str) -> "Callable[[Data, str, tuple[str, ...]], Task]":
-    return lambda data, name, subsets: Mining(title, tuple(open_splits(data, name, one) for one in subsets))
-
-
-def _transfer(title: str, split: str = "dev") -> "Callable[[Data, str, tuple[str, ...]], Task]":
+def _transfer(title: str, split: str = "dev") -> Make:
     def make(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
         train = data.labelled(name, "en", split)
         return Transfer(title, train, tuple(data.labelled(name, one, "test") for one in subsets))
@@ -72,10 +66,11 @@ def _transfer(title: str, split: str = "dev") -> "Callable[[Data, str, tuple[str
     return make
 
 
-def _whole(name: str, make: "Callable[[Data, str, tuple[str, ...]], Task]") -> Part:
+def _whole(name: str, make: Make) -> Part:
     return Part(name, SETS[name].subsets, make)
 
 
+_TATOEBA, _JOINED = _task(Tatoeba, Data.translations), _task(JoinedSets, Data.rated_pairs)
 _SAME = Part("sts2017", STS_SAME, _sts("STS 2017, one language"))
 _KINDS: dict[str, tuple[Part, ...]] = {
     "sts2017": (_SAME, Part("sts2017", STS_ACROSS_OFFICIAL, _sts("STS 2017, two languages (official tracks)"))),
@@ -85,47 +80,50 @@ _KINDS: dict[str, tuple[Part, ...]] = {
     "mstsb": (_whole("mstsb", _sts("STSb, other translations (mSTSb)")),),
     "stsb-cross": (_whole("stsb-cross", _sts("STSb, English and a translation")),),
     "korsts": (_whole("korsts", _sts("KorSTS")),),
-    "tatoeba": (_whole("tatoeba", _tatoeba),),
-    **{f"tatoeba-{name}": (Part("tatoeba", codes, _tatoeba),) for name, codes in GROUPS.items()},
-    "tatoeba-low": (Part("tatoeba", LOW_RESOURCE, _tatoeba),),
-    "bucc": (Part("bucc", BUCC, _mining("BUCC 2018")),),
-    "mining-news": (_whole("mining-news", _mining("News, mined")),),
-    "bias": (Part("sts2017", (*STS_SAME, *STS_ACROSS_OFFICIAL), _joined), Part("tatoeba", GROUPS["14"], _mixed)),
-    "bias-extended": (Part("sts2017", (*STS_SAME, *STS_ACROSS), _joined),),
-    "xnli": (_whole("xnli", _transfer("XNLI, probe taught on English dev")),),
-    "pawsx": (_whole("pawsx", _transfer("PAWS-X, probe taught on English dev")),),
-    "sib": (_whole("sib", _transfer("SIB-200, probe taught in English", "train")),),
+    "tatoeba": (_whole("tatoeba", _TATOEBA),),
+    **{f"tatoeba-{name}": (Part("tatoeba", codes, _TATOEBA),) for name, codes in GROUPS.items()},
+    "tatoeba-low": (Part("tatoeba", LOW_RESOURCE, _TATOEBA),),
+    "bucc": (Part("bucc", BUCC, _task(Mining, open_splits, "BUCC 2018")),),
+    "mining-news": (_whole("mining-news", _task(Mining, open_splits, "News, mined")),),
+    "bias": (
+        Part("sts2017", (*STS_SAME, *STS_ACROSS_OFFICIAL), _JOINED),
+        Part("tatoeba", GROUPS["14"], _task(MixedRetrieval, Data.translations)),
+    ),
+    "bias-extended": (Part("sts2017", (*STS_SAME, *STS_ACROSS), _JOINED),),
+    "xnli": (_whole("xnli", _transfer("XNLI, probe trained on English dev")),),
+    "pawsx": (_whole("pawsx", _transfer("PAWS-X, probe trained on English dev")),),
+    "sib": (_whole("sib", _transfer("SIB-200, probe trained in English", "train")),),
 }
-_SEVERAL = {
+_GROUPS_OF_SUITES = {
     "sts": ("sts2017", "stsb", "stsb-multi", "stsb-cross", "korsts"),
     "papers": ("sts2017-extended", "bucc", "tatoeba", "korsts", "bias-extended"),
     "transfer": ("xnli", "pawsx"),
 }
-SUITES = (*_SEVERAL, *_KINDS)
+SUITES = (*_GROUPS_OF_SUITES, *_KINDS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Suite:
-    """Tasks that were asked for, with their data, and names of MTEB's tasks."""
+    """Tasks with their data, and names of MTEB tasks."""
 
     tasks: tuple[Task, ...]
     mteb_tasks: tuple[str, ...] = ()
 
     def texts(self) -> list[tuple[str, Sequence[str]]]:
-        """Every sentence that is needed, by language; many more than once."""
-        return [spoken for task in self.tasks for spoken in task.texts()]
+        """Every sentence that is needed, by language; many occur more than once."""
+        return [texts for task in self.tasks for texts in task.texts()]
 
 
 def open_suite(asked: str, data: "Data | Callable[[], Data]", languages: Sequence[str] = ()) -> Suite:
-    """Read the data of the suites that are asked for: `sts2017,tatoeba-14,bucc:zh-en` or `mteb:STS17,Tatoeba`.
+    """Read the data of the suites in `asked`: `sts2017,tatoeba-14,bucc:zh-en` or `mteb:STS17,Tatoeba`.
 
-    `languages` keeps the parts of test sets that are in these languages and English.
+    `languages` keeps the parts of test sets in these languages and English.
     """
     plain, marked, after = asked.partition(MTEB)
     names = [name.strip() for name in plain.split(",") if name.strip()]
     parts = [part for name in names for part in _parts(name)]
     if languages:
-        parts = _spoken(parts, languages)
+        parts = _in_languages(parts, languages)
     if not parts and not marked:
         raise DataError("no suite is named", hint=f"choose among {', '.join(SUITES)}, mteb:TASK,…")
     source = data() if callable(data) and parts else data
@@ -135,8 +133,8 @@ def open_suite(asked: str, data: "Data | Callable[[], Data]", languages: Sequenc
 
 def _parts(name: str) -> list[Part]:
     name, _, wanted = name.partition(":")
-    if name in _SEVERAL:
-        return [part for one in _SEVERAL[name] for part in _parts(f"{one}:{wanted}" if wanted else one)]
+    if name in _GROUPS_OF_SUITES:
+        return [part for one in _GROUPS_OF_SUITES[name] for part in _parts(f"{one}:{wanted}" if wanted else one)]
     if name not in _KINDS:
         raise DataError(f"{name}: no such suite", hint=f"choose among {', '.join(SUITES)}, mteb:TASK,…")
     if not wanted:
@@ -147,7 +145,7 @@ def _parts(name: str) -> list[Part]:
 
 
 def _as_known(name: str, part: str, known: Collection[str]) -> str:
-    """The part of a set by its own name: `tr-en` and `en-tr` are the same pair of languages."""
+    """The subset by its own name: `tr-en` and `en-tr` are the same pair of languages."""
     left, _, right = part.partition("-")
     for one in (part, f"{right}-{left}"):
         if one in known:
@@ -155,7 +153,7 @@ def _as_known(name: str, part: str, known: Collection[str]) -> str:
     raise DataError(f"{name} has no part {part}", hint=f"it has {', '.join(sorted(known))}")
 
 
-def _spoken(parts: Sequence[Part], languages: Sequence[str]) -> list[Part]:
+def _in_languages(parts: Sequence[Part], languages: Sequence[str]) -> list[Part]:
     known = {without_region(one) for one in languages} | {"en"}
     kept = _kept(parts, lambda subset: all(without_region(code) in known for code in _codes(subset)))
     if not kept:
@@ -174,6 +172,49 @@ def _kept(parts: Sequence[Part], wanted: Callable[[str], bool]) -> list[Part]:
     return [part for part in chosen if part.subsets]
 
 
+@dataclass(frozen=True, slots=True)
+class SuiteSettings:
+    """How models are measured on a suite.
+
+    `data` is a folder of test sets or "hub"; `languages` keeps the parts of test sets in these languages and English;
+    differences are to the model `baseline`, by default the first. With `mean_removal` each model is measured a second time
+    with each language's mean subtracted from its embeddings, and the means are saved in `means_out`. Embeddings are kept in
+    `cache`, if there is one.
+    """
+
+    data: str = ""
+    languages: tuple[str, ...] = ()
+    baseline: str | None = None
+    mean_removal: bool = False
+    means_out: Path | None = None
+    cache: Path | None = None
+    resamples: int = RESAMPLES
+
+
+def evaluate_suite(
+    models: Sequence[str], suite: str, settings: SuiteSettings | None = None, on_progress: OnProgress = silent
+) -> Comparison:
+    """Measure models by name on the suites named in `suite`, and compare them."""
+    how = settings or SuiteSettings()
+    names = [name for model in models for name in (model, f"{model}{MEAN_REMOVED}")[: 1 + how.mean_removal]]
+    if how.means_out is not None and (len(models) > 1 or not how.mean_removal):
+        raise DataError("--means-out needs --mean-removal and exactly one model", hint="name one model, and --mean-removal")
+    if how.baseline is not None and how.baseline not in names:
+        raise DataError(f"--baseline {how.baseline}: not among the models", hint=f"name one of {', '.join(names)}")
+    refuse_missing(models)
+    if how.cache is not None:
+        refuse_useless(how.cache)
+    if how.means_out is not None:
+        make_folder(how.means_out)
+    opened = open_suite(suite, lambda: open_data(how.data), how.languages)
+    outcomes = []
+    for name in models:
+        measured = measure(name, opened, how.cache, how.mean_removal, on_progress=on_progress, means_to=how.means_out)
+        outcomes += [replace(outcome, scan=scan_of(name)) for outcome in measured]
+    baseline = None if how.baseline is None else outcomes[names.index(how.baseline)].model  # as the encoder calls itself
+    return compare(outcomes, baseline, how.resamples)
+
+
 def measure(
     model: "Encoder | str",
     suite: Suite,
@@ -183,20 +224,19 @@ def measure(
     on_progress: OnProgress = silent,
     means_to: Path | None = None,
 ) -> list[Outcome]:
-    """What a model reaches in a suite; with `mean_removal` a second time, each language's mean taken off its vectors.
+    """Measure a model on a suite; with `mean_removal` a second time, with each language's mean subtracted.
 
-    The means are those of the suite's own sentences: no label is seen, but the text is. They are written to the folder
-    `means_to`, where `space.read_means` finds them, to be used with the model. With `cache`, vectors are kept on
-    disk (as fp16) under the model's fingerprint, so that only what is new is computed.
+    The means are those of the suite's own sentences: their text is used, their labels are not. They are saved in the folder
+    `means_to`, where `space.read_means` finds them. With `cache`, embeddings are kept on disk as float16.
     """
     if mean_removal and suite.mteb_tasks:
-        raise DataError("MTEB does not say which language a sentence is in", hint="leave --mean-removal or the mteb tasks out")
+        raise DataError("MTEB does not state the language of a sentence", hint="leave --mean-removal or the mteb tasks out")
     encoder = CachedEncoder(open_encoder(model, device) if isinstance(model, str) else model, cache)
-    spoken = suite.texts()
+    texts = suite.texts()
     found: list[Measured] = []
     plain = None
-    if spoken:
-        distinct = list(dict.fromkeys(text for _, texts in spoken for text in texts))
+    if texts:
+        distinct = list(dict.fromkeys(text for _, own in texts for text in own))
         vectors = encoder.encode(distinct, on_progress, f"embedding, {encoder.name}")
         plain = Space({text: row for row, text in enumerate(distinct)}, vectors)
         found = [one for task in suite.tasks for one in task.measure(plain)]
@@ -205,10 +245,10 @@ def measure(
     facts = {"dimension": encoder.dimension, "fingerprint": encoder.fingerprint}
     outcomes = [Outcome(encoder.name, tuple(found), facts)]
     if mean_removal and plain is not None:
-        means = language_means(plain, spoken, encoder.fingerprint)
+        means = language_means(plain, texts, encoder.fingerprint)
         if means_to is not None:
             means.write(means_to)
-        cured = plain.without_means(means)
-        found = [one for task in suite.tasks for one in task.measure(cured)]
+        centered = plain.without_means(means)
+        found = [one for task in suite.tasks for one in task.measure(centered)]
         outcomes.append(Outcome(encoder.name + MEAN_REMOVED, tuple(found), facts | {"means_removed": sorted(means.means)}))
     return outcomes

@@ -1,8 +1,7 @@
-"""Comparisons as text tables: cells for a screen, Markdown, and LaTeX in the layout of the papers.
+"""Comparisons as tables: for the screen, Markdown, and LaTeX in the layout of the papers.
 
-Reimers & Gurevych's tables 1–3, 7 and Ham & Kim's 1–3 have a line a model and a column a test set, the average last; table 4
-two lines a model, one a direction; table 8 expected and actual score and their difference. Scores are shown × 100 with one
-digit, as there. A star marks what differs significantly from the baseline. Tables of many columns are turned on their side.
+Rows are models and columns test sets, with the average last, as in Reimers & Gurevych's tables 1–3 and 7 and Ham & Kim's 1–3.
+Scores are × 100 with one digit. A star marks a significant difference from the baseline. Wide tables are transposed.
 """
 
 import re
@@ -14,7 +13,7 @@ from isogloss.corpora.reading.languages import canonical
 from isogloss.evaluation.compare import Cell, Comparison, ScoreTable
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
-WIDEST = 13  # columns; as many fit a page
+WIDEST = 13  # columns that fit on a page
 STAR = "*"
 MOST_NAMED = 5  # corpora
 _TEX = str.maketrans(
@@ -30,7 +29,7 @@ _CAPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A label and its cells, and which of them is the best of its column."""
+    """A label, its cells, and which of them are the best of their column."""
 
     label: str
     cells: tuple[str, ...]
@@ -49,15 +48,12 @@ class Grid:
 
 
 def grids(comparison: Comparison, cell: Callable[[Cell, str], str] | None = None, widest: int = WIDEST) -> list[Grid]:
-    """Every table of a comparison; `cell` says how a score is written, if not as a number with a star.
-
-    Tables of more columns than `widest` are turned: a line a test set, a column a model.
-    """
+    """Every table of a comparison; `cell` formats a score. Tables with more columns than `widest` are transposed."""
     return [_grid(table, comparison, cell or plain_cell, widest) for table in comparison.tables]
 
 
 def short_names(models: Sequence[str]) -> tuple[str, ...]:
-    """Models by as much of the end of their paths as tells them apart."""
+    """The shortest ends of the models' paths that distinguish them."""
     for parts in range(1, 8):
         short = tuple(name if ":" in name else "/".join(name.rstrip("/").split("/")[-parts:]) for name in models)
         if len(set(short)) == len(set(models)):
@@ -66,18 +62,18 @@ def short_names(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def plain_cell(cell: Cell, column: str) -> str:
-    """A score × 100, starred where it differs significantly from the baseline."""
+    """A score × 100, with a star if it differs significantly from the baseline."""
     return score(cell.value, column) + (STAR if cell.difference and cell.difference.significant else "")
 
 
 def with_interval(cell: Cell, column: str, form: str = " ({} to {})") -> str:
-    """The same with its interval, where it has one, in some form."""
+    """The same with its interval, if it has one."""
     span = "" if cell.interval is None else form.format(*(score(value, column) for value in cell.interval))
     return plain_cell(cell, column) + span
 
 
 def score(value: float, column: str = "") -> str:
-    """A number × 100 with one digit; differences, which are small, with two and their sign."""
+    """A number × 100 with one digit; differences with two digits and a sign."""
     return f"{100 * value:+.2f}".replace("-", "−") if column == DIFFERENCE else f"{100 * value:.1f}"
 
 
@@ -98,7 +94,7 @@ def _grid(table: ScoreTable, comparison: Comparison, cell: Callable[[Cell, str],
 
 
 def _other(table: ScoreTable, place: int, measure: str) -> Line:
-    """A line under a model's own: a direction, a precision."""
+    """A line below a model's own: a direction, a precision."""
     cells = tuple(score(column.cells[place].others[measure]) for column in table.columns)
     return Line(f"  {measure}", cells, (False,) * len(cells))
 
@@ -112,23 +108,23 @@ def _best(values: Sequence[float]) -> list[bool]:
 
 
 def _notes(table: ScoreTable, comparison: Comparison) -> tuple[str, ...]:
-    """What the numbers are, who was compared with whom, and whether anyone looked for leaks."""
+    """The metric, the baseline, and the leak scan of each model."""
     first = table.columns[0]
     notes = [f"{first.measure}, × 100"]
     if comparison.baseline is not None and first.cells[0].interval is not None:
         base = short_names(comparison.models)[comparison.baseline]
         notes.append(
-            f"{STAR} differs from {base}: the 95 % interval of {amount(comparison.resamples, 'paired resample')} leaves 0 out"
+            f"{STAR} differs from {base}: the 95 % interval of {amount(comparison.resamples, 'paired resample')} excludes 0"
         )
     notes += list(dict.fromkeys(f"{column.name}: {column.note}" for column in table.columns if column.note))
     for place, model in enumerate(comparison.models):
-        learnt = _some(comparison.facts[place].get("learnt_from") or ())
-        notes.append(f"leak scan of what {model} learnt from{learnt}: {_leaks(table, place)}")
+        corpora = _named(comparison.facts[place].get("learnt_from") or ())
+        notes.append(f"leak scan of the training text of {model}{corpora}: {_leaks(table, place)}")
     return tuple(notes)
 
 
-def _some(names: Sequence[str]) -> str:
-    """Names of corpora in brackets: the first few, and how many more there are."""
+def _named(names: Sequence[str]) -> str:
+    """The names of the first few corpora in parentheses, and how many more there are."""
     if not names:
         return ""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
@@ -161,12 +157,12 @@ def _markdown(grid: Grid) -> str:
 
 
 def _md(text: str) -> str:
-    """Text in which Markdown sees no marks."""
+    """Text with Markdown's special characters escaped."""
     return re.sub(r"([|*\\])", r"\\\1", text)
 
 
 def latex(comparison: Comparison) -> str:
-    """All tables in LaTeX (booktabs), as the papers set them: models down, test sets across, the best in bold."""
+    """All tables in LaTeX (booktabs), as in the papers, with the best scores in bold."""
     return "\n".join(_latex(grid, comparison.tables[place].columns[0].measure) for place, grid in enumerate(grids(comparison)))
 
 
@@ -185,7 +181,7 @@ def _latex(grid: Grid, measure: str) -> str:
 
 
 def _as_printed(column: str) -> str:
-    """`en-ar` as EN-AR, `kat` as KA; other names as they are."""
+    """`en-ar` as EN-AR, `kat` as KA; other names unchanged."""
     if not re.fullmatch(r"[a-z]{2,3}(-[a-z]{2,3})?", column):
         return column
     return "-".join(canonical(code).upper() for code in column.split("-"))

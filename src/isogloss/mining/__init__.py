@@ -1,1 +1,1 @@
-"""Two heaps of sentences and a model in, translations of each other out: neighbours, margin, matching, thresholds."""
+"""Mine parallel sentences from two monolingual files: neighbours, margin, matching, thresholds."""

@@ -1,14 +1,13 @@
-"""From which score on pairs are taken: by gold pairs where there are some, by deliberately wrong pairs where there are none.
+"""Choose a threshold: from gold pairs if there are some, else from deliberately mismatched pairs.
 
-With gold, the threshold of the highest F1, half way to the next score below, as in LASER's BUCC script. Without gold, scores of
-pairs that are known to be wrong say how often a wrong pair reaches a score. With W of them, of which W(t) reach t, and M mined
-pairs, of which M(t) do:
+With gold, it is the threshold with the highest F1, half way to the next lower score, as in LASER's BUCC script. Without gold,
+mismatched pairs (`mismatched_pairs`) show how often a wrong pair reaches a score. With W of them, of which W(t) reach t, and
+M(t) mined pairs that do:
 
     precision(t)  ≈  1 − A · (W(t) / W) / M(t)
 
-A, how many sentences have no translation to be found, is read off the low scores, where a right pair is rare: A · W̄(λ)/W ≈ M̄(λ)
-with W̄ and M̄ the numbers below λ, the median of the wrong scores (Storey 2002: the same way as false discoveries are counted
-elsewhere). `wrong_pairs` makes the wrong pairs.
+A, the number of sentences without a translation, is estimated from the low scores, where correct pairs are rare:
+A · W̄(λ)/W ≈ M̄(λ), with W̄ and M̄ the numbers below λ, the median score of the mismatched pairs (Storey 2002).
 """
 
 from dataclasses import dataclass
@@ -19,15 +18,15 @@ from numpy.typing import NDArray
 
 from isogloss.types import BoolArray, FloatArray
 
-POINTS = 200  # of a curve, evenly over all pairs, and as many densely over the best
+POINTS = 200  # of a curve, evenly over all pairs, and the same number denser towards the best
 ROUNDS = 10
-SURE_OF = 0.999  # share of shuffled pairs that a threshold keeps out, whatever else it does
+SURE_OF = 0.999  # every threshold is above this share of shuffled pairs
 
 Doubles = NDArray[np.float64]
 
 
 class Retrieved(NamedTuple):
-    """How much of what was found is right, how much of what is right was found, and the harmonic mean of the two."""
+    """Precision, recall and F1."""
 
     precision: float
     recall: float
@@ -35,22 +34,19 @@ class Retrieved(NamedTuple):
 
 
 def retrieved(right: int, found: int, wanted: int) -> Retrieved:
-    """Precision, recall and F1 from counts; each is 0 where it has nothing to be a share of."""
+    """Precision, recall and F1 from counts; 0 where the denominator is."""
     f1 = 2 * right / (found + wanted) if found + wanted else 0.0
     return Retrieved(right / found if found else 0.0, right / wanted if wanted else 0.0, f1)
 
 
 def retrieved_at(threshold: float, scores: NDArray[np.floating], right: BoolArray, wanted: int) -> Retrieved:
-    """The same if every pair of this score or more is taken; `right` says which pairs are gold, `wanted` how many there are."""
-    taken = scores >= threshold
-    return retrieved(int((taken & right).sum()), int(taken.sum()), wanted)
+    """The same for the pairs above a threshold; `right` marks the gold pairs, of which there are `wanted` in total."""
+    kept = scores >= threshold
+    return retrieved(int((kept & right).sum()), int(kept.sum()), wanted)
 
 
 def best_threshold(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> float:
-    """The threshold with the highest F1, half way to the next score below; the strictest of equals, ∞ where nothing is right.
-
-    Pairs of equal score are taken together or not at all.
-    """
+    """The threshold with the highest F1, half way to the next lower score; the strictest of equals, ∞ if nothing is right."""
     values, counts = np.unique(-np.asarray(scores, dtype=np.float64), return_counts=True)
     if not len(values) or not right.any():
         return float("inf")
@@ -64,7 +60,7 @@ def best_threshold(scores: NDArray[np.floating], right: BoolArray, wanted: int) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GoldCurve:
-    """What gold pairs say: at each threshold the pairs above it, how many of them are right, and how many of the right ones."""
+    """Precision and recall by gold pairs: at each threshold, and the number of pairs above it."""
 
     thresholds: Doubles  # falling
     pairs: NDArray[np.int64]
@@ -75,13 +71,13 @@ class GoldCurve:
         """For JSON."""
         rows = zip(self.thresholds.tolist(), self.pairs.tolist(), self.precision.tolist(), self.recall.tolist(), strict=True)
         return [
-            {"threshold": round(one, 5), "pairs": pairs, "precision": round(precision, 4), "recall": round(recall, 4)}
-            for one, pairs, precision, recall in rows
+            {"threshold": round(threshold, 5), "pairs": pairs, "precision": round(precision, 4), "recall": round(recall, 4)}
+            for threshold, pairs, precision, recall in rows
         ]
 
 
 def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> GoldCurve:
-    """Precision and recall at some thresholds, from the strictest on; pairs of equal score are taken together."""
+    """Precision and recall at selected thresholds, the strictest first."""
     order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
     mined, correct = np.asarray(scores, dtype=np.float64)[order], np.cumsum(right[order])
     at = _spread(mined)
@@ -89,9 +85,9 @@ def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> G
 
 
 def _spread(mined: Doubles) -> NDArray[np.int64]:
-    """Places of some of the falling scores, the last of those that are equal.
+    """Places of selected scores in falling order, the last of equals.
 
-    Translations may be few among many sentences: even steps alone would jump over all of them.
+    Even steps alone could skip all correct pairs, if few sentences have a translation.
     """
     if not len(mined):
         return np.empty(0, dtype=np.int64)
@@ -102,21 +98,21 @@ def _spread(mined: Doubles) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Calibration:
-    """What wrong pairs say of mined ones: at each threshold the pairs above it, and how many of them are probably right."""
+    """Estimated precision: at each threshold, and the number of pairs above it."""
 
     thresholds: Doubles  # falling
     pairs: NDArray[np.int64]
     precision: Doubles
     without_translation: float  # share of sentences
-    least: float  # what shuffled pairs reach
+    least: float  # the lowest threshold: what shuffled pairs reach
 
     def threshold_for(self, precision: float) -> float:
-        """The lowest threshold that is estimated to be as precise as that; ∞ where none is."""
+        """The lowest threshold with this estimated precision; ∞ if there is none."""
         enough = (self.precision >= precision) & (self.thresholds >= self.least)
         return float(self.thresholds[enough].min(initial=np.inf))
 
     def precision_at(self, threshold: float) -> float:
-        """The estimated precision of the pairs from a threshold on."""
+        """The estimated precision of the pairs above a threshold."""
         place = int(np.searchsorted(-self.thresholds, -threshold, side="right")) - 1
         return float(self.precision[max(place, 0)]) if len(self.precision) else 0.0
 
@@ -126,8 +122,8 @@ class Calibration:
         return {
             "without_translation": round(self.without_translation, 4),
             "curve": [
-                {"threshold": round(one, 5), "pairs": pairs, "precision": round(precision, 4)}
-                for one, pairs, precision in points
+                {"threshold": round(threshold, 5), "pairs": pairs, "precision": round(precision, 4)}
+                for threshold, pairs, precision in points
             ],
         }
 
@@ -135,11 +131,11 @@ class Calibration:
 def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sentences: int) -> Calibration:
     """Estimate the precision of mined pairs.
 
-    `scores` are those of the pairs, `near` what the same sentences got when the partner was hidden, pair by pair (−∞: nothing),
-    `shuffled` the scores of random pairs, and `sentences` how many could have been mined.
+    `near` has the score that each pair's source sentence gets when its target is hidden (−∞: none), `shuffled` the scores of
+    random pairs; `sentences` is how many could have been mined.
 
-    What a sentence without a translation gets when its partner is hidden is its second choice, and too low; so each counts by
-    how probable it is that its partner was right, which in turn follows from the estimate: a few rounds settle it.
+    For a sentence without a translation, hiding its wrong target leaves its second choice, whose score is too low. So each
+    mismatch is weighted by the probability that the hidden pair was correct, which follows from the estimate: we iterate.
     """
     order = np.argsort(-scores.astype(np.float64), kind="stable")
     mined, wrong = scores.astype(np.float64)[order], near.astype(np.float64)[order]
@@ -157,12 +153,12 @@ def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sente
 
 
 def _false_positives(mined: Doubles, wrong: Doubles, weight: Doubles, sentences: int) -> tuple[Doubles, float]:
-    """How many wrong pairs are expected down to each mined pair, and which share of sentences has no translation."""
+    """The expected number of wrong pairs down to each mined pair, and the share of sentences without a translation."""
     order = np.argsort(wrong)
     ascending, below = wrong[order], np.concatenate([[0], np.cumsum(weight[order])])
     total = below[-1]
     finite = ascending[np.isfinite(ascending)]
-    if not len(finite):  # without their partner nobody finds anybody
+    if not len(finite):  # without their targets no sentence finds another
         return np.zeros(len(mined)), 0.0
     middle = float(np.median(finite))
     under = below[np.searchsorted(ascending, middle)]
@@ -173,7 +169,7 @@ def _false_positives(mined: Doubles, wrong: Doubles, weight: Doubles, sentences:
 
 
 def _local(reached: Doubles) -> Doubles:
-    """How probable it is that each pair itself is wrong, which only rises as scores fall."""
+    """The probability that each pair is wrong, which only rises as scores fall."""
     from scipy.optimize import isotonic_regression
 
     steps = np.diff(reached, prepend=0)

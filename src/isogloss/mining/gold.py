@@ -1,4 +1,4 @@
-"""Pairs of ids that are known to be right, in BUCC's format: source id<TAB>target id, a pair a line."""
+"""Gold pairs in BUCC's format: source id<TAB>target id, one pair per line."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from isogloss.types import BoolArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gold:
-    """Gold pairs, and what the rows of both sides are called."""
+    """Gold pairs, and the ids of the rows of both sides."""
 
     pairs: set[tuple[str, str]]
     ids: tuple[list[str], list[str]]
@@ -27,22 +27,22 @@ class Gold:
         """Which matches are gold."""
         left, right = self.ids
         pairs = zip(matches.left.tolist(), matches.right.tolist(), strict=True)
-        return np.array([(left[one], right[other]) in self.pairs for one, other in pairs], dtype=np.bool_)
+        return np.array([(left[row], right[column]) in self.pairs for row, column in pairs], dtype=np.bool_)
 
 
 def read_gold(name: str, left: Sentences, right: Sentences) -> Gold:
-    """Read gold pairs of the sentences of two sides; the copy of a sentence stands for the sentence."""
+    """Read gold pairs; the id of a duplicate stands for the sentence that was kept."""
     pairs: set[tuple[str, str]] = set()
     for number, line in enumerate(read_lines(name), 1):
         if not line.strip():
             continue
-        one, tab, other = line.partition("\t")
+        source, tab, target = line.partition("\t")
         if not tab:
             raise DataError(f"{name} line {number}: 1 column, expected 2", hint="gold is source id<TAB>target id")
-        other = other.split("\t")[0]
-        pairs.add((left.same_as.get(one, one), right.same_as.get(other, other)))
+        target = target.split("\t")[0]
+        pairs.add((left.same_as.get(source, source), right.same_as.get(target, target)))
     ids = left.ids.to_pylist(), right.ids.to_pylist()
-    known = [set(one) for one in ids]
-    if not any(one in known[0] and other in known[1] for one, other in pairs):
-        raise DataError(f"{name}: none of its pairs is among the sentences", hint="ids are line numbers, unless --ids is set")
+    known = set(ids[0]), set(ids[1])
+    if not any(source in known[0] and target in known[1] for source, target in pairs):
+        raise DataError(f"{name}: none of its pairs is in the input files", hint="ids are line numbers, unless --ids is set")
     return Gold(pairs, ids)

@@ -1,13 +1,13 @@
-"""Which sentence goes with which, given the scores of all candidates.
+"""Turn scored candidates into pairs.
 
-    forward       every left sentence with its best candidate; right ones may be taken more than once
+    forward       every left sentence with its best candidate; right sentences may be used more than once
     backward      every right sentence with its best candidate
-    intersection  pairs that are the best of both
-    max           the best candidates of both directions, the highest score first, every sentence at most once: the default
-    one-to-one    all candidates of both directions, the same way: finds a second choice where the first was taken
+    intersection  pairs that are best in both directions
+    max           the best candidates of both directions, highest score first, every sentence at most once: the default
+    one-to-one    the same with all candidates: takes the second choice if the first is used already
 
-The first four are those of Artetxe & Schwenk (2019, §3.2) and of LASER's mine_bitexts. Equal scores go to the lower left
-number, then to the lower right one, so that the same input always gives the same pairs.
+The first four are those of Artetxe & Schwenk (2019, §3.2) and of LASER's mine_bitexts. Ties go to the lower left row, then to
+the lower right row, so the same input always gives the same pairs.
 """
 
 from dataclasses import dataclass
@@ -30,16 +30,14 @@ class Matches:
     scores: FloatArray
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.scores)
 
     def __add__(self, others: "Matches") -> "Matches":
-        """These pairs and those."""
         left, right = np.concatenate([self.left, others.left]), np.concatenate([self.right, others.right])
         return Matches(left, right, np.concatenate([self.scores, others.scores]))
 
     def where(self, mask: "BoolArray | IntArray") -> "Matches":
-        """Some of the pairs."""
+        """The pairs at these places."""
         return Matches(self.left[mask], self.right[mask], self.scores[mask])
 
 
@@ -49,7 +47,7 @@ def matched(
     """Choose pairs by the scores of the candidates of both sides (`margin.candidate_scores` gives them)."""
     if strategy not in STRATEGIES:
         raise DataError(f"strategy = {strategy!r} is not known", hint=f"choose one of {', '.join(STRATEGIES)}")
-    if not left.ids.size:  # then the other side has no neighbours either
+    if not left.ids.size:  # the other side has no neighbours either
         return Matches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
     if strategy == "one-to-one":
         forward, backward = _every(left, left_scores), _swapped(_every(right, right_scores))
@@ -76,7 +74,7 @@ def _every(side: Neighbours, scores: FloatArray) -> Matches:
 
 
 def _best(side: Neighbours, scores: FloatArray) -> Matches:
-    """The best candidate of every sentence; of equals the one with the lower number."""
+    """The best candidate of every sentence; the lower row of equals."""
     rows, best = np.arange(len(scores)), scores.max(axis=1)
     ids = np.where(scores == best[:, None], side.ids, np.iinfo(np.int64).max).min(axis=1)
     return Matches(rows, ids, best)
@@ -87,14 +85,14 @@ def _in_order(matches: Matches) -> Matches:
 
 
 def _once(ordered: Matches, lefts: int, rights: int) -> IntArray:
-    """Which pairs are taken, one after another, if no sentence may be taken twice.
+    """Which pairs are used, in order, if no sentence may be used twice.
 
-    What is taken depends on all that was taken before: a loop, but of two look-ups a candidate.
+    Each depends on all before it, so this is a loop, of two lookups per candidate.
     """
     free_left, free_right = bytearray(b"\1") * lefts, bytearray(b"\1") * rights
     taken: list[int] = []
-    for place, (one, other) in enumerate(zip(ordered.left.tolist(), ordered.right.tolist(), strict=True)):
-        if free_left[one] and free_right[other]:
-            free_left[one] = free_right[other] = 0
+    for place, (row, column) in enumerate(zip(ordered.left.tolist(), ordered.right.tolist(), strict=True)):
+        if free_left[row] and free_right[column]:
+            free_left[row] = free_right[column] = 0
             taken.append(place)
     return np.array(taken, dtype=np.int64)

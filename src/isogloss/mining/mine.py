@@ -1,8 +1,8 @@
-"""Translations of one side's sentences among the other's: read, embed, search, score, match, and decide what is good enough.
+"""Find translations of one side's sentences on the other: read, embed, search, score, match, and keep what is good enough.
 
-    sentences  →  vectors  →  neighbours  →  margin  →  matching  →  thresholds
+    sentences  →  vectors  →  neighbours  →  margin  →  matching  →  calibration
 
-`mine` does all of it; `score` in `mining/score.py` scores pairs that exist already. `Mined` holds the result and writes it.
+`mine` does all of it; `score.score` does the part that existing pairs need. `Mined` is the result.
 """
 
 import tempfile
@@ -21,11 +21,12 @@ from isogloss.mining.calibration import Calibration, GoldCurve, Retrieved, best_
 from isogloss.mining.gold import Gold, read_gold
 from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
+from isogloss.mining.mismatched_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.mining.output import write_pairs
 from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
 from isogloss.mining.vectors import BLOCK, embedded
-from isogloss.mining.wrong_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.approximate import search_both_ways
 from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
@@ -34,12 +35,12 @@ from isogloss.storage import content_hash
 from isogloss.types import Bitext, Pair
 
 AUTO, GOLD = "auto", "gold:"
-UNKNOWN = "und"  # what ISO 639 calls a language that was not told
+UNKNOWN = "und"  # ISO 639 for an undetermined language
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mined:
-    """What was found: the pairs from the threshold on, the best first, and how they came about."""
+    """The pairs above the threshold, the best first, and how they were found."""
 
     pairs: pa.Table  # score, source, target, source_id, target_id
     threshold: float
@@ -52,38 +53,39 @@ class Mined:
     search: SearchAccount | None = None
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return int(self.pairs.num_rows)
 
     def bitext(self) -> Bitext:
-        """The pairs as others read them."""
+        """The pairs as a bitext, to train on or to prepare."""
         columns = (self.pairs.column(name).to_pylist() for name in ("source", "target"))
         language = self.languages[1] or UNKNOWN
         pairs = (Pair(source, target, language, "mined") for source, target in zip(*columns, strict=True))
         return Bitext.of(pairs, self.languages[0] or UNKNOWN)
 
     def write(self, path: Path | str) -> None:
-        """Write the pairs as TSV, JSON lines or Parquet, by the name of the file."""
+        """Write the pairs as TSV, JSON lines or Parquet, by the file's name."""
         write_pairs(self.pairs, Path(path))
 
     def summary(self) -> dict[str, Any]:
-        """What there is to say of it, for JSON."""
-        told: dict[str, Any] = {
+        """Counts, threshold and curves, for JSON."""
+        summary: dict[str, Any] = {
             "pairs": len(self),
             "candidates": self.candidates,
             "threshold": self.threshold if np.isfinite(self.threshold) else None,
-            **{name: asdict(one) | {"kept": one.kept} for name, one in zip(("source", "target"), self.accounts, strict=True)},
+            **{
+                name: asdict(side) | {"kept": side.kept} for name, side in zip(("source", "target"), self.accounts, strict=True)
+            },
         }
         if self.calibration is not None:
-            told["estimated_precision"] = self.calibration.precision_at(self.threshold) if len(self) else None
-            told["calibration"] = self.calibration.as_dict()
+            summary["estimated_precision"] = self.calibration.precision_at(self.threshold) if len(self) else None
+            summary["calibration"] = self.calibration.as_dict()
         if self.search is not None:
-            told["search"] = self.search.as_dict()
+            summary["search"] = self.search.as_dict()
         if self.gold is not None:
-            told["gold"] = self.gold._asdict()
+            summary["gold"] = self.gold._asdict()
         if self.gold_curve is not None:
-            told["gold_curve"] = self.gold_curve.as_rows()
-        return told
+            summary["gold_curve"] = self.gold_curve.as_rows()
+        return summary
 
 
 def mine(
@@ -93,64 +95,52 @@ def mine(
     settings: MiningSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Mined:
-    """Find translations of the sentences of `source` among those of `target`.
+    """Find translations of the sentences of `source` in `target`.
 
     Both are files with one sentence per line (plain or compressed), prepared stores, "-" for standard input, or lists of
-    sentences; `model` is an encoder of any kind, or its name.
+    sentences. `model` is an encoder, or the name of one of any kind.
     """
     how = settings or MiningSettings()
-    _refuse_nonsense(source, target, how)
-    left = read_sentences(source, _reading(how, how.source_language), on_progress)
-    right = read_sentences(target, _reading(how, how.target_language), on_progress)
+    _check_settings(source, target, how)
+    left, right = _read(source, target, how, on_progress)
+    gold = read_gold(how.threshold.removeprefix(GOLD), left, right) if how.threshold.startswith(GOLD) else None
+    encoder = open_encoder(model, how.device) if isinstance(model, str) else model
+    with work_folder(how.folder) as folder:
+        vectors = _embed(left, right, encoder, folder, how.cache, on_progress)
+        search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder, search=how.search, recall=how.recall)
+        estimate = how.threshold == AUTO or gold is not None  # with gold, the page shows how good the estimate is
+        found = search_both_ways(*vectors, how.k + (SPARE if estimate else 0), search, on_progress)
+        first = found.left.first(how.k), found.right.first(how.k)
+        matches = matched(*first, *candidate_scores(*first, how.margin), how.strategy)
+        calibration = _calibrate(vectors, found.left, found.right, matches, how) if estimate else None
+    return replace(_select(left, right, matches, how, calibration, gold), search=found.account)
+
+
+def _read(
+    source: str | Path | Sequence[str], target: str | Path | Sequence[str], how: MiningSettings, on_progress: OnProgress
+) -> tuple[Sentences, Sentences]:
+    """The sentences of both sides; raises if none are left on one."""
+    left, right = (
+        read_sentences(name, ReadingSettings(language, how.with_ids, how.documents, how.min_language), on_progress)
+        for name, language in ((source, how.source_language), (target, how.target_language))
+    )
     if not how.keep_identical:
         left, right = without_shared(left, right)
     for side in (left, right):
         if not len(side):
-            raise DataError(
-                f"{side.name}: no sentence is left to search", hint=f"of {side.account.read:,}, {_lost(side.account)}"
-            )
-    gold = read_gold(how.threshold.removeprefix(GOLD), left, right) if how.threshold.startswith(GOLD) else None
-    with working_in(how.folder) as folder:
-        vectors = _vectors(left, right, opened(model, how.device), folder, how.cache, on_progress)
-        search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder, search=how.search, recall=how.recall)
-        judged = how.threshold == AUTO or gold is not None  # with gold as well: the two curves say what the estimate is worth
-        spare = SPARE if judged else 0
-        found = search_both_ways(*vectors, how.k + spare, search, on_progress)
-        of_left, of_right = found.left, found.right
-        first = of_left.first(how.k), of_right.first(how.k)
-        matches = matched(*first, *candidate_scores(*first, how.margin), how.strategy)
-        calibration = _calibrate(vectors, of_left, of_right, matches, how) if judged else None
-    return replace(_decided(left, right, matches, how, calibration, gold), search=found.account)
+            raise DataError(f"{side.name}: no sentence is left to search", hint=side.account.reasons())
+    return left, right
 
 
-def _decided(
-    left: Sentences,
-    right: Sentences,
-    matches: Matches,
-    how: MiningSettings,
-    calibration: Calibration | None,
-    gold: Gold | None,
-) -> Mined:
-    """Take the pairs that are good enough."""
-    measured = curve = None
-    if gold is not None:
-        golden = matches.scores, gold.among(matches), gold.wanted
-        threshold, curve = best_threshold(*golden), gold_curve(*golden)
-        measured = retrieved_at(threshold, *golden)
-    elif calibration is not None:
-        threshold = calibration.threshold_for(how.precision)
-    else:
-        threshold = float(how.threshold)
-    taken = matches.where(matches.scores >= threshold)
-    columns = {
-        "score": pa.array(taken.scores),
-        "source": left.texts.take(pa.array(taken.left)),
-        "target": right.texts.take(pa.array(taken.right)),
-        "source_id": left.ids.take(pa.array(taken.left)),
-        "target_id": right.ids.take(pa.array(taken.right)),
-    }
-    accounts, languages = (left.account, right.account), (left.language, right.language)
-    return Mined(pa.table(columns), threshold, len(matches), accounts, languages, calibration, measured, curve)
+def _embed(
+    left: Sentences, right: Sentences, encoder: Encoder, folder: Path, cache: Path | str | None, on_progress: OnProgress
+) -> tuple[Vectors, Vectors]:
+    """The embeddings of both sides, memory-mapped."""
+    source, target = (
+        embedded(name, side.blocks(BLOCK), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
+        for name, side in (("source", left), ("target", right))
+    )
+    return source, target
 
 
 def _calibrate(
@@ -163,29 +153,39 @@ def _calibrate(
     return calibrated(matches.scores, near, shuffled, len(left))
 
 
-def _vectors(
-    left: Sentences, right: Sentences, encoder: Encoder, folder: Path, cache: Path | str | None, on_progress: OnProgress
-) -> tuple[Vectors, Vectors]:
-    """The vectors of both sides, mapped."""
-    one, other = (
-        embedded(name, side.blocks(BLOCK), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
-        for name, side in (("source", left), ("target", right))
-    )
-    return one, other
-
-
-def opened(model: Encoder | str, device: str) -> Encoder:
-    """A model by its name, or as it is."""
-    if not isinstance(model, str):
-        return model
-    from isogloss.models.encoders.open import open_encoder
-
-    return open_encoder(model, device)
+def _select(
+    left: Sentences,
+    right: Sentences,
+    matches: Matches,
+    how: MiningSettings,
+    calibration: Calibration | None,
+    gold: Gold | None,
+) -> Mined:
+    """Choose the threshold, and keep the pairs above it."""
+    measured = curve = None
+    if gold is not None:
+        labelled = matches.scores, gold.among(matches), gold.wanted
+        threshold, curve = best_threshold(*labelled), gold_curve(*labelled)
+        measured = retrieved_at(threshold, *labelled)
+    elif calibration is not None:
+        threshold = calibration.threshold_for(how.precision)
+    else:
+        threshold = float(how.threshold)
+    kept = matches.where(matches.scores >= threshold)
+    columns = {
+        "score": pa.array(kept.scores),
+        "source": left.texts.take(pa.array(kept.left)),
+        "target": right.texts.take(pa.array(kept.right)),
+        "source_id": left.ids.take(pa.array(kept.left)),
+        "target_id": right.ids.take(pa.array(kept.right)),
+    }
+    accounts, languages = (left.account, right.account), (left.language, right.language)
+    return Mined(pa.table(columns), threshold, len(matches), accounts, languages, calibration, measured, curve)
 
 
 @contextmanager
-def working_in(folder: Path | str | None) -> Iterator[Path]:
-    """The folder of unfinished work, or one that is gone afterwards."""
+def work_folder(folder: Path | str | None) -> Iterator[Path]:
+    """The folder for unfinished work, or a temporary one."""
     if folder is not None:
         yield Path(folder)
         return
@@ -193,22 +193,20 @@ def working_in(folder: Path | str | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def _reading(how: MiningSettings, language: str) -> ReadingSettings:
-    return ReadingSettings(language, how.with_ids, how.documents, how.min_language)
-
-
-def _refuse_nonsense(source: object, target: object, how: MiningSettings) -> None:
-    """Say before the work what cannot be done."""
+def _check_settings(source: object, target: object, how: MiningSettings) -> None:
+    """Raise for impossible settings before any work."""
     if str(source) == str(target) == STANDARD_INPUT:
         raise DataError("both sides cannot be standard input", hint="put one of them in a file")
-    refuse_odd_threshold(how.threshold, (AUTO, f"{GOLD}FILE"))
+    check_threshold(how.threshold, (AUTO, f"{GOLD}FILE"))
     if not 0 < how.precision < 1:
-        raise DataError(f"precision = {how.precision} is no share between 0 and 1", hint="0.9 is usual")
+        raise DataError(f"precision = {how.precision} is not between 0 and 1", hint="0.9 is usual")
 
 
-def refuse_odd_threshold(threshold: str, words: tuple[str, ...]) -> None:
-    """A threshold is a number, or one of some words."""
-    if threshold in words or (threshold.startswith(GOLD) and len(threshold) > len(GOLD) and any(GOLD in one for one in words)):
+def check_threshold(threshold: str, words: tuple[str, ...]) -> None:
+    """Raise if a threshold is neither a number nor one of `words`."""
+    if threshold in words or (
+        threshold.startswith(GOLD) and len(threshold) > len(GOLD) and any(GOLD in word for word in words)
+    ):
         return
     try:
         number = float(threshold)
@@ -216,15 +214,3 @@ def refuse_odd_threshold(threshold: str, words: tuple[str, ...]) -> None:
         number = float("nan")
     if number != number:
         raise DataError(f"threshold = {threshold!r} is not understood", hint=f"give a number, or {', '.join(words)}")
-
-
-def _lost(account: Account) -> str:
-    """Why sentences were left out."""
-    reasons = {
-        "were empty": account.empty,
-        "were too long for a sentence": account.too_long,
-        "came before": account.duplicate,
-        "are in another language": account.wrong_language,
-        "are written alike on both sides (--keep-identical keeps them)": account.on_both_sides,
-    }
-    return ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)

@@ -1,7 +1,6 @@
-"""Scored pairs on disk, whole or not at all: as TSV, JSON lines or Parquet, by the name of the file; .gz and .zst are packed.
+"""Write scored pairs atomically as TSV, JSON lines or Parquet, by the file's name; .gz and .zst are compressed.
 
-Tables begin with score, source and target, the best pair first or in the order they were given. What is written can be read
-again by `isogloss prepare`, which takes the score for what the corpus itself thinks of a pair.
+The first columns are score, source and target. `isogloss prepare` reads the file and can filter by the score.
 """
 
 import json
@@ -21,17 +20,15 @@ CODECS = {"": None, ".gz": "gzip", ".zst": "zstd"}
 
 
 def refuse_unknown_form(path: Path) -> None:
-    """Say before the work that a file cannot be written under that name."""
+    """Raise, before any work, if the name does not tell the format."""
     name, packed = unpacked_name(path.name.lower())
     if Path(name).suffix not in FORMS or packed not in CODECS or (packed and name.endswith(".parquet")):
-        raise DataError(
-            f"{path}: it is not clear from the name how to write it", hint="name it .tsv, .tsv.gz, .jsonl or .parquet"
-        )
+        raise DataError(f"{path}: unknown output format", hint="name the file .tsv, .tsv.gz, .jsonl or .parquet")
     refuse_folder(path)
 
 
 def write_pairs(pairs: pa.Table, path: Path) -> None:
-    """Write scored pairs in the form that the name of the file asks for."""
+    """Write scored pairs in the format of the file's name."""
     refuse_unknown_form(path)
     name, packed = unpacked_name(path.name.lower())
     with atomic_write(path) as temporary:
@@ -40,8 +37,8 @@ def write_pairs(pairs: pa.Table, path: Path) -> None:
             return
         lines = _json_lines(pairs) if name.endswith(".jsonl") else _tab_separated(pairs)
         with pa.output_stream(str(temporary), compression=CODECS[packed]) as stream:
-            for some in lines:
-                stream.write(some.encode())
+            for block in lines:
+                stream.write(block.encode())
 
 
 def _json_lines(pairs: pa.Table) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Scores for pairs that exist already: which lines of a bitext are translations of each other, and which are not.
+"""Score existing pairs: which lines of a bitext are translations of each other.
 
-The score is the margin of `mine`: the cosine of the two sides against their nearest sentences in the same bitext, language by
-language. A wrong line is mostly a random one, so the precision of what stays is estimated from shuffled pairs (`thresholds`).
+The score is the margin of `mine`: the cosine of the two sides against their nearest sentences in the same bitext, per language.
+Wrong lines are mostly random, so precision is estimated from shuffled pairs (`calibration`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,11 @@ from isogloss.corpora.reading.readers import bitext_of
 from isogloss.corpora.text.side import Side
 from isogloss.mining.calibration import Calibration, calibrated
 from isogloss.mining.margin import margin_scores
-from isogloss.mining.mine import AUTO, opened, refuse_odd_threshold, working_in
+from isogloss.mining.mine import AUTO, check_threshold, work_folder
 from isogloss.mining.output import write_pairs
 from isogloss.mining.vectors import BLOCK, embedded
 from isogloss.models.encoder import Encoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.neighbours import both_ways, pair_cosines
 from isogloss.storage import content_hash
@@ -31,7 +32,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """Pairs with their scores, in the order they were given, those below the threshold left out."""
+    """Pairs above the threshold with their scores, in the order given."""
 
     pairs: pa.Table  # score, and the columns of a bitext
     read: int
@@ -39,23 +40,22 @@ class Scored:
     calibrations: dict[str, Calibration] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return int(self.pairs.num_rows)
 
     def write(self, path: Path | str) -> None:
-        """Write the pairs as TSV, JSON lines or Parquet, by the name of the file."""
+        """Write the pairs as TSV, JSON lines or Parquet, by the file's name."""
         write_pairs(self.pairs, Path(path))
 
     def summary(self) -> dict[str, Any]:
-        """What there is to say of it, for JSON."""
+        """Counts, quantiles of the scores, thresholds and curves, for JSON."""
         scores = self.pairs.column("score").to_numpy()
         quantiles = np.quantile(scores, [0.05, 0.25, 0.5, 0.75, 0.95]).round(4).tolist() if len(self) else []
-        told: dict[str, Any] = {"read": self.read, "pairs": len(self), "score_quantiles": quantiles}
+        summary: dict[str, Any] = {"read": self.read, "pairs": len(self), "score_quantiles": quantiles}
         if self.thresholds:
-            told["thresholds"] = {name: one if np.isfinite(one) else None for name, one in self.thresholds.items()}
+            summary["thresholds"] = {name: value if np.isfinite(value) else None for name, value in self.thresholds.items()}
         if self.calibrations:
-            told["calibrations"] = {name: one.as_dict() for name, one in self.calibrations.items()}
-        return told
+            summary["calibrations"] = {name: curve.as_dict() for name, curve in self.calibrations.items()}
+        return summary
 
 
 def score(
@@ -64,11 +64,11 @@ def score(
     settings: ScoringSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Scored:
-    """Score pairs by their margin, and leave out those below the threshold. `pairs` is anything that `read` takes."""
+    """Score pairs by their margin, and drop those below the threshold. `pairs` is anything that `read` takes."""
     how = settings or ScoringSettings()
-    refuse_odd_threshold(how.threshold, (NONE, AUTO))
+    check_threshold(how.threshold, (NONE, AUTO))
     bitext = bitext_of(pairs)
-    encoder = opened(model, how.device)
+    encoder = open_encoder(model, how.device) if isinstance(model, str) else model
     scores = np.zeros(len(bitext), dtype=np.float32)
     kept = np.ones(len(bitext), dtype=np.bool_)
     thresholds, calibrations = {}, {}
@@ -92,8 +92,8 @@ def score(
 def _scored(
     pairs: pa.Table, language: str, encoder: Encoder, how: ScoringSettings, on_progress: OnProgress
 ) -> tuple[FloatArray, FloatArray]:
-    """The scores of pairs of one language, and of the same sources with shuffled targets."""
-    with working_in(how.folder) as folder:
+    """The scores of one language's pairs, and of the same sources with shuffled targets."""
+    with work_folder(how.folder) as folder:
         sides = []
         for name in ("source", "target"):
             encoded = pairs.column(name).combine_chunks().dictionary_encode()
@@ -103,24 +103,24 @@ def _scored(
             vectors = embedded(stage, _blocks(texts), key, len(texts), encoder, folder, how.cache, on_progress)
             sides.append((vectors, rows))
         (left, of_left), (right, of_right) = sides
-        around = [np.zeros(len(left), np.float32), np.zeros(len(right), np.float32)]
+        means = [np.zeros(len(left), np.float32), np.zeros(len(right), np.float32)]
         if how.margin != "absolute":
             search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder)
             found = both_ways(left, right, how.k, search, on_progress, f"neighbours {language}")
-            around = [found[0].mean, found[1].mean]
+            means = [found[0].mean, found[1].mean]
 
         def margins(other: IntArray) -> FloatArray:
             cosine = pair_cosines(left, right, of_left, other)
-            return margin_scores(cosine, around[0][of_left], around[1][other], how.margin)
+            return margin_scores(cosine, means[0][of_left], means[1][other], how.margin)
 
-        other = each_anothers(of_right)
-        wrong = margins(other)
-        wrong[other == of_right] = -np.inf  # the same text, in another line
+        shuffled = derangement(of_right)
+        wrong = margins(shuffled)
+        wrong[shuffled == of_right] = -np.inf  # the same text on another line
         return margins(of_right), wrong
 
 
-def each_anothers(rows: IntArray) -> IntArray:
-    """The same rows in another order, in which none is where it was: of a plain shuffle one is, on average."""
+def derangement(rows: IntArray) -> IntArray:
+    """The rows shuffled so that none stays in its place; in a plain shuffle one does, on average."""
     order = np.random.default_rng(0).permutation(len(rows))
     shuffled = np.empty_like(rows)
     shuffled[order] = rows[np.roll(order, 1)]

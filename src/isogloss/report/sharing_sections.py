@@ -6,7 +6,7 @@ from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.summary import Plan, Summary
 from isogloss.report import svg
-from isogloss.report.markup import join, tag
+from isogloss.report.markup import Markup, join, tag
 from isogloss.report.page import NUMBER, PICTURE, Column, Section, Table, heat_maps, named, number, percent
 
 LARGEST = 10
@@ -49,7 +49,7 @@ def _overlap(overlap: Overlap) -> Section:
     rows = [[named(one), named(two), percent(share)] for one, two, share in overlap.largest(LARGEST)]
     largest = Table([Column("of the sentences of"), Column("are also in"), Column("share", NUMBER)], rows)
     note = "How much of the corpus in a row is also in the corpus in a column, in percent of its distinct source sentences."
-    parts = [scale.legend(0.0), heat_maps(names, names, spots, what, 20, turn=False), largest]
+    parts: list[Table | Markup] = [scale.legend(0.0), heat_maps(names, names, spots, what, 20, turn=False), largest]
     return Section("overlap", "Overlap", note + _sampled(overlap), parts)
 
 

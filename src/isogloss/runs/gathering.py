@@ -18,7 +18,7 @@ from isogloss.corpora import phrasebook
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source, from_store
 from isogloss.corpora.preparation.workers import cpu_count
-from isogloss.corpora.prepare import Preparation, Prepared, prepare_store, refuse_missing, refuse_other_things
+from isogloss.corpora.prepare import Prepared, PrepareOptions, prepare_store, refuse_missing, refuse_other_folder
 from isogloss.corpora.reading.compression import looks_packed
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.reading.readers import read_source_text
@@ -107,20 +107,20 @@ def _place(out: Path | None) -> Iterator[Path]:
 
 def gather_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent, workers: int = 0) -> Store:
     """Prepare everything a recipe names into the store `out`."""
-    refuse_other_things(out)  # before anything is fetched or loaded
+    refuse_other_folder(out)  # before anything is fetched or loaded
     with ExitStack() as stack:
         feeds = gather_feeds(recipe, out, on_progress, stack)
-        how = Preparation(
+        options = PrepareOptions(
             cleaning=recipe.cleaning,
             leaks=recipe.leaks,
             held_out=recipe.pairs.held_out,
             languages=tuple(map(canonical, recipe.languages)),
             on_error=recipe.pairs.on_error,
             workers=workers or recipe.threads or cpu_count(),
-            judge=_judge(recipe),
+            similarity_model=_similarity_model(recipe),
             on_progress=on_progress,
         )
-        return prepare_store(feeds, out, how)
+        return prepare_store(feeds, out, options)
 
 
 def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: ExitStack) -> list[Feed]:
@@ -198,8 +198,8 @@ def _fetched(recipe: Recipe, on_progress: OnProgress) -> list[str]:
     ]
 
 
-def _judge(recipe: Recipe) -> SimilarityModel | None:
-    """The model that judges pairs, if the recipe names one."""
+def _similarity_model(recipe: Recipe) -> SimilarityModel | None:
+    """The model that scores pairs, if the recipe names one."""
     if not recipe.cleaning.similarity_model:
         return None
     from isogloss.models.cached_encoder import CachedEncoder

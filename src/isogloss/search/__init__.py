@@ -1,1 +1,1 @@
-"""Nearest-neighbour search, exact and approximate, in bounded memory."""
+"""The nearest-neighbour search of isogloss: exact and approximate, in bounded memory. Start at `neighbours`."""

@@ -1,14 +1,13 @@
-"""Neighbours without comparing all with all: what is missed is measured, and everything that is found is exact.
+"""Search without comparing all pairs. The recall is measured, and the cosines of what is found are exact.
 
-    plan      exact, by cells, or with an index of faiss (`plans`)
+    plan      exact, by cells, or with a faiss index (`plan`)
     sample    some sentences of each side are compared with everything (`recall`)
-    tune      until one half of them finds as many of its neighbours as was asked for
-    search    stripe by stripe (`neighbours.run_stripes`); cosines are those of double precision (`ranking`)
-    measure   which share of the other half's neighbours was found: the recall that is told
+    tune      until one half of the sample finds the wanted share of its neighbours
+    search    stripe by stripe (`neighbours.run_stripes`); cosines are exact (`exact_order`)
+    measure   the share of the other half's neighbours that was found: the reported recall
 
-Where tuning finds that hardly anything would be saved, the search is exact. Sentences that met too few others are compared with
-everything. With a folder, the index is kept in it beside the
-state of the search, and interrupted work goes on from there (`resuming`).
+If tuning shows that little would be saved, the search is exact. Sentences that were compared with fewer than k others are
+compared with everything. With a folder, the index and the state of the search are kept there (`resume`).
 """
 
 from dataclasses import dataclass, replace
@@ -19,16 +18,16 @@ from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.search.neighbours import (
     Neighbours,
-    SearchPlan,
+    Resources,
     Vectors,
     both_ways,
     neighbours,
-    nobody,
-    planned,
+    no_neighbours,
     refuse_misfits,
+    resources_for,
 )
 from isogloss.search.plan import Machine, Plan, choose
-from isogloss.search.recall import SearchAccount, measured
+from isogloss.search.recall import Request, SearchAccount, measure_recall
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,12 +47,14 @@ def search_both_ways(
     on_progress: OnProgress = silent,
     stage: str = "neighbours",
 ) -> Found:
-    """The k nearest of every sentence on the other side, as `settings.search` says, and an account of how it was done."""
+    """The k nearest neighbours of every sentence on the other side, and how `settings.search` found them."""
     how = settings or SearchSettings()
     refuse_misfits(left, right, k, how)
     plan, on = plan_for(left, right, how)
     if not len(left) or not len(right):
-        return Found(nobody(len(left)), nobody(len(right)), SearchAccount(kind="exact", why="there is nothing to search"))
+        return Found(
+            no_neighbours(len(left)), no_neighbours(len(right)), SearchAccount(kind="exact", why="there is nothing to search")
+        )
     on_progress(Step(stage, 0, len(left) + len(right), "sentences", f"{plan.kind}: {plan.why}"))
     account = SearchAccount(kind="exact", why=plan.why)
     if plan.kind != "exact":
@@ -61,27 +62,27 @@ def search_both_ways(
             from isogloss.search.cell_index import by_cells as approximately
         else:
             from isogloss.search.faiss_index import by_faiss as approximately
-        account, met = approximately(left, right, k, how, on, plan, on_progress, stage)
+        account, met = approximately(Request(left, right, k, how, on, plan, on_progress, stage))
         if met is not None:
             exact = how.replace(folder=None)
             found = _completed(left, right, met.left, exact), _completed(right, left, met.right, exact)
-            recall, sentences = measured(met.samples, found)
+            recall, sentences = measure_recall(met.samples, found)
             return Found(*found, replace(account, recall=recall, sampled=sentences))
     return Found(*both_ways(left, right, k, how, on_progress, stage), account)
 
 
 def _completed(asking: Vectors, other: Vectors, found: Neighbours, settings: SearchSettings) -> Neighbours:
-    """The same, with neighbours for the few sentences that met fewer than k others."""
+    """Search again, exactly, for the few sentences that were compared with fewer than k others."""
     rows = np.flatnonzero(found.ids[:, -1] < 0)
     if len(rows):
-        some: Vectors = asking[rows]
-        missing = neighbours(some, other, found.k, settings)
+        queries: Vectors = asking[rows]
+        missing = neighbours(queries, other, found.k, settings)
         found.ids[rows], found.similarity[rows] = missing.ids, missing.similarity
     return found
 
 
-def plan_for(left: Vectors, right: Vectors, settings: SearchSettings) -> tuple[Plan, SearchPlan]:
-    """How two sides would be searched on this machine."""
-    on = planned(left, right, settings)
+def plan_for(left: Vectors, right: Vectors, settings: SearchSettings) -> tuple[Plan, Resources]:
+    """How two sides are searched on this machine."""
+    on = resources_for(left, right, settings)
     machine = Machine(on.threads, on.device == "cuda", on.dtype.itemsize)
     return choose(len(left), len(right), left.shape[1], on.memory, settings.recall, settings.search, machine), on

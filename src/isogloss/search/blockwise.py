@@ -1,15 +1,14 @@
-"""All with all, block by block: one product, and from it the candidates of both directions.
+"""The exact search, block by block: one matrix product gives the candidates of both directions.
 
-A block of the coarse product (`sides`) is cut into groups of `GROUP` entries, along its rows and along its columns, and only
-the greatest of each group is looked at. That gives two things for next to nothing:
+A block of the coarse product (`sides`) is cut into groups of `GROUP` entries, along rows and along columns, and only the
+maximum of each group is computed. That gives two things almost for free:
 
-    a floor     the k-th greatest of a row's group maxima is no greater than its k-th greatest entry, so what lies more than
-                twice the error of the product below it is not among the row's k nearest
-    the way     a group whose greatest entry is below the floor needs no further look; of the others, entries go on a list
+    a floor       the k-th largest group maximum of a row is at most its k-th largest entry, so anything lower than that by
+                  more than twice the error of the product is not among the row's k nearest
+    a shortcut    groups whose maximum is below the floor are skipped; entries of the others go on a list
 
-Floors rise quickly, so lists stay short: a few dozen entries a sentence out of any number. They are thinned out as they
-grow, and what is left is computed exactly (`ranking`). A sentence whose candidates lie closer together than the product can
-tell has a longer list, never a wrong one.
+Floors rise quickly, so lists stay short: a few dozen entries per sentence. They are pruned as they grow, and the rest is
+computed exactly (`exact_order`). If candidates are closer together than the error, the list is longer, but never wrong.
 """
 
 import threading
@@ -33,58 +32,58 @@ LOWEST = torch.finfo(torch.float32).min
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
-    """Candidates of one direction that wait for their exact cosine: flat columns of owner, other and coarse cosine."""
+class CandidateList:
+    """Candidates of one direction without exact cosines yet: flat columns of owner, other and coarse cosine."""
 
     parts: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
     length: int = 0
 
     def add(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
-        """Put candidates on the list."""
+        """Add candidates."""
         if len(owner):
             self.parts.append((owner, other, rough))
             self.length += len(owner)
 
     def take(self) -> tuple[Tensor, Tensor, Tensor]:
-        """All of them; the list is empty afterwards."""
+        """Remove and return all of them."""
         owner, other, rough = (torch.cat(column) for column in zip(*self.parts, strict=True))
         self.parts, self.length = [], 0
         return owner, other, rough
 
 
 class Direction:
-    """The neighbours of one side: the best that are known, and the floor below which nothing can be among them."""
+    """The neighbours of one side: the best so far, and the floor below which nothing can be among them."""
 
     def __init__(self, owners: Side, others: Side, k: int, constant: float, error: float) -> None:
         self.owners, self.others, self.constant, self.error = owners, others, constant, error
         self.best = Best(len(owners), min(k, len(others)), owners.raw.device.type)
-        # Rows that only fill up the last block have no neighbours: nothing reaches their floor.
+        # Padding rows of the last block have no neighbours: nothing reaches their floor.
         self.floor = torch.full((len(owners.coarse),), torch.inf, device=owners.raw.device)
         self.floor[: len(owners)] = LOWEST
         self.lock = threading.Lock()
 
     @property
     def k(self) -> int:
-        """How many neighbours are looked for."""
+        """How many neighbours are searched for."""
         return self.best.ids.shape[1]
 
     def raise_floor(self, start: int, maxima: Tensor, entries: Tensor) -> None:
-        """Let the k-th greatest group of the first block (owners × groups) say what is worth a look."""
+        """Set the floor from the k-th largest group maximum of the first block (owners × groups)."""
         of = maxima if maxima.shape[1] >= self.k else entries
         if of.shape[1] >= self.k:
             floor = self.floor[start : start + len(of)]
             torch.maximum(floor, of.topk(self.k, dim=1).values[:, -1].float() - 2 * self.error, out=floor)
 
-    def thin(self, waiting: Waiting) -> None:
-        """Drop what is known by now not to be among the best, and raise the floors."""
+    def thin(self, waiting: CandidateList) -> None:
+        """Drop candidates that cannot be among the best any more, and raise the floors."""
         if not waiting.length:
             return
         owner, other, rough, least = shortlisted(*waiting.take(), self.k, 2 * self.error)
         self.floor[owner] = torch.maximum(self.floor[owner], least)
         waiting.add(owner, other, rough)
 
-    def settle(self, waiting: Waiting) -> None:
-        """Compute exactly what is on the list, and keep the best."""
+    def settle(self, waiting: CandidateList) -> None:
+        """Compute the exact cosines of the list, and keep the best."""
         if not waiting.length:
             return
         owner, other, rough, _ = shortlisted(*waiting.take(), self.k, 2 * self.error)
@@ -105,15 +104,15 @@ class Direction:
             self.remember(owner)
 
     def remember(self, owner: "Tensor | slice") -> None:
-        """Raise the floors to what the exact neighbours say."""
+        """Raise the floors to the exact cosines."""
         self.floor[owner] = torch.maximum(self.floor[owner], self.best.last[owner] - self.constant - self.error)
 
 
 class Search(ABC):
-    """A search of both directions, in stripes that may be done in any order and from several threads at once."""
+    """A search of both directions, in stripes that may be done in any order by several threads."""
 
     stripes: int
-    sentences: int  # that have an answer when all stripes are done
+    sentences: int  # that have neighbours when all stripes are done
 
     def __init__(self, sides: Sides, k: int, room: int) -> None:
         self.left, self.right = sides.left, sides.right
@@ -124,10 +123,10 @@ class Search(ABC):
 
     @abstractmethod
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
-        """Search one stripe, telling which share of it is done; False where it was stopped."""
+        """Search one stripe, reporting the share that is done; False if it was stopped."""
 
     def found(self) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-        """The neighbours of both sides as they are known now: ids and cosines of the left, ids and cosines of the right."""
+        """The neighbours so far: ids and cosines of the left, ids and cosines of the right."""
         with self.of_left.lock, self.of_right.lock:
             left, right = (
                 (best.ids.cpu().numpy().copy(), best.similarity.cpu().numpy().copy())
@@ -136,15 +135,15 @@ class Search(ABC):
         return *left, *right
 
     def resume(self, found: tuple[IntArray, FloatArray, IntArray, FloatArray]) -> None:
-        """Begin with what was found before."""
+        """Start from what was found before."""
         for direction, ids, similarity in ((self.of_left, *found[:2]), (self.of_right, *found[2:])):
             direction.best.ids.copy_(torch.from_numpy(ids))
             direction.best.similarity.copy_(torch.from_numpy(similarity))
             direction.remember(slice(0, len(ids)))
 
 
-class AllWithAll(Search):
-    """The exact one: a stripe is some rows of the left, with all of the right."""
+class ExactSearch(Search):
+    """The exact search: a stripe is some rows of the left with all of the right."""
 
     def __init__(self, sides: Sides, k: int, shape: tuple[int, int], both: bool, room: int) -> None:
         super().__init__(sides, k, room)
@@ -153,11 +152,11 @@ class AllWithAll(Search):
         self.stripes, self.sentences = -(-len(self.left) // self.rows), len(self.left)
 
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
-        """Find the neighbours of some rows, and what those are to the columns."""
+        """Find the neighbours of some rows, and candidates for the columns."""
         first = number * self.rows
         coarse = self.left.coarse[first : first + self.rows]
         space = torch.empty(len(coarse) * self.columns, dtype=coarse.dtype, device=coarse.device)
-        rows, columns = Waiting(), Waiting()
+        rows, columns = CandidateList(), CandidateList()
         look_again = 1
         for turn, start in enumerate(range(0, len(self.right), self.columns), 1):
             if self.stopped.is_set():
@@ -178,7 +177,7 @@ class AllWithAll(Search):
         return True
 
     def _product(self, coarse: Tensor, first: int, start: int, space: Tensor) -> Tensor:
-        """A block of coarse cosines; what only fills it up is −∞."""
+        """A block of coarse cosines; padding is −∞."""
         others = self.right.coarse[start : start + self.columns]
         block = space[: len(coarse) * len(others)].view(len(coarse), len(others))
         torch.mm(coarse, others.T, out=block)
@@ -186,22 +185,22 @@ class AllWithAll(Search):
         block[:, max(len(self.right) - start, 0) :] = -torch.inf
         return block
 
-    def _list_rows(self, waiting: Waiting, block: Tensor, first: int, start: int, new: bool) -> None:
+    def _list_rows(self, waiting: CandidateList, block: Tensor, first: int, start: int, new: bool) -> None:
         groups = block.view(len(block), GROUP, -1)  # a group is every so many-th column: memory is read in order
         if new:
             self.of_left.raise_floor(first, groups.amax(1), block)
         floor = self.of_left.floor[first : first + len(block)]
-        row, group = (greatest(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
+        row, group = (group_maxima(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
         entries = groups[row, :, group].float()
         hit, member = (entries >= floor[row][:, None]).nonzero(as_tuple=True)
         waiting.add(first + row[hit], start + member * groups.shape[2] + group[hit], entries[hit, member])
 
-    def _list_columns(self, waiting: Waiting, block: Tensor, first: int, start: int) -> None:
+    def _list_columns(self, waiting: CandidateList, block: Tensor, first: int, start: int) -> None:
         groups = block.view(GROUP, -1, block.shape[1])
         floor = self.of_right.floor[start : start + block.shape[1]]
         if float(floor.min()) == LOWEST:
             self.of_right.raise_floor(start, groups.amax(0).T, block.T)
-        group, column = (greatest(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
+        group, column = (group_maxima(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
         entries = groups[:, group, column].float()
         member, hit = (entries >= floor[column]).nonzero(as_tuple=True)
         waiting.add(start + column[hit], first + member * groups.shape[1] + group[hit], entries[member, hit])
@@ -217,11 +216,11 @@ def _by_owner(owner: Tensor, at_once: int) -> Iterator[slice]:
         start = end
 
 
-def greatest(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
-    """The greatest entry of each group, as far as it may reach the floor.
+def group_maxima(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
+    """The maximum of each group, as far as it may reach the floor.
 
-    Bits of positive bfloat16 numbers sort like integers, and of these a CPU compares several times as many at once. Bits of
-    negative ones do not, but they all come before zero: where every floor is above it, that is all there is to know of them.
+    The bits of positive bfloat16 numbers sort like integers, which a CPU compares several times faster. Those of negative ones
+    do not, but all come before zero, which is enough if every floor is above it.
     """
     if groups.dtype == torch.bfloat16 and groups.device.type == "cpu" and float(floor.min()) > 0:
         return groups.view(torch.int16).amax(dim).view(torch.bfloat16)

@@ -1,13 +1,12 @@
-"""The search by cells: a sentence is compared with those in the cells it looks into, many at once, for both directions.
+"""The search by cells: a sentence is compared with those in the cells that it probes, for both directions.
 
-Where an inverted index goes through lists one query at a time, here all sentences of a stripe that look into a cell are
-multiplied with all that lie in it: a matrix product, at the speed of the exact search (`blockwise`), and like there every
-product counts for both sentences. Floors, lists and exact ranking are those of the exact search too, so cosines are exact, and
-what is compared is never lost; all that can be missed are pairs that are not compared.
+An inverted index goes through lists one query at a time. Here, all sentences of a stripe that probe a cell are multiplied with
+all sentences in it: a matrix product, at the speed of the exact search (`blockwise`), and every product counts for both
+sentences. Floors, lists and exact cosines are those of the exact search, so only pairs that are not compared can be missed.
 
-    stripes    sentences in the order of their cells: first those of the left look into cells of the right, then the reverse
-    within     first each sentence's own cell, then those near to it, then the others: floors are high before most is compared;
-               who lies in the same cell has met when the left looked around
+    stripes    sentences in the order of their cells: first the left probes cells of the right, then the reverse
+    within     first each sentence's own cell, then near ones, then the others: floors are high before most is compared;
+               sentences in the same cell are compared when the left probes
 """
 
 from collections.abc import Callable, Iterator
@@ -17,22 +16,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.search.blockwise import LOWEST, Direction, Search, Waiting
-from isogloss.search.partition import LOOKING_BYTES, TURNS, Located
+from isogloss.search.blockwise import LOWEST, CandidateList, Direction, Search
+from isogloss.search.partition import LOOKING_BYTES, TURNS, Locations
 from isogloss.search.sides import Side, Sides
 from isogloss.types import IntArray
 
-STRIPE = 1 << 18  # sentences; fewer would make products so small that starting them takes longer than they do
-FEWEST = 32  # by which numbers of sentences are rounded up
-GROUP = 16  # rows of a product whose greatest entry is looked at before any of them; FEWEST is a multiple of it
+STRIPE = 1 << 18  # sentences; with fewer, products are too small to be efficient
+FEWEST = 32  # numbers of sentences are rounded up to a multiple of this
+GROUP = 16  # rows of a product whose maximum is checked first; FEWEST is a multiple of it
 
 
 class _Asking(NamedTuple):
-    """One side as it looks into the cells of the other."""
+    """One side as it probes the cells of the other."""
 
     side: Side
     other: Side
-    located: Located
+    located: Locations
     order: IntArray  # its sentences by their cells
     members: IntArray  # the other side's sentences by their cells
     starts: IntArray  # and where the cells begin among them
@@ -41,9 +40,9 @@ class _Asking(NamedTuple):
 
 
 class CellSearch(Search):
-    """Compare those who look into each other's cells."""
+    """Compare sentences that probe each other's cells."""
 
-    def __init__(self, sides: Sides, k: int, located: tuple[Located, Located], cells: int, area: int, room: int) -> None:
+    def __init__(self, sides: Sides, k: int, located: tuple[Locations, Locations], cells: int, area: int, room: int) -> None:
         super().__init__(sides, k, room)
         self.cells, self.area = cells, area
         orders = [np.argsort(one.own, kind="stable") for one in located]
@@ -58,9 +57,9 @@ class CellSearch(Search):
         self.stripes, self.sentences = len(self.parts), len(self.left) + len(self.right)
 
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
-        """Let some sentences look around, and tell those they find."""
+        """Let the sentences of one stripe probe their cells, for both directions."""
         asking, rows_asking = self.parts[number]
-        own, back = Waiting(), Waiting()
+        own, back = CandidateList(), CandidateList()
         lists = ((asking.own, own), (asking.back, back))
         thinned = [self.most_listed // 8] * 2
         turn = 0
@@ -87,7 +86,7 @@ class CellSearch(Search):
         return True
 
     def _blocks(self, asking: _Asking, rows: IntArray) -> Iterator[tuple[int, float, Tensor, Tensor]]:
-        """Who is compared with whom, cell by cell, in turns, and which share of the stripe that completes."""
+        """The rows that are compared, cell by cell, in turns, and the share of the stripe that is done then."""
         keys, place = asking.located.looked_into(rows, self.cells)
         place = place[np.argsort(keys, kind="stable")]
         bounds = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=TURNS * self.cells))])
@@ -99,22 +98,19 @@ class CellSearch(Search):
             if start == end or not len(members):
                 continue
             lookers = torch.from_numpy(rows[place[start:end]]).to(device)
-            for some in torch.split(members, max(int(self.area**0.5), 1)):  # a cell may hold everything there is
+            for some in torch.split(members, max(int(self.area**0.5), 1)):  # a cell may contain everything
                 for few in torch.split(lookers, max(self.area // len(some), 1)):
                     yield turn, end / len(place), few, some
 
 
-def _stripes(located: Located, room: int) -> int:
-    """In how many stripes the sentences of a side look around: few, but the looks of one have to fit."""
+def _stripes(located: Locations, room: int) -> int:
+    """The number of stripes of a side: few, but the probes of one must fit into memory."""
     fitting = -(-len(located.looks) * LOOKING_BYTES // max(room, 1))
     return max(-(-len(located.own) // STRIPE), min(fitting, len(located.own)), 1)
 
 
 def _product(one: Side, other: Side, rows: Tensor, members: Tensor) -> Tensor:
-    """The coarse products of some sentences, in one of few shapes: a CPU's library compiles code for every new one.
-
-    What only fills it up is −∞.
-    """
+    """The coarse products of rows and members, padded with −∞ to one of few shapes: each new shape is compiled anew."""
     left, right = (side.coarse.index_select(0, _filled_up(ids)) for side, ids in ((one, rows), (other, members)))
     block = left @ right.T
     block[len(rows) :] = -torch.inf
@@ -123,14 +119,14 @@ def _product(one: Side, other: Side, rows: Tensor, members: Tensor) -> Tensor:
 
 
 def _filled_up(ids: Tensor) -> Tensor:
-    """The same numbers, the last one repeated up to a round length: one of four for each doubling."""
+    """The ids, padded with the last one to a round length: four per doubling."""
     step = max(1 << max(len(ids).bit_length() - 3, 0), FEWEST)
     more = -len(ids) % step
     return torch.cat([ids, ids[-1:].expand(more)]) if more else ids
 
 
-def _list(direction: Direction, waiting: Waiting, block: Tensor, owners: Tensor, others: Tensor, axis: int) -> None:
-    """Put what reaches its owner's floor on the list. Owners are along `axis`; the floorless get one from this block."""
+def _list(direction: Direction, waiting: CandidateList, block: Tensor, owners: Tensor, others: Tensor, axis: int) -> None:
+    """List entries that reach their owner's floor. Owners are along `axis`; those without a floor get one from this block."""
     floor = torch.full((block.shape[axis],), torch.inf, device=block.device)
     floor[: len(owners)] = direction.floor[owners]
     if len(others) >= direction.k and float(floor.min()) == LOWEST:
@@ -140,12 +136,12 @@ def _list(direction: Direction, waiting: Waiting, block: Tensor, owners: Tensor,
         direction.floor[owners] = torch.maximum(direction.floor[owners], floor[: len(owners)])
     place = _reaching(block, floor, axis)
     entries = block[place].float()
-    worth = entries >= floor[place[axis]].clamp(min=LOWEST)  # −∞ is nobody
+    worth = entries >= floor[place[axis]].clamp(min=LOWEST)  # −∞ is padding
     waiting.add(owners[place[axis][worth]], others[place[1 - axis][worth]], entries[worth])
 
 
 def _reaching(block: Tensor, floor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Rows and columns of what may reach the floors, which are along `axis`."""
+    """Rows and columns of entries that may reach the floors, which are along `axis`."""
     if block.dtype != torch.bfloat16 or block.device.type != "cpu":
         row, column = (block >= floor.unsqueeze(1 - axis)).nonzero(as_tuple=True)
         return row, column
@@ -159,10 +155,10 @@ def _reaching(block: Tensor, floor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
 
 def _reaching_high(block: Tensor, floor: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """The same for floors above zero, and quicker.
+    """The same for floors above zero, and faster.
 
-    Bits of positive bfloat16 numbers sort like integers (`blockwise.greatest`), and a floor without its last bits is no higher.
-    Few reach it: of rows the greatest entry is looked at first, and of columns the greatest of every few.
+    Bits of positive bfloat16 numbers sort like integers (`blockwise.group_maxima`), and truncating a floor does not raise it.
+    Few entries reach it, so maxima are checked first: of rows, and of groups of rows for columns.
     """
     numbers, least = block.view(torch.int16), (floor.view(torch.int32) >> 16).to(torch.int16)
     if axis == 0:

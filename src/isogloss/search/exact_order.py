@@ -1,10 +1,10 @@
-"""The last word on who is nearest: exact cosines of the few candidates that the coarse product could not rule out.
+"""Exact cosines of the few candidates that the coarse product could not rule out.
 
     cos(x, y) = Σ x_i y_i / (|x| |y|)          in double precision, from the vectors as they were given, rounded once
 
-So the result does not depend on the device, the precision of the product, the size of the blocks, or the number of threads.
-`Best` keeps the k best of every sentence; `shortlisted` drops candidates that cannot be among them; all over flat lists of
-(owner, other, value), on whichever device they are.
+So the result does not depend on the device, the precision of the product, the block size, or the number of threads. `Best`
+keeps the k best of every sentence; `shortlisted` drops candidates that cannot be among them. Both work on flat lists of
+(owner, other, value), on any device.
 """
 
 import torch
@@ -13,23 +13,23 @@ from torch import Tensor
 from isogloss.search.sides import Side
 
 EXACT_AT_ONCE = {"cpu": 512, "cuda": 1 << 18}  # pairs; on a CPU what stays in its cache
-NOBODY = -1
+NO_ID = -1
 
 
 class Best:
-    """The k nearest of every sentence of one side, as far as they are known: nearest first, of equals the lower number."""
+    """The k nearest of every sentence of one side so far: nearest first, ties in order of rows."""
 
     def __init__(self, owners: int, k: int, device: str) -> None:
-        self.ids = torch.full((owners, k), NOBODY, dtype=torch.int64, device=device)
+        self.ids = torch.full((owners, k), NO_ID, dtype=torch.int64, device=device)
         self.similarity = torch.full((owners, k), -torch.inf, dtype=torch.float32, device=device)
 
     @property
     def last(self) -> Tensor:
-        """How near the k-th is; −∞ where there are fewer yet."""
+        """The cosine of the k-th; −∞ if there are fewer yet."""
         return self.similarity[:, -1]
 
     def merge(self, owner: Tensor, other: Tensor, similarity: Tensor) -> None:
-        """Take in exactly ranked candidates; `owner` ascends. What is known already changes nothing."""
+        """Merge candidates with exact cosines; `owner` ascends. Known ones change nothing."""
         owners, place = torch.unique_consecutive(owner, return_inverse=True)
         k = self.ids.shape[1]
         own = torch.arange(len(owners), device=owner.device)
@@ -45,14 +45,14 @@ class Best:
         rank = torch.arange(len(place), device=place.device) - _starts(torch.bincount(place, minlength=len(owners)))[place]
         kept = rank < k
         place, rank = place[kept], rank[kept]
-        ids = torch.full((len(owners), k), NOBODY, dtype=torch.int64, device=owner.device)
+        ids = torch.full((len(owners), k), NO_ID, dtype=torch.int64, device=owner.device)
         values = torch.full((len(owners), k), -torch.inf, dtype=torch.float32, device=owner.device)
         ids[place, rank], values[place, rank] = other[kept], similarity[kept]
         self.ids[owners], self.similarity[owners] = ids, values
 
 
 def shortlisted(owner: Tensor, other: Tensor, rough: Tensor, k: int, slack: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Those within `slack` of their owner's k-th, in order of their owners, and for each of these the least that counts."""
+    """Candidates within `slack` of their owner's k-th, in order of owners, and the bound of each."""
     order = torch.sort(_keys(owner, rough)).indices
     owner, other, rough = owner[order], other[order], rough[order]
     _, place, counts = torch.unique_consecutive(owner, return_inverse=True, return_counts=True)
@@ -74,13 +74,13 @@ def cosines(left: Side, right: Side, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def _doubles(raw: Tensor, rows: Tensor) -> Tensor:
-    """Some rows in double precision. Halves go by way of single precision, which changes nothing and is far quicker."""
+    """Rows in double precision. float16 goes through float32, which is exact and much faster."""
     some = raw.index_select(0, rows)
     return (some.float() if some.dtype == torch.float16 else some).double()
 
 
 def _keys(owner: Tensor, value: Tensor) -> Tensor:
-    """Numbers that sort by owner, and then by value, the largest first: one sort instead of two."""
+    """Keys that sort by owner, then by value, the largest first: one sort instead of two."""
     bits = (value + 0.0).view(torch.int32)  # + 0: −0 is 0
     ascending = torch.where(bits >= 0, bits, bits ^ 0x7FFF_FFFF).long()
     return owner * 2**32 - ascending

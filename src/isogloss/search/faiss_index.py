@@ -1,18 +1,18 @@
-"""The search with an index of faiss, for what does not fit into memory otherwise: one side at a time, as codes or as a graph.
+"""The search with a faiss index, for what does not fit into memory otherwise: one side at a time, as codes or as a graph.
 
-    ivf-pq   lists of codes of four bits for every few numbers, compared in registers (IVF…,PQ…x4fs)
-    hnsw     a graph of near ones over vectors in half precision (HNSW…,SQfp16)
+    ivf-pq   lists of codes of four bits per few columns, compared in registers (IVF…,PQ…x4fs)
+    hnsw     a graph over vectors in half precision (HNSW…,SQfp16)
 
-As in the coarse copies (`sides`), means are taken out: with x = m + x′ and y = n + y′, what ranks the y for one x is
+As in the coarse copies (`sides`), means are subtracted: with x = m + x′ and y = n + y′, the y are ranked for one x by
 x′·y′ + m·y′, so
 
     in the index   [ y′, m·y′, r, 0 … ]          asked with   [ x′, 1, 0, 0 … ]
 
-With r = 0 these are compared by product, as lists do. A graph needs distances: r fills everybody up to the length of the
-longest, and the least distance is the greatest product (Bachrach et al. 2014).
+With r = 0 these are compared by dot product, as lists do. A graph needs distances: r extends all vectors to the length of the
+longest, and the smallest distance is the largest product (Bachrach et al. 2014).
 
-What the index finds are candidates; they are ranked by their exact cosines (`ranking`), and count for both sentences.
-Nothing else in isogloss knows faiss.
+The index finds candidates; they are ranked by their exact cosines (`exact_order`), and count for both sentences. Nothing else
+in isogloss knows faiss.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,16 +29,16 @@ from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step
 from isogloss.search.blockwise import Direction, Search
 from isogloss.search.exact_order import cosines
-from isogloss.search.neighbours import Neighbours, SearchPlan, Vectors, run_stripes, torch_as_planned
+from isogloss.search.neighbours import Neighbours, Vectors, run_stripes, torch_configured
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
-from isogloss.search.recall import Met, Sample, SearchAccount, aim, sampled, share_found
-from isogloss.search.resume import Kept
-from isogloss.search.sides import Side, Sides, uncopied
+from isogloss.search.recall import Candidates, Request, Sample, SearchAccount, draw_samples, recall_of, target_recall
+from isogloss.search.resume import SearchState
+from isogloss.search.sides import Side, Sides, without_copies
 from isogloss.types import FloatArray, IntArray
 
 STRIPE = 4096  # sentences that ask together
 ADDED_AT_ONCE = 8192
-PER_LIST = 32  # sentences that a list's centre is learnt from
+PER_LIST = 32  # sentences that a list's center is learnt from
 ROUNDS = 6
 BUILDING_DEPTH = 80
 MOST_REFINED = 64  # candidates for each neighbour
@@ -53,27 +53,20 @@ class Tuned(NamedTuple):
     candidates: int
 
 
-def by_faiss(
-    left: Vectors,
-    right: Vectors,
-    k: int,
-    settings: SearchSettings,
-    on: SearchPlan,
-    plan: Plan,
-    on_progress: OnProgress,
-    stage: str,
-) -> tuple[SearchAccount, Met]:
+def by_faiss(request: Request) -> tuple[SearchAccount, Candidates]:
     """An account, and the neighbours of both sides."""
-    faiss = opened_faiss()
-    sides = uncopied(left, right, settings.normalize)
+    left, right, k, settings = request.left, request.right, request.k, request.settings
+    on, plan, on_progress, stage = request.resources, request.plan, request.on_progress, request.stage
+    faiss = import_faiss()
+    sides = without_copies(left, right, settings.normalize)
     exact = SearchSettings(device=settings.device, memory=on.memory, normalize=settings.normalize)
     asked = (k, settings.normalize, settings.recall, plan.kind, plan.lists, plan.code_width, STRIPE)
     state, how, size = None, [], 0
-    samples = _samples(left, right, k, exact, Kept(settings.folder, left, right, ("sample", k, settings.normalize)))
+    samples = _samples(left, right, k, exact, SearchState(settings.folder, left, right, ("sample", k, settings.normalize)))
     for turn, sample in enumerate(samples):
-        kept = Kept(settings.folder, left, right, (*asked, turn))
+        kept = SearchState(settings.folder, left, right, (*asked, turn))
         asking, other = (sides.left, sides.right) if turn == 0 else (sides.right, sides.left)
-        with torch_as_planned(on), _threads(faiss, on.threads):
+        with torch_configured(on), _threads(faiss, on.threads):
             index = _kept_index(faiss, kept.index_path(".faiss"), plan, other, asking, on.memory // 8, on_progress, stage)
             size = max(size, index_bytes(faiss, index))
             tuned = tune(index, plan, asking, sample, k, settings.recall)
@@ -92,10 +85,10 @@ def by_faiss(
         index_bytes=size,
         recall_wanted=settings.recall,
     )
-    return account, Met(Neighbours(*state[:2]), Neighbours(*state[2:]), samples)
+    return account, Candidates(Neighbours(*state[:2]), Neighbours(*state[2:]), samples)
 
 
-def opened_faiss() -> Any:  # noqa: ANN401 - faiss has no types
+def import_faiss() -> Any:  # noqa: ANN401 - faiss has no types
     """The library, or a sentence on how to get it."""
     try:
         import faiss
@@ -124,7 +117,7 @@ class FaissSearch(Search):
         asking, other = self.own.owners, self.own.others
         self.faiss.omp_set_num_threads(1)  # of this thread: stripes are searched several at once
         rows = torch.arange(number * STRIPE, min((number + 1) * STRIPE, len(asking)))
-        ids = torch.from_numpy(self.index.search(questions(asking, rows), min(self.tuned.candidates, len(other)))[1])
+        ids = torch.from_numpy(self.index.search(as_queries(asking, rows), min(self.tuned.candidates, len(other)))[1])
         place, column = (ids >= 0).nonzero(as_tuple=True)
         owner, member = rows[place], ids[place, column]
         exact = cosines(asking, other, owner, member)
@@ -140,7 +133,7 @@ def _merge(direction: Direction, owner: torch.Tensor, other: torch.Tensor, exact
         direction.best.merge(owner, other, exact)
 
 
-def questions(asking: Side, rows: torch.Tensor) -> FloatArray:
+def as_queries(asking: Side, rows: torch.Tensor) -> FloatArray:
     """Vectors as the index of the other side is asked with them."""
     found = np.zeros((len(rows), index_width(asking.raw.shape[1])), dtype=np.float32)
     vectors = asking.raw[rows].double() * asking.scale[rows, None] - asking.mean
@@ -149,9 +142,9 @@ def questions(asking: Side, rows: torch.Tensor) -> FloatArray:
     return found
 
 
-def answers(side: Side, asking: Side, rows: torch.Tensor, length: float = 0.0) -> FloatArray:
+def as_entries(side: Side, asking: Side, rows: torch.Tensor, length: float = 0.0) -> FloatArray:
     """Vectors as they go into an index that `asking` will ask, filled up to a length if there is one."""
-    found = questions(side, rows)
+    found = as_queries(side, rows)
     width = side.raw.shape[1]
     found[:, width] = found[:, :width] @ asking.mean.numpy().astype(np.float32)
     if length:
@@ -166,18 +159,18 @@ def _blocks(side: Side) -> Iterator[torch.Tensor]:
 
 def _longest(side: Side, asking: Side) -> float:
     """The length of the longest vector in an index."""
-    return max(float(np.linalg.norm(answers(side, asking, rows), axis=1).max()) for rows in _blocks(side))
+    return max(float(np.linalg.norm(as_entries(side, asking, rows), axis=1).max()) for rows in _blocks(side))
 
 
 def tune(index: Any, plan: Plan, asking: Side, sample: Sample, k: int, recall: float) -> Tuned:  # noqa: ANN401
     """Look further until the first half of a sample finds what is wanted; at more candidates where that helps no more."""
-    asked = questions(asking, torch.from_numpy(sample.rows[: sample.half]))
-    true, wanted = sample.ids[: sample.half], aim(recall, sample.half)
+    asked = as_queries(asking, torch.from_numpy(sample.rows[: sample.half]))
+    true, wanted = sample.ids[: sample.half], target_recall(recall, sample.half)
     most = plan.lists or DEEPEST
     probes, candidates, before = min(plan.probes, most), REFINED * k, 0.0
     while True:
         _look(index, max(probes, candidates if not plan.lists else 0))
-        share = share_found(true, index.search(asked, min(candidates, index.ntotal))[1])
+        share = recall_of(true, index.search(asked, min(candidates, index.ntotal))[1])
         further, deeper = probes < most, candidates < min(MOST_REFINED * k, index.ntotal)
         if share >= wanted or not (further or deeper):
             return Tuned(max(probes, candidates if not plan.lists else 0), candidates)
@@ -209,10 +202,10 @@ def _kept_index(
     """The index of a side: read, where it was kept, or built and kept."""
     if path is not None and is_usable(path):
         return faiss.read_index(str(path))
-    index = built(faiss, plan, side, asking, room)
+    index = build_index(faiss, plan, side, asking, room)
     length = _longest(side, asking) if plan.kind == "hnsw" else 0.0
     for rows in _blocks(side):
-        index.add(answers(side, asking, rows, length))
+        index.add(as_entries(side, asking, rows, length))
         on_progress(Step(f"{stage}: index", int(rows[-1]) + 1, len(side), "sentences", plan.kind))
     if path is not None:
         with sealing(path) as temporary:
@@ -220,12 +213,12 @@ def _kept_index(
     return index
 
 
-def built(faiss: Any, plan: Plan, side: Side, asking: Side, room: int) -> Any:  # noqa: ANN401
+def build_index(faiss: Any, plan: Plan, side: Side, asking: Side, room: int) -> Any:  # noqa: ANN401
     """An index with nothing in it yet, trained where it has to be."""
     width = index_width(side.raw.shape[1])
     wanted = min(max(PER_LIST * plan.lists, 2**14), max(room // (8 * width), 256))
     drawn = np.random.default_rng(0).permutation(len(side))[:wanted]
-    sample = answers(side, asking, torch.from_numpy(np.sort(drawn)))
+    sample = as_entries(side, asking, torch.from_numpy(np.sort(drawn)))
     if plan.kind == "hnsw":
         index = faiss.IndexHNSWSQ(width, faiss.ScalarQuantizer.QT_fp16, LINKS, faiss.METRIC_L2)
         index.hnsw.efConstruction = BUILDING_DEPTH
@@ -236,7 +229,7 @@ def built(faiss: Any, plan: Plan, side: Side, asking: Side, room: int) -> Any:  
             how.niter, how.min_points_per_centroid = ROUNDS, 1
         coarse.this.disown()  # the index frees it
         index.own_fields = True
-    if len(sample) < max(plan.lists, 16):  # fewer than there are centres: each stands for several
+    if len(sample) < max(plan.lists, 16):  # fewer than there are centers: each stands for several
         sample = np.resize(sample, (max(plan.lists, 16), width))
     index.train(sample)
     return index
@@ -261,11 +254,11 @@ class _Counter:
         return len(data)
 
 
-def _samples(left: Vectors, right: Vectors, k: int, settings: SearchSettings, kept: Kept) -> tuple[Sample, Sample]:
+def _samples(left: Vectors, right: Vectors, k: int, settings: SearchSettings, kept: SearchState) -> tuple[Sample, Sample]:
     """A sample of each side, kept beside the index."""
 
     def made() -> dict[str, IntArray]:
-        one, other = sampled(left, right, k, settings)
+        one, other = draw_samples(left, right, k, settings)
         return {"left_rows": one.rows, "left_ids": one.ids, "right_rows": other.rows, "right_ids": other.ids}
 
     arrays = kept.index(made)

@@ -1,8 +1,8 @@
-"""The nearest sentences of both sides, by cosine, exactly: one matrix product serves both directions.
+"""Exact nearest neighbours by cosine: `neighbours` in one direction, `both_ways` in both from one matrix product.
 
-`both_ways` and `one_way` decide how to search (device, precision, sizes, threads) and keep finished work (`resuming`);
-`blockwise` is the search itself, `ranking` what makes it exact. `approximate` searches where all with all takes too long.
-`margin` and `matching` go on from here.
+They choose how to search (device, precision, sizes, threads) and keep finished work (`resume`). `blockwise` is the search,
+`exact_order` makes it exact, `small` is a shortcut for small inputs, and `approximate` is for inputs too large to compare all
+pairs.
 """
 
 import time
@@ -26,41 +26,40 @@ if TYPE_CHECKING:
     import torch
 
     from isogloss.search.blockwise import Search
-    from isogloss.search.resume import Kept
+    from isogloss.search.resume import SearchState
 
 Vectors = NDArray[np.float16] | NDArray[np.float32]
 
-CPU_MEMORY = 2**30  # bytes beyond the vectors, where nobody says otherwise
-CUDA_SHARE = 0.25  # the same of a card: a share of what is free there
+CPU_MEMORY = 2**30  # default, in bytes beyond the vectors
+CUDA_SHARE = 0.25  # default on a GPU: this share of its free memory
 CPU_BLOCK, CUDA_BLOCK, SMALLEST_BLOCK = 2048, 32768, 128
-LARGE = 10**8  # products; below, it does not matter how they are computed
+LARGE = 10**8  # products; for fewer, precision does not matter for speed
 LOOK_SECONDS = 0.2
 PAIRS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours:
-    """For every row of one side its nearest rows of the other: n × k, the nearest first, of equals the lower number first."""
+    """For every row of one side its nearest rows of the other: n × k, the nearest first; ties in order of rows."""
 
     ids: IntArray
     similarity: FloatArray
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.ids)
 
     @property
     def k(self) -> int:
-        """How many each row has."""
+        """Neighbours per row."""
         return int(self.ids.shape[1])
 
     def first(self, k: int) -> "Neighbours":
-        """The nearest k of them."""
+        """The nearest k."""
         return Neighbours(self.ids[:, :k], self.similarity[:, :k])
 
     @property
     def mean(self) -> FloatArray:
-        """The mean cosine of each row to its neighbours; 0 where it has none."""
+        """The mean cosine of each row to its neighbours; 0 if it has none."""
         mean: FloatArray = (self.similarity.sum(axis=1, dtype=np.float64) / max(self.k, 1)).astype(np.float32)
         return mean
 
@@ -73,9 +72,9 @@ def both_ways(
     on_progress: OnProgress = silent,
     stage: str = "neighbours",
 ) -> tuple[Neighbours, Neighbours]:
-    """The k nearest right rows of every left row, and the k nearest left rows of every right row; fewer where there are fewer.
+    """The k nearest right rows of every left row, and the k nearest left rows of every right row.
 
-    Vectors may be float16 or float32, in memory or mapped. Their cosines are exact: those of double precision, rounded.
+    Vectors may be float16 or float32, in memory or memory-mapped. Cosines are computed in double precision and rounded once.
     """
     return _searched(left, right, k, True, settings or SearchSettings(), on_progress, stage)
 
@@ -88,7 +87,7 @@ def neighbours(
     on_progress: OnProgress = silent,
     stage: str = "neighbours",
 ) -> Neighbours:
-    """The k nearest candidates of every query."""
+    """The k nearest candidates of every query; see `both_ways`."""
     return _searched(queries, candidates, k, False, settings or SearchSettings(), on_progress, stage)[0]
 
 
@@ -100,7 +99,7 @@ def nearest(queries: Vectors, candidates: Vectors) -> IntArray:
 
 
 def pair_cosines(left: Vectors, right: Vectors, rows: IntArray, columns: IntArray) -> FloatArray:
-    """The cosine of left row rows[i] with right row columns[i], as exact as those of neighbours."""
+    """The cosine of left row rows[i] with right row columns[i], in double precision, rounded once."""
     found = np.zeros(len(rows), dtype=np.float32)
     for start in range(0, len(rows), PAIRS_AT_ONCE):
         one = left[rows[start : start + PAIRS_AT_ONCE]].astype(np.float64)
@@ -113,32 +112,32 @@ def pair_cosines(left: Vectors, right: Vectors, rows: IntArray, columns: IntArra
 def _searched(
     left: Vectors, right: Vectors, k: int, both: bool, settings: SearchSettings, on_progress: OnProgress, stage: str
 ) -> tuple[Neighbours, Neighbours]:
-    from isogloss.search.blockwise import GROUP, AllWithAll
-    from isogloss.search.resume import Kept
-    from isogloss.search.sides import prepared
+    from isogloss.search.blockwise import GROUP, ExactSearch
+    from isogloss.search.resume import SearchState
+    from isogloss.search.sides import prepare_sides
     from isogloss.search.small import small_search
 
     refuse_misfits(left, right, k, settings)
     if not len(left) or not len(right):
-        return nobody(len(left)), nobody(len(right))
+        return no_neighbours(len(left)), no_neighbours(len(right))
     if settings.replace(device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
         on_progress(Step(stage, len(left), len(left), "sentences"))
         return found
-    plan = planned(left, right, settings)
-    kept = Kept(settings.folder, left, right, (k, both, settings.normalize, plan.rows))
-    room = plan.memory // 4  # of the copies of each side, of all blocks, of all lists
+    plan = resources_for(left, right, settings)
+    kept = SearchState(settings.folder, left, right, (k, both, settings.normalize, plan.rows))
+    room = plan.memory // 4  # for the copies of each side, for blocks, and for lists
     with (
-        torch_as_planned(plan),
-        prepared(left, right, plan.device, plan.dtype, GROUP, settings.normalize, room) as sides,
+        torch_configured(plan),
+        prepare_sides(left, right, plan.device, plan.dtype, GROUP, settings.normalize, room) as sides,
     ):
-        search = AllWithAll(sides, k, (plan.rows, plan.columns), both, room // plan.threads)
+        search = ExactSearch(sides, k, (plan.rows, plan.columns), both, room // plan.threads)
         run_stripes(search, plan.threads, kept, on_progress, stage)
         of_left, left_similarity, of_right, right_similarity = search.found()
     return Neighbours(of_left, left_similarity), Neighbours(of_right, right_similarity)
 
 
-class SearchPlan(NamedTuple):
-    """How a search is done on this machine."""
+class Resources(NamedTuple):
+    """The device, precision, block sizes, threads and memory of a search."""
 
     device: str
     dtype: "torch.dtype"
@@ -148,8 +147,8 @@ class SearchPlan(NamedTuple):
     memory: int
 
 
-def planned(left: Vectors, right: Vectors, settings: SearchSettings) -> SearchPlan:
-    """Device, precision, blocks and threads for two sides."""
+def resources_for(left: Vectors, right: Vectors, settings: SearchSettings) -> Resources:
+    """The resources for searching two sides on this machine."""
     import torch
 
     device = choose_device(settings.device)
@@ -160,7 +159,7 @@ def planned(left: Vectors, right: Vectors, settings: SearchSettings) -> SearchPl
     fits = int((memory / 4 / threads / dtype.itemsize) ** 0.5)
     block = settings.block or max(min(CUDA_BLOCK if device == "cuda" else CPU_BLOCK, fits), SMALLEST_BLOCK)
     rows = min(block, max(-(-len(left) // threads), SMALLEST_BLOCK))
-    return SearchPlan(device, dtype, _in_groups(rows), _in_groups(min(block, len(right))), threads, memory)
+    return Resources(device, dtype, _in_groups(rows), _in_groups(min(block, len(right))), threads, memory)
 
 
 def _in_groups(rows: int) -> int:
@@ -170,12 +169,12 @@ def _in_groups(rows: int) -> int:
 
 
 def _dtype(device: str, precision: str, left: Vectors, right: Vectors) -> "torch.dtype":
-    """The precision of the product: what is asked for, half on CUDA, and on a CPU whatever it is faster at."""
+    """The precision of the product: as set; by default float16 on CUDA, and on a CPU whatever is faster."""
     import torch
 
     if precision != "auto":
-        asked: torch.dtype = getattr(torch, precision)
-        return asked
+        chosen: torch.dtype = getattr(torch, precision)
+        return chosen
     if device == "cuda":
         return torch.float16
     if len(left) * len(right) < LARGE:
@@ -193,10 +192,10 @@ def _dtype(device: str, precision: str, left: Vectors, right: Vectors) -> "torch
 
 
 @contextmanager
-def torch_as_planned(plan: SearchPlan) -> Iterator[None]:
-    """What torch is told for the length of a search.
+def torch_configured(plan: Resources) -> Iterator[None]:
+    """Configure torch for the duration of a search.
 
-    Workers have one thread each: several blocks at once keep the cores busier than several threads in one block.
+    Workers have one thread each: several blocks at once use the cores better than several threads per block.
     """
     import torch
 
@@ -209,8 +208,8 @@ def torch_as_planned(plan: SearchPlan) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def begin_worker() -> None:
-    """What a thread of a search does first: one thread in each, and on CUDA a context of its own, which torch warns about."""
+def init_worker() -> None:
+    """Initialize a worker thread: one torch thread, and on CUDA its own context, which torch warns about otherwise."""
     import torch
 
     torch.set_num_threads(1)
@@ -219,8 +218,8 @@ def begin_worker() -> None:
         torch.zeros(1, device="cuda")
 
 
-def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnProgress, stage: str) -> None:
-    """Search stripe by stripe, several at once. Progress and saving are this thread's alone."""
+def run_stripes(search: "Search", threads: int, kept: "SearchState", on_progress: OnProgress, stage: str) -> None:
+    """Search stripe by stripe, several at once. Only this thread reports progress and saves."""
     done = np.zeros(search.stripes, dtype=np.bool_)
     if (state := kept.load(search.stripes)) is not None:
         done = state[0]
@@ -236,11 +235,11 @@ def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnPro
 
         return number if search.stripe(number, advanced) else -1
 
-    def tell() -> None:
+    def report() -> None:
         on_progress(Step(stage, round(search.sentences * float(shares.mean())), search.sentences, "sentences", note))
 
-    tell()
-    with ThreadPoolExecutor(threads, initializer=begin_worker) as pool:
+    report()
+    with ThreadPoolExecutor(threads, initializer=init_worker) as pool:
         running = {pool.submit(work, number) for number in islice(waiting, threads)}
         try:
             while running:
@@ -249,8 +248,8 @@ def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnPro
                     done[one.result()] = True
                     running |= {pool.submit(work, number) for number in islice(waiting, 1)}
                 kept.save(done, search)
-                tell()
-        finally:  # interrupted, or a stripe that failed: the others stop at their next block
+                report()
+        finally:  # interrupted, or a stripe failed: the others stop at their next block
             search.stopped.set()
             wait(running)
             done[[one.result() for one in running if not one.exception() and one.result() >= 0]] = True
@@ -258,9 +257,9 @@ def run_stripes(search: "Search", threads: int, kept: "Kept", on_progress: OnPro
 
 
 def refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettings) -> None:
-    """Say what cannot be searched."""
+    """Raise for inputs that cannot be searched."""
     if k < 1:
-        raise DataError(f"k = {k}: every sentence needs at least one neighbour", hint="4 is usual")
+        raise DataError(f"k = {k}: it must be at least 1", hint="4 is usual")
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise DataError(
             f"vectors of shape {left.shape} and {right.shape} cannot be compared",
@@ -271,6 +270,6 @@ def refuse_misfits(left: Vectors, right: Vectors, k: int, settings: SearchSettin
             raise DataError(f"vectors of {vectors.dtype} cannot be searched", hint="give them as float16 or float32")
 
 
-def nobody(rows: int) -> Neighbours:
-    """What rows have whose other side is empty."""
+def no_neighbours(rows: int) -> Neighbours:
+    """The neighbours of rows if the other side is empty."""
     return Neighbours(np.empty((rows, 0), dtype=np.int64), np.empty((rows, 0), dtype=np.float32))

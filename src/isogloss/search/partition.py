@@ -1,19 +1,18 @@
-"""Space cut into cells, the same for both sides: who lies in which cell, and which cells are worth a look for whom.
+"""Cells for both sides: which cell a sentence is in, and which cells it probes.
 
-Cells are those of spherical k-means over the vectors of both sides, each without its mean (`sides`): what a language adds to
-all its sentences would otherwise put translations into different cells. With c the centre of a cell, a sentence x lies in the
-cell of the greatest x′·c, and looks into every cell with
+Cells are those of spherical k-means over the vectors of both sides, each with its mean subtracted (`sides`): otherwise the
+offset of a language would put translations into different cells. With c the center of a cell, a sentence x is in the cell with
+the largest x′·c, and probes its own cell and every cell with
 
     x′·c  ≥  level(x) − slack,     level(x) = ½ max x′·c + ½ mean of the greatest x′·c in each of 32 groups of cells
 
-(what is below zero counts as zero), and into its own. So a sentence in the thick of things looks into more cells than one on
-its own; were the level the greatest score alone, a sixth more would have to be compared to find as many.
+(negative values count as zero). So a sentence in a dense region probes more cells than an isolated one; with the largest score
+alone as the level, a sixth more comparisons would be needed for the same recall.
 
-The pair (x, y) is compared if x looks into the cell of y or y into that of x. So it needs the lesser of two distances, and the
-slack that finds a share of all pairs is that share's quantile of them: `slack_for` reads it off some pairs of neighbours that
-are known, and nothing is tried out.
+A pair (x, y) is compared if x probes the cell of y or y that of x. So it needs the smaller of two slacks, and the slack for a
+wanted recall is a quantile of these over known pairs of neighbours (`slack_for`); no trial searches are needed.
 
-`cells` searches with this, `plans` says how many cells there should be.
+`cells` searches with this; `plan` chooses the number of cells.
 """
 
 from collections.abc import Callable
@@ -26,16 +25,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.search.neighbours import begin_worker
+from isogloss.search.neighbours import init_worker
 from isogloss.search.sides import Side
 from isogloss.types import BoolArray, IntArray
 
-PER_CELL = ((16, 4), (80, 3))  # sentences that a centre is learnt from, and rounds of k-means with them: the first are cheap
+PER_CELL = ((16, 4), (80, 3))  # sentences per center, and rounds of k-means with them: the first are cheap
 TURNS = 3  # own cells, near ones, far ones
-LOOKING_BYTES = 20  # what a look takes while those of a stripe are put in order
-GROUPS = 32  # of cells, whose greatest scores make up half of a level
-NEAR = 0.4  # of the way down to the least score worth a look: cells that a sentence looks into before the others
-NOT_AN_INCH = -1.0  # the slack that one's own cell takes: scores lie between 0 and 1
+LOOKING_BYTES = 20  # memory per probe while those of a stripe are sorted
+GROUPS = 32  # of cells, whose largest scores are half of a level
+NEAR = 0.4  # of the way down to the lowest score that is probed: near cells come first
+OWN_CELL = -1.0  # slack for a sentence's own cell: scores are between 0 and 1
 AT_ONCE = 2**22  # products
 SEED = 7
 
@@ -43,16 +42,16 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Located:
-    """One side in the cells: where each sentence lies, and the cells it looks into, row after row in one flat array."""
+class Locations:
+    """The cells of one side: the cell of each sentence, and the cells it probes, in one flat array."""
 
     own: IntArray
     looks: NDArray[np.int16]
     far: BoolArray  # which of them are not near
-    ends: IntArray  # row i looks into looks[ends[i]:ends[i + 1]]
+    ends: IntArray  # row i probes looks[ends[i]:ends[i + 1]]
 
     def looked_into(self, rows: IntArray, cells: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int32]]:
-        """What some rows look into: turn · cells + cell, and for each the place of its row among `rows`.
+        """The cells that rows probe, as turn · cells + cell, and for each the place of its row in `rows`.
 
         The turn is 0 for a row's own cell, 1 for a near one, 2 for a far one.
         """
@@ -68,61 +67,61 @@ class Located:
 
     @property
     def bytes(self) -> int:
-        """What it takes in memory."""
+        """Size in memory."""
         return self.own.nbytes + self.looks.nbytes + self.far.nbytes + self.ends.nbytes
 
 
-def learnt_centres(left: Side, right: Side, cells: int, threads: int) -> Tensor:
-    """Centres of so many cells, or of fewer where there are fewer sentences, in the form of the sides' coarse copies."""
+def learn_centers(left: Side, right: Side, cells: int, threads: int) -> Tensor:
+    """Centers of this many cells, or fewer if there are fewer sentences, in the form of the coarse copies."""
     drawn = np.random.default_rng(SEED)
-    centres: Tensor | None = None
+    centers: Tensor | None = None
     for per_cell, rounds in PER_CELL:
         sample = torch.cat([_drawn(side, cells * per_cell / (len(left) + len(right)), drawn) for side in (left, right)])
-        sample[:, left.raw.shape[1] :] = 0  # the further columns say nothing of where a sentence lies
-        if centres is None:
+        sample[:, left.raw.shape[1] :] = 0  # the extra columns are not part of the position
+        if centers is None:
             first = torch.from_numpy(np.sort(drawn.permutation(len(sample))[:cells])).to(sample.device)
-            centres = _unit(sample[first].float()).to(sample.dtype)
+            centers = _unit(sample[first].float()).to(sample.dtype)
         for _ in range(rounds):
-            centres = _moved(sample, centres, threads)
-    assert centres is not None  # there are rounds
-    return _in_neighbourly_order(centres)
+            centers = _moved(sample, centers, threads)
+    assert centers is not None  # there are rounds
+    return _neighbours_together(centers)
 
 
 def _drawn(side: Side, share: float, drawn: np.random.Generator) -> Tensor:
-    """Some of a side's coarse rows, one at least."""
+    """A random share of a side's coarse rows, at least one."""
     rows = np.sort(drawn.permutation(len(side))[: max(int(np.ceil(min(share, 1.0) * len(side))), 1)])
     return side.coarse[torch.from_numpy(rows).to(side.coarse.device)]
 
 
-def _moved(sample: Tensor, centres: Tensor, threads: int) -> Tensor:
-    """One round of k-means: centres go to the middle of what is nearest to them; empty ones stay where they are."""
-    sums = torch.zeros(centres.shape, dtype=torch.float32, device=centres.device)
+def _moved(sample: Tensor, centers: Tensor, threads: int) -> Tensor:
+    """One round of k-means; empty centers stay where they are."""
+    sums = torch.zeros(centers.shape, dtype=torch.float32, device=centers.device)
 
     def nearest(rows: slice) -> tuple[slice, Tensor]:
-        return rows, _own(_scores(sample[rows], centres))
+        return rows, _own(_scores(sample[rows], centers))
 
-    for rows, own in in_chunks(nearest, len(sample), len(centres), threads):
+    for rows, own in in_chunks(nearest, len(sample), len(centers), threads):
         sums.index_add_(0, own, sample[rows].float())
     empty = sums.square().sum(1) == 0
-    return torch.where(empty[:, None], centres, _unit(sums).to(centres.dtype))
+    return torch.where(empty[:, None], centers, _unit(sums).to(centers.dtype))
 
 
 def _unit(rows: Tensor) -> Tensor:
     return torch.nn.functional.normalize(rows, dim=1)
 
 
-def _in_neighbourly_order(centres: Tensor) -> Tensor:
-    """The same centres, those near each other close by: sentences of a stripe then look into the same cells."""
-    few = centres[:: max(int(len(centres) ** 0.5), 1)]
-    order = torch.sort((centres.float() @ few.float().T).argmax(1), stable=True).indices
-    return centres[order]
+def _neighbours_together(centers: Tensor) -> Tensor:
+    """The centers ordered so that near ones are close by: sentences of a stripe then probe the same cells."""
+    few = centers[:: max(int(len(centers) ** 0.5), 1)]
+    order = torch.sort((centers.float() @ few.float().T).argmax(1), stable=True).indices
+    return centers[order]
 
 
-def located(side: Side, centres: Tensor, slack: float, threads: int) -> Located:
-    """Where every sentence of a side lies, and what it looks into."""
+def locate(side: Side, centers: Tensor, slack: float, threads: int) -> Locations:
+    """The cell of every sentence of a side, and the cells it probes."""
 
     def some(rows: slice) -> tuple[Tensor, ...]:
-        scores = _scores(side.coarse[rows], centres)
+        scores = _scores(side.coarse[rows], centers)
         best = scores.amax(1)
         least, near = _least(scores, best, slack)
         row, cell = (scores >= least[:, None]).nonzero(as_tuple=True)
@@ -132,49 +131,49 @@ def located(side: Side, centres: Tensor, slack: float, threads: int) -> Located:
         return tuple(part.cpu() for part in found)
 
     own, looks, far, counts = (
-        torch.cat(part).numpy() for part in zip(*in_chunks(some, len(side), len(centres), threads), strict=True)
+        torch.cat(part).numpy() for part in zip(*in_chunks(some, len(side), len(centers), threads), strict=True)
     )
-    return Located(own, looks, far, np.concatenate([[0], np.cumsum(counts)]))
+    return Locations(own, looks, far, np.concatenate([[0], np.cumsum(counts)]))
 
 
-def distances(sentences: Tensor, cells_of: Tensor, centres: Tensor) -> Tensor:
-    """How much slack each sentence (coarse) needs to look into the cell of another: its level less the score there."""
-    scores = _scores(sentences, centres)
-    theirs = _own(_scores(cells_of, centres))
+def distances(sentences: Tensor, cells_of: Tensor, centers: Tensor) -> Tensor:
+    """The slack that each sentence (coarse) needs to probe the cell of another: its level minus the score there."""
+    scores = _scores(sentences, centers)
+    theirs = _own(_scores(cells_of, centers))
     there = _values(scores.gather(1, theirs[:, None])[:, 0])
-    return torch.where(_own(scores) == theirs, NOT_AN_INCH, _level(scores, scores.amax(1)) - there)
+    return torch.where(_own(scores) == theirs, OWN_CELL, _level(scores, scores.amax(1)) - there)
 
 
 def slack_for(share: float, needed: Tensor) -> float:
-    """The least slack that finds this share of pairs, given what each of some pairs needs."""
+    """The smallest slack that finds this share of pairs, given the slack that each of a sample needs."""
     if not len(needed):
         return 0.0
     place = min(max(int(np.ceil(share * len(needed))), 1), len(needed)) - 1
     return float(needed.sort().values[place])
 
 
-def looks_of(sentences: Tensor, centres: Tensor, slack: float) -> tuple[float, float]:
+def looks_of(sentences: Tensor, centers: Tensor, slack: float) -> tuple[float, float]:
     """Which share of the cells some sentences look into, weighed by how many of the sentences lie there; and how many cells."""
-    scores = _scores(sentences, centres)
+    scores = _scores(sentences, centers)
     worth = (scores >= _least(scores, scores.amax(1), slack)[0][:, None]).float()
-    sizes = torch.bincount(_own(scores), minlength=len(centres)).float()
+    sizes = torch.bincount(_own(scores), minlength=len(centers)).float()
     return float((worth @ sizes).mean() / len(sentences)), float(worth.sum(1).mean())
 
 
 def in_chunks(work: Callable[[slice], T], rows: int, width: int, threads: int) -> list[T]:
-    """What `work` gives for all rows, some at a time, in order, several at once."""
+    """The results of `work` for chunks of all rows, in order, computed by several threads."""
     size = max(AT_ONCE // max(width, 1), 1)
     slices = (slice(start, min(start + size, rows)) for start in range(0, rows, size))
-    with ThreadPoolExecutor(threads, initializer=begin_worker) as pool:
+    with ThreadPoolExecutor(threads, initializer=init_worker) as pool:
         return list(pool.map(work, slices))
 
 
-def _scores(rows: Tensor, centres: Tensor) -> Tensor:
-    """The products of rows and centres, those below zero as zero, in a form that is quick to compare.
+def _scores(rows: Tensor, centers: Tensor) -> Tensor:
+    """The products of rows and centers, those below zero as zero, in a form that is quick to compare.
 
     Bits of bfloat16 numbers that are not negative sort like integers, of which a CPU compares several times as many at once.
     """
-    products = rows @ centres.T
+    products = rows @ centers.T
     if products.dtype == torch.bfloat16 and products.device.type == "cpu":
         return products.view(torch.int16).clamp_(min=0)
     return products.clamp_(min=0)
@@ -185,7 +184,7 @@ def _values(scores: Tensor) -> Tensor:
 
 
 def _level(scores: Tensor, best: Tensor) -> Tensor:
-    """How high the scores of each row are: half the greatest of all, half the mean of the greatest of each group of cells."""
+    """The level of each row: half the largest score, half the mean of the largest of each group of cells."""
     rows, cells = scores.shape
     groups = min(GROUPS, cells)
     whole = scores[:, : cells // groups * groups].view(rows, cells // groups, groups)
@@ -193,7 +192,7 @@ def _level(scores: Tensor, best: Tensor) -> Tensor:
 
 
 def _least(scores: Tensor, best: Tensor, slack: float) -> tuple[Tensor, Tensor]:
-    """From which score on a cell is worth a look, and from which on it is near, for each row, in the form of the scores."""
+    """The lowest score that is probed, and the lowest that is near, for each row, in the form of the scores."""
     top = _values(best)
     least = torch.minimum((_level(scores, best) - slack).clamp_(min=0), top)
     bounds = least, top + NEAR * (least - top)
@@ -203,13 +202,13 @@ def _least(scores: Tensor, best: Tensor, slack: float) -> tuple[Tensor, Tensor]:
 
 
 def _own(scores: Tensor) -> Tensor:
-    """The cell with the greatest score; of equals the first."""
+    """The cell with the largest score; the first of equals."""
     row, cell = (scores == scores.amax(1, keepdim=True)).nonzero(as_tuple=True)
     return cell[_first_of_each(row, torch.ones_like(row, dtype=torch.bool))]
 
 
 def _first_of_each(row: Tensor, chosen: Tensor) -> Tensor:
-    """Where the first chosen entry of every row is; rows ascend."""
+    """The place of the first chosen entry of every row; rows ascend."""
     places = chosen.nonzero()[:, 0]
     owner = row[places]
     first = torch.ones_like(places, dtype=torch.bool)

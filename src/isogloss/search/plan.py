@@ -1,12 +1,12 @@
-"""How to search, decided from size, memory and the wanted recall: one pure function, so that it can be read and tested.
+"""Choose the kind of search from sizes, memory and the wanted recall, in one pure function.
 
-    exact    all with all, where that takes minutes at most: nothing is missed
-    cells    sentences look into cells, cell by cell as matrix products (`cells`); needs coarse copies of both sides in memory
-    hnsw     a graph over one side at a time (faiss): half the memory of cells, and any recall; building it takes long
-    ivf-pq   lists of short codes of one side at a time (faiss): a tenth of the memory; codes blur what is close together
+    exact    compare all pairs, if that takes minutes at most
+    cells    compare sentences in nearby cells, as matrix products (`cells`); needs coarse copies of both sides in memory
+    hnsw     a graph over one side at a time (faiss): half the memory of cells, and any recall; slow to build
+    ivf-pq   lists of short codes of one side at a time (faiss): a tenth of the memory, but less precise
 
-Memory is beyond the vectors themselves, which are mapped. A quarter of it is for products and lists on their way, whatever
-the search; the rest is for what is stated here.
+Memory is beyond the vectors themselves, which are memory-mapped. A quarter of it is for products and lists, the rest for the
+index.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from isogloss.amounts import amount, duration
 from isogloss.errors import DataError
 
 SEARCHES = ("exact", "auto", "approximate", "cells", "hnsw", "ivf-pq")
-PATIENCE = 120.0  # seconds that an exact search may be thought to take
-CPU_RATE, CUDA_RATE = 6e10, 2e14  # products and sums a second, of a thread and of a card: what to expect, no promise
-CELLS_PER_ROOT, LISTS_PER_ROOT = 2.5, 4  # cells for the square root of the number of sentences
+PATIENCE = 120.0  # seconds that an exact search may take, estimated
+CPU_RATE, CUDA_RATE = 6e10, 2e14  # operations per second, of a thread and of a GPU: a rough estimate
+CELLS_PER_ROOT, LISTS_PER_ROOT = 2.5, 4  # per square root of the number of sentences
 MOST_CELLS = 32_000  # numbered in 16 bits
 EXTRA_COLUMNS, WIDTHS = 4, 8  # of coarse copies (`sides`)
 LOOK_BYTES = 3  # the number of a cell, and whether it is far
@@ -31,7 +31,7 @@ REFINED = 8  # candidates for each neighbour, ranked again exactly
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is searched with; `probes` is where tuning begins, and `memory` is what the index takes, in bytes."""
+    """The kind of search; `probes` is where tuning begins, and `memory` the size of the index in bytes."""
 
     kind: str
     why: str
@@ -43,7 +43,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides how long an exact search takes, and how much its copies weigh."""
+    """What determines the time of an exact search and the size of its copies."""
 
     threads: int = 1
     cuda: bool = False
@@ -53,17 +53,17 @@ class Machine:
 def choose(
     left: int, right: int, dimension: int, memory: int, recall: float, asked: str = "auto", machine: Machine | None = None
 ) -> Plan:
-    """The way to search `left` and `right` sentences, both directions, with vectors of this dimension."""
+    """The kind of search for `left` and `right` sentences, in both directions."""
     if asked not in SEARCHES:
         raise DataError(f"search = {asked!r} is not known", hint=f"choose one of {', '.join(SEARCHES)}")
     if not 0 < recall <= 1:
-        raise DataError(f"recall = {recall} is no share above 0 and up to 1", hint="0.97 is usual")
+        raise DataError(f"recall = {recall} is not above 0 and at most 1", hint="0.97 is usual")
     on = machine or Machine()
     if asked == "exact":
-        return Plan("exact", "as was asked for")
+        return Plan("exact", "as requested")
     seconds = 2.0 * left * right * dimension / (CUDA_RATE if on.cuda else CPU_RATE * on.threads)
     if asked == "auto" and seconds <= PATIENCE:
-        return Plan("exact", f"all with all takes about {duration(max(1.0, seconds))}")
+        return Plan("exact", f"comparing all pairs takes about {duration(max(1.0, seconds))}")
     if recall == 1:
         return Plan("exact", "nothing may be missed")
     plans = {
@@ -75,7 +75,7 @@ def choose(
 
 
 def _first_that_fits(plans: dict[str, Plan], sentences: int, room: int, recall: float, asked: str) -> Plan:
-    """The quickest way for which there is memory."""
+    """The fastest kind that fits into memory."""
     if asked in ("auto", "approximate"):
         plans = {name: plan for name, plan in plans.items() if name != "hnsw" or recall >= GRAPH_RECALL}
     else:
@@ -114,17 +114,17 @@ def _codes(rows: int, dimension: int, recall: float, code_width: int) -> Plan:
 
 
 def index_width(dimension: int) -> int:
-    """Numbers of a vector in an index of faiss: its own, the two that make products comparable, and zeros up to whole codes."""
+    """Columns of a vector in a faiss index: its own, two that make products comparable, and padding to whole codes."""
     return -(-(dimension + 2) // max(CODE_WIDTHS)) * max(CODE_WIDTHS)
 
 
 def code_bytes(dimension: int, code_width: int) -> int:
-    """Bytes of a code: four bits for every few numbers, in pairs."""
+    """Bytes of a code: four bits per `code_width` columns, in pairs."""
     return -(-index_width(dimension) // (2 * code_width))
 
 
 def _lists(rows: int, per_root: float) -> int:
-    """So many that looking for the right ones takes about as long as looking into them; with some sentences in each."""
+    """So many that finding the right lists takes about as long as searching them."""
     return max(min(int(per_root * rows**0.5), rows // 8, MOST_CELLS), 1)
 
 

@@ -1,7 +1,7 @@
-"""What a search that does not compare all with all misses: measured on sentences whose true neighbours are known.
+"""The recall of an approximate search, measured on sentences whose true neighbours are known.
 
-Some sentences of each side are compared with everything. By the neighbours of the first half a search is tuned, by those of
-the second it is measured afterwards: what it was tuned to find says nothing about the rest.
+Some sentences of each side are compared with everything. The search is tuned on the first half of them and measured on the
+second.
 """
 
 import math
@@ -11,30 +11,32 @@ from typing import Any
 import numpy as np
 
 from isogloss.config.mining import SearchSettings
-from isogloss.search.neighbours import Neighbours, Vectors, neighbours
+from isogloss.progress import OnProgress
+from isogloss.search.neighbours import Neighbours, Resources, Vectors, neighbours
+from isogloss.search.plan import Plan
 from isogloss.types import BoolArray, IntArray
 
-SAMPLED = 512  # sentences of each side to tune by, and as many to measure by
+SAMPLED = 512  # sentences of each side to tune on, and the same number to measure on
 SEED = 11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchAccount:
-    """How it was searched: what with, how far it had to look, what the index took in bytes, and what was found of all."""
+    """How a search was done: its kind and why, the effort, the size of the index, and the recall."""
 
     kind: str
     why: str
     lists: int = 0
-    probes: float = 0.0  # cells or lists that a sentence looks into, or the depth in a graph
+    probes: float = 0.0  # cells or lists per sentence, or the depth in a graph
     index_bytes: int = 0
-    compared: float | None = None  # of all comparisons, where it is known
+    compared: float | None = None  # share of all comparisons, if known
     recall_wanted: float | None = None
-    recall: float | None = None  # measured; None where nothing can be missed
-    sampled: int = 0  # sentences that it was measured by
+    recall: float | None = None  # measured; None for an exact search
+    sampled: int = 0  # sentences that it was measured on
 
     @property
     def falls_short(self) -> bool:
-        """Whether clearly fewer neighbours were found than was asked for: by more than two standard errors."""
+        """Whether the recall is below the wanted one by more than two standard errors."""
         if self.recall is None or self.recall_wanted is None:
             return False
         return self.recall < self.recall_wanted - 2 * _error(self.recall_wanted, self.sampled)
@@ -45,71 +47,82 @@ class SearchAccount:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What an approximate search is given."""
+
+    left: Vectors
+    right: Vectors
+    k: int
+    settings: SearchSettings
+    resources: Resources
+    plan: Plan
+    on_progress: OnProgress
+    stage: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Sentences of one side and their true neighbours: the first half to tune by, the rest to measure by."""
+    """Sentences of one side and their true neighbours: the first half to tune on, the rest to measure on."""
 
     rows: IntArray
     ids: IntArray
 
     @property
     def half(self) -> int:
-        """How many there are to tune by."""
+        """How many there are to tune on."""
         return -(-len(self.rows) // 2)
 
     @property
     def pairs(self) -> tuple[IntArray, IntArray]:
-        """Every pair of neighbours to tune by."""
+        """Every pair of neighbours to tune on."""
         return np.repeat(self.rows[: self.half], self.ids.shape[1]), self.ids[: self.half].ravel()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Met:
-    """What a search found, before it is measured: neighbours of both sides, −1 where one met too few, and the samples."""
+class Candidates:
+    """What an approximate search found: neighbours of both sides, −1 where there are too few, and the samples."""
 
     left: Neighbours
     right: Neighbours
     samples: tuple[Sample, Sample]
 
 
-def drawn_rows(rows: int, seed: int) -> IntArray:
-    """The sentences of a sample, in any order."""
+def sample_rows(rows: int, seed: int) -> IntArray:
+    """The rows of a sample, in random order."""
     return np.random.default_rng(SEED + seed).permutation(rows)[: 2 * SAMPLED]
 
 
-def sampled(left: Vectors, right: Vectors, k: int, settings: SearchSettings) -> tuple[Sample, Sample]:
+def draw_samples(left: Vectors, right: Vectors, k: int, settings: SearchSettings) -> tuple[Sample, Sample]:
     """A sample of each side."""
     samples = []
     for seed, (one, other) in enumerate(((left, right), (right, left))):
-        rows = drawn_rows(len(one), seed)
-        some: Vectors = one[rows]
-        samples.append(Sample(rows, neighbours(some, other, k, settings).ids))
+        rows = sample_rows(len(one), seed)
+        queries: Vectors = one[rows]
+        samples.append(Sample(rows, neighbours(queries, other, k, settings).ids))
     return samples[0], samples[1]
 
 
-def aim(recall: float, sentences: int) -> float:
-    """What a sample of so many sentences has to reach, for the rest to reach the wanted recall: a standard error more."""
+def target_recall(recall: float, sentences: int) -> float:
+    """The recall to aim for on a sample: a standard error more than wanted."""
     return min(recall + _error(recall, sentences), 1.0)
 
 
 def _error(share: float, sentences: int) -> float:
-    """The standard error of a share that is measured on so many sentences."""
+    """The standard error of a share measured on this many sentences."""
     return math.sqrt(share * (1 - share) / max(sentences, 1))
 
 
-def share_found(true: IntArray, found: IntArray) -> float:
-    """Which share of true neighbours is among those found; both sentences × ids."""
+def recall_of(true: IntArray, found: IntArray) -> float:
+    """The share of true neighbours that was found; both are sentences × ids."""
     hits: BoolArray = (true[:, :, None] == found[:, None, :]).any(axis=2)
     return int(hits.sum()) / hits.size if hits.size else 1.0
 
 
-def measured(samples: tuple[Sample, Sample], found: tuple[Neighbours, Neighbours]) -> tuple[float, int]:
-    """The recall of both directions together by the second halves, and by how many sentences it was measured.
-
-    Where a side has so few sentences that a half is empty, all of it counts.
-    """
+def measure_recall(samples: tuple[Sample, Sample], found: tuple[Neighbours, Neighbours]) -> tuple[float, int]:
+    """The mean recall of both directions on the second halves (on all, if a half is empty), and on how many sentences."""
     shares, sentences = [], 0
     for sample, side in zip(samples, found, strict=True):
         rest = slice(sample.half if len(sample.rows) > 1 else 0, None)
-        shares.append(share_found(sample.ids[rest], side.ids[sample.rows[rest]]))
+        shares.append(recall_of(sample.ids[rest], side.ids[sample.rows[rest]]))
         sentences += len(sample.rows[rest])
     return sum(shares) / 2, sentences

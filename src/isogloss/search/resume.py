@@ -1,9 +1,9 @@
-"""A search that was interrupted goes on where it was: which stripes are done, and the best that were found by then.
+"""The saved state of a search: which stripes are done, and the best neighbours so far.
 
-    FOLDER/neighbours-KEY.npz     KEY names the vectors and what was asked of them
-    FOLDER/index-KEY.npz          where a search needs an index: what it is made of (faiss writes its own, index-KEY.faiss)
+    FOLDER/neighbours-KEY.npz     KEY identifies the vectors and the parameters of the search
+    FOLDER/index-KEY.npz          the arrays of an index, if there is one (faiss writes its own, index-KEY.faiss)
 
-A saved state may know neighbours from stripes that are not marked as done; finding them again changes nothing.
+A saved state may have neighbours from stripes that are not marked as done; finding them again changes nothing.
 """
 
 import time
@@ -30,8 +30,8 @@ Found = tuple[IntArray, FloatArray, IntArray, FloatArray]
 Arrays = dict[str, NDArray[Any]]
 
 
-class Kept:
-    """What is kept of one search; nothing without a folder."""
+class SearchState:
+    """The saved state of one search; without a folder nothing is saved."""
 
     def __init__(self, folder: Path | str | None, left: Vectors, right: Vectors, asked: tuple[object, ...]) -> None:
         self.key = _name(left, right, asked) if folder is not None else ""
@@ -39,13 +39,13 @@ class Kept:
         self._saved = time.monotonic()
 
     @classmethod
-    def nothing(cls) -> "Kept":
-        """For a search that is short enough to be done again."""
+    def nothing(cls) -> "SearchState":
+        """For a search that is too short to be saved."""
         none = np.empty((0, 0), dtype=np.float32)
         return cls(None, none, none, ())
 
     def load(self, stripes: int) -> tuple[BoolArray, Found] | None:
-        """Which stripes are done, and what was found; None where nothing was kept, or it is damaged."""
+        """Which stripes are done, and what was found; None if nothing was saved, or it is damaged."""
         kept = load_arrays(self.path) if self.path is not None else None
         if kept is None or set(kept) != set(STATE):
             return None
@@ -53,11 +53,11 @@ class Kept:
         return (done, (found[0], found[1], found[2], found[3])) if len(done) == stripes else None
 
     def index_path(self, ending: str) -> Path | None:
-        """Where an index of this search is kept."""
+        """Where the index of this search is saved."""
         return self.path.with_name(f"index-{self.key}{ending}") if self.path is not None else None
 
     def index(self, make: Callable[[], Arrays]) -> Arrays:
-        """The arrays of an index: those that were kept, or else new ones, which are kept."""
+        """The arrays of an index: loaded if they were saved, otherwise made and saved."""
         path = self.index_path(".npz")
         kept = load_arrays(path) if path is not None else None
         if kept is not None:
@@ -68,7 +68,7 @@ class Kept:
         return arrays
 
     def save(self, done: BoolArray, search: "Search", now: bool = False) -> None:
-        """Keep the state, if it is time to."""
+        """Save the state, if it is time to."""
         if self.path is None or not (now or time.monotonic() - self._saved > SAVE_SECONDS):
             return
         arrays: Arrays = dict(zip(STATE, (done, *search.found()), strict=True))

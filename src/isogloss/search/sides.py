@@ -1,18 +1,17 @@
-"""The two sides of a search: their vectors as they were given, and coarse copies of them for the product.
+"""The two sides of a search: their vectors as given, and coarse copies for the product.
 
-The product of all with all is taken in whatever precision is fast; only what it cannot rule out is computed again from the
-vectors themselves (`ranking`). For that to be exact, the product must say how far off it can be; for it to be quick, that
-must be little. Sentence vectors share a direction, and most of their bits go into saying so again and again. So each side's
-mean is taken out. With x = m + x′ and y = n + y′
+The product uses whatever precision is fast; only what it cannot rule out is computed again from the vectors (`exact_order`).
+To be exact, the error of the product must be bounded; to be fast, the bound must be small. Sentence vectors share a common
+direction that would use up most of the bits, so each side's mean is subtracted. With x = m + x′ and y = n + y′
 
     x·y − m·n  =  x′·y′ + x′·n + m·y′
 
-The last two are one number a row: they travel as further columns, in two halves each, facing columns of ones. With x̃ the
-coarse copy of x′, what is left is
+The last two terms are one number per row: they are extra columns, split in two for precision, opposite columns of ones. With
+x̃ the coarse copy of x′, the remaining error is
 
     |x′·y′ − x̃·ỹ|  ≤  |x′|·‖y′ − ỹ‖ + |ỹ|·‖x′ − x̃‖  +  rounding while adding up  +  rounding of the result
 
-where the distances are measured here, row by row, not assumed. `blockwise` searches with these copies.
+where the distances are measured here, row by row. `blockwise` searches with these copies.
 """
 
 import tempfile
@@ -29,36 +28,35 @@ from torch import Tensor
 from isogloss.errors import DataError
 from isogloss.search.neighbours import Vectors
 
-AT_ONCE = 8192  # rows that are prepared together
-EXTRA = 4  # columns: the two halves of the own number, and two that face the other side's
+AT_ONCE = 8192  # rows prepared together
+EXTRA = 4  # columns: two for this side's number, and two of ones opposite the other side's
 SINGLE = torch.finfo(torch.float32).eps  # floors and exact cosines are kept in single precision, too
-WIDTHS = 8  # tensor cores want rows of a multiple of it
+WIDTHS = 8  # tensor cores need rows of a multiple of this
 
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """Vectors to search with or among; `coarse` has rows of zeros at its end, up to a whole number of groups."""
+    """One side of a search; `coarse` is padded with rows of zeros to a whole number of groups."""
 
     raw: Tensor
-    scale: Tensor  # what each row is multiplied with: 1 / length, in double precision; 0 for a vector of zeros
+    scale: Tensor  # factor of each row: 1 / length in double precision; 0 for a zero vector
     mean: Tensor
     coarse: Tensor
-    length: float = 0.0  # of the longest row without the mean
-    off: float = 0.0  # how far the furthest coarse row is from what it stands for
-    number: float = 0.0  # the greatest of the numbers in the further columns
-    number_off: float = 0.0  # and how far those are from what they stand for
+    length: float = 0.0  # of the longest row after subtracting the mean
+    off: float = 0.0  # largest distance of a coarse row from its exact row
+    number: float = 0.0  # largest of the numbers in the extra columns
+    number_off: float = 0.0  # largest error of those
 
     def __len__(self) -> int:
-        """Number of vectors."""
         return len(self.raw)
 
     def some(self, rows: Tensor) -> "Side":
-        """Some of the vectors, as a side of their own."""
+        """These rows as a side of their own."""
         taken = self.raw[rows], self.scale[rows], self.mean, self.coarse[rows]
         return Side(*taken, self.length, self.off, self.number, self.number_off)
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
-        """The vectors in double precision, scaled, some rows at a time."""
+        """The vectors in double precision, scaled, in blocks of rows."""
         for start in range(0, len(self.raw), AT_ONCE):
             rows = slice(start, min(start + AT_ONCE, len(self.raw)))
             yield rows, self.raw[rows].double() * self.scale[rows, None]
@@ -66,7 +64,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Both of them; a coarse product is within `error` of the true one less `constant`."""
+    """Both sides; a coarse product is within `error` of the exact one minus `constant`."""
 
     left: Side
     right: Side
@@ -75,10 +73,10 @@ class Sides:
 
 
 @contextmanager
-def prepared(
+def prepare_sides(
     left: Vectors, right: Vectors, device: str, dtype: torch.dtype, multiple: int, normalize: bool, room: int
 ) -> Iterator[Sides]:
-    """Both sides of a search. Coarse copies of more than `room` bytes are in temporary files instead of memory."""
+    """Prepare both sides. Coarse copies of more than `room` bytes are in temporary files instead of memory."""
     with ExitStack() as stack:
         one, other = (
             _opened(stack, vectors, device, dtype, multiple, normalize, room, name)
@@ -88,15 +86,15 @@ def prepared(
         _fill(other, one, 2)
         longest = (one.length + one.off) * (other.length + other.off) + one.number + other.number
         copies = one.length * other.off + (other.length + other.off) * one.off + one.number_off + other.number_off
-        # Products of halves are exact in single precision; they are added up in single precision, in any order.
+        # Products of float16 are exact in float32; they are summed in float32, in any order.
         adding = (one.coarse.shape[1] + 8) * SINGLE
         whole = (one.length + float(one.mean.norm())) * (other.length + float(other.mean.norm()))
         error = 1.01 * (copies + longest * (adding + torch.finfo(dtype).eps / 2)) + 4 * SINGLE * whole
         yield Sides(one, other, float(one.mean @ other.mean), error)
 
 
-def uncopied(left: Vectors, right: Vectors, normalize: bool) -> Sides:
-    """Both sides without coarse copies, for searches that make an index of their own."""
+def without_copies(left: Vectors, right: Vectors, normalize: bool) -> Sides:
+    """Both sides without coarse copies, for searches with an index of their own."""
     one, other = (
         _measured(Side(raw, *_blank(raw), torch.zeros(1, 1).expand(len(raw), 1)), normalize, name)
         for raw, name in ((_as_tensor(left), "left"), (_as_tensor(right), "right"))
@@ -160,7 +158,7 @@ def _fill(side: Side, other: Side, place: int) -> None:
 
 
 def _as_tensor(vectors: Vectors) -> Tensor:
-    """The same memory as a tensor; a mapped file that may not be written is only read here."""
+    """The same memory as a tensor; a read-only mapping is only read here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(np.asarray(vectors))
@@ -168,7 +166,7 @@ def _as_tensor(vectors: Vectors) -> Tensor:
 
 @contextmanager
 def _space(rows: int, width: int, device: str, dtype: torch.dtype, room: int) -> Iterator[Tensor]:
-    """Zeros: in memory, or in a file that is gone when the search is over."""
+    """Zeros: in memory, or in a temporary file."""
     if device != "cpu" or rows * width * dtype.itemsize <= room:
         yield torch.zeros(rows, width, dtype=dtype, device=device)
         return

@@ -7,7 +7,7 @@ double precision from the vectors as given, as in the blockwise search, so both 
 import numpy as np
 import torch
 
-from isogloss.search.neighbours import Neighbours, Vectors, nobody, pair_cosines
+from isogloss.search.neighbours import Neighbours, Vectors, no_neighbours, pair_cosines
 from isogloss.types import FloatArray
 
 MAX_PRODUCT = 2**24  # entries: 64 MiB
@@ -23,7 +23,7 @@ def small_search(left: Vectors, right: Vectors, k: int, both: bool) -> tuple[Nei
         return None  # the blockwise search reports the row
     slack = 2 * (left.shape[1] + 8) * float(np.finfo(np.float32).eps)
     of_left = _best(product, left, right, k, slack)
-    of_right = _best(product.T, right, left, k, slack) if both else nobody(len(right))
+    of_right = _best(product.T, right, left, k, slack) if both else no_neighbours(len(right))
     return (of_left, of_right) if of_left is not None and of_right is not None else None
 
 

@@ -59,14 +59,14 @@ def test_what_is_told_fits_the_screen(isogloss: Run, tmp_path: Path) -> None:
     assert "40 different source sentences" in out and "languages per sentence: 30 in 1, 10 in 2" in out
     assert " 100.0 % of again is also in walks" in out and "  25.0 % of walks is also in again" in out
     assert out.count(" ↔ ") == 6 and "川に沿って" in out
-    assert lines[-1] == "With pictures: store/summary.html"
+    assert lines[-1] == "HTML page: store/summary.html"
 
 
 def test_the_page_is_written(isogloss: Run, tmp_path: Path) -> None:
     isogloss("store")
     assert ElementTree.parse(tmp_path / "store" / "summary.html").findtext("body/header/h1") == "store"
     code, out, _ = isogloss("store", "--html", "deep/er.html", "--samples", 1)
-    assert code == 0 and out.endswith("With pictures: deep/er.html\n") and out.count(" ↔ ") == 2
+    assert code == 0 and out.endswith("HTML page: deep/er.html\n") and out.count(" ↔ ") == 2
     page = ElementTree.parse(tmp_path / "deep" / "er.html").getroot()
     assert len([one for one in page.iter("ul") if one.get("class") == "pairs"]) == 2
     code, out, _ = isogloss("store", "--samples", 0)

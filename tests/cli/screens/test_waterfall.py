@@ -42,10 +42,10 @@ def test_what_was_not_read_is_told_beside_what_was(prepare: Prepare) -> None:
 def test_dropped_pairs_are_shown_where_there_are_any(prepare: Prepare) -> None:
     Path("en-de.tsv").write_text(PAIRS)
     _, out, _ = prepare("en-de.tsv", "--out", "store")
-    assert out.endswith("\nLook at the store: isogloss corpora show store\n") and "ropped pair" not in out
+    assert out.endswith("\nMore about the store: isogloss corpora show store\n") and "ropped pair" not in out
     Path("en-de.tsv").write_text(PAIRS * 2)
     _, out, _ = prepare("en-de.tsv", "--out", "store")
-    assert "Every dropped pair, with its reason: store/dropped. Look at the store: isogloss corpora show store\n" in out
+    assert "All dropped pairs with their reasons: store/dropped. More about the store: isogloss corpora show store\n" in out
 
 
 def test_as_many_examples_as_were_asked_for(prepare: Prepare) -> None:
@@ -63,17 +63,17 @@ def test_sets_that_were_scanned_now_and_before(prepare: Prepare) -> None:
     for name in ("a", "b"):
         Path(f"{name}.en-de.tsv").write_text(PAIRS.replace("This", name))
         _, out, _ = prepare(f"{name}.en-de.tsv", "--against", "mine.txt", "--out", name)
-        assert "Scanned for 1 text of mine.txt (level: near), and for the held-out rows.\n" in out
+        assert "Checked against 1 text of mine.txt (level: near) and the held-out rows.\n" in out
     _, out, _ = prepare("a", "b", "--against", "yours.txt", "--out", "both")
-    assert "Scanned for 2 texts of yours.txt (level: near), and for the held-out rows." in out
-    assert "The stores it is made from had all been scanned for mine.txt before.\n" in out
+    assert "Checked against 2 texts of yours.txt (level: near) and the held-out rows." in out
+    assert "Its input stores had all been checked against mine.txt.\n" in out
     _, out, _ = prepare("a", "b.en-de.tsv", "--against", "yours.txt", "--out", "other")
-    assert "before" not in out
+    assert "input stores" not in out
     Path("deep").mkdir()
     for name, text in (("full.txt", "Some sentence here.\n"), ("scores.txt", "1.0\n2.0\n")):
         Path("deep", name).write_text(text)
     _, out, _ = prepare("a.en-de.tsv", "--against", "deep", "--out", "third")
-    assert "Scanned for 1 text of deep/full.txt" in out and "1 file had no sentences in it." in out
+    assert "Checked against 1 text of deep/full.txt" in out and "1 file had no sentences." in out
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_thresholds_from_the_data_are_told_with_their_reasons(prepare: Prepare) 
     Path("en-de.tsv").write_text(PAIRS * 10 + odd)
     _, out, _ = prepare("en-de.tsv", "--auto", "--out", "store")
     assert "length ratio, de: 1." in out and "ordinary spread ends at" in out
-    assert "as the recipe has them: 3 more; the reasons are in manifest.json" in out
+    assert "3 more kept as they were set; the reasons are in manifest.json" in out
 
 
 def test_languages_scores_and_nothing(prepare: Prepare) -> None:
@@ -125,4 +125,4 @@ def test_languages_scores_and_nothing(prepare: Prepare) -> None:
     prepare("many.tsv", "--out", "store", "--forget-scores", "--set", "cleaning.min_language=0")
     assert not list(Path("store", "scored").iterdir())
     code, _, err = prepare()
-    assert code == 2 and "isogloss: nothing was named to prepare\nhint: " in err
+    assert code == 2 and "isogloss: nothing to prepare\nhint: " in err

@@ -141,7 +141,7 @@ def test_a_file_of_unknown_length(service: Service, tmp_path: Path, patience: Pa
     assert [step.finished for step in steps].index(True) == len(steps) - 1
 
 
-@pytest.mark.parametrize(("status", "words"), [(404, "404"), (410, "410"), (403, "certain people"), (401, "401"), (400, "400")])
+@pytest.mark.parametrize(("status", "words"), [(404, "404"), (410, "410"), (403, "restricted"), (401, "401"), (400, "400")])
 def test_a_refusal_is_not_argued_with(
     service: Service, tmp_path: Path, patience: Patience, waits: list[float], status: int, words: str
 ) -> None:

@@ -341,5 +341,5 @@ def test_unknown_names_and_languages(service: Service, patience: Patience) -> No
     with pytest.raises(DataError, match="Europarl has no en-tr") as caught:
         get("Europarl", ("en", "tr"), patience=patience)
     assert caught.value.hint == "with en it has de"
-    with pytest.raises(DataError, match="not a pair"):
+    with pytest.raises(DataError, match="not a language pair"):
         get("Europarl", ("en", "en"), patience=patience)

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from isogloss.config import CleaningSettings
+from isogloss.corpora import cleaning
 from isogloss.corpora.cleaning.agreement import Addresses, Identical, Numbers
 from isogloss.corpora.cleaning.language import Language, Script, scripts_of
-from isogloss.corpora.cleaning.length import Empty, LengthRatio, TooLong, TooManyTokens
+from isogloss.corpora.cleaning.length import Empty, LengthRatio, TooLong, TooManyTokens, token_counter
 from isogloss.corpora.cleaning.quality_scores import GivenScore, Similarity, SimilarityModel, minimum_for
 from isogloss.corpora.cleaning.repetition import Repetition
-from isogloss.corpora.cleaning.rule import PairBatch, Rule, applies, scoring_settings
-from isogloss.corpora.cleaning.rules import rules_for, token_counter
+from isogloss.corpora.cleaning.rule import PairBatch, Rule
+from isogloss.corpora.cleaning.rules import rule_classes, rules_for
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError, RecipeError
 from isogloss.types import FloatArray
@@ -110,10 +111,10 @@ def test_scores_of_a_batch_are_those_of_its_pairs(pairs: list[tuple[str, str]], 
 def test_a_threshold_is_not_part_of_the_scores_name() -> None:
     for rule in rules_for(CleaningSettings()):
         moved = replace(rule, **{rule.threshold: getattr(rule, rule.threshold)})  # type: ignore[type-var]
-        assert rule.threshold not in scoring_settings(rule)
-        assert scoring_settings(moved) == scoring_settings(rule)
-    assert scoring_settings(LengthRatio(2.0)) == scoring_settings(LengthRatio(3.0))
-    assert scoring_settings(LengthRatio(2.0)) != scoring_settings(LengthRatio(2.0, min_bytes=1))
+        assert rule.threshold not in rule.scoring_key()
+        assert moved.scoring_key() == rule.scoring_key()
+    assert LengthRatio(2.0).scoring_key() == LengthRatio(3.0).scoring_key()
+    assert LengthRatio(2.0).scoring_key() != LengthRatio(2.0, min_bytes=1).scoring_key()
 
 
 def test_rules_about_sentences_leave_dictionaries_alone_and_comparisons_leave_source_text_alone() -> None:
@@ -122,10 +123,51 @@ def test_rules_about_sentences_leave_dictionaries_alone_and_comparisons_leave_so
     assert len(every) == 12
     pairs, entries = batch([("a", "b")]), batch([("Berlin", "Berlin")], dictionary=True)
     alone = batch([("A.", "A.")], language="en")
-    assert all(applies(rule, pairs) for rule in every)
+    assert all(rule.applies_to(pairs) for rule in every)
     by_itself = {"empty side", "too long", "too many tokens", "wrong script", "repetition"}
-    assert {rule.name for rule in every if applies(rule, entries)} == by_itself | {"low score in its corpus"}
-    assert {rule.name for rule in every if applies(rule, alone)} == by_itself | {"wrong language"}
+    assert {rule.name for rule in every if rule.applies_to(entries)} == by_itself | {"low score in its corpus"}
+    assert {rule.name for rule in every if rule.applies_to(alone)} == by_itself | {"wrong language"}
+
+
+def test_rules_are_found_in_their_folder_and_applied_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["empty side", "too long", "too many tokens", "length ratio", "identical sides", "low score in its corpus"]
+    names += ["wrong script", "repetition", "different numbers", "different addresses", "wrong language", "low similarity"]
+    assert [one.name for one in rule_classes()] == names
+    assert [rule.name for rule in rules_for(CleaningSettings(similarity_model="m"), "WikiMatrix")] == names
+    (tmp_path / "shouting.py").write_text(NEW_RULE)
+    monkeypatch.setattr(cleaning, "__path__", [*cleaning.__path__, str(tmp_path)])
+    rule_classes.cache_clear()
+    try:
+        found = {rule.name: rule for rule in rules_for(CleaningSettings())}["shouting"]
+        assert found.accept(found.score(batch([("HELLO THERE", "Hallo"), ("Hello", "Hallo")]))).tolist() == [False, True]
+    finally:
+        rule_classes.cache_clear()
+
+
+NEW_RULE = '''
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from isogloss.corpora.cleaning.rule import Rule
+
+@dataclass(frozen=True, slots=True)
+class Shouting(Rule):
+    """Drop pairs with a side in capitals."""
+
+    name: ClassVar[str] = "shouting"
+    threshold: ClassVar[str] = "max_share"
+    order: ClassVar[int] = 85
+    higher_is_better: ClassVar[bool] = False
+    max_share: float = 0.8
+
+    @classmethod
+    def from_settings(cls, settings, corpus):
+        return cls()
+
+    def score(self, pairs):
+        shares = [side.count(side.lowered != side.codes) / np.maximum(side.lengths, 1) for side in (pairs.source, pairs.target)]
+        return self.worse(*shares)
+'''
 
 
 def test_thresholds_that_accept_everything_leave_their_rule_out() -> None:
@@ -159,7 +201,7 @@ def test_tokens_are_counted_by_a_given_tokenizer(tmp_path: Path) -> None:
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     count = token_counter(str(tmp_path))
     assert count(["abc", "a"]).tolist() == [3, 1]
-    rule = TooManyTokens(2, str(tmp_path), count)
+    rule = TooManyTokens(2, str(tmp_path))
     assert rule.accept(rule.score(batch([("abc", "a"), ("a", "ab")]))).tolist() == [False, True]
     with pytest.raises(DataError, match=r"no tokenizer\.json there"):
         token_counter(str(tmp_path / "nowhere"))

@@ -26,7 +26,7 @@ def test_the_recipes_ratio_stays_where_it_is_stricter_or_spread_is_no_noise() ->
     found = choose(LengthRatio(1.5), "de", scores(np.exp(RANDOM.normal(0.2, 0.15, 5000))))
     assert found is not None and found.value == 1.5 and "ordinary spread reaches 2.0" in found.reason
     found = choose(LengthRatio(9.0), "de", scores(np.full(900, 1.2), np.full(100, 6.0)))
-    assert found is not None and found.value == 9.0 and "10 % are beyond 1.43, which is not noise" in found.reason
+    assert found is not None and found.value == 9.0 and "10 % are beyond 1.43, too many for noise" in found.reason
 
 
 def test_a_small_low_heap_is_cut_off_in_the_valley() -> None:
@@ -46,7 +46,7 @@ def test_a_small_low_heap_is_cut_off_in_the_valley() -> None:
 )
 def test_the_recipes_threshold_stays_where_there_is_no_small_low_heap(given: np.ndarray) -> None:
     found = choose(Language(0.2), "de", given.astype(np.float32))
-    assert found == Threshold("wrong language", "de", 0.2, "the recipe's: the scores make one heap")
+    assert found == Threshold("wrong language", "de", 0.2, "setting kept: the scores form one cluster")
 
 
 def test_few_scores_and_other_rules_teach_nothing() -> None:

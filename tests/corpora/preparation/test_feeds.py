@@ -26,7 +26,7 @@ def test_a_key_is_made_of_content_and_of_how_it_is_read(tmp_path: Path) -> None:
 
 def test_a_copy_of_standard_input_is_called_that(tmp_path: Path) -> None:
     (source,) = find_sources("-", "de")
-    with pytest.raises(DataError, match="standard input cannot be prepared as it comes"):
+    with pytest.raises(DataError, match="standard input must be written to a file"):
         from_source(source)
     copies = []
     for name in ("one", "two"):
@@ -44,7 +44,7 @@ def test_a_copy_of_standard_input_is_called_that(tmp_path: Path) -> None:
 
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (source,) = find_sources(write(tmp_path / "a.en-de.tsv", 5))
-    with pytest.raises(DataError, match="the name of the file is not UTF-8"):
+    with pytest.raises(DataError, match="the file name is not UTF-8"):
         from_source(replace(source, path=tmp_path / "a\udcff.tsv"))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from corpora.stores import HOW, feeds, write
+from corpora.stores import OPTIONS, feeds, write
 from isogloss.config import LeakSettings
 from isogloss.corpora.prepare import prepare_store
 from isogloss.corpora.store import unread
@@ -17,7 +17,7 @@ from isogloss.errors import DataError
 def test_every_dropped_pair_keeps_its_reason(tmp_path: Path) -> None:
     source = tmp_path / "en-de.tsv"
     source.write_text("one cat\teine Katze\n!!\t??\nsame\tsame\none cat\teine Katze\nin 1999\tim Jahr 2024\n")
-    store = prepare_store(feeds(source), tmp_path / "store", replace(HOW, held_out=0.0))
+    store = prepare_store(feeds(source), tmp_path / "store", replace(OPTIONS, held_out=0.0))
     rows = pq.read_table(tmp_path / "store" / "dropped").to_pylist()
     assert [(row["line"], row["reason"]) for row in rows] == [
         (2, "empty side"),
@@ -33,7 +33,7 @@ def test_every_dropped_pair_keeps_its_reason(tmp_path: Path) -> None:
 def test_evaluation_text_is_removed_from_training_and_reported(tmp_path: Path) -> None:
     (tmp_path / "test.txt").write_text("Sentence number 7 is here!\n")
     source = write(tmp_path / "en-de.tsv", 20)
-    guarded = replace(HOW, leaks=LeakSettings(against=(str(tmp_path / "test.txt"),)), held_out=0.0)
+    guarded = replace(OPTIONS, leaks=LeakSettings(against=(str(tmp_path / "test.txt"),)), held_out=0.0)
     store = prepare_store(feeds(source), tmp_path / "store", guarded)
     scan = store.manifest["leak_scan"]
     assert scan["sets"][0]["name"] == "test.txt" and scan["sets"][0]["texts"] == 1
@@ -49,7 +49,7 @@ def test_held_out_pairs_may_be_evaluation_text(tmp_path: Path) -> None:
             f"sentence number {n} is here\tSatz Nummer {n}\t{split}\n" for n, split in enumerate(["train", "train", "test"])
         )
     )
-    guarded = replace(HOW, leaks=LeakSettings(against=(str(tmp_path / "test.txt"),)))
+    guarded = replace(OPTIONS, leaks=LeakSettings(against=(str(tmp_path / "test.txt"),)))
     kept = prepare_store(feeds(tmp_path / "a.tsv"), tmp_path / "store", guarded).bitext()
     assert [(pair.target, pair.split) for pair in kept] == [("Satz Nummer 0", "train"), ("Satz Nummer 2", "test")]
 
@@ -57,7 +57,7 @@ def test_held_out_pairs_may_be_evaluation_text(tmp_path: Path) -> None:
 def test_the_manifest_is_strict_json(tmp_path: Path) -> None:
     source = tmp_path / "en-de.tsv"
     source.write_text("one cat\teine Katze\n" + "x" * 1_200_000 + "\tein Riese\n")
-    prepare_store(feeds(source), tmp_path / "store", replace(HOW, held_out=0.0))
+    prepare_store(feeds(source), tmp_path / "store", replace(OPTIONS, held_out=0.0))
 
     def refuse(constant: str) -> None:
         raise AssertionError(constant)
@@ -70,11 +70,11 @@ def test_entries_that_are_no_pairs_are_counted_once_and_kept(tmp_path: Path) -> 
     for name in ("app.de.po", "more.fr.po"):
         (tmp_path / name).write_text(entries)
     for _ in range(2):  # the second time the scores are found, and nothing is read
-        manifest = prepare_store(feeds(tmp_path / "app.de.po", tmp_path / "more.fr.po"), tmp_path / "store", HOW).manifest
+        manifest = prepare_store(feeds(tmp_path / "app.de.po", tmp_path / "more.fr.po"), tmp_path / "store", OPTIONS).manifest
         assert manifest["passed_over"] == {"fuzzy": 2, "untranslated": 2} and manifest["rows_in"] == 2
         assert [source["passed_over"] for source in manifest["sources"]] == [{"fuzzy": 1, "untranslated": 1}] * 2
     assert unread(manifest) == "4 entries passed over: 2 fuzzy, 2 untranslated"
     (tmp_path / "none.de.po").write_text('msgid "three"\nmsgstr ""\n')
     with pytest.raises(DataError, match="no pairs") as caught:
-        prepare_store(feeds(tmp_path / "none.de.po"), tmp_path / "none", HOW)
+        prepare_store(feeds(tmp_path / "none.de.po"), tmp_path / "none", OPTIONS)
     assert caught.value.hint == "1 entry passed over: 1 untranslated"

@@ -9,7 +9,7 @@ import pytest
 from corpora.stores import prepared
 from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora.preparation import pair_selection as selecting
-from isogloss.corpora.preparation.pair_selection import Scored, Selection
+from isogloss.corpora.preparation.pair_selection import ScoredPart, Selection
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.text.minhash import likeness, signatures
 from isogloss.corpora.text.side import Side
@@ -21,7 +21,7 @@ def test_slices_of_the_hash_space_change_nothing(monkeypatch: pytest.MonkeyPatch
     rows = [Pair(f"sentence {n % 90}", f"Satz {n % 80}", "de", "c", "") for n in range(300)]
     cleaning = CleaningSettings(duplicates="near")
     whole = prepared(rows, cleaning)
-    monkeypatch.setattr(selecting, "ROWS_A_SLICE", 17)
+    monkeypatch.setattr(selecting, "ROWS_PER_SLICE", 17)
     assert prepared(rows, cleaning) == whole
 
 
@@ -41,7 +41,7 @@ def test_a_held_out_copy_stays_before_a_training_copy() -> None:
 def test_a_training_pair_goes_if_either_side_is_a_side_of_a_test_pair(
     source: str, target: str, slices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selecting, "ROWS_A_SLICE", -(-12 // slices))
+    monkeypatch.setattr(selecting, "ROWS_PER_SLICE", -(-12 // slices))
     others = [Pair(f"Number {n}.", f"Nummer {n}.", "de", "c", "train") for n in range(10)]
     test, leaking = Pair("The cat.", "Die Katze.", "de", "c", "test"), Pair(source, target, "de", "c", "train")
     assert prepared([leaking, test, *others], CleaningSettings(min_language=0), 0) == [test, *others]
@@ -49,8 +49,8 @@ def test_a_training_pair_goes_if_either_side_is_a_side_of_a_test_pair(
 
 @pytest.mark.parametrize(("rows", "slices"), [(0, 1), (7, 1), (8, 2), (14, 2), (15, 3), (21, 3)])
 def test_every_hash_is_in_one_slice(rows: int, slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selecting, "ROWS_A_SLICE", 7)
-    part = Scored(Path(), "c", np.zeros(rows, dtype=np.uint8), np.zeros(rows, dtype=np.bool_))
+    monkeypatch.setattr(selecting, "ROWS_PER_SLICE", 7)
+    part = ScoredPart(Path(), "c", "de", np.zeros(rows, dtype=np.uint8), np.zeros(rows, dtype=np.bool_))
     within = list(Selection([part], CleaningSettings(), 0.1, [])._slices())
     edges = [edge + near for number in range(slices + 1) for edge in (number * (2**64 // slices),) for near in (-1, 0, 1)]
     hashes = np.array([*(edge for edge in edges if 0 <= edge < 2**64), 2**64 - 1, 2**63], dtype=np.uint64)
@@ -107,9 +107,9 @@ def test_long_language_codes_are_told_apart() -> None:
 
 
 def test_pairs_without_a_word_have_no_near_copies() -> None:
-    with pytest.raises(DataError, match="no pairs are left of 2") as caught:
+    with pytest.raises(DataError, match="all 2 pairs were dropped") as caught:
         prepared([Pair("!!", "??", "de", "c", ""), Pair("...", "--", "de", "c", "")], CleaningSettings(duplicates="near"))
-    assert caught.value.hint == "most went by the rule: empty side (2)"
+    assert caught.value.hint == "most by the rule: empty side (2)"
 
 
 @pytest.mark.parametrize("others", [0, 1, 5])

@@ -57,7 +57,7 @@ def test_errors_of_the_work_are_raised_here(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_process_that_dies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    with Workers(2) as workers, pytest.raises(IsoglossError, match="a working process ended early"):
+    with Workers(2) as workers, pytest.raises(IsoglossError, match="a worker process ended early"):
         list(workers.map(vanish, blocks(3), 0))
 
 

@@ -113,7 +113,7 @@ def test_a_folder_is_read_deeply_in_order_and_the_rest_is_counted(tmp_path: Path
     (tmp_path / "loop").symlink_to(tmp_path)
     found = [str(source.path.relative_to(tmp_path)) for source in find_sources(tmp_path)]
     assert found == ["a/en-it.csv", "a/x/en-fr.tsv.gz", "b/en-de.tsv"]
-    assert "6 files passed over" in caplog.text
+    assert "6 files skipped" in caplog.text
 
 
 def test_a_corpus_that_is_passed_over_is_worth_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -121,7 +121,7 @@ def test_a_corpus_that_is_passed_over_is_worth_a_warning(tmp_path: Path, caplog:
     put(tmp_path / "labels.tsv", "premise\thypothesis\tneutral\n")
     put(tmp_path / "nway.tsv", "id\ten\tfr\n1\tone\tun\n")
     assert [source.path.name for source in find_sources(tmp_path)] == ["en-de.tsv", "nway.tsv"]
-    assert "1 file passed over" in caplog.text and "labels.tsv" in caplog.text
+    assert "1 file skipped" in caplog.text and "labels.tsv" in caplog.text
     assert len(find_sources(tmp_path, columns="source=1,target=2,header")) == 3
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isogloss.config import BalanceSettings
-from isogloss.corpora.sampling.balance import Sampler, coded
+from isogloss.corpora.sampling.balance import Sampler
 from isogloss.corpora.sampling.shares import plan, strata_of
 from isogloss.errors import RecipeError
 from isogloss.types import Bitext, IntArray, Pair
@@ -341,13 +341,6 @@ def test_plan_says_what_an_epoch_draws() -> None:
     ]
     assert [share.per_epoch for share in planned] == pytest.approx([22.5, 22.5, 45.0])
     assert [share.passes for share in planned] == pytest.approx([0.5625, 0.5625, 4.5])
-
-
-def test_codes_do_not_depend_on_the_order_of_rows() -> None:
-    pairs = [Pair("a", "b", language) for language in ("sw", "de", "sw", "fr")]
-    codes, names = coded(Bitext.of(pairs), "language")
-    assert names == ("de", "fr", "sw") and codes.tolist() == [2, 0, 2, 1]
-    assert coded(Bitext.of([]), "language")[1] == ()
 
 
 def test_no_pairs_no_draws() -> None:

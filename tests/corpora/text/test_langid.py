@@ -79,7 +79,7 @@ def test_languages_that_go_by_another_name_count() -> None:
 
 
 def test_words_are_remembered_and_forgotten_without_changing_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isogloss.corpora.text.langid.REMEMBERED_WORDS", 5)
+    monkeypatch.setattr("isogloss.corpora.text.langid.CACHED_WORDS", 5)
     small, texts = (
         LanguageModel(PATH),
         ["one two three", "four five six", "seven one two", "eins zwei drei vier fünf sechs sieben"],

@@ -66,7 +66,7 @@ def test_each_distinct_sentence_is_computed_once_in_batches() -> None:
     assert [(step.done, step.total) for step in steps] == [(2, 3), (3, 3)]
     with pytest.raises(ModelError, match="returned 1 vector for 2 sentences"):
         Scripted(lambda texts: np.ones((1, 2), dtype=np.float32), 8).encode(["a", "b"])
-    with pytest.raises(ModelError, match="of dimension 3 and 1"):
+    with pytest.raises(ModelError, match="have dimension 3 and 1"):
         Scripted(lambda texts: np.ones((1, len(texts[0])), dtype=np.float32), 1).encode(["aaa", "b"])
     with pytest.raises(ModelError, match="not finite, the first for 'b'"):
         Scripted(lambda texts: np.full((1, 2), np.nan, dtype=np.float32), 1).encode(["b"])

@@ -1,4 +1,4 @@
-"""`isogloss corpora show`: what is in a prepared store, on the screen and as a page with pictures."""
+"""`isogloss corpora show`: summarize a prepared store, on the screen and as an HTML page."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +7,6 @@ from typer import Argument, Option
 
 from isogloss.amounts import amount
 from isogloss.cli.options import JsonFlag
-from isogloss.report.page import named
 
 if TYPE_CHECKING:
     from isogloss.corpora.store import Store
@@ -23,14 +22,14 @@ OVERLAPS, PAIRS_SHOWN, WAYS_SHOWN = 5, 24, 4
 def show(
     store: Annotated[Path, Argument(metavar="STORE", help="Folder that isogloss prepare wrote.")],
     html: Annotated[
-        Path | None, Option("--html", metavar="FILE", help=f"Where the page goes.  [default: STORE/{PAGE}]")
+        Path | None, Option("--html", metavar="FILE", help=f"Path of the HTML page.  [default: STORE/{PAGE}]")
     ] = None,
     samples: Annotated[int, Option("--samples", min=0, metavar="N", help="Random pairs per language.")] = 3,
     json: JsonFlag = False,
 ) -> None:
-    """Show what a prepared store holds, and write a page about it.
+    """Summarize a prepared store, and write an HTML page about it.
 
-    Counts, token lengths, overlap and samples; the page has pictures of them.
+    Counts, token lengths, overlap and samples; the page has charts of them.
 
     isogloss corpora show pairs
     """
@@ -54,27 +53,27 @@ def show(
         return
     parts = [_heading(opened, summary), _corpora(opened, summary), _languages(summary), _overlap(summary), _samples(summary)]
     text = "\n\n".join("\n".join(lines) for lines in parts if lines)
-    output.print(f"{text}\n\nWith pictures: {page}")
+    output.print(f"{text}\n\nHTML page: {page}")
 
 
 def _as_data(store: "Store", summary: "Summary", page: Path | None) -> dict[str, Any]:
     corpora = {name: dict(counts) for name, counts in store.manifest["corpora"].items()}
-    told = {"path": str(store.folder), "hash": store.hash, "page": None if page is None else str(page)}
-    return told | summary.as_dict() | {"corpora": corpora}
+    about = {"path": str(store.folder), "hash": store.hash, "page": None if page is None else str(page)}
+    return about | summary.as_dict() | {"corpora": corpora}
 
 
 def _heading(store: "Store", summary: "Summary") -> list[str]:
     train = sum(cell.train for cell in summary.cells)
     languages, corpora = amount(len(summary.languages), "language"), amount(len(summary.corpora), "corpus", "corpora")
     return [
-        f"{store.folder}: {amount(summary.pairs, 'pair')}, {train:,} to train on and {summary.pairs - train:,} held out",
+        f"{store.folder}: {amount(summary.pairs, 'pair')}, {train:,} for training and {summary.pairs - train:,} held out",
         f"{summary.source_language} and {languages}, {corpora}; hash {store.hash}",
     ]
 
 
 def _corpora(store: "Store", summary: "Summary") -> list[str]:
     """Licence and size of each corpus."""
-    names = [named(corpus) for corpus in summary.corpora]
+    names = [corpus or "(no name)" for corpus in summary.corpora]
     wide = min(32, max(6, *map(len, names)))
     lines = [f"{'corpus':<{wide}}  {'train':>11}  {'test':>10}  {'langs':>5}  licence"]
     for corpus, name in zip(summary.corpora, names, strict=True):
@@ -87,7 +86,7 @@ def _corpora(store: "Store", summary: "Summary") -> list[str]:
 
 
 def _languages(summary: "Summary") -> list[str]:
-    """Size of each language as a bar, and how long its sentences are."""
+    """Size of each language as a bar, and the lengths of its sentences."""
     wide = max(4, *(len(own.language) for own in summary.languages))
     largest = max(own.pairs for own in summary.languages)
     source = f"{summary.source_language} tokens"
@@ -99,18 +98,18 @@ def _languages(summary: "Summary") -> list[str]:
         lengths = "  ".join(f"{side.median:>6,} {side.most:>5,}" for side in (own.source, own.target))
         bar = _bar(own.pairs / largest)
         lines.append(f"{own.language:<{wide}}  {own.train:>11,}  {own.test:>10,}  {bar:<{BAR}}  {lengths}")
-    lines.append("tokens: words, marks, characters of unspaced scripts; 95 % are not longer")
+    lines.append("tokens: words, punctuation, characters of unspaced scripts; 95th percentile")
     return lines
 
 
 def _bar(share: float) -> str:
-    """A bar of block characters, to an eighth of one; whatever is there is seen."""
+    """A bar of block characters, precise to an eighth, at least one eighth long."""
     eighths = max(1, round(share * BAR * 8))
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
 def _overlap(summary: "Summary") -> list[str]:
-    """The corpora that share most, and how many languages a sentence has."""
+    """The largest overlaps of corpora, and the number of languages per sentence."""
     import textwrap
 
     overlap = summary.overlap
@@ -124,14 +123,14 @@ def _overlap(summary: "Summary") -> list[str]:
     lines += textwrap.wrap(f"languages per sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
     largest = overlap.largest(OVERLAPS)
     for one, two, share in largest:
-        lines.append(f"{100 * share:>6.1f} % of {named(one)} is also in {named(two)}")
+        lines.append(f"{100 * share:>6.1f} % of {one or '(no name)'} is also in {two or '(no name)'}")
     if not largest and len(overlap.corpora) > 1:
         lines.append("no source sentence is in two corpora")
     return lines
 
 
 def _samples(summary: "Summary") -> list[str]:
-    """A few pairs, one a line; of each language at least one."""
+    """A few pairs, at least one per language."""
     each = max(1, PAIRS_SHOWN // len(summary.languages))
     wide = max(len(own.language) for own in summary.languages)
     return [_sample(pair, wide) for own in summary.languages for pair in own.samples[:each]]
@@ -148,7 +147,7 @@ def _sample(pair: "Pair", wide: int) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    """Exactly `room` cells of the screen: filled up with spaces, or cut with a mark."""
+    """Exactly `room` cells of the screen: padded with spaces, or cut with an ellipsis."""
     from rich.cells import cell_len, set_cell_size
 
     return set_cell_size(text, room) if cell_len(text) <= room else set_cell_size(text, room - 1) + "…"

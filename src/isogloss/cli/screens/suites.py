@@ -1,4 +1,4 @@
-"""How a comparison of models is shown on a terminal."""
+"""Print a comparison of models on a terminal."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ CELL = 10  # "83.7–90.6" and a space
 
 
 def show(comparison: Comparison) -> None:
-    """Every table, with intervals under the scores, and what has to be known to read it."""
+    """Every table, with intervals below the scores, and its notes."""
     label = max(map(len, short_names(comparison.models)))
     for grid in grids(comparison, partial(with_interval, form="\n{}–{}"), max(3, (output.width - label) // CELL)):
         output.print(_table(grid))
@@ -34,7 +34,7 @@ def _table(grid: Grid) -> Table:
 
 
 def _marked(cell: str, best: bool) -> Text:
-    """The score, in bold if it is the best, and its interval in a lighter tone."""
+    """The score, bold if it is the best, and its interval dimmed."""
     number, _, span = cell.partition("\n")
     shown = Text(number, style="bold" if best else "", justify="right")
     return shown.append(f"\n{span}", style="dim" if not best else "not bold dim") if span else shown

@@ -1,4 +1,4 @@
-"""How a preparation is shown: what came in, what each rule took out with examples, what stayed, by corpus and language."""
+"""Show a preparation: pairs read, pairs dropped by each rule with examples, pairs kept, by corpus and language."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,24 +7,25 @@ from rich.table import Table
 
 from isogloss.amounts import amount
 from isogloss.cli.screens.progress import output
+from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
 from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.preparation.write_parts import Example
 from isogloss.corpora.store import Store, unread
 
-FULL_TABLE = 30  # lines: beyond that corpora and languages are shown apart
+FULL_TABLE = 30  # lines; a longer table is shown as one by corpus and one by language
 WIDE, SIDE, EXPLAINED_SIDE, NAME = 11, 46, 300, 24
 
 
 def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> None:
-    """The account of a store, for a person."""
+    """Print what was read, dropped and kept."""
     manifest = store.manifest
-    left_out = unread(manifest)
-    _line(manifest["rows_in"], "pairs read" + (f" ({left_out})" if left_out else ""))
+    skipped = unread(manifest)
+    _line(manifest["rows_in"], "pairs read" + (f" ({skipped})" if skipped else ""))
     for drop in manifest["dropped"]:
         _line(-drop["count"], drop["rule"])
-        asked = [one.as_dict(EXPLAINED_SIDE) for one in explained.get(drop["rule"], [])]
-        for example in asked or drop["examples"]:
-            _example(example, EXPLAINED_SIDE if asked else SIDE)
+        examples = [one.as_dict(EXPLAINED_SIDE) for one in explained.get(drop["rule"], [])]
+        for example in examples or drop["examples"]:
+            _example(example, EXPLAINED_SIDE if examples else SIDE)
     _line(manifest["rows_out"], f"pairs kept → {store.folder}")
     _thresholds(manifest["thresholds"])
     _scan(manifest["leak_scan"])
@@ -36,9 +37,9 @@ def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> 
         for name in ("corpus", "language"):
             output.print(_table(grouped(lines, name), (name,)))
             output.print()
-    went = manifest["rows_out"] < manifest["rows_in"]
-    dropped = f"Every dropped pair, with its reason: {store.folder}/dropped. " if went else ""
-    output.print(f"{dropped}Look at the store: isogloss corpora show {store.folder}")
+    any_dropped = manifest["rows_out"] < manifest["rows_in"]
+    dropped = f"All dropped pairs with their reasons: {store.folder}/dropped. " if any_dropped else ""
+    output.print(f"{dropped}More about the store: isogloss corpora show {store.folder}")
 
 
 def _line(number: int, text: str) -> None:
@@ -61,22 +62,22 @@ def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
         return
     output.print("\nThresholds set from the data:")
     for one in chosen:
-        if not one["reason"].startswith("the recipe's"):
+        if not one["reason"].startswith(UNCHANGED):
             output.print(f"  {one['rule']}, {one['language']}: {one['value']:g}  ({one['reason']})")
-    kept = sum(one["reason"].startswith("the recipe's") for one in chosen)
-    output.print(f"  as the recipe has them: {kept} more; the reasons are in manifest.json")
+    kept = sum(one["reason"].startswith(UNCHANGED) for one in chosen)
+    output.print(f"  {kept} more kept as they were set; the reasons are in manifest.json")
 
 
 def _scan(scan: Mapping[str, Any]) -> None:
     found, before = ([one for one in scan["sets"] if one["texts"] and one["before"] == earlier] for earlier in (False, True))
-    text = "Scanned for the held-out rows only; name evaluation sets with --against."
+    text = "Checked against the held-out rows only; name evaluation sets with --against."
     if found:
         texts = amount(sum(one["texts"] for one in found), "text")
-        text = f"Scanned for {texts} of {_sets(found)} (level: {scan['level']}), and for the held-out rows."
+        text = f"Checked against {texts} of {_sets(found)} (level: {scan['level']}) and the held-out rows."
     if empty := sum(not one["texts"] for one in scan["sets"]):
-        text += f" {amount(empty, 'file')} had no sentences in {'it' if empty == 1 else 'them'}."
+        text += f" {amount(empty, 'file')} had no sentences."
     if before:
-        text += f" The stores it is made from had all been scanned for {_sets(before)} before."
+        text += f" Its input stores had all been checked against {_sets(before)}."
     output.print("\n" + text)
 
 

@@ -1,6 +1,6 @@
-"""Corpora by name: which there are, under what licence, and how each comes onto the disk.
+"""The catalogue of corpora: what there is, under which licence, and how to download it.
 
-`entries` is what is known without asking anybody (the facts are in entries.toml), `get` fetches one corpus in one pair of
-languages and keeps it. Behind them, `opus` and `hub` ask the two services that have most of it, `wikipedia` makes a
-dictionary of article titles, `repack` turns odd layouts into plain columns, and `download` brings bytes into a file.
+`entries` knows the corpora offline (entries.toml), `get` downloads one corpus in one language pair. `opus` and `hub_datasets`
+query the two services that have most of them, `wikipedia` builds a dictionary of article titles, `repack` converts unusual
+layouts to plain columns, and `download` brings a URL into a file.
 """

@@ -1,7 +1,7 @@
-"""From an address to a file that is whole: resumed where it was cut, checked before it gets its name, fetched once.
+"""Download a URL to a file: resumed after interruptions, checked before it gets its name, fetched once.
 
-Bytes go to `NAME.part` beside the place; `NAME.part.json` remembers which version of the remote file they belong to, so
-that a later run goes on only if it has not changed. What was at `NAME` before is replaced by a checked file or not at all.
+Bytes go to `NAME.part`. `NAME.part.json` has the version of the remote file, so a later run resumes only if it has not changed.
+An existing `NAME` is only replaced by a checked file.
 """
 
 import http.client
@@ -41,9 +41,9 @@ logger = logging.getLogger(__name__)
 
 NOTE = {"url": TEXT, "etag": TEXT, "modified": TEXT}
 PIECE = 2**20
-MANY_BYTES = 10 * 10**6  # from here on a bar counts MB, below it kB
+MANY_BYTES = 10 * 10**6  # progress counts MB from here on, kB below
 _PACKED = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
-DAMAGED = "try again later; if it stays so, the file is damaged where it lies"
+DAMAGED = "try again later; if that does not help, the file is damaged on the server"
 
 
 def fetch(
@@ -59,10 +59,10 @@ def fetch(
     on_progress: OnProgress = silent,
     patience: Patience | None = None,
 ) -> Path:
-    """Bring what is at `url` to `target`, unless it is there already; with `refresh`, unless it is also still the same.
+    """Download `url` to `target`, unless it is there already; with `refresh`, unless it is also unchanged on the server.
 
-    With an `origin`, a note of descent is kept beside the file, and its checksum decides whether the file there is the one
-    that was fetched. Without one (a file that is only worked from) a file that is there is whole, and taken as it is.
+    With an `origin`, an origin file is written beside it, and its checksum decides whether an existing file is the one that
+    was fetched. Without one (an intermediate file), an existing file is used as it is.
     """
     meter, patience = _Meter(stage or target.name, on_progress), patience or Patience()
     refuse_folder(target)
@@ -72,13 +72,13 @@ def fetch(
         if here and (not refresh or _is_current(target, url, token, patience)):
             meter.show(target.stat().st_size, target.stat().st_size, "reused from the cache")
             return target
-        if origin is not None:  # without one it is a file of ours, under a name of ours
+        if origin is not None:  # an intermediate file has a name of ours
             refuse_foreign(target)
         part = _Part(target, url)
         _fill(part, size, sha256, token, meter, patience)
         remote = part.remote()
         forget(target)
-        if origin is not None:  # before the rename: a note without its file is harmless, the other way round is not
+        if origin is not None:  # before the rename: an origin without its file is harmless
             replace(origin, url=masked(url), sha256=sha256 or file_hash(part.path)).write_beside(target)
         part.becomes(target)
         remember(target, url, remote)
@@ -86,7 +86,7 @@ def fetch(
 
 
 def is_kept(target: Path, size: int | None = None, sha256: str | None = None) -> bool:
-    """Whether the file is there, and is the one its note of descent speaks of."""
+    """Whether the file is there and has the checksum of its origin file."""
     known = origin_of(target)
     if known is None or not known.sha256 or not target.is_file():
         return False
@@ -96,31 +96,29 @@ def is_kept(target: Path, size: int | None = None, sha256: str | None = None) ->
 
 
 def _is_here(target: Path, url: str, size: int | None, sha256: str | None) -> bool:
-    """Whether the file of this very address is kept; another version may lie under the same name in a folder of the user's."""
+    """Whether the file of this URL is kept; another version may have the same name in the user's folder."""
     known = origin_of(target)
     return known is not None and (known.url == masked(url) or known.sha256 == sha256) and is_kept(target, size, sha256)
 
 
 def _is_current(target: Path, url: str, token: str, patience: Patience) -> bool:
-    """Whether the server still has the file that is here; where nothing was noted of it, its length must do."""
+    """Whether the server still has this file; by its length if nothing else is known."""
     known = recall(target, url) or Remote(size=target.stat().st_size)
     return is_unchanged(url, known, patience, token)
 
 
 def refuse_foreign(target: Path) -> None:
-    """A file of the user's own that has the name by chance is never replaced."""
+    """Refuse to replace a file that isogloss did not fetch."""
     if target.exists() and origin_of(target) is None:
-        raise DataError(
-            f"{target}: already there, and not fetched by isogloss", hint="move it away, or fetch into another folder"
-        )
+        raise DataError(f"{target}: exists, and was not fetched by isogloss", hint="move it away, or fetch into another folder")
 
 
 class _Damaged(Exception):
-    """What arrived is not the file."""
+    """The downloaded bytes are not the file."""
 
 
 class _Meter:
-    """Shows bytes as whole MB (or kB, for small files)."""
+    """Reports progress in MB (or kB, for small files)."""
 
     def __init__(self, stage: str, on_progress: OnProgress) -> None:
         self.stage = stage
@@ -128,7 +126,7 @@ class _Meter:
         self.done, self.total = 0, 0
 
     def show(self, done: int, total: int | None, note: str = "") -> None:
-        """`done` of `total` bytes; without a total the end is always a little further on."""
+        """Report `done` of `total` bytes; without a total, the end is always a little further on."""
         known = total if total is not None else done + PIECE
         unit, name = (10**6, "MB") if known >= MANY_BYTES else (1000, "kB")
         self.total = max(1, math.ceil(known / unit))
@@ -136,12 +134,12 @@ class _Meter:
         self.on_progress(Step(self.stage, self.done, self.total, name, note))
 
     def note(self, text: str) -> None:
-        """A line beside the bar."""
+        """Show a note beside the bar."""
         self.on_progress(Step(self.stage, self.done, max(self.total, self.done + 1), "", text))
 
 
 class _Part:
-    """The bytes that are here so far."""
+    """The bytes downloaded so far."""
 
     def __init__(self, target: Path, url: str) -> None:
         self.path = target.with_name(target.name + ".part")
@@ -150,11 +148,11 @@ class _Part:
 
     @property
     def length(self) -> int:
-        """How many bytes are here."""
+        """Number of bytes."""
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def remote(self) -> Remote:
-        """What names the version of the remote file that the bytes belong to, as far as that is known."""
+        """The version of the remote file that the bytes belong to, as far as it is known."""
         try:
             known = check(read_json(self.notes), NOTE)
         except (OSError, ValueError):
@@ -164,27 +162,27 @@ class _Part:
         return Remote(known["etag"], known["modified"], self.length)
 
     def begin(self, remote: Remote) -> None:
-        """Start from nothing, with a version that can be asked for again (or cannot: then it is never continued)."""
+        """Start over with a version of the remote file."""
         self.discard()
         write_json(self.notes, {"url": masked(self.url), "etag": remote.etag, "modified": remote.modified})
 
     def discard(self) -> None:
-        """Forget what is here."""
+        """Remove the bytes."""
         self.path.unlink(missing_ok=True)
         self.notes.unlink(missing_ok=True)
 
     def becomes(self, target: Path) -> None:
-        """Take the name; from here on the file is there for others."""
+        """Rename to the final name."""
         with explaining_disk(target):
             self.path.replace(target)
         self.notes.unlink(missing_ok=True)
 
 
 class _Arrival(NamedTuple):
-    """What is known of bytes that have just come."""
+    """What is known about a transfer."""
 
-    resumed: bool  # some were here before
-    counted: bool  # the server said how many there are, and all of them came
+    resumed: bool  # some bytes were here before
+    counted: bool  # the server gave a length, and all bytes arrived
 
 
 def _fill(part: _Part, size: int | None, sha256: str | None, token: str, meter: _Meter, patience: Patience) -> None:
@@ -208,12 +206,12 @@ def _fill(part: _Part, size: int | None, sha256: str | None, token: str, meter: 
             patience.wait(pause)
         except _Damaged as damage:
             part.discard()
-            if not arrival.resumed:  # a file put together of two downloads gets a second chance, from the start
+            if not arrival.resumed:  # a resumed file gets a second chance from the start
                 raise DataError(f"{part.url}: {damage}", hint=DAMAGED) from damage
 
 
 def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout: float) -> _Arrival:
-    """Bring the bytes that are missing."""
+    """Download the missing bytes."""
     start, validator = part.length, part.remote().validator
     if not (start and validator):
         start = 0
@@ -223,13 +221,13 @@ def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout:
     except NothingLeft as nothing:
         if nothing.total != start:
             part.discard()
-            raise Trouble("the server would not go on with the file") from nothing
-        return _Arrival(resumed=True, counted=True)  # all of it was here already
+            raise Trouble("the server did not continue the file") from nothing
+        return _Arrival(resumed=True, counted=True)  # all bytes were here already
     with response:
         place, total = _place(response)
         if place not in (0, start):
             part.discard()
-            raise Trouble("the server went on at the wrong place")
+            raise Trouble("the server continued at the wrong position")
         start = place
         if size is not None and total is not None and total != size:
             raise _Damaged(f"{amount(total, 'byte')} long, but it should be {size:,}")
@@ -244,7 +242,7 @@ def _transfer(part: _Part, size: int | None, token: str, meter: _Meter, timeout:
 
 
 def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
-    """Where the answer begins in the file, and how long the file is. A server that ignores ranges begins at the start."""
+    """Where the response begins in the file, and the length of the file. A server may ignore ranges."""
     if response.status == http.client.PARTIAL_CONTENT:
         span, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
         begins = span.partition("-")[0]
@@ -262,16 +260,16 @@ def _pour(response: http.client.HTTPResponse, part: _Part, done: int, total: int
             with explaining_disk(part.path):
                 handle.write(piece)
             done += len(piece)
-            meter.show(min(done, total - 1) if total else done, total)  # not finished until it is checked
+            meter.show(min(done, total - 1) if total else done, total)  # finished only after the check
         with explaining_disk(part.path):
             handle.flush()
             os.fsync(handle.fileno())
 
 
 def _check(path: Path, size: int | None, sha256: str | None, counted: bool) -> None:
-    """Whether these bytes are the file: its length and checksum where they are known, else what its kind can tell.
+    """Check length and checksum if known, otherwise what the format allows.
 
-    A packed file of unknown length is read to its end: nothing else would tell that the connection was cut.
+    A compressed file of unknown length is read to its end, to detect a cut connection.
     """
     length = path.stat().st_size
     if size is not None and length != size:
@@ -292,7 +290,7 @@ def _check(path: Path, size: int | None, sha256: str | None, counted: bool) -> N
 
 
 def _check_packed(path: Path, kind: str) -> None:
-    from isogloss.corpora.reading.compression import open_file  # imports Arrow, which most downloads do not need
+    from isogloss.corpora.reading.compression import open_file  # lazily: imports Arrow
 
     try:
         with open_file(path, f".{kind}") as stream:
@@ -322,7 +320,7 @@ def _ends_with(path: Path, ending: bytes) -> bool:
 
 @contextmanager
 def alone(target: Path, on_waiting: Callable[[], None]) -> Iterator[None]:
-    """Two processes that want the same file: the second waits, and then finds it there."""
+    """Let only one process at a time fetch a file; others wait."""
     locks = cache_folder() / "locks"
     make_folder(locks)
     lock = FileLock(locks / f"{content_hash(str(target.absolute()))}.lock")

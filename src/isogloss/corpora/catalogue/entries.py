@@ -1,7 +1,7 @@
-"""What is known of each corpus without asking anybody; the facts themselves are in entries.toml.
+"""The corpora of entries.toml.
 
-A name may also say where to look instead of standing in the list: `opus:Books` is any corpus of OPUS, `hub:owner/name` any
-data set of the hub that keeps a folder of Parquet files a language pair.
+`opus:Books` names any corpus of OPUS, and `hub:owner/name` any data set of the Hugging Face hub with one folder of Parquet
+files per language pair.
 """
 
 import difflib
@@ -34,35 +34,35 @@ class Entry:
     terms: str = ""
     pairs: str = ""
     languages: tuple[str, ...] = ()
-    language_count: int = 0  # where the codes are not listed
+    language_count: int = 0  # if the codes are not listed
     papers: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     note: str = ""
     dictionary: bool = False
-    corpus: str = ""  # what OPUS calls it, where that differs
-    repo: str = ""  # where it is on the hub
-    version: str = ""  # a fixed one; otherwise the newest is taken
-    files: dict[str, str] = field(default_factory=dict)  # its name here, its address
-    layout: str = ""  # what the files must be turned into text from, where the readers do not know it
+    corpus: str = ""  # its name on OPUS, if different
+    repo: str = ""  # its name on the hub
+    version: str = ""  # a fixed one; otherwise the newest
+    files: dict[str, str] = field(default_factory=dict)  # local name → URL
+    layout: str = ""  # a layout that `repack` converts
     min_score: float | None = None
     why: str = ""
     how: str = ""
 
     def may_have(self, languages: Languages) -> bool:
-        """Whether the pair may be in it; where the languages are not listed, only the service knows."""
+        """Whether it may have the pair; if its languages are not listed, only the service knows."""
         return not self.languages or all(any(code in self.languages for code in spellings(one)) for one in languages)
 
     def spelling(self, code: str) -> str:
-        """A language as the corpus writes it."""
+        """The corpus' own code of a language."""
         return next((one for one in spellings(code) if one in self.languages), code)
 
     @property
     def how_many_languages(self) -> int:
-        """How many languages it has, 0 if nobody has counted."""
+        """The number of languages, 0 if unknown."""
         return len(self.languages) or self.language_count
 
 
-# Services write some languages differently: Tatoeba says cmn, GlobalVoices zhs, TED2020 zh_cn where one asks for zh.
+# Services use different codes: Tatoeba cmn, GlobalVoices zhs, TED2020 zh_cn for zh.
 _SPELLINGS = {
     "zh": ("zh", "zh_cn", "zh_CN", "zhs", "cmn"),
     "zh_cn": ("zh_cn", "zh_CN", "zhs", "cmn"),
@@ -80,14 +80,14 @@ _SPELLINGS = {
 
 
 def spellings(code: str) -> tuple[str, ...]:
-    """The ways services write a language, the plain one first."""
+    """The codes that services use for a language, the usual one first."""
     language, _, region = code.partition("_")
     return _SPELLINGS.get(code) or ((code, f"{language}_{region.upper()}") if len(region) == 2 else (code,))
 
 
 @cache
 def entries() -> dict[str, Entry]:
-    """Every corpus that is listed, by name."""
+    """All listed corpora by name."""
     found = tomllib.loads(_ENTRIES.read_text(encoding="utf-8"))
     return {name: _entry(name, facts) for name, facts in found.items()}
 
@@ -100,12 +100,12 @@ def _entry(name: str, facts: dict[str, Any]) -> Entry:
 
 
 def find(name: str) -> Entry:
-    """The entry that a person means: capitals and hyphens do not matter, other names for it are known."""
-    if told := re.fullmatch(r"opus:(\w[\w.+-]*)", name):
-        return Entry(name=told[1], what="", licence="see its page", page=f"https://opus.nlpl.eu/{told[1]}", by="opus")
-    if told := re.fullmatch(r"hub:(\w[\w.-]*/(\w[\w.-]*))", name):
-        page = f"https://huggingface.co/datasets/{told[1]}"
-        return Entry(name=told[2], what="", licence="see its page", page=page, by="hub", repo=told[1])
+    """The entry of a name; case and hyphens are ignored, and alternative names work."""
+    if match := re.fullmatch(r"opus:(\w[\w.+-]*)", name):
+        return Entry(name=match[1], what="", licence="see its page", page=f"https://opus.nlpl.eu/{match[1]}", by="opus")
+    if match := re.fullmatch(r"hub:(\w[\w.-]*/(\w[\w.-]*))", name):
+        page = f"https://huggingface.co/datasets/{match[1]}"
+        return Entry(name=match[2], what="", licence="see its page", page=page, by="hub", repo=match[1])
     known = {_plain(one): entry for entry in entries().values() for one in (entry.name, *entry.also)}
     if (found := known.get(_plain(name))) is not None:
         return found
@@ -124,10 +124,10 @@ def _plain(name: str) -> str:
 
 def as_languages(text: str) -> Languages:
     """`en-de` as ("en", "de")."""
-    told = _PAIR.fullmatch(text.strip())
-    if told is None or told[1] == told[2]:
-        raise DataError(f"{text!r} is not a pair of languages", hint="write two codes with a hyphen: --lang en-de")
-    return _usual(told[1]), _usual(told[2])
+    match = _PAIR.fullmatch(text.strip())
+    if match is None or match[1] == match[2]:
+        raise DataError(f"{text!r} is not a language pair", hint="write two codes with a hyphen: --lang en-de")
+    return _usual(match[1]), _usual(match[2])
 
 
 def _usual(code: str) -> str:

@@ -1,7 +1,7 @@
-"""Whether a file on a server is still the one that was fetched, asked without fetching it again.
+"""Ask a server whether a file has changed, without downloading it again.
 
-What the server said of a file (its ETag, its date, its length) is kept in the cache, apart from the file: a folder of the
-user's own gets no more than the file and its note of descent. A note counts only for the very bytes it was made for.
+The ETag, date and length of a downloaded file are kept in the cache, not beside the file. A note is only valid for the bytes it
+was made for.
 """
 
 import http.client
@@ -21,7 +21,7 @@ NOTE = {"url": TEXT, "sha256": TEXT, "etag": TEXT, "modified": TEXT, "size": Eit
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """What a server says of a file without sending it; what it does not say is empty."""
+    """What a server says about a file; empty where it says nothing."""
 
     etag: str = ""
     modified: str = ""
@@ -29,7 +29,7 @@ class Remote:
 
     @classmethod
     def of(cls, response: http.client.HTTPResponse) -> Self:
-        """As an answer's headers have it."""
+        """From the headers of a response."""
         return cls(
             etag=response.headers.get("ETag", ""),
             modified=response.headers.get("Last-Modified", ""),
@@ -38,11 +38,11 @@ class Remote:
 
     @property
     def validator(self) -> str:
-        """What a download may be continued by: a strong ETag, or the date (a weak ETag may not be used so)."""
+        """What a download may be resumed by: a strong ETag, or the date."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.modified
 
     def is_same(self, now: "Remote") -> bool:
-        """Whether the file is still this one, by the surest thing that both sides tell; False if there is none."""
+        """Whether the file is unchanged, by the most reliable value that both have; False if there is none."""
         if self.etag and now.etag:
             return self.etag.removeprefix("W/") == now.etag.removeprefix("W/")
         if self.modified and now.modified:
@@ -51,7 +51,7 @@ class Remote:
 
 
 def is_unchanged(url: str, known: Remote, patience: Patience, token: str = "") -> bool:
-    """Ask the server. A plain GET whose body is not read: servers that refuse HEAD, or redirect it, answer this one."""
+    """Ask the server with a GET whose body is not read, since some servers refuse HEAD."""
     asked = {"If-None-Match": known.etag, "If-Modified-Since": known.modified}
     tries = Tries(url, patience)
     while True:
@@ -65,29 +65,29 @@ def is_unchanged(url: str, known: Remote, patience: Patience, token: str = "") -
 
 
 def remember(target: Path, url: str, remote: Remote) -> None:
-    """Note what the server said of the file that is now at `target`, or that it was made of."""
+    """Note what the server said about the file at `target`, or about the one it was made from."""
     write_json(_note(target), {"url": masked(url), "sha256": _sum(target), **asdict(remote)})
 
 
 def recall(target: Path, url: str) -> Remote | None:
-    """What was noted of the file at `target`; None if that was another file, or came from elsewhere."""
+    """What was noted about the file at `target`; None if that was another file or URL."""
     try:
-        told = check(read_json(_note(target)), NOTE)
+        known = check(read_json(_note(target)), NOTE)
     except (OSError, ValueError):
         return None
-    if told["url"] != masked(url) or told["sha256"] != _sum(target):
+    if known["url"] != masked(url) or known["sha256"] != _sum(target):
         return None
-    return Remote(told["etag"], told["modified"], told["size"])
+    return Remote(known["etag"], known["modified"], known["size"])
 
 
 def forget(target: Path) -> None:
-    """Drop the note; before a file is replaced, so that it never speaks of other bytes."""
+    """Remove the note, before a file is replaced."""
     _note(target).unlink(missing_ok=True)
 
 
 def _sum(target: Path) -> str:
     origin = origin_of(target)
-    return origin.sha256 if origin is not None else ""  # a file that is only worked from has no checksum
+    return origin.sha256 if origin is not None else ""  # an intermediate file has no checksum
 
 
 def _note(target: Path) -> Path:

@@ -1,8 +1,7 @@
-"""The model hub's data sets: a folder of Parquet files a language pair (`en-de/train-00000-of-00001.parquet`).
+"""Data sets of the Hugging Face hub with one folder of Parquet files per language pair (`en-de/train-00000-of-00001.parquet`).
 
-The hub's own package knows who is logged in and how addresses are made. Its documented API is then asked directly, and
-bytes come through our `download`: one way to resume, to check (the hub tells every file's checksum), to wait and to show
-progress for all services. `$HF_ENDPOINT` names another address that speaks the same.
+huggingface_hub gives the token and the URLs; files come through our `download`, so that resuming, checksums, retries and
+progress are the same for all services. `$HF_ENDPOINT` names another server with the same API.
 """
 
 import os
@@ -31,39 +30,36 @@ class HubFile:
     path: str
     url: str
     pair: str
-    shard: str  # "00001-of-00003", empty if there is but one
+    shard: str  # "00001-of-00003", empty if there is only one
     commit: str
     size: int | None
     sha256: str | None
 
 
 def find(repo: str, languages: Languages, revision: str = "", patience: Patience | None = None) -> list[HubFile]:
-    """The training files of a pair; a data set's own dev files are left where they are."""
+    """The training files of a pair."""
     if _is_true(os.environ.get("HF_HUB_OFFLINE")):
-        raise DataError(f"the hub is not asked for {repo}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE, or take OPUS")
+        raise DataError(f"cannot fetch {repo}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE, or use OPUS")
     files = _files(repo, revision or "main", patience or Patience())
     there = {file.pair for file in files}
-    if best := next((pair for pair in _in_order_of_liking(languages) if pair in there), ""):
+    if best := next((pair for pair in _folder_names(languages) if pair in there), ""):
         found = sorted((file for file in files if file.pair == best), key=lambda file: file.path, reverse=True)
-        return list({file.shard: file for file in found}.values())[::-1]  # one file a shard, however it is written
+        return list({file.shard: file for file in found}.values())[::-1]  # one file per shard
     pairs = sorted(pair for pair in there if "-" in pair)
     if not pairs:
-        raise DataError(f"{repo} has no folder of Parquet files a language pair", hint=f"see {ENDPOINT}/datasets/{repo}")
+        raise DataError(f"{repo} has no folder of Parquet files per language pair", hint=f"see {ENDPOINT}/datasets/{repo}")
     raise DataError(f"{repo} has no {'-'.join(languages)}", hint=f"it has {', '.join(pairs)}")
 
 
-def _in_order_of_liking(languages: Languages) -> list[str]:
-    """The names a pair's folder may have, the best first: of several only one is taken, as they would share a name here.
-
-    The codes as asked for come first, in either order (`en-zh`, `zh-en`), then what is spelled ever less like them.
-    """
+def _folder_names(languages: Languages) -> list[str]:
+    """The possible names of a pair's folder, the best first: the requested codes in either order, then other spellings."""
     one, other = (list(enumerate(spellings(code))) for code in languages)
     names = [(a + b, turned, pair) for a, x in one for b, y in other for turned, pair in enumerate((f"{x}-{y}", f"{y}-{x}"))]
     return [pair for _, _, pair in sorted(names)]
 
 
 def token() -> str:
-    """The key of whoever is logged in to the hub, empty if nobody is: public data needs none."""
+    """The token of the user who is logged in to the hub, or ""; public data needs none."""
     from huggingface_hub import get_token
 
     return checked_key(get_token() or "", "HF_TOKEN")
@@ -75,24 +71,22 @@ def _files(repo: str, revision: str, patience: Patience) -> list[HubFile]:
     endpoint = (os.environ.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
     asked = f"{endpoint}/api/datasets/{repo}/revision/{urllib.parse.quote(revision, safe='')}?blobs=true"
     try:
-        told = check(ask(asked, patience, token()), ANSWER)
+        answer = check(ask(asked, patience, token()), ANSWER)
         files = []
-        for one in told["siblings"]:
+        for one in answer["siblings"]:
             if match := _TRAIN.fullmatch(one["rfilename"]):
-                url = hf_hub_url(repo, one["rfilename"], repo_type="dataset", revision=told["sha"], endpoint=endpoint)
+                url = hf_hub_url(repo, one["rfilename"], repo_type="dataset", revision=answer["sha"], endpoint=endpoint)
                 large = one.get("lfs") or {}
                 shard = match["shard"] or ""
                 shard = "" if shard.endswith("-of-00001") else shard
                 size, sha256 = one.get("size"), large.get("sha256")
-                files.append(HubFile(one["rfilename"], url, match["pair"], shard, told["sha"], size, sha256))
+                files.append(HubFile(one["rfilename"], url, match["pair"], shard, answer["sha"], size, sha256))
     except NotThere as error:
         raise DataError(f"the hub has no data set {repo} at {revision}", hint="check its name on the hub") from error
     except Misfit as error:
-        raise DataError(
-            f"{asked}: the answer is not what the hub says ({error})", hint="is HF_ENDPOINT the right address?"
-        ) from error
+        raise DataError(f"{asked}: unexpected answer ({error})", hint="is HF_ENDPOINT the right address?") from error
     return files
 
 
-def _is_true(told: str | None) -> bool:
-    return (told or "").strip().upper() in ("1", "ON", "YES", "TRUE")
+def _is_true(value: str | None) -> bool:
+    return (value or "").strip().upper() in ("1", "ON", "YES", "TRUE")

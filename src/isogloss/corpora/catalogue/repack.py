@@ -1,7 +1,7 @@
-"""Odd layouts, turned once into tab-separated text that every reader knows: a header of language codes, one line a pair.
+"""Convert unusual layouts to tab-separated text with a header of language codes.
 
-"scored" is a score and two sentences without a header, as WikiMatrix' authors give it: the score becomes a column.
-"csv in zip" is several CSV files in an archive, with one column a language, as in SCB-MT-EN-TH-2020.
+"scored" is a score and two sentences without a header, as in WikiMatrix. "csv in zip" is several CSV files in an archive with
+one column per language, as in SCB-MT-EN-TH-2020.
 """
 
 import csv
@@ -17,29 +17,29 @@ from isogloss.corpora.catalogue.entries import Languages
 from isogloss.corpora.reading.compression import ARCHIVE_FAULTS
 from isogloss.errors import DataError
 
-CHANGED = "the corpus is not laid out as it was: look at its page, and tell us"
-NOT_UTF8 = "it is damaged where it lies, or no longer UTF-8: look at its page, and tell us"
+CHANGED = "the layout of the corpus has changed: see its page, and report it to us"
+NOT_UTF8 = "it is damaged on the server, or no longer UTF-8: see its page, and report it to us"
 Cells = tuple[str, ...]
 _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def repack(layout: str, original: Path, out: Path, languages: Languages, min_score: float | None) -> int:
-    """Write `original` to `out` (gzip, the same bytes every time); how many pairs that makes."""
+    """Convert `original` to `out` (gzip, reproducible bytes) and return the number of pairs."""
     if layout == "scored":
         return write_lines(out, (*languages, "score"), _whole(original, _scored(original, min_score)))
     return write_lines(out, languages, _whole(original, _csv_in_zip(original, languages)))
 
 
 def _whole(original: Path, lines: Iterator[Cells]) -> Iterator[Cells]:
-    """The lines of a file, if it can be read to its end."""
+    """The lines of a file, with damage explained."""
     try:
         yield from lines
     except (*ARCHIVE_FAULTS, OSError) as error:
-        raise DataError(f"{original}: damaged ({error})", hint="run the same command again: it is fetched anew") from error
+        raise DataError(f"{original}: damaged ({error})", hint="run the same command again to download it again") from error
 
 
 def write_lines(out: Path, header: Sequence[str], lines: Iterable[Sequence[str]]) -> int:
-    """Cells to gzipped tab-separated text; no file name and no date in it, so equal lines make equal bytes."""
+    """Write gzipped tab-separated text without a file name or date, so that equal lines give equal bytes."""
     count = 0
     with (
         out.open("wb") as raw,
@@ -86,7 +86,7 @@ def _csv_in_zip(original: Path, languages: Languages) -> Iterator[Cells]:
 
 
 def _table(raw: IO[bytes], where: str) -> Iterator[list[str]]:
-    """The rows of a CSV file. Bytes that are no text are let in first and found in their row, which knows its line."""
+    """The rows of a CSV file; bytes that are not UTF-8 raise with their line."""
     with io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
         table = csv.reader(handle)
         try:
@@ -100,7 +100,7 @@ def _table(raw: IO[bytes], where: str) -> Iterator[list[str]]:
 
 
 def _columns(header: Sequence[str], languages: Languages, where: str) -> tuple[int, int]:
-    """Which columns hold the two languages: `en_text`, or `en` alone."""
+    """The columns of the two languages: `en_text` or `en`."""
     codes = [re.split(r"[\W_]", name.strip().casefold())[0] for name in header]
     try:
         return codes.index(languages[0]), codes.index(languages[1])
@@ -111,5 +111,5 @@ def _columns(header: Sequence[str], languages: Languages, where: str) -> tuple[i
 
 
 def _one_line(text: str) -> str:
-    """Text that fits into a cell: breaks inside it become spaces."""
+    """Text without tabs and line breaks."""
     return _BREAKS.sub(" ", text).strip()

@@ -1,7 +1,6 @@
-"""Asking a server, politely and patiently: what is worth another try is told apart from what is not.
+"""HTTP requests with retries: temporary failures are retried, others are explained.
 
-`isogloss.web` makes the requests, by the standard library (urllib): it honours the proxies of the environment, and nothing
-here needs more than GET with ranges.
+`isogloss.web` makes the requests with the standard library, which honors the proxies of the environment.
 """
 
 import email.utils
@@ -20,28 +19,28 @@ from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 from isogloss.web import parse_url, send, whole_number
 
-PASSING = {408, 425, 429, 500, 502, 503, 504}  # statuses that another try may change
-LARGEST_ANSWER = 64 * 2**20  # of a service's JSON; a corpus is never held in memory
+PASSING = {408, 425, 429, 500, 502, 503, 504}  # temporary statuses
+LARGEST_ANSWER = 64 * 2**20  # bytes of JSON
 OFFLINE = "check the network, and https_proxy if you are behind one; the same command continues where it stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to insist. Failures are counted in a row: bytes that arrive begin the count anew."""
+    """How long to retry. Consecutive failures are counted; arriving bytes reset the count."""
 
     attempts: int = 6
-    attempts_to_connect: int = 3  # a host that was never reached: the network is probably down, say so soon
-    first_wait: float = 1.0  # seconds; doubled after each failure, and shortened by chance so that many do not come at once
+    attempts_to_connect: int = 3  # for a host that was never reached: the network is probably down
+    first_wait: float = 1.0  # seconds; doubled after each failure, with jitter
     longest_wait: float = 60.0
-    longest_asked: float = 600.0  # a server that wants us to wait longer than this is told to the user instead
-    timeout: float = 60.0  # without a byte
+    longest_asked: float = 600.0  # if the server asks for a longer wait, raise instead
+    timeout: float = 60.0  # seconds without a byte
     wait: Callable[[float], None] = time.sleep
 
 
 class Trouble(Exception):
-    """Something that may pass: a cut connection, a busy server.
+    """A temporary failure: a cut connection, a busy server.
 
-    `brief` is one word for it beside a bar, `after` how long the server asked us to wait.
+    `brief` is shown beside the progress bar, `after` is the wait that the server asked for.
     """
 
     def __init__(self, what: str, brief: str = "cut", after: float | None = None, reached: bool = True) -> None:
@@ -52,15 +51,15 @@ class Trouble(Exception):
 
 
 class NotThere(DataError):
-    """The server knows no such thing."""
+    """The server does not have it."""
 
 
 class NotChanged(Exception):
-    """The file is still the one that was asked about."""
+    """The file has not changed."""
 
 
 class NothingLeft(Exception):
-    """The server has nothing beyond the place a download was to continue from; `total` is how long it says the file is."""
+    """The server has no bytes beyond the start of a resumed download; `total` is the length of the file."""
 
     def __init__(self, total: int | None) -> None:
         super().__init__(total)
@@ -68,7 +67,7 @@ class NothingLeft(Exception):
 
 
 class Tries:
-    """Counts failures in a row, and says how long to wait after each; when patience ends it raises."""
+    """Counts consecutive failures, gives the wait after each, and raises after too many."""
 
     def __init__(self, url: str, patience: Patience) -> None:
         self.url = url
@@ -76,7 +75,7 @@ class Tries:
         self.failures = 0
 
     def succeeded(self) -> None:
-        """Begin the count anew."""
+        """Reset the count."""
         self.failures = 0
 
     def failed(self, trouble: Trouble) -> float:
@@ -98,10 +97,7 @@ class Tries:
 
 
 def open_url(url: str, timeout: float, headers: Mapping[str, str] | None = None, token: str = "") -> http.client.HTTPResponse:
-    """The answer of a server, redirects followed; to be closed by the caller.
-
-    `token` goes to the address itself only: a redirect leads to storage that is signed already and wants no second key.
-    """
+    """The response of a server after redirects; the caller closes it. `token` is not sent to redirects."""
     try:
         return send(url, timeout, headers, token)
     except urllib.error.HTTPError as error:
@@ -114,7 +110,7 @@ def open_url(url: str, timeout: float, headers: Mapping[str, str] | None = None,
 
 
 def read_some(response: http.client.HTTPResponse, amount: int) -> bytes:
-    """The next bytes of an answer; empty at its end. A connection that breaks is trouble that may pass."""
+    """The next bytes of a response; empty at its end. A broken connection is a temporary failure."""
     try:
         return response.read(amount)
     except (OSError, http.client.HTTPException) as error:
@@ -122,7 +118,7 @@ def read_some(response: http.client.HTTPResponse, amount: int) -> bytes:
 
 
 def ask(url: str, patience: Patience, token: str = "") -> Any:  # noqa: ANN401 - whatever the service says
-    """What a service answers in JSON."""
+    """The JSON answer of a service."""
     tries = Tries(url, patience)
     while True:
         try:
@@ -137,7 +133,7 @@ def _json(url: str, response: http.client.HTTPResponse) -> Any:  # noqa: ANN401 
     while piece := read_some(response, 2**16):
         text += piece
         if len(text) > LARGEST_ANSWER:
-            raise DataError(f"{url}: the answer is too long to be one", hint="check the address of the service")
+            raise DataError(f"{url}: the answer is too long", hint="check the address of the service")
     if len(text) < (whole_number(response.headers.get("Content-Length")) or 0):
         raise Trouble("the connection was cut")
     try:
@@ -149,7 +145,7 @@ def _json(url: str, response: http.client.HTTPResponse) -> Any:  # noqa: ANN401 
 
 
 def mirrored(url: str) -> str:
-    """The same file on the mirror of the environment, if there is one: $ISOGLOSS_MIRROR/HOST/PATH."""
+    """The URL on the mirror $ISOGLOSS_MIRROR/HOST/PATH, if that is set."""
     mirror = os.environ.get("ISOGLOSS_MIRROR", "").rstrip("/")
     return f"{mirror}/{url.partition('://')[2]}" if mirror else url
 
@@ -163,21 +159,21 @@ def _refusal(url: str, error: urllib.error.HTTPError, asked: Mapping[str, str]) 
     if error.code == http.client.NOT_MODIFIED and {"If-None-Match", "If-Modified-Since"} & set(asked):
         return NotChanged(url)
     if error.code in (http.client.NOT_FOUND, http.client.GONE):
-        return NotThere(f"{url}: {said}", hint="it was moved or never was there: isogloss corpora list says where to look")
+        return NotThere(f"{url}: {said}", hint="it was moved or never existed: isogloss corpora list NAME shows its page")
     if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-        return DataError(f"{url}: {said}", hint="it is for certain people only: its page says for whom, and where to log in")
+        return DataError(f"{url}: {said}", hint="access is restricted: its page says how to get it")
     return DataError(f"{url}: {said}", hint="try again later; its page may say more")
 
 
-def _asked_wait(told: str | None) -> float | None:
+def _asked_wait(value: str | None) -> float | None:
     """Seconds of a Retry-After header, which is a number or a date."""
-    if told is None:
+    if value is None:
         return None
-    if (seconds := whole_number(told)) is not None:
+    if (seconds := whole_number(value)) is not None:
         return float(seconds)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
-    except (ValueError, OverflowError, TypeError, IndexError):  # of dates that are none, and of those beyond any calendar
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError, TypeError, IndexError):  # not a date, or out of range
         return None
 
 
@@ -185,7 +181,7 @@ def _unreached(url: str, reason: str | BaseException) -> Exception:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return DataError(
             f"{url}: its certificate cannot be trusted ({reason.verify_message})",
-            hint="a proxy that opens encrypted traffic? name its certificate in SSL_CERT_FILE",
+            hint="is there a TLS-inspecting proxy? set SSL_CERT_FILE to its certificate",
         )
     return Trouble(f"{parse_url(url).hostname} cannot be reached ({_plainly(reason)})", "not reached", reached=False)
 

@@ -5,9 +5,9 @@ For English and German the dumps of the German Wikipedia are enough, and much sm
     dewiki-latest-langlinks.sql.gz   INSERT INTO `langlinks` VALUES (1,'en','Alan Smithee'),(3,'en','Actinium'),…;
     dewiki-latest-page.sql.gz        INSERT INTO `page` VALUES (1,0,'Alan_Smithee',…),(3,0,'Actinium',…),…;
 
-`langlinks` gives the English title of a page number, `page` the German title of an article (namespace 0). The first is kept
-in memory for the one language that is wanted, the second streams past it. Both are what mysqldump writes: rows in
-parentheses, strings in quotes, \' and \\ inside them.
+`langlinks` gives the English title of a page number, `page` the German title of an article (namespace 0). The first is kept in
+memory for the wanted language, the second is streamed. Both are written by mysqldump: rows in parentheses, quoted strings with
+\' and \\ inside them.
 """
 
 import gzip
@@ -30,13 +30,13 @@ _ROW = re.compile(rb"\s*\((" + _VALUE + rb"),(" + _VALUE + rb"),(" + _VALUE + rb
 _ESCAPE = re.compile(rb"\\(.)|''", re.DOTALL)
 _MEANING = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"Z": b"\x1a", b"b": b"\b"}
 _ODD = re.compile(r"[\x00-\x1f\x7f]")
-_WIKIS = {"nb": "no", "zh_cn": "zh", "fil": "tl"}  # where a Wikipedia's code is not the language's
+_WIKIS = {"nb": "no", "zh_cn": "zh", "fil": "tl"}  # Wikipedias whose code is not that of the language
 
 Row = tuple[bytes, bytes, bytes]
 
 
 def addresses(languages: Languages, version: str) -> tuple[str, str]:
-    """Where the two dumps are: langlinks, page."""
+    """The URLs of the two dumps: langlinks, page."""
     wiki = f"{_code(_host(languages))}wiki"
     base = f"{DUMPS}/{wiki}/{version}/{wiki}-{version}"
     return f"{base}-langlinks.sql.gz", f"{base}-page.sql.gz"
@@ -62,7 +62,7 @@ def titles(
 
 
 def rows(path: Path, table: str, stage: str = "", on_progress: OnProgress = silent) -> Iterator[Row]:
-    """The first three values of every row that a dump inserts into a table, as they are written there."""
+    """The first three raw values of every row that a dump inserts into a table."""
     opening = f"INSERT INTO `{table}` VALUES".encode()
     inside, found = False, False
     for number, line in enumerate(_lines(path, stage or table, on_progress), start=1):
@@ -81,11 +81,11 @@ def rows(path: Path, table: str, stage: str = "", on_progress: OnProgress = sile
             raise DataError(f"{path} line {number}: not a row of {table} at byte {place}", hint="remove the file and try again")
         inside = not line.rstrip().endswith(b";")
     if not found:
-        raise DataError(f"{path}: nothing is inserted into {table} there", hint="is it a dump of Wikipedia's database?")
+        raise DataError(f"{path}: no rows of {table}", hint="is it a dump of Wikipedia's database?")
 
 
 def text(value: bytes) -> bytes:
-    """A string as it was before it was quoted; other values as they are."""
+    """An unquoted string; other values unchanged."""
     quoted = value.removeprefix(b"_binary ")
     if not quoted.startswith(b"'"):
         return value
@@ -104,7 +104,7 @@ def _page(number: bytes, path: Path) -> int:
 
 
 def _host(languages: Languages) -> str:
-    """Whose dumps are read: not English's, if it is one of the two."""
+    """The language whose dumps are read: not English, if it is one of the two."""
     return languages[0] if languages[1] == ENGLISH else languages[1]
 
 
@@ -113,7 +113,7 @@ def _code(language: str) -> str:
 
 
 def _readable(title: bytes) -> str:
-    """A title as a person writes it; empty if it is not text."""
+    """A title with spaces; empty if it is not text."""
     try:
         plain = title.decode().replace("_", " ").strip()
     except UnicodeDecodeError:
@@ -122,7 +122,7 @@ def _readable(title: bytes) -> str:
 
 
 def _lines(path: Path, stage: str, on_progress: OnProgress) -> Iterator[bytes]:
-    """Lines of a gzip file (a megabyte each, in a dump), with the place in the compressed file shown."""
+    """Lines of a gzip file (a megabyte each in a dump), with progress."""
     total = max(1, path.stat().st_size // 10**6)
     with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as handle:
         try:

@@ -1,4 +1,4 @@
-"""Rules about what must be the same, or must not be the same, on both sides: copies, numbers, addresses."""
+"""Rules that compare the two sides: copied text, numbers, addresses."""
 
 import re
 from dataclasses import dataclass
@@ -8,67 +8,71 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray, FloatArray, IntArray
 
-# Repeats are bounded: one long run of letters must not be looked at from every one of its letters to its end.
+# Repeats are bounded: a long run of letters must not take quadratic time.
 ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"']{0,2000}[\w/]|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 ADDRESS_MARKS = ("://", "www.", "@")
 
 
 @dataclass(frozen=True, slots=True)
 class Identical(Rule):
-    """Drop pairs that were copied, not translated. A name in a dictionary may well be the same in two languages."""
+    """Drop pairs that were copied, not translated; in dictionaries a name may be the same in two languages."""
 
     name: ClassVar[str] = "identical sides"
-    threshold: ClassVar[str] = "drop"
+    threshold: ClassVar[str] = "limit"
+    order: ClassVar[int] = 50
+    higher_is_better: ClassVar[bool] = False
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
 
-    drop: bool = True
+    limit: float = 0.5
+
+    @classmethod
+    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Identical | None":
+        """On or off."""
+        return cls() if settings.drop_identical else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """1 where both sides are the same letters and digits, whatever their case and punctuation."""
         return np.asarray(pairs.source.normalized_hashes == pairs.target.normalized_hashes, dtype=np.float32)
 
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Only what differs."""
-        return (score < 1) | (not self.drop)
-
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Rule):
-    """Drop pairs whose numbers differ: the surest sign of two sentences that are about different things.
+    """Drop pairs whose numbers differ: the surest sign of a wrong translation.
 
-    Digits are counted one by one, zeros aside, so that 1,000.5 agrees with 1.000,50 and 7:05 with 07.05. Where one side
-    has no digits and the other one or two, nothing is said: small numbers are often spelt out.
+    Digits are counted one by one without zeros, so that 1,000.5 agrees with 1.000,50 and 7:05 with 07.05. One or two digits
+    against none are accepted, since small numbers are often spelled out.
     """
 
     name: ClassVar[str] = "different numbers"
     threshold: ClassVar[str] = "min_agreement"
+    order: ClassVar[int] = 90
+    setting: ClassVar[str] = "min_numbers"
+    off: ClassVar[float | None] = 0
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
+    auto: ClassVar[str] = "valley"
 
     min_agreement: float
-    spelt_out: int = 2
+    spelled_out: int = 2
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """Digits the sides share over digits either has; 1 where there are none."""
-        one, other = _digit_counts(pairs.source), _digit_counts(pairs.target)
-        shared = np.minimum(one, other).sum(1)
-        either = np.maximum(one, other).sum(1)
-        silent = (np.minimum(one.sum(1), other.sum(1)) == 0) & (either <= self.spelt_out)
+        """Digits in common over digits of either side; 1 where there are none."""
+        left, right = _digit_counts(pairs.source), _digit_counts(pairs.target)
+        shared = np.minimum(left, right).sum(1)
+        either = np.maximum(left, right).sum(1)
+        silent = (np.minimum(left.sum(1), right.sum(1)) == 0) & (either <= self.spelled_out)
         return np.where(silent, 1.0, shared / np.maximum(either, 1)).astype(np.float32)
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Enough in common."""
-        return score >= self.min_agreement
 
 
 def _digit_counts(side: Side) -> IntArray:
-    """How often each of 1 to 9 stands in each sentence."""
+    """How often each digit from 1 to 9 occurs in each sentence."""
     values = characters.digits().take(side.codes)
     at = np.flatnonzero((values > 0) & (values < 10))
     rows = np.searchsorted(side.starts, at, side="right") - 1
@@ -82,26 +86,25 @@ class Addresses(Rule):
 
     name: ClassVar[str] = "different addresses"
     threshold: ClassVar[str] = "min_agreement"
+    order: ClassVar[int] = 100
+    setting: ClassVar[str] = "min_addresses"
+    off: ClassVar[float | None] = 0
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
 
     min_agreement: float
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """1 where the addresses are the same, ½ where they are as many (a site in another language), less otherwise."""
+        """1 for equal addresses, ½ for equally many (a site in another language), less otherwise."""
         score = np.ones(len(pairs), dtype=np.float32)
         suspect = _may_have_address(pairs.source.texts) | _may_have_address(pairs.target.texts)
         rows = np.flatnonzero(suspect)
         sources, targets = (side.texts.take(pa.array(rows)).to_pylist() for side in (pairs.source, pairs.target))
         for row, source, target in zip(rows, sources, targets, strict=True):
-            one, other = sorted(ADDRESS.findall(source)), sorted(ADDRESS.findall(target))
-            if one != other:
-                score[row] = 0.5 * min(len(one), len(other)) / max(len(one), len(other))
+            left, right = sorted(ADDRESS.findall(source)), sorted(ADDRESS.findall(target))
+            if left != right:
+                score[row] = 0.5 * min(len(left), len(right)) / max(len(left), len(right))
         return score
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Enough in common."""
-        return score >= self.min_agreement
 
 
 def _may_have_address(texts: pa.Array) -> BoolArray:

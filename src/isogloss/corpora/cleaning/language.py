@@ -1,4 +1,4 @@
-"""Rules about which language a side is in: by its letters, and by a language model."""
+"""Rules about the language of a side: by its script, and by language identification."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -7,14 +7,14 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.cleaning.rule import PairBatch, Rule, worse
+from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.side import Side
 from isogloss.corpora.text.words import split_words
 from isogloss.types import BoolArray, FloatArray
 
-# Languages that are not written in Latin letters (alone). A language that is in neither list is not judged.
+# The scripts of languages. Sides in a language that is not listed are accepted.
 _SCRIPTS = {
     ("cyrillic",): "ab ba be bg ce cv kk ky mk mn mhr myv os ru sah tg tt udm uk",
     ("cyrillic", "latin"): "az cnr crh sh sr tk uz",
@@ -57,34 +57,34 @@ SUBTAGS = {
     "Hant": ("han", "bopomofo"),
     "Hans": ("han", "bopomofo"),
 }
-SECOND_SCRIPTS = {"Latn", "Cyrl", "Arab", "Deva", "Mong"}  # a language model that saw the usual script misjudges these
+SECOND_SCRIPTS = {"Latn", "Cyrl", "Arab", "Deva", "Mong"}  # language identification was trained on the usual script
 SCRIPTS_OF = {language: scripts for scripts, languages in _SCRIPTS.items() for language in languages.split()}
 
 
 def scripts_of(language: str) -> tuple[str, ...] | None:
-    """The scripts a language is written in, None where it is not listed. `sr-Latn` and the like say it themselves."""
+    """The scripts a language is written in, None where it is not listed; `sr-Latn` names its own."""
     base, *rest = language.split("-")
-    if told := SUBTAGS.keys() & set(rest):
-        return SUBTAGS[told.pop()]
+    if named := SUBTAGS.keys() & set(rest):
+        return SUBTAGS[named.pop()]
     return None if any(len(part) == 4 for part in rest) else SCRIPTS_OF.get(base)
 
 
 @dataclass(frozen=True, slots=True)
 class Script(Rule):
-    """Drop pairs with a side that is not written in the letters of its language."""
+    """Drop pairs with a side that is not written in a script of its language."""
 
     name: ClassVar[str] = "wrong script"
     threshold: ClassVar[str] = "min_share"
+    order: ClassVar[int] = 70
+    setting: ClassVar[str] = "min_script"
+    off: ClassVar[float | None] = 0
+    auto: ClassVar[str] = "valley"
 
     min_share: float
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """The share of a side's letters that its language uses; of the poorer side."""
-        return worse(_share(pairs.source), _share(pairs.target))
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Enough of them."""
-        return score >= self.min_share
+        """The share of letters in the language's scripts; of the worse side."""
+        return self.worse(_share(pairs.source), _share(pairs.target))
 
 
 def _share(side: Side) -> FloatArray:
@@ -105,38 +105,38 @@ def _own(scripts: tuple[str, ...]) -> BoolArray:
 
 @dataclass(frozen=True, slots=True)
 class Language(Rule):
-    """Drop pairs with a side that the language model is sure is in another language.
+    """Drop pairs with a side that language identification assigns to another language.
 
-    Short text is not judged (a model that sees twelve letters guesses), nor are languages the model does not have.
+    Short text is accepted (a model that sees twelve letters guesses), and so are languages the model does not know.
     """
 
     name: ClassVar[str] = "wrong language"
     threshold: ClassVar[str] = "minimum"
+    order: ClassVar[int] = 110
+    setting: ClassVar[str] = "min_language"
+    off: ClassVar[float | None] = 0
     for_sentences: ClassVar[bool] = True
+    auto: ClassVar[str] = "valley"
 
     minimum: float
     min_letters: int = 16  # a character of an unspaced script counts as two
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """1 less the lead of the most probable other language; of the poorer side."""
-        return worse(self._side(pairs.source), self._side(pairs.target))
+        """1 minus the lead of the most probable other language; of the worse side."""
+        return self.worse(self._side(pairs.source), self._side(pairs.target))
 
     def _side(self, side: Side) -> FloatArray:
         model = language_model()
         if not model.knows(side.language) or SECOND_SCRIPTS & set(side.language.split("-")):
             return np.ones(len(side), dtype=np.float32)
-        judged = np.flatnonzero(np.diff(side.kept_starts) + side.count(side.alone) >= self.min_letters)
+        long_enough = np.flatnonzero(np.diff(side.kept_starts) + side.count(side.alone) >= self.min_letters)
         score = np.ones(len(side), dtype=np.float32)
-        if not len(judged):
+        if not len(long_enough):
             return score
-        words = split_words(side.texts.take(pa.array(judged)))
+        words = split_words(side.texts.take(pa.array(long_enough)))
         lead = model.lead(words, side.language)
-        if side.language.split("-")[0] == "zh":  # the model takes some Chinese for Japanese; but that would have kana
-            without_kana = (side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0)[judged]
+        if side.language.split("-")[0] == "zh":  # some Chinese is taken for Japanese, which would have kana
+            without_kana = (side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0)[long_enough]
             lead = np.where(without_kana, model.lead(words, side.language, ("ja", "wuu")), lead)
-        score[judged] = 1 - lead
+        score[long_enough] = 1 - lead
         return score
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """The other language is not too far ahead."""
-        return score >= self.minimum

@@ -1,82 +1,110 @@
 """Rules about how much text there is: none, too much, or far more on one side than on the other."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from isogloss.corpora.cleaning.rule import PairBatch, Rule, worse
+from isogloss.config import CleaningSettings
+from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text.side import Side
-from isogloss.types import BoolArray, FloatArray, IntArray
-
-CountTokens = Callable[[list[str]], IntArray]
+from isogloss.errors import DataError
+from isogloss.storage import file_hash
+from isogloss.types import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class Empty(Rule):
-    """Drop pairs of which a side has no letter or digit left: there is nothing to translate."""
+    """Drop pairs with a side that has no letter or digit."""
 
     name: ClassVar[str] = "empty side"
     threshold: ClassVar[str] = "min_characters"
+    order: ClassVar[int] = 10
 
     min_characters: int = 1
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """How many letters and digits the poorer side has."""
-        one, other = (np.diff(side.kept_starts).astype(np.float32) for side in (pairs.source, pairs.target))
-        return worse(one, other)
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """At least that many on both sides."""
-        return score >= self.min_characters
+        """Letters and digits of the shorter side."""
+        left, right = (np.diff(side.kept_starts).astype(np.float32) for side in (pairs.source, pairs.target))
+        return self.worse(left, right)
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong(Rule):
-    """Drop pairs with a side that is no longer a sentence."""
+    """Drop pairs with a side that is too long for a sentence."""
 
     name: ClassVar[str] = "too long"
     threshold: ClassVar[str] = "max_characters"
+    order: ClassVar[int] = 20
+    setting: ClassVar[str] = "max_characters"
+    higher_is_better: ClassVar[bool] = False
 
     max_characters: int
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """Characters on the longer side."""
+        """Characters of the longer side."""
         return np.maximum(pairs.source.lengths, pairs.target.lengths).astype(np.float32)
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Not more than the limit."""
-        return score <= self.max_characters
 
 
 @dataclass(frozen=True, slots=True)
 class TooManyTokens(Rule):
     """Drop pairs with a side of more tokens than the student reads (128 in both papers).
 
-    With a tokenizer its own pieces are counted; without one, a token is a word, a punctuation mark, or a character of a
-    script that is written without spaces.
+    Tokens are those of `tokenizer`. Without one, a token is a word, a punctuation mark, or a character of a script that is
+    written without spaces.
     """
 
     name: ClassVar[str] = "too many tokens"
     threshold: ClassVar[str] = "max_tokens"
+    order: ClassVar[int] = 30
+    higher_is_better: ClassVar[bool] = False
 
     max_tokens: int
-    tokenizer: str = field(default="", compare=False)  # a place; the scores are named by what lies there
-    count_tokens: CountTokens | None = field(default=None, compare=False)
+    tokenizer: str = ""  # a tokenizer.json, or a folder with one
+
+    @classmethod
+    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "TooManyTokens | None":
+        """Off at 0 tokens."""
+        return cls(settings.max_tokens, settings.tokenizer) if settings.max_tokens > 0 else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """Tokens of the longer side."""
-        return worse(self._count(pairs.source), self._count(pairs.target), higher_is_better=False)
+        return self.worse(self._count(pairs.source), self._count(pairs.target))
 
     def _count(self, side: Side) -> FloatArray:
-        if self.count_tokens is None:
-            return side.token_counts.astype(np.float32)
-        return self.count_tokens(side.texts.to_pylist()).astype(np.float32)
+        counts = token_counter(self.tokenizer)(side.texts.to_pylist()) if self.tokenizer else side.token_counts
+        return counts.astype(np.float32)
 
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Not more than the limit."""
-        return score <= self.max_tokens
+    def scoring_key(self) -> dict[str, Any]:
+        """With the tokenizer's content instead of its path."""
+        content = file_hash(_tokenizer_file(self.tokenizer)) if self.tokenizer else ""
+        return {"rule": type(self).__name__, "tokenizer": content}
+
+
+def _tokenizer_file(name: str) -> Path:
+    path = Path(name)
+    path = path / "tokenizer.json" if path.is_dir() else path
+    if not path.is_file():
+        raise DataError(f"{name}: no tokenizer.json there", hint="cleaning.tokenizer names the file, or a model folder with it")
+    return path
+
+
+@cache
+def token_counter(name: str) -> Callable[[list[str]], IntArray]:
+    """Count tokens as a tokenizer does, special tokens included."""
+    from tokenizers import Tokenizer
+
+    path = _tokenizer_file(name)
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises bare exceptions for files it cannot read
+        raise DataError(f"{path}: not a tokenizer ({error})", hint="save it with tokenizer.save_pretrained") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda texts: np.array([len(one.ids) for one in tokenizer.encode_batch(texts)], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +116,18 @@ class LengthRatio(Rule):
 
     name: ClassVar[str] = "length ratio"
     threshold: ClassVar[str] = "max_ratio"
+    order: ClassVar[int] = 40
+    setting: ClassVar[str] = "max_length_ratio"
+    higher_is_better: ClassVar[bool] = False
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
+    auto: ClassVar[str] = "spread"
 
     max_ratio: float
     min_bytes: int = 12  # "Hi." ↔ "Guten Tag." is fine: ratios mean nothing on very short text
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """The longer side over the shorter; NaN, which says nothing, where both are short."""
-        one, other = pairs.source.byte_lengths, pairs.target.byte_lengths
-        longer, shorter = np.maximum(one, other), np.minimum(one, other)
+        """The longer side over the shorter; NaN where both are short."""
+        left, right = pairs.source.byte_lengths, pairs.target.byte_lengths
+        longer, shorter = np.maximum(left, right), np.minimum(left, right)
         return np.where(longer < self.min_bytes, np.nan, longer / np.maximum(shorter, 1)).astype(np.float32)
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Not more than the limit."""
-        return ~(score > self.max_ratio)

@@ -1,4 +1,4 @@
-"""Rules that rest on somebody's judgement of the pair: the corpus' own score, or a model's."""
+"""Rules about the quality of a pair as a whole: the corpus' own score, and the similarity by a model."""
 
 import fnmatch
 import math
@@ -8,21 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.errors import RecipeError
-from isogloss.types import BoolArray, FloatArray
+from isogloss.types import FloatArray
 
-NOTHING = -math.inf  # is demanded
+NO_MINIMUM = -math.inf
 NEIGHBOURS = 4
-STRIPE = 1024  # rows of the matrix of similarities that are held at a time
-
-
-@dataclass(frozen=True, slots=True)
-class SimilarityModel:
-    """A model that says how near two texts are: how it embeds, and a name made from its content."""
-
-    encode: Callable[[list[str]], FloatArray]
-    fingerprint: str
+STRIPE = 1024  # rows of the similarity matrix in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,74 +24,88 @@ class GivenScore(Rule):
 
     name: ClassVar[str] = "low score in its corpus"
     threshold: ClassVar[str] = "minimum"
+    order: ClassVar[int] = 60
     compares_sides: ClassVar[bool] = True
 
     minimum: float
 
+    @classmethod
+    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "GivenScore | None":
+        """Off for corpora that `min_scores` does not name."""
+        minimum = minimum_for(corpus, settings.min_scores)
+        return cls(minimum) if minimum > NO_MINIMUM else None
+
     def score(self, pairs: PairBatch) -> FloatArray:
-        """The given score; NaN where there is none."""
+        """The given score."""
         return pairs.given
 
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Not below the minimum; a pair without a score is not judged."""
-        return ~(score < np.float32(self.minimum))
 
-
-def minimum_for(corpus: str, minimum: tuple[str, ...]) -> float:
-    """What a corpus' scores must reach, by the first entry that fits its name; `NOTHING` where none does."""
-    for entry in minimum:
+def minimum_for(corpus: str, min_scores: tuple[str, ...]) -> float:
+    """The minimum of the first entry NAME=NUMBER whose name fits the corpus; `NO_MINIMUM` where none does."""
+    for entry in min_scores:
         name, equals, value = entry.partition("=")
         try:
-            demand = float(value)
+            minimum = float(value)
         except ValueError:
             equals = ""
         if not equals:
             raise RecipeError(f"cleaning.min_scores: {entry!r} is not NAME=NUMBER", hint='for example "WikiMatrix=1.05"')
         if fnmatch.fnmatchcase(corpus.lower(), name.strip().lower()):
-            return demand
-    return NOTHING
+            return minimum
+    return NO_MINIMUM
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityModel:
+    """The model behind `cleaning.similarity_model`: how it embeds texts, and a hash of its content."""
+
+    encode: Callable[[list[str]], FloatArray]
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Similarity(Rule):
-    """Drop pairs that a model you name puts far apart.
+    """Drop pairs whose two sides have dissimilar embeddings.
 
-    `cosine` is the plain similarity; `margin` divides it by the similarity to the nearest other sentences of the block
-    (Artetxe & Schwenk 2019), which is fairer to languages the model knows less well.
+    `cosine` is the plain similarity. `margin` divides it by the similarity to the nearest other sentences of the block
+    (Artetxe & Schwenk 2019), which is fairer to languages that the model knows less well.
     """
 
     name: ClassVar[str] = "low similarity"
     threshold: ClassVar[str] = "minimum"
+    order: ClassVar[int] = 120
     compares_sides: ClassVar[bool] = True
     for_sentences: ClassVar[bool] = True
+    auto: ClassVar[str] = "valley"
+    needs_model: ClassVar[bool] = True
 
     minimum: float
     measure: str = "cosine"
-    judge: SimilarityModel | None = field(default=None, compare=False)
+    model: SimilarityModel | None = field(default=None, compare=False)
+
+    @classmethod
+    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Similarity | None":
+        """Off without a model."""
+        return cls(settings.min_similarity, settings.similarity) if settings.similarity_model else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """Cosine or margin of each pair; NaN where there is nobody to ask."""
-        if self.judge is None or not len(pairs):
+        """Cosine or margin of each pair; NaN without a model."""
+        if self.model is None or not len(pairs):
             return np.full(len(pairs), np.nan, dtype=np.float32)
-        one, other = (_unit(self.judge.encode(side.texts.to_pylist())) for side in (pairs.source, pairs.target))
-        cosine = np.einsum("ij,ij->i", one, other)
+        left, right = (_unit(self.model.encode(side.texts.to_pylist())) for side in (pairs.source, pairs.target))
+        score = np.einsum("ij,ij->i", left, right)
         if self.measure == "margin":
-            around = (_neighbourhood(one, other) + _neighbourhood(other, one)) / 2
-            cosine = cosine / np.maximum(around, 1e-6)
-        return np.asarray(cosine, dtype=np.float32)
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Near enough."""
-        return score >= self.minimum
+            score = score / np.maximum((_mean_nearest(left, right) + _mean_nearest(right, left)) / 2, 1e-6)
+        return np.asarray(score, dtype=np.float32)
 
 
-def _neighbourhood(one: FloatArray, other: FloatArray) -> FloatArray:
-    """The mean similarity of each row to the rows of `other` nearest to it, a stripe of the matrix at a time."""
-    k = min(NEIGHBOURS, len(other))
-    means = np.empty(len(one), dtype=np.float32)
-    for start in range(0, len(one), STRIPE):
-        between = one[start : start + STRIPE] @ other.T
-        means[start : start + STRIPE] = np.partition(between, -k, axis=1)[:, -k:].mean(1)
+def _mean_nearest(left: FloatArray, right: FloatArray) -> FloatArray:
+    """The mean similarity of each row to its nearest rows of `right`."""
+    k = min(NEIGHBOURS, len(right))
+    means = np.empty(len(left), dtype=np.float32)
+    for start in range(0, len(left), STRIPE):
+        similarity = left[start : start + STRIPE] @ right.T
+        means[start : start + STRIPE] = np.partition(similarity, -k, axis=1)[:, -k:].mean(1)
     return means
 
 

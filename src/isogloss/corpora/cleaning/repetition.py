@@ -1,13 +1,13 @@
-"""The rule about text that says the same again and again: lines of dots, stuck keys, looping machine translation."""
+"""The rule about text that repeats itself: lines of dots, stuck keys, looping machine translation."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from isogloss.corpora.cleaning.rule import PairBatch, Rule, worse
+from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text.side import Side
-from isogloss.types import BoolArray, FloatArray
+from isogloss.types import FloatArray
 
 MIN_RUN = 6  # "...", "!!!" and "hmmm" are ordinary
 MIN_WORDS = 8
@@ -19,24 +19,24 @@ class Repetition(Rule):
 
     name: ClassVar[str] = "repetition"
     threshold: ClassVar[str] = "max_share"
+    order: ClassVar[int] = 80
+    setting: ClassVar[str] = "max_repetition"
+    off: ClassVar[float | None] = 1
+    higher_is_better: ClassVar[bool] = False
 
     max_share: float
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """The larger of two shares, on the worse side: characters in long runs, and words that were there before."""
-        return worse(_repeated(pairs.source), _repeated(pairs.target), higher_is_better=False)
-
-    def accept(self, score: FloatArray) -> BoolArray:
-        """Not more than the limit."""
-        return score <= self.max_share
+        """The share of characters in long runs, or of repeated words if that is larger; of the worse side."""
+        return self.worse(_repeated(pairs.source), _repeated(pairs.target))
 
 
 def _repeated(side: Side) -> FloatArray:
-    return np.maximum(_in_runs(side), _said_before(side)).astype(np.float32)
+    return np.maximum(_share_in_runs(side), _share_of_repeated_words(side)).astype(np.float32)
 
 
-def _in_runs(side: Side) -> FloatArray:
-    """The share of characters that stand in runs of one and the same character."""
+def _share_in_runs(side: Side) -> FloatArray:
+    """The share of characters that stand in runs of the same character."""
     if not len(side.codes):
         return np.zeros(len(side), dtype=np.float32)
     new = np.ones(len(side.codes), dtype=np.bool_)
@@ -50,8 +50,8 @@ def _in_runs(side: Side) -> FloatArray:
     return (inside / np.maximum(side.lengths, 1)).astype(np.float32)
 
 
-def _said_before(side: Side) -> FloatArray:
-    """The share of a sentence's words that it had said already; 0 for short sentences."""
+def _share_of_repeated_words(side: Side) -> FloatArray:
+    """The share of a sentence's words that it has already used; 0 for short sentences."""
     words = side.words
     counts = np.diff(words.starts)
     result = np.zeros(len(side), dtype=np.float32)

@@ -1,14 +1,18 @@
-"""What a rule is: a score for every pair, and a threshold that accepts it or not.
+"""What a cleaning rule is: a score for every pair, and a threshold that decides which scores are accepted.
 
-The two are kept apart so that a threshold can be moved without scoring again: scores are kept on disk under a name made
-from everything but the threshold. Rules see text that is already normalized and never change it.
+The two are separate so that a threshold can change without scoring again: scores are kept on disk under a name made from
+everything but the threshold. Rules see normalized text and never change it.
+
+To add a rule, write a class like `repetition.Repetition` in a file of this folder; `rules.py` finds it. If it has a setting,
+add that to `CleaningSettings` in config.py.
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from isogloss.config import CleaningSettings
 from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray, FloatArray
 
@@ -19,7 +23,7 @@ class PairBatch:
 
     source: Side
     target: Side
-    given: FloatArray  # what the corpus itself thinks of each pair; NaN where it says nothing
+    given: FloatArray  # the corpus' own score of each pair; NaN where it has none
     corpus: str = ""
     dictionary: bool = False
 
@@ -27,40 +31,48 @@ class PairBatch:
         """Number of pairs."""
         return len(self.source)
 
-    @property
-    def source_only(self) -> bool:
-        """Whether these are source sentences without a translation, paired with themselves."""
-        return self.source.language == self.target.language
-
 
 class Rule(Protocol):
-    """What cleaning needs of a rule. Rules are frozen dataclasses; the field `threshold` names decides, the rest scores."""
+    """Base of all rules: frozen dataclasses whose field `threshold` decides; the other fields change the scores."""
 
-    name: ClassVar[str]  # what the waterfall calls it
+    name: ClassVar[str]  # in the manifest and on the screen
     threshold: ClassVar[str]  # the field that may change without scoring again
-    compares_sides: ClassVar[bool] = False  # if so, it does not apply to source text without a translation
-    for_sentences: ClassVar[bool] = False  # if so, it does not apply to dictionary entries
+    order: ClassVar[int]  # rules are applied from low to high: cheap and certain ones first
+    higher_is_better: ClassVar[bool] = True
+    compares_sides: ClassVar[bool] = False  # not applied to source text without a translation
+    for_sentences: ClassVar[bool] = False  # not applied to dictionary entries
+    auto: ClassVar[str] = ""  # how `--auto` sets the threshold: by "spread" or "valley" (auto_thresholds.py), or not
+    needs_model: ClassVar[bool] = False  # scored in the main process, where the similarity model is
+    setting: ClassVar[str] = ""  # the field of CleaningSettings with the threshold; "": the rule's default
+    off: ClassVar[float | None] = None  # the value of that setting that turns the rule off
+
+    @classmethod
+    def from_settings(cls, settings: CleaningSettings, corpus: str) -> Self | None:
+        """The rule for a corpus; None if the settings turn it off, and then it is not scored."""
+        value = getattr(settings, cls.setting) if cls.setting else None
+        if cls.off is not None and value == cls.off:
+            return None
+        return cls(**({} if value is None else {cls.threshold: value}))
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """One number a pair."""
+        """One number per pair; NaN where the rule has no opinion."""
         ...
 
     def accept(self, score: FloatArray) -> BoolArray:
-        """Which scores are good enough."""
-        ...
+        """Which scores are good enough; NaN always is."""
+        limit = getattr(self, self.threshold)
+        return np.asarray(~(score < limit) if self.higher_is_better else ~(score > limit))
 
+    def scoring_key(self) -> dict[str, Any]:
+        """Everything the scores depend on: the kind of rule and all fields but the threshold."""
+        names = [one.name for one in fields(self) if one.compare and one.name != self.threshold]  # type: ignore[arg-type]
+        return {"rule": type(self).__name__, **{name: getattr(self, name) for name in names}}
 
-def applies(rule: Rule, pairs: PairBatch) -> bool:
-    """Whether a rule has anything to say about such pairs."""
-    return not (rule.compares_sides and pairs.source_only) and not (rule.for_sentences and pairs.dictionary)
+    def applies_to(self, pairs: PairBatch) -> bool:
+        """Whether the rule has anything to say about such pairs."""
+        source_only = pairs.source.language == pairs.target.language
+        return not (self.compares_sides and source_only) and not (self.for_sentences and pairs.dictionary)
 
-
-def scoring_settings(rule: Rule) -> dict[str, Any]:
-    """Everything a rule's scores depend on: its kind and all fields but the threshold."""
-    names = [one.name for one in fields(rule) if one.compare and one.name != rule.threshold]  # type: ignore[arg-type]
-    return {"rule": type(rule).__name__, **{name: getattr(rule, name) for name in names}}
-
-
-def worse(left: FloatArray, right: FloatArray, higher_is_better: bool = True) -> FloatArray:
-    """The worse of two sides' scores: a pair is as good as its poorer side."""
-    return (np.minimum if higher_is_better else np.maximum)(left, right).astype(np.float32)
+    def worse(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """The worse of the two sides' scores."""
+        return (np.minimum if self.higher_is_better else np.maximum)(left, right).astype(np.float32)

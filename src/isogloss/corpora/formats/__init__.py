@@ -1,6 +1,6 @@
-"""One file per layout of parallel data. Each has a `blocks(source, faults)` that streams what `reading/blocks.py` says.
+"""One module per format of parallel data, each with `blocks(source, faults)`; the list is `reading.filenames.FORMATS`.
 
-Where lines are many and simple (tsv, moses, muse, parquet), whole blocks are taken apart at once by Arrow and numpy, and
-`assemble` puts them together; where the syntax is richer (csv, jsonl, tmx, po, mo, freedict), `records` gathers pairs that
-come one by one.
+Simple formats with many lines (tsv, moses, muse, parquet) are parsed a block at a time with Arrow and numpy (`assemble`);
+richer syntax (csv, jsonl, tmx, po, mo, freedict) gives one record at a time (`records`). To add a format, write its module
+here and add its name and suffixes to `FORMATS`.
 """

@@ -1,4 +1,4 @@
-"""From the columns of a block to pairs: check every cell at once, explain the few bad rows, one row for each translation."""
+"""Turn the columns of a block into pairs: check all cells at once, report bad rows, give one row per translation."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,49 +13,27 @@ from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.errors import DataError
 from isogloss.types import TEST, TRAIN, BoolArray, IntArray
 
-_SPLITS = ("", TRAIN, TEST)
+SPLITS = ("", TRAIN, TEST)
+BLANK = DataError("a blank line")
+Explain = Callable[[int], DataError | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The columns of some rows, as trimmed text; null where a row lacks the cell."""
+    """The columns of some rows as trimmed text; null where a row lacks the cell."""
 
     lines: IntArray
     source: pa.Array
-    targets: tuple[tuple[pa.Array, str], ...]
+    targets: tuple[tuple[pa.Array, str], ...]  # with their languages
     language: pa.Array | None = None
     split: pa.Array | None = None
     score: pa.Array | None = None  # text or numbers
-    sparse: bool = False  # a row may lack some of the translations, as long as it has one
-
-
-Explain = Callable[[int], DataError | None]
+    sparse: bool = False  # a row may lack some translations, but not all
 
 
 def trimmed(cells: pa.Array) -> pa.Array:
     """Without whitespace at either end, as `str.strip` sees it."""
     return pc.utf8_trim_whitespace(cells)
-
-
-def assemble(cells: Cells, place: str, faults: Faults, explain: Explain, suspects: BoolArray | None = None) -> pa.Table:
-    """The pairs of a block; rows that do not fit go to `faults` in their order.
-
-    `suspects` are rows the format already knows to be bad. `explain` says what it has against a bad row: an error, `BLANK`
-    for one that is to be passed over, or None if only the cells can tell. `place` is "FILE line", for messages.
-    """
-    score, no_number = _numbers(cells.score)
-    languages, no_language = _codes(cells.language)
-    bad = _empty(cells) | no_number | no_language | _unknown_split(cells.split)
-    if suspects is not None:
-        bad |= suspects
-    for row in np.flatnonzero(bad).tolist():
-        error = explain(row) or _complaint(cells, row, f"{place} {cells.lines[row]}")
-        if error is not BLANK:
-            faults.add(error)
-    return _melted(cells, languages, score, ~bad)
-
-
-BLANK = DataError("a blank line")
 
 
 def marked(rows: Iterable[int], count: int) -> BoolArray:
@@ -65,6 +43,24 @@ def marked(rows: Iterable[int], count: int) -> BoolArray:
     return mask
 
 
+def assemble(cells: Cells, place: str, faults: Faults, explain: Explain, suspects: BoolArray | None = None) -> pa.Table:
+    """The pairs of a block; bad rows go to `faults` in their order.
+
+    `suspects` are rows that the format knows to be bad. `explain` gives the format's error for a bad row, `BLANK` for one to
+    be skipped, or None if the cells are to blame. `place` is "FILE line", for messages.
+    """
+    score, bad_score = _numbers(cells.score)
+    languages, bad_language = _codes(cells.language)
+    bad = _empty(cells) | bad_score | bad_language | _bad_split(cells.split)
+    if suspects is not None:
+        bad |= suspects
+    for row in np.flatnonzero(bad).tolist():
+        error = explain(row) or _cell_error(cells, row, f"{place} {cells.lines[row]}")
+        if error is not BLANK:
+            faults.add(error)
+    return _one_row_per_translation(cells, languages, score, ~bad)
+
+
 def _missing(column: pa.Array) -> BoolArray:
     empty: BoolArray = pc.fill_null(pc.equal(pc.binary_length(column), 0), True).to_numpy(zero_copy_only=False)
     return empty
@@ -72,27 +68,23 @@ def _missing(column: pa.Array) -> BoolArray:
 
 def _empty(cells: Cells) -> BoolArray:
     bad = _missing(cells.source)
-    if cells.sparse:
-        absent = [column.is_null().to_numpy(zero_copy_only=False) for column, _ in cells.targets]
-        blank = [_missing(column) & ~gone for (column, _), gone in zip(cells.targets, absent, strict=True)]
-        bad |= np.logical_and.reduce(absent)
-        bad |= np.logical_or.reduce(blank)
-        return bad
-    for column, _ in cells.targets:
-        bad |= _missing(column)
-    return bad
+    missing = [_missing(column) for column, _ in cells.targets]
+    if not cells.sparse:
+        return np.asarray(np.logical_or.reduce([bad, *missing]))
+    null = [column.is_null().to_numpy(zero_copy_only=False) for column, _ in cells.targets]
+    blank = [empty & ~absent for empty, absent in zip(missing, null, strict=True)]
+    return np.asarray(np.logical_or.reduce([bad, np.logical_and.reduce(null), *blank]))
 
 
-def _unknown_split(split: pa.Array | None) -> BoolArray:
+def _bad_split(split: pa.Array | None) -> BoolArray:
     if split is None:
         return np.zeros(1, dtype=bool)
-    known = pc.is_in(pc.fill_null(split, ""), value_set=pa.array(_SPLITS))
-    unknown: BoolArray = ~known.to_numpy(zero_copy_only=False)
-    return unknown
+    known: BoolArray = pc.is_in(pc.fill_null(split, ""), value_set=pa.array(SPLITS)).to_numpy(zero_copy_only=False)
+    return ~known
 
 
 def _codes(language: pa.Array | None) -> tuple[pa.Array | None, BoolArray]:
-    """The language column in canonical codes, and where it has none."""
+    """The language column in canonical codes, and where it is not one."""
     if language is None:
         return None, np.zeros(1, dtype=bool)
     coded = language.dictionary_encode()
@@ -122,34 +114,37 @@ def _number(text: str | None) -> float | None:
         return float("nan")
 
 
-def _complaint(cells: Cells, row: int, place: str) -> DataError:
-    """What is wrong with the cells of one row, in words."""
-    split = cells.split[row].as_py() if cells.split is not None else ""
-    if split and split not in _SPLITS:
-        return DataError(f"{place}: the split is {split[:40]!r}", hint="it must be train, test, or empty")
-    language = cells.language[row].as_py() if cells.language is not None else ""
-    if cells.language is not None and not (language and is_shaped_like_a_code(language)):
-        what = f"{language[:40]!r}, not a code" if language else "empty"
-        return DataError(f"{place}: the language is {what}", hint="every line needs its language code, such as de")
-    if not cells.source[row].as_py():
-        return empty_side(place, "source")
-    for column, code in cells.targets:
-        text = column[row].as_py()
-        if not text and not (cells.sparse and text is None):
-            return empty_side(place, f"target ({language or code})")
-    if cells.sparse and all(column[row].as_py() is None for column, _ in cells.targets):
-        return empty_side(place, f"target ({', '.join(code for _, code in cells.targets)})")
+def _cell_error(cells: Cells, row: int, place: str) -> DataError:
+    language = None if cells.language is None else cells.language[row].as_py() or ""
+    targets = [(code if language is None else language, column[row].as_py()) for column, code in cells.targets]
+    if cells.sparse:
+        there = [(code, text) for code, text in targets if text is not None]
+        targets = there or [(", ".join(code for code, _ in targets), "")]
+    split = cells.split[row].as_py() or "" if cells.split is not None else ""
     score = cells.score[row].as_py() if cells.score is not None else ""
+    return row_error(place, cells.source[row].as_py() or "", targets, split, score)
+
+
+def row_error(place: str, source: str, targets: list[tuple[str, str | None]], split: str, score: object) -> DataError:
+    """What is wrong with a row: the first of its split, language, sides and score that does not fit."""
+    if split not in SPLITS:
+        return DataError(f"{place}: the split is {split[:40]!r}", hint="it must be train, test, or empty")
+    for code, text in targets:
+        if not text or not source:
+            return empty_side(place, "source" if not source else f"target ({code})")
+        if not is_shaped_like_a_code(code.strip()):
+            what = f"{code[:40]!r}, not a code" if code.strip() else "empty"
+            return DataError(f"{place}: the language is {what}", hint="every line needs its language code, such as de")
     return DataError(f"{place}: the score is {str(score)[:40]!r}, not a number", hint="leave it empty, or write it like 1.05")
 
 
 def empty_side(place: str, side: str) -> DataError:
-    """One side of a pair has no text."""
+    """The error for a side without text."""
     return DataError(f"{place}: the {side} side is empty", hint=f"remove the line; or {SKIPPING}")
 
 
-def _melted(cells: Cells, languages: pa.Array | None, score: pa.Array | None, good: BoolArray) -> pa.Table:
-    """One row for each translation, those of a line together and in the order of the columns."""
+def _one_row_per_translation(cells: Cells, languages: pa.Array | None, score: pa.Array | None, good: BoolArray) -> pa.Table:
+    """The good rows, with the translations of a line together in the order of their columns."""
     rows = np.flatnonzero(good)
     ways = len(cells.targets)
     per_row = pa.array(np.repeat(rows, ways)) if ways > 1 or len(rows) < len(cells.lines) else None
@@ -160,11 +155,9 @@ def _melted(cells: Cells, languages: pa.Array | None, score: pa.Array | None, go
     count = len(rows) * ways
     if ways == 1:
         target = repeated(cells.targets[0][0])
-    else:
-        # Columns lie one behind the other; row by row is a transposition of the places.
+    else:  # columns lie one after another; row by row is their transposition
         every = pa.concat_arrays([column for column, _ in cells.targets])
-        places = (rows[:, None] + len(cells.lines) * np.arange(ways)[None, :]).ravel()
-        target = every.take(pa.array(places))
+        target = every.take(pa.array((rows[:, None] + len(cells.lines) * np.arange(ways)[None, :]).ravel()))
     codes = pa.array([code for _, code in cells.targets], pa.string())
     language = repeated(languages) if languages is not None else codes.take(pa.array(np.tile(np.arange(ways), len(rows))))
     table = pa.Table.from_arrays(

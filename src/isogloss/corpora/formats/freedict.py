@@ -2,7 +2,7 @@
 
 from isogloss.corpora.formats.layout import target_language
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
-from isogloss.corpora.formats.xml_units import Units, collected
+from isogloss.corpora.formats.xml_units import Units, read_units
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.sources import Source
@@ -12,8 +12,8 @@ _INFLECTED = {"infl", "inflected"}
 
 
 def blocks(source: Source, faults: Faults) -> Blocks:
-    """The entries of a dictionary; one without a translation is passed over, since it is no fault of the file."""
-    return gathered(collected(source, _Entries(source, faults)), source.name, faults)
+    """The entries of a dictionary; those without a translation are counted and skipped."""
+    return gathered(read_units(source, _Entries(source, faults)), source.name, faults)
 
 
 class _Entries(Units[RecordOrFault]):
@@ -21,7 +21,7 @@ class _Entries(Units[RecordOrFault]):
         super().__init__()
         self._source, self._faults = source, faults
         self._language = target_language(source)
-        self._path: list[tuple[str, str]] = []  # the elements around, each with its type
+        self._path: list[tuple[str, str]] = []  # the open elements, each with its type
         self._entry_line = 0
         self._headwords: list[str] = []
         self._translations: list[str] = []
@@ -47,12 +47,12 @@ class _Entries(Units[RecordOrFault]):
             self._finish()
 
     def _is_headword(self) -> bool:
-        """An orth of the entry's own form: not of a related entry, not an inflected form."""
+        """Whether this is the entry's own form, not that of a related entry or an inflected form."""
         inside = dict(self._path)
         return self._path[-1][0] == "orth" and inside.get("form", "") not in _INFLECTED and "re" not in inside
 
     def _is_translation(self) -> bool:
-        """A quote of a translation that is not the translation of an example."""
+        """Whether this is a translation of the entry, not of an example."""
         kinds = [kind for tag, kind in self._path if tag == "cit"]
         related = any(tag == "re" for tag, _ in self._path)
         return self._path[-1][0] == "quote" and bool(kinds) and set(kinds) <= _TRANSLATION and not related

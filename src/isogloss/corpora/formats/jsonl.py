@@ -1,4 +1,4 @@
-"""JSON, one object a line. Its keys say what it is; four spellings are known.
+"""JSON Lines with the keys of any of these examples.
 
 {"source": "Good day.", "target": "Guten Tag.", "language": "de"}
 {"en": "Good day.", "de": "Guten Tag.", "fr": "Bonjour."}
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from isogloss.corpora.formats.layout import Layout, Told, from_codes, from_header, from_told, parse_columns
+from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.lines import line_blocks
@@ -24,7 +24,7 @@ _KEYS = f"keys must be source and target, language codes, or a {NESTED} of langu
 
 
 def blocks(source: Source, faults: Faults) -> Blocks:
-    """The pairs of a JSONL file. A translation that is null is not there; one that is empty does not fit."""
+    """The pairs of a JSONL file. A null among several translations is skipped; an empty one is a fault."""
     return gathered(_records(source), source.name, faults)
 
 
@@ -41,11 +41,11 @@ def _records(source: Source) -> Iterator[RecordOrFault]:
 
 
 class _Objects:
-    """Takes objects apart. What a set of keys means is found out once, as nearly all lines of a file have the same."""
+    """Turns objects into records. The layout of a set of keys is found once, since most lines have the same."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._told: Told = parse_columns(source.columns)
+        self._columns = parse_columns(source.columns)
         self._layouts: dict[tuple[tuple[str, ...], bool], Layout | None] = {}
 
     def __call__(self, line: str, number: int) -> RecordOrFault:
@@ -56,7 +56,7 @@ class _Objects:
             return self._fault(number, f"not JSON ({what})", f"each line must be one object; or {SKIPPING}")
         if not isinstance(found, dict):
             return self._fault(number, "not a JSON object", f'write {{"source": …, "target": …}}; or {SKIPPING}')
-        nested = not self._told.columns and isinstance(found.get(NESTED), dict)
+        nested = not self._columns.places and isinstance(found.get(NESTED), dict)
         return self._sides(found[NESTED] if nested else found, number, nested)
 
     def _fault(self, number: int, what: str, hint: str) -> DataError:
@@ -65,7 +65,7 @@ class _Objects:
     def _sides(self, found: dict[str, Any], number: int, nested: bool) -> RecordOrFault:
         keys = tuple(found)
         if (keys, nested) not in self._layouts:
-            if len(self._layouts) > 1000:  # keys that are data: nothing to remember
+            if len(self._layouts) > 1000:  # the keys are data
                 self._layouts.clear()
             self._layouts[keys, nested] = self._layout(keys, number, nested)
         layout = self._layouts[keys, nested]
@@ -74,7 +74,6 @@ class _Objects:
         values = list(found.values())
         language = values[layout.language] if layout.language is not None else None
         targets = [(code if language is None else language, values[column]) for column, code in layout.targets]
-        # A null is a translation that is not there; if none is there at all, the side is empty.
         there = [side for side in targets if side[1] is not None] or [(code, "") for code, _ in targets]
         split = values[layout.split] if layout.split is not None else None
         texts = [values[layout.source], split, language, *(text for _, text in there)]
@@ -89,7 +88,7 @@ class _Objects:
     def _layout(self, keys: tuple[str, ...], number: int, nested: bool) -> Layout | None:
         if nested:
             return from_codes(keys, self._source)
-        if not self._told.columns:
+        if not self._columns.places:
             return from_header(keys, self._source, number, strict=False)
-        wanted = {place for _, place in self._told.columns}
-        return from_told(self._told, keys, self._source, number) if wanted <= set(keys) else None
+        wanted = {place for _, place in self._columns.places}
+        return from_user(self._columns, keys, self._source, number) if wanted <= set(keys) else None

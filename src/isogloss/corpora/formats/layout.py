@@ -1,22 +1,22 @@
-"""Which column holds what: from a header, from what was told, or from the order of languages in the file's name."""
+"""Which column holds what: from a header, from the user, or from the order of languages in the file's name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isogloss.corpora.reading.languages import canonical, is_known, is_shaped_like_a_code, is_source
-from isogloss.corpora.reading.sources import Source
+from isogloss.corpora.reading.sources import IN_MEMORY, Source
 from isogloss.errors import DataError
 
-# What tables may have: those of stores, and those that `isogloss mine` and `isogloss score` write.
+# Columns of stores, and of the tables that `isogloss mine` and `isogloss score` write.
 NAMED_COLUMNS = {"id", "source", "target", "source_id", "target_id", "language", "corpus", "domain", "split", "score"}
 _HUB_NAMES = {"english": "source", "non_english": "target"}  # sentence-transformers' parallel-sentences sets
-_TOLD = ("source", "target", "language", "split", "score")
+_ROLES = ("source", "target", "language", "split", "score")
 COLUMNS_HINT = 'write it like columns = "source=2,target=3,score=1": positions from 1, or names of the header'
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which column holds what: the source, the language of each target column, and the optional further ones."""
+    """The columns of the source, of each target with its language, and of the optional further values."""
 
     source: int
     targets: tuple[tuple[int, str], ...]
@@ -37,52 +37,47 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the user said of the columns: `source=2,target=3`, or `source=text_en,target=text_de,quoted`."""
+class UserColumns:
+    """The `columns` option: `source=2,target=3`, or `source=text_en,target=text_de,quoted`."""
 
-    columns: tuple[tuple[str, str], ...] = ()
-    header: bool = False  # the first line has names, although all columns were told by position
+    places: tuple[tuple[str, str], ...] = ()
+    header: bool = False  # the first line has names, although all columns are given by position
     quoted: bool = False  # cells may be in double quotes, as in CSV
 
     @property
     def by_name(self) -> bool:
         """Whether a header is needed to find the columns."""
-        return any(not place.isdecimal() for _, place in self.columns)
+        return any(not place.isdecimal() for _, place in self.places)
 
 
-def parse_columns(text: str) -> Told:
-    """Understand the `columns` option."""
-    pairs: list[tuple[str, str]] = []
+def parse_columns(text: str) -> UserColumns:
+    """Parse the `columns` option."""
+    places: list[tuple[str, str]] = []
     flags = set()
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, place = (piece.strip() for piece in part.partition("="))
+        possible = place and place != "0" and (not place.isdecimal() or len(place) < 6)
         if not equals and key in ("header", "quoted"):
             flags.add(key)
-        elif equals and place and place != "0" and _is_place(place) and (key in _TOLD or is_shaped_like_a_code(key)):
-            pairs.append((key, place))
+        elif equals and possible and (key in _ROLES or is_shaped_like_a_code(key)):
+            places.append((key, place))
         else:
             raise DataError(f"columns: {part!r} is not understood", hint=COLUMNS_HINT)
-    if len(dict(pairs)) != len(pairs):
+    if len(dict(places)) != len(places):
         raise DataError(f"columns: {text!r} names something twice", hint=COLUMNS_HINT)
-    return Told(tuple(pairs), "header" in flags, "quoted" in flags)
-
-
-def _is_place(place: str) -> bool:
-    """A name, or a position that a table can have."""
-    return not place.isdecimal() or len(place) < 6
+    return UserColumns(tuple(places), "header" in flags, "quoted" in flags)
 
 
 def language_unknown(source: Source) -> DataError:
-    """Neither the name nor the header nor the user said what the translations are written in."""
-    return DataError(
-        f"{source.name}: the target language is not known",
-        hint=f"name it {source.source_language}-XX.tsv, give it a header line, "
-        "or tell it: --language XX, in a recipe pairs.language",
-    )
+    """The error for a target language that neither the name nor the header nor the user says."""
+    hint = f"name it {source.source_language}-XX.tsv, give it a header line, or set --language XX, in a recipe pairs.language"
+    if source.format == IN_MEMORY:
+        hint = 'pass language="de", or give each row a language'
+    return DataError(f"{source.name}: the target language is not known", hint=hint)
 
 
 def target_language(source: Source) -> str:
-    """The language of the file's one target column."""
+    """The language of the only target column."""
     if not source.language:
         raise language_unknown(source)
     return source.language
@@ -93,18 +88,18 @@ def positional(source: Source) -> Layout:
     return Layout(0, ((1, target_language(source)),)) if source.source_first else Layout(1, ((0, target_language(source)),))
 
 
-def from_told(told: Told, names: Sequence[str] | None, source: Source, number: int = 1) -> Layout:
-    """The layout the user described; `names` are the header's cells, where there is a header."""
-    places = {key: _place(place, names, source, number) for key, place in told.columns}
-    codes = {key: place for key, place in places.items() if key not in _TOLD}
-    mine = [key for key in codes if is_source(key, source.source_language)]
-    origin = places.get("source", codes.pop(mine[0]) if mine else None)
+def from_user(columns: UserColumns, names: Sequence[str] | None, source: Source, number: int = 1) -> Layout:
+    """The layout the user described; `names` is the header, if there is one."""
+    places = {key: _place(place, names, source, number) for key, place in columns.places}
+    codes = {key: place for key, place in places.items() if key not in _ROLES}
+    source_codes = [key for key in codes if is_source(key, source.source_language)]
+    origin = places.get("source", codes.pop(source_codes[0]) if source_codes else None)
     if "target" in places:
         targets = [(places["target"], "" if "language" in places else target_language(source))]
     else:
-        targets = [(place, canonical(key)) for key, place in codes.items() if key not in mine]
+        targets = [(place, canonical(key)) for key, place in codes.items() if key not in source_codes]
     if origin is None or not targets:
-        raise DataError(f"{source.name}: the columns that were told lack the source or the target", hint=COLUMNS_HINT)
+        raise DataError(f"{source.name}: columns lacks the source or the target", hint=COLUMNS_HINT)
     return Layout(origin, tuple(targets), places.get("language"), places.get("split"), places.get("score"))
 
 
@@ -118,10 +113,10 @@ def _place(place: str, names: Sequence[str] | None, source: Source, number: int)
 
 
 def from_header(cells: Sequence[str], source: Source, number: int = 1, strict: bool = True) -> Layout | None:
-    """Understand the names of columns, or return None if they are none (the first line is already data).
+    """The layout of a header, or None if it is not one (the first line is already data).
 
-    Text files are `strict`: an unknown name is refused, since a wrong guess would put the wrong column into training.
-    Columns of Parquet and keys of JSON carry their names for certain, so the unknown ones are simply not read.
+    Text files are `strict`: an unknown name is refused, since a wrong guess would train on the wrong column. The names of
+    Parquet columns and JSON keys are certain, so unknown ones are ignored.
     """
     names = [cell.strip() for cell in cells]
     if source.source_language == "en" and _HUB_NAMES.keys() <= set(names):
@@ -129,17 +124,17 @@ def from_header(cells: Sequence[str], source: Source, number: int = 1, strict: b
     sided = {"source", "target"} <= set(names)
     if len(names) < 2 or not (sided or _has_languages(names, source)):
         return None
-    if strict and (odd := [name for name in names if name not in NAMED_COLUMNS and not _may_be_a_language(name)]):
+    if strict and (unknown := [name for name in names if name not in NAMED_COLUMNS and not _may_be_a_language(name)]):
         raise DataError(
-            f"{source.name} line {number}: the header has the unknown column {odd[0]!r}",
-            hint=f"columns are language codes and {', '.join(sorted(NAMED_COLUMNS))}; take the others out, "
-            "or tell the columns: source=NAME,target=NAME (or a rare code: xyz=NAME)",
+            f"{source.name} line {number}: the header has the unknown column {unknown[0]!r}",
+            hint=f"columns are language codes and {', '.join(sorted(NAMED_COLUMNS))}; remove the others, "
+            "or set columns: source=NAME,target=NAME (or a rare code: xyz=NAME)",
         )
     further = [names.index(name) if name in names else None for name in ("split", "score")]
     if sided:
-        told = names.index("language") if "language" in names else None
-        target = (names.index("target"), target_language(source) if told is None else "")
-        return Layout(names.index("source"), (target,), told, *further)
+        language = names.index("language") if "language" in names else None
+        target = (names.index("target"), target_language(source) if language is None else "")
+        return Layout(names.index("source"), (target,), language, *further)
     origin = next(place for place, name in enumerate(names) if is_source(name, source.source_language))
     targets = tuple(
         (place, canonical(name)) for place, name in enumerate(names) if place != origin and _is_target(name, source, strict)
@@ -154,7 +149,7 @@ def from_header(cells: Sequence[str], source: Source, number: int = 1, strict: b
 
 
 def from_codes(names: Sequence[str], source: Source) -> Layout | None:
-    """The layout of a `translation`, where every name is a language and `id` is Indonesian; None if the source is not there."""
+    """The layout of a `translation`: all names are languages, `id` is Indonesian. None if the source is not there."""
     mine = [place for place, name in enumerate(names) if is_source(name, source.source_language)]
     targets = [
         (place, canonical(name)) for place, name in enumerate(names) if place not in mine and is_shaped_like_a_code(name)
@@ -164,20 +159,20 @@ def from_codes(names: Sequence[str], source: Source) -> Layout | None:
 
 def _is_target(name: str, source: Source, strict: bool) -> bool:
     if name == source.language:
-        return True  # `id` is Indonesian where the file's name says so
+        return True  # `id` is Indonesian if the file's name says so
     return name not in NAMED_COLUMNS and (_may_be_a_language(name) if strict else is_known(name))
 
 
 def _may_be_a_language(name: str) -> bool:
-    """Any two letters; of three letters only known codes, or `url` and `src` would be languages too."""
+    """Any two letters; of three letters only known codes, because of `url` and `src`."""
     return is_known(name) or (is_shaped_like_a_code(name) and len(canonical(name).split("-")[0]) == 2)
 
 
 def _has_languages(names: Sequence[str], source: Source) -> bool:
-    """Whether names of columns are languages, the source among them.
+    """Whether column names are languages with the source among them.
 
-    `en` is also a word (French "in"), so where the other language is told or in the file's name, that one must stand there
-    as well, or more than half of the names must be known ones.
+    `en` is also a word (French "in"). So if the other language is known, it must be there too, or more than half of the
+    names must be known.
     """
     if not any(is_source(name, source.source_language) for name in names):
         return False

@@ -1,4 +1,4 @@
-"""Moses text: two files, line 7 of one is the translation of line 7 of the other; perhaps a third with a score a line."""
+"""Moses text: two line-aligned files, and optionally a third with a score per line."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +17,7 @@ from isogloss.errors import DataError
 
 
 class _Side:
-    """One of the files, handed out in stretches that the others also have."""
+    """One of the files, given out in stretches that the others also have."""
 
     def __init__(self, path: Path, member: str, opened: ExitStack) -> None:
         self.name = f"{path}:{member}" if member else str(path)
@@ -25,16 +25,16 @@ class _Side:
         self._block: LineBlock | None = None
         self._text = pa.array([], pa.string())
         self._used = 0
-        self.count = 0  # lines handed out
+        self.count = 0  # lines given out
 
     def left(self) -> int:
-        """How many lines are at hand; 0 only at the end of the file."""
+        """How many lines are ready; 0 only at the end of the file."""
         if self._used == len(self._text) and (block := next(self._blocks, None)) is not None:
             self._block, self._text, self._used = block, trimmed(block.text()), 0
         return len(self._text) - self._used
 
     def take(self, count: int) -> tuple[pa.Array, dict[int, DataError]]:
-        """The next lines, and by their row what is wrong with them."""
+        """The next lines, and the faults among them by row."""
         text = self._text.slice(self._used, count)
         known = self._block.faults if self._block is not None else {}
         faults = {row - self._used: fault for row, fault in known.items() if self._used <= row < self._used + count}
@@ -50,9 +50,9 @@ class _Side:
 
 
 def blocks(source: Source, faults: Faults) -> Blocks:
-    """The pairs of two line-aligned files; a different number of lines is an error, since then none can be trusted."""
+    """The pairs of two line-aligned files; different numbers of lines are an error, since then no pair can be trusted."""
     if source.other is None and not source.other_member:
-        raise DataError(f"{source.name}: its other half is not known", hint="Moses text is two files: name both")
+        raise DataError(f"{source.name}: its other file is not known", hint="Moses text is two files: name both")
     with ExitStack() as opened:
         places = [(source.path, source.member), (source.other or source.path, source.other_member)]
         if source.scores is not None or source.scores_member:

@@ -1,4 +1,4 @@
-"""Plain dictionaries as MUSE publishes them: a word and its translation on each line, with a space or a tab between."""
+"""Word lists as MUSE publishes them: a word and its translation per line, separated by a space or a tab."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,14 +15,14 @@ from isogloss.errors import DataError
 
 
 def blocks(source: Source, faults: Faults) -> Blocks:
-    """The entries of a word list; a line with more or fewer than two words does not fit."""
+    """The entries of a word list; every line must have two words."""
     with source.open() as stream:
         for block in line_blocks(stream, source.name):
             yield from cut(_pairs(block, source, faults))
 
 
 def looks_like_it(source: Source) -> bool:
-    """Whether the first line is two words without a tab: then a .txt file is a word list and not TSV."""
+    """Whether the first line is two words without a tab: then a .txt file is a word list, not TSV."""
     with source.open() as stream:
         for block in line_blocks(stream, source.name):
             row = block.first_content()

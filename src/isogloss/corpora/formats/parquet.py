@@ -1,7 +1,7 @@
-"""Parquet: columns by name, as in TSV with a header; or the hub's `translation` struct, or `english` and `non_english`."""
+"""Parquet files and Arrow tables: columns by name, or a `translation` struct as in Hugging Face datasets."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isogloss.corpora.formats.assemble import Cells, assemble, marked, trimmed
-from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_told, parse_columns
+from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
 from isogloss.corpora.reading.blocks import BLOCK_BYTES, Blocks, cut
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, STANDARD_INPUT, unpacked_name
 from isogloss.corpora.reading.malformed import Faults
@@ -20,48 +20,83 @@ from isogloss.errors import DataError
 from isogloss.types import BoolArray
 
 NESTED = "translation"
-_BATCH = 2**13  # rows: few enough that even long documents make a block and not a memory
+BATCH = 2**13  # rows: few enough for long documents
 
 
 def blocks(source: Source, faults: Faults) -> Blocks:
-    """The pairs of a Parquet file. A null among several translations is one that is not there; numbers are read as text."""
-    with _seekable(source) as handle, _explaining(source):
+    """The pairs of a Parquet file."""
+    with _seekable(source) as handle, _explained(source):
         parquet = pq.ParquetFile(handle)
-        schema = parquet.schema_arrow
+        table = TableReader(parquet.schema_arrow, source)
+        yield from table.blocks(parquet.iter_batches(BATCH, columns=table.columns), faults)
+
+
+class TableReader:
+    """Reads pairs from the batches of an Arrow table. A null among several translations is skipped."""
+
+    def __init__(self, schema: pa.Schema, source: Source) -> None:
+        self._source = source
         nested = NESTED in schema.names and pa.types.is_struct(schema.field(NESTED).type) and not source.columns
-        names = [one.name for one in schema.field(NESTED).type] if nested else schema.names
-        layout = _layout(names, source, nested)
-        used = [names[place] for place in layout.used]
+        self._names = [one.name for one in schema.field(NESTED).type] if nested else schema.names
+        self._layout = _layout(self._names, source, nested)
+        used = sorted({self._names[place] for place in self._layout.used})
+        self._nested, self.columns = nested, [NESTED] if nested else used
+
+    def blocks(self, batches: Iterable[pa.RecordBatch], faults: Faults) -> Blocks:
+        """The pairs of all batches, which need the columns `columns` only."""
         first = 1
-        for batch in parquet.iter_batches(_BATCH, columns=[NESTED] if nested else sorted(set(used))):
-            columns = _nested(batch) if nested else {name: batch.column(name) for name in used}
-            yield from cut(_pairs(columns, names, layout, first, source, faults))
+        for batch in batches:
+            columns = {name: batch.column(name) for name in self.columns}
+            if self._nested:
+                struct = columns[NESTED]
+                columns = {one.name: values for one, values in zip(struct.type, struct.flatten(), strict=True)}
+            yield from cut(self._pairs(columns, first, faults))
             first += batch.num_rows
+
+    def _pairs(self, columns: dict[str, pa.Array], first: int, faults: Faults) -> pa.Table:
+        known: dict[int, DataError] = {}
+
+        def text(place: int) -> pa.Array:
+            name = self._names[place]
+            column, bad = _as_text(columns[name], name, self._source)
+            for row in np.flatnonzero(bad).tolist():
+                known[row] = DataError(
+                    f"{self._source.name} row {first + row}: {name} is not UTF-8", hint="write it again as text"
+                )
+            return trimmed(column)
+
+        layout = self._layout
+        source, targets = text(layout.source), tuple((text(place), code) for place, code in layout.targets)
+        places = {"language": layout.language, "split": layout.split, "score": layout.score}
+        further = {name: text(place) for name, place in places.items() if place is not None}
+        lines = np.arange(first, first + len(source), dtype=np.int64)
+        cells = Cells(lines, source, targets, sparse=len(targets) > 1, **further)
+        return assemble(cells, f"{self._source.name} row", faults, known.get, marked(known, len(lines)))
 
 
 def _layout(names: list[str], source: Source, nested: bool) -> Layout:
     if len(set(names)) < len(names):
         raise DataError(f"{source.name}: two columns have the same name", hint=f"they are: {', '.join(names)[:200]}")
-    told = parse_columns(source.columns)
-    if told.columns:
-        layout: Layout | None = from_told(told, names, source)
+    columns = parse_columns(source.columns)
+    if columns.places:
+        layout: Layout | None = from_user(columns, names, source)
     else:
         layout = from_codes(names, source) if nested else from_header(names, source, strict=False)
     if layout is None or layout.width > len(names):
         raise DataError(
             f"{source.name}: no columns to read pairs from; it has {', '.join(names)[:200] or 'none'}",
-            hint=f"columns are source and target, language codes, or a {NESTED} struct; or tell them: source=NAME,target=NAME",
+            hint=f"columns are source and target, language codes, or a {NESTED} struct; or name them: source=NAME,target=NAME",
         )
     return layout
 
 
 @contextmanager
 def _seekable(source: Source) -> Iterator[IO[bytes]]:
-    """The file itself, or a temporary copy where it is packed in something: Parquet is read from its end."""
+    """The file itself, or a temporary copy if it is compressed: Parquet is read from its end."""
     packed = source.member or source.path == STANDARD_INPUT or unpacked_name(source.path.name)[1]
     if not packed:
         with source.open():
-            pass  # says why it cannot be read, if it cannot
+            pass  # explains why it cannot be read
         with source.path.open("rb") as handle:
             yield handle
         return
@@ -74,7 +109,7 @@ def _seekable(source: Source) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _explaining(source: Source) -> Iterator[None]:
+def _explained(source: Source) -> Iterator[None]:
     try:
         yield
     except PARQUET_FAULTS as error:
@@ -85,46 +120,14 @@ def _explaining(source: Source) -> Iterator[None]:
         ) from error
 
 
-def _nested(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    struct = batch.column(NESTED)
-    return {one.name: values for one, values in zip(struct.type, struct.flatten(), strict=True)}
-
-
-def _pairs(
-    columns: dict[str, pa.Array], names: list[str], layout: Layout, first: int, source: Source, faults: Faults
-) -> pa.Table:
-    known: dict[int, DataError] = {}
-
-    def text(place: int) -> pa.Array:
-        column, bad = _as_text(columns[names[place]], names[place], source)
-        for row in np.flatnonzero(bad).tolist():
-            known[row] = DataError(
-                f"{source.name} row {first + row}: {names[place]} is not UTF-8", hint="write it again as text"
-            )
-        return trimmed(column)
-
-    lines = np.arange(first, first + len(columns[names[layout.source]]), dtype=np.int64)
-    cells = Cells(
-        lines,
-        text(layout.source),
-        tuple((text(place), code) for place, code in layout.targets),
-        text(layout.language) if layout.language is not None else None,
-        text(layout.split) if layout.split is not None else None,
-        text(layout.score) if layout.score is not None else None,
-        sparse=len(layout.targets) > 1,
-    )
-    return assemble(cells, f"{source.name} row", faults, known.get, marked(known, len(lines)))
-
-
 def _as_text(column: pa.Array, name: str, source: Source) -> tuple[pa.Array, BoolArray]:
-    """A column as strings, whatever its type, and where its bytes are no text."""
+    """A column as strings, whatever its type, and which rows are not UTF-8."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_nested(column.type):
         raise DataError(
-            f"{source.name}: the column {name} holds {column.type}, not text", hint="write it as strings, or tell the columns"
+            f"{source.name}: the column {name} holds {column.type}, not text", hint="write it as strings, or name the columns"
         )
-    good = np.zeros(len(column), dtype=bool)
     try:
         column = pc.cast(column, pa.string())
         column.validate(full=True)
@@ -133,7 +136,7 @@ def _as_text(column: pa.Array, name: str, source: Source) -> tuple[pa.Array, Boo
         texts = [_decoded(value) for value in raw]
         bad = np.array([text is None and value is not None for text, value in zip(texts, raw, strict=True)])
         return pa.array(texts, pa.string()), bad
-    return column, good
+    return column, np.zeros(len(column), dtype=bool)
 
 
 def _decoded(value: bytes | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Cells in double quotes, as in CSV: a quoted cell may hold separators, line ends, and quotes written twice."""
+"""Cells in double quotes, as in CSV: they may hold separators, line ends, and quotes written twice."""
 
 from collections.abc import Iterator
 
@@ -11,19 +11,19 @@ from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
-# Of one record: a quote that is never closed must not swallow the rest of the file, nor the memory.
+# Of one record: a quote that is never closed must not consume the rest of the file.
 MAX_LINES, MAX_CHARACTERS = 1000, 2**24
-FEW_LINES = 10  # as many may be looked at again for each line of a file that has many such quotes
+FEW_LINES = 10  # of look-ahead gained back per line after such a quote
 
 
 def split_quoted(text: str, separator: str) -> list[str] | None:
-    """The cells of one record, unquoted; None if its last quote is still open. Only a quote that begins a cell counts."""
+    """The cells of one record, unquoted; None if its last quote is still open. A quote inside a cell is text."""
     cells, opened = _cells(text, separator)
     return cells if opened is None else None
 
 
 def _cells(text: str, separator: str) -> tuple[list[str], int | None]:
-    """The cells that are whole, and where the quote is that is still open after them; None if the last cell is whole, too."""
+    """The complete cells, and where a quote is still open after them (None: nowhere)."""
     if '"' not in text:
         return text.split(separator), None
     cells: list[str] = []
@@ -44,7 +44,7 @@ def _cells(text: str, separator: str) -> tuple[list[str], int | None]:
 
 
 def _closing(text: str, place: int) -> int | None:
-    """Where the quote closes that was opened before `place`."""
+    """Where the quote that was opened before `place` closes."""
     while (close := text.find('"', place)) >= 0:
         if text[close + 1 : close + 2] != '"':
             return close
@@ -63,7 +63,7 @@ def _records(lines: Iterator[LineBlock], separator: str, layout: Layout, source:
 
 
 def _split(blocks: Iterator[LineBlock], separator: str, source: Source) -> Iterator[tuple[int, list[str] | DataError]]:
-    """Numbered records as cells. A line whose quote is not closed within `MAX_LINES` is bad, and the next is read afresh."""
+    """Records with their line numbers. A line whose quote is not closed within `MAX_LINES` is bad, and the next is a record."""
     lines = _numbered(blocks)
     waiting: list[tuple[int, str | DataError]] = []  # read ahead, while a quote was open
     ahead = MAX_LINES
@@ -81,7 +81,7 @@ def _split(blocks: Iterator[LineBlock], separator: str, source: Source) -> Itera
             else:
                 rest = _continued(line[opened:], waiting, lines, separator, source, number, ahead)
                 if isinstance(rest, DataError):
-                    ahead = 0  # what was looked at in vain is not looked at from the next line again
+                    ahead = 0  # do not look as far ahead again from the next line
                 yield number, rest if isinstance(rest, DataError) else [*cells, *rest]
 
 
@@ -94,9 +94,9 @@ def _continued(
     number: int,
     most: int,
 ) -> list[str] | DataError:
-    """The cells of a record from its open quote on, over at most so many lines; what is not used stays in `waiting`.
+    """The cells of a record from its open quote on, over at most `most` lines; unused lines stay in `waiting`.
 
-    Text is looked at once: pieces of a cell are joined when its quote closes, and what was split is not split again.
+    Pieces of a cell are joined when its quote closes, so text is scanned once.
     """
     cells: list[str] = []
     pieces = [line]
@@ -143,5 +143,5 @@ def _record(cells: list[str], number: int, layout: Layout, source: Source) -> Re
 
 
 def too_few(place: str, found: int, wanted: int) -> DataError:
-    """A line has not all the columns that are read."""
+    """The error for a line with too few columns."""
     return DataError(f"{place}: {amount(found, 'column')}, expected {wanted} or more", hint=f"is it tab-separated? {SKIPPING}")

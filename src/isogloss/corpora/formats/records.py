@@ -1,4 +1,4 @@
-"""Pairs that come one by one, gathered into blocks: for formats whose syntax is too rich to take apart by the block."""
+"""Pairs that come one at a time, gathered into blocks: for formats whose syntax is too rich to parse by the block."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from isogloss.corpora.formats.assemble import empty_side
+from isogloss.corpora.formats.assemble import SPLITS, row_error
 from isogloss.corpora.reading.blocks import BLOCK_SCHEMA, MAX_ROWS, MAX_TEXT, Blocks
 from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.errors import DataError
-from isogloss.types import TEST, TRAIN
+
+_LARGEST = 3.4e38  # of 32-bit numbers
 
 
 class Record(NamedTuple):
-    """A source sentence with its translations, each with its language; it counts whole or not at all."""
+    """A source sentence with its translations, each with its language; one bad value refuses all of it."""
 
     line: int
     source: str
@@ -26,12 +27,10 @@ class Record(NamedTuple):
 
 
 RecordOrFault = Record | DataError
-_LARGEST = 3.4e38  # that 32 bits can hold
-_SPLITS = ("", TRAIN, TEST)
 
 
 def gathered(records: Iterator[RecordOrFault], name: str, faults: Faults, unit: str = "line") -> Blocks:
-    """Blocks of the records that fit; the others go to `faults`. `unit` is what the numbers count: lines, entries, rows."""
+    """Blocks of the good records; the others go to `faults`. `unit` is what `Record.line` counts."""
     block = _Block()
     for record in records:
         if isinstance(record, DataError):
@@ -41,13 +40,15 @@ def gathered(records: Iterator[RecordOrFault], name: str, faults: Faults, unit: 
             yield block.table()
             block = _Block()
         if not block.add(record):
-            faults.add(_complaint(record, f"{name} {unit} {record.line}"))
+            targets: list[tuple[str, str | None]] = [(code, text.strip()) for code, text in record.targets]
+            place, split = f"{name} {unit} {record.line}", record.split.strip()
+            faults.add(row_error(place, record.source.strip(), targets, split, record.score))
     if block.lines:
         yield block.table()
 
 
 class _Block:
-    """Pairs, column by column: a list a row would cost as much as reading the file."""
+    """Pairs column by column: a Python list per row would cost as much as reading the file."""
 
     def __init__(self) -> None:
         self.lines: list[int] = []
@@ -59,17 +60,18 @@ class _Block:
         self._size = 0
 
     def is_full(self, coming: int) -> bool:
-        """Whether the block should be handed on before `coming` more pairs."""
+        """Whether `coming` more pairs are too many."""
         return bool(self.lines) and (len(self.lines) + coming > MAX_ROWS or self._size > MAX_TEXT)
 
     def add(self, record: Record) -> bool:
-        """Take in a record whole; False if anything about it does not fit."""
+        """Add a record; False if anything about it does not fit."""
         line, source, sides, split, score = record
         source, split = source.strip(), split.strip()
         number = None if score is None else _number(score)
         languages = [known_code(code) for code, _ in sides]
         targets = [text.strip() for _, text in sides]
-        if not (source and split in _SPLITS and all(languages) and all(targets)) or not _is_finite(number):
+        finite = number is None or abs(number) < _LARGEST  # False for nan
+        if not (source and split in SPLITS and all(languages) and all(targets) and finite):
             return False
         count = len(targets)
         self.lines += [line] * count
@@ -82,35 +84,17 @@ class _Block:
         return True
 
     def table(self) -> pa.Table:
-        """What was taken in."""
+        """The pairs so far."""
         columns = [self._sources, self._targets, self._languages, self._splits, self._scores, self.lines]
         arrays = [pa.array(column, one.type) for column, one in zip(columns, BLOCK_SCHEMA, strict=True)]
         return pa.Table.from_arrays(arrays, schema=BLOCK_SCHEMA)
 
 
-def _complaint(record: Record, place: str) -> DataError:
-    source, split = record.source.strip(), record.split.strip()
-    if split not in _SPLITS:
-        return DataError(f"{place}: the split is {split[:40]!r}", hint="it must be train, test, or empty")
-    for code, text in record.targets:
-        language, target = known_code(code), text.strip()
-        if not language:
-            what = f"{code[:40]!r}, not a code" if code.strip() else "empty"
-            return DataError(f"{place}: the language is {what}", hint="every line needs its language code, such as de")
-        if not source or not target:
-            return empty_side(place, "source" if not source else f"target ({language})")
-    return DataError(f"{place}: the score is {str(record.score)[:40]!r}, not a number", hint="write it like 1.05")
-
-
 @lru_cache(maxsize=1024)
 def known_code(code: str) -> str:
-    """The canonical form of a code, or "" if it has not the shape of one."""
+    """The canonical form of a code, or "" if it is not shaped like one."""
     code = code.strip()
     return canonical(code) if is_shaped_like_a_code(code) else ""
-
-
-def _is_finite(number: float | None) -> bool:
-    return number is None or abs(number) < _LARGEST  # not so for nan
 
 
 def _number(value: str | float) -> float | None:

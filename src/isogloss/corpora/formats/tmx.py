@@ -1,6 +1,6 @@
-"""Translation memories (TMX): units with one variant a language, two or many.
+"""Translation memories (TMX): units with one variant per language.
 
-Inline markup that stands for formatting (bpt, ept, ph, it, ut) is dropped with its content; text in hi is text.
+Inline formatting (bpt, ept, ph, it, ut) is dropped with its content; text in hi is kept.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from functools import cache
 from typing import NamedTuple
 
 from isogloss.corpora.formats.records import Record, gathered
-from isogloss.corpora.formats.xml_units import Units, collected
+from isogloss.corpora.formats.xml_units import Units, read_units
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code, is_source, same_language, without_region
 from isogloss.corpora.reading.malformed import Faults
@@ -19,25 +19,25 @@ _FORMATTING = {"bpt", "ept", "ph", "it", "ut"}
 
 class _Unit(NamedTuple):
     line: int
-    variants: list[tuple[str, str]]  # language, as the file writes it, and text
+    variants: list[tuple[str, str]]  # language as written in the file, and text
 
 
 def blocks(source: Source, faults: Faults) -> Blocks:
-    """The pairs of a TMX file: the source with every other language, or with the one that is told or in the file's name.
+    """The pairs of the source with every other language, or with the one given by the user or the file's name.
 
-    A unit that lacks one of them is passed over.
+    Units that lack one of them are counted and skipped.
     """
     return gathered(_records(source, faults), source.name, faults)
 
 
 def texts(source: Source) -> Iterator[list[tuple[str, str]]]:
-    """Every unit whole: its texts, in whatever languages, each under its language."""
-    return (unit.variants for unit in collected(source, _Units()))
+    """All texts of every unit, each with its language."""
+    return (unit.variants for unit in read_units(source, _Units()))
 
 
 def _records(source: Source, faults: Faults) -> Iterator[Record]:
     role = cache(lambda code: _role(code, source))
-    for unit in collected(source, _Units()):
+    for unit in read_units(source, _Units()):
         sides = [(role(code), text) for code, text in unit.variants]
         sources = [text for language, text in sides if language == source.source_language]
         targets = [(language, text) for language, text in sides if language not in ("", source.source_language)]
@@ -52,8 +52,8 @@ class _Units(Units[_Unit]):
         super().__init__()
         self._unit = _Unit(0, [])
         self._language = ""
-        self._text: list[str] | None = None  # of the segment at hand
-        self._dropping = 0  # how deep in formatting
+        self._text: list[str] | None = None  # of the open segment
+        self._dropping = 0  # depth of open formatting elements
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "tu":
@@ -80,7 +80,7 @@ class _Units(Units[_Unit]):
 
 
 def _role(code: str, source: Source) -> str:
-    """The language that a variant counts as, or "" if it is not wanted. TMX does not mind the case of codes."""
+    """The language of a variant, or "" if it is not wanted. TMX ignores the case of codes."""
     primary, *rest = code.replace("_", "-").split("-")
     code = "-".join([primary.lower(), *rest])
     if not is_shaped_like_a_code(code):

@@ -1,7 +1,7 @@
-"""Tab-separated text: two columns, one column a language, or columns by name. Whole blocks are taken apart at once.
+"""Tab-separated text: two columns, one column per language, or columns by name. Blocks are parsed at once.
 
-Cells are not quoted: a double quote is a character like any other, since sentences that begin with one are common in
-plain TSV. A header whose own cells are quoted shows that the file is CSV with tabs, and so does `quoted` in `columns`.
+Cells are not quoted: a double quote is an ordinary character, since many sentences begin with one. A file with a quoted header
+is CSV with tabs, and so is one with `quoted` in `columns`.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from isogloss.corpora.formats import quoted
 from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
-from isogloss.corpora.formats.first_line import opened
+from isogloss.corpora.formats.first_line import read_first_line
 from isogloss.corpora.formats.layout import Layout
 from isogloss.corpora.reading.blocks import Blocks, cut
 from isogloss.corpora.reading.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
@@ -26,19 +26,19 @@ SEPARATORS = "\t"
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The pairs of a TSV file."""
     with source.open() as stream:
-        opening = opened(line_blocks(stream, source.name), source, faults, SEPARATORS, quoted=False)
-        if opening is None:
+        opened = read_first_line(line_blocks(stream, source.name), source, faults, SEPARATORS, quoted=False)
+        if opened is None:
             return
-        if opening.quoted:
-            yield from quoted.blocks_of(opening.lines, opening.separator, opening.layout, source, faults)
+        if opened.quoted:
+            yield from quoted.blocks_of(opened.lines, opened.separator, opened.layout, source, faults)
             return
-        for block in opening.lines:
-            yield from cut(_pairs(block, opening.layout, source, faults))
+        for block in opened.lines:
+            yield from cut(_pairs(block, opened.layout, source, faults))
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cells of a block without copying it: each is a stretch of the bytes, with the tab or line end behind it."""
+    """The cells of a block without a copy of it: each is a stretch of its bytes, with the tab or line end after it."""
 
     cells: pa.StringArray
     first: IntArray  # the first cell of each line
@@ -56,24 +56,17 @@ class Grid:
         return cls(strings_over(block.data, np.concatenate([np.zeros(1, np.int64), bounds])), first, ends - first + 1)
 
     def column(self, place: int) -> pa.Array:
-        """One cell of each line, trimmed (the tab or line end goes with that); null where the line is too short."""
+        """One cell of each line, trimmed; null where the line is too short."""
         return trimmed(self.cells.take(pa.array(self.first + place, mask=self.widths <= place)))
 
 
 def _pairs(block: LineBlock, layout: Layout, source: Source, faults: Faults) -> pa.Table:
     grid = Grid.over(block)
 
-    def column(place: int | None) -> pa.Array | None:
-        return None if place is None else grid.column(place)
-
-    cells = Cells(
-        block.numbers,
-        grid.column(layout.source),
-        tuple((grid.column(place), code) for place, code in layout.targets),
-        column(layout.language),
-        column(layout.split),
-        column(layout.score),
-    )
+    targets = tuple((grid.column(place), code) for place, code in layout.targets)
+    places = {"language": layout.language, "split": layout.split, "score": layout.score}
+    further = {name: grid.column(place) for name, place in places.items() if place is not None}
+    cells = Cells(block.numbers, grid.column(layout.source), targets, **further)
 
     def explain(row: int) -> DataError | None:
         if (fault := block.faults.get(row)) or block.is_blank(row):

@@ -1,4 +1,4 @@
-"""XML read forward: only the unit at hand is ever in memory, and its line is known."""
+"""XML read as a stream: only the current unit is in memory, and its line number is known."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ _CHUNK = 2**16
 
 
 class Units(ABC, Generic[Unit]):
-    """Follows the elements of a document and collects what a format makes of them. Formats say what in three methods."""
+    """Handles the elements of a document; a format fills `ready` in three methods."""
 
     def __init__(self) -> None:
         self.ready: list[Unit] = []
-        self.line = 0  # of the tag at hand
+        self.line = 0  # of the current tag
 
     @abstractmethod
     def start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -33,8 +33,8 @@ class Units(ABC, Generic[Unit]):
         """Text, perhaps not all of it at once."""
 
 
-def collected(source: Source, units: Units[Unit]) -> Iterator[Unit]:
-    """What `units` collects from the file. Broken XML always raises: where it breaks, nothing says where a unit begins."""
+def read_units(source: Source, units: Units[Unit]) -> Iterator[Unit]:
+    """All units of a file. Broken XML always raises, since nothing says where the next unit begins."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
 
@@ -52,7 +52,7 @@ def collected(source: Source, units: Units[Unit]) -> Iterator[Unit]:
             more = bool(chunk)
             try:
                 parser.Parse(chunk, not more)
-            except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: an encoding nobody knows
+            except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: an unknown encoding
                 raise DataError(
                     f"{source.name} line {parser.CurrentLineNumber}: not well-formed XML ({error})",
                     hint="download it again; xmllint --recover may repair it",

@@ -1,7 +1,7 @@
-"""What is in a file of an evaluation set, as cells that know their column: text, tables, JSON, Parquet, TMX, catalogues.
+"""Read the files of evaluation sets as cells with their columns: text, tables, JSON, Parquet, TMX, gettext catalogs.
 
-Nothing is judged here; `evaluation_text` says which columns hold sentences. What cannot be text (pictures, programs, an
-unknown encoding) has no cells: better an empty set, which can be seen, than noise that counts as scanned.
+`evaluation_text` decides which columns hold sentences. Binary files and unknown encodings give no cells: an empty set is
+visible, noise that counts as checked is not.
 """
 
 import codecs
@@ -23,11 +23,11 @@ from isogloss.shapes import parse_json
 
 logger = logging.getLogger(__name__)
 
-MANY_KEYS = 50  # an object with more is a map from names to things, not a record
+MANY_KEYS = 50  # an object with more is a mapping, not a record
 LINES_LOOKED_AT = 1000
 PROSE_ABOUT_DATA = ("license", "licence", "readme", "copying", "notice", ".")
 NOT_DATA = (".md", ".py", ".pdf")
-# the mark of UTF-32 begins with the one of UTF-16, so it comes first
+# UTF-32 first: its mark begins with that of UTF-16
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -35,26 +35,26 @@ MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
-TRANSLATIONS = {".tmx": tmx.texts, ".po": po.texts, ".mo": mo.texts}  # read as what they are, whatever their languages
+TRANSLATIONS = {".tmx": tmx.texts, ".po": po.texts, ".mo": mo.texts}  # in all languages they have
 
-Row = list[tuple[str, str]]  # (column, cell); a column is a path such as "translation/en", and may come more than once
+Row = list[tuple[str, str]]  # (column, cell); a column is a path such as "translation/en" and may occur more than once
 
 
 class Table(NamedTuple):
-    """The rows of a file or of a member of an archive; only a table without keys may name its columns in the first row."""
+    """The rows of a file or a member of an archive; a delimited table may have a header."""
 
     rows: list[Row]
     may_have_header: bool = False
 
 
 def may_hold_sentences(path: PurePath) -> bool:
-    """Whether a file that nobody named is worth a look: licences and read-me files lie beside the data, but are not it."""
+    """Whether a file in a folder may be data: licences and READMEs are not."""
     name = unpacked_name(path.name)[0].lower()
     return not name.startswith(PROSE_ABOUT_DATA) and not name.endswith(NOT_DATA)
 
 
 def read_tables(path: Path, wanted: Callable[[PurePath], bool]) -> Iterator[Table]:
-    """What a file holds; of an archive, what each member holds that is wanted, as if the archive were a folder."""
+    """The table of a file, or those of the wanted members of an archive."""
     if not is_archive(path.name):
         yield _read(path)
         return
@@ -83,7 +83,7 @@ def _read(path: Path, member: str = "") -> Table:
 
 
 def _decoded(data: bytes) -> str:
-    """The text, or nothing where the bytes are not text. UTF-8 unless a byte-order mark says otherwise."""
+    """The text, or "" if the bytes are not text. UTF-8 unless a byte-order mark says otherwise."""
     encoding = next((name for mark, name in MARKS.items() if data.startswith(mark)), "utf-8-sig")
     if looks_packed(data[:8]) or (encoding == "utf-8-sig" and data.count(b"\0") > len(data) / 1000):
         return ""
@@ -92,7 +92,7 @@ def _decoded(data: bytes) -> str:
     except UnicodeDecodeError:
         if encoding != "utf-8-sig":
             return ""
-        logger.warning("an evaluation file is not UTF-8; it is read as Windows-1252")  # umlauts must be found, too
+        logger.warning("an evaluation file is not UTF-8; it is read as Windows-1252")
         text = data.decode("cp1252", errors="replace")
     return "" if text.count("\ufffd") > len(text) / 10 else text
 
@@ -106,14 +106,14 @@ def _delimited_rows(text: str, commas: bool) -> list[Row]:
         try:
             split = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=comma) if row]
         finally:
-            csv.field_size_limit(usual)  # it is one for the whole process, and others rely on it
+            csv.field_size_limit(usual)  # it is global
     else:
         split = [line.split("\t") for line in lines if line.strip()]
     return [[(str(place), cell) for place, cell in enumerate(row)] for row in split]
 
 
 def _json_rows(text: str) -> list[Row]:
-    """One document, or one a line; a few lines that are not JSON are let pass, but not half of them."""
+    """One document, or one per line; up to half of the lines may be malformed."""
     try:
         whole = parse_json(text)
     except ValueError:
@@ -134,9 +134,9 @@ def _parsed(line: str) -> list[object]:
 
 
 def _cells(value: object, path: str, among_others: bool = False) -> Iterator[tuple[str, str]]:
-    """Every string in a value, however deep, under its path: an optional key does not move the others.
+    """Every string in a value, however deep, with its path.
 
-    The items of a list are one column, except that a list `among_others` is a row, whose places are columns.
+    The items of a list are one column; a list `among_others` is a row, whose items are columns.
     """
     if isinstance(value, str):
         yield path, value
@@ -150,10 +150,10 @@ def _cells(value: object, path: str, among_others: bool = False) -> Iterator[tup
 
 
 def _names_things(value: dict[object, object], nested: bool) -> bool:
-    """Whether an object is a list of things by name (`{"q17": {...}, "q18": {...}}`), whose keys are no columns."""
+    """Whether an object is a mapping of records (`{"q17": {...}, "q18": {...}}`), whose keys are not columns."""
     if len(value) > MANY_KEYS:
         return True
-    if all(str(key).isdigit() for key in value):  # numbers of rows, but those of columns in a record of strings
+    if all(str(key).isdigit() for key in value):  # row numbers; in a record of strings, column numbers
         return nested or not any(isinstance(inner, str) for inner in value.values())
     kinds = {frozenset(inner) if isinstance(inner, dict) else None for inner in value.values()}
     (kind,) = kinds if len(kinds) == 1 else (None,)
@@ -171,7 +171,7 @@ def _parquet_rows(source: Path | pa.BufferReader, where: str) -> list[Row]:
 
 
 def _holds_text(kind: pa.DataType) -> bool:
-    """Whether strings are anywhere in a type; numbers and pictures are not worth reading."""
+    """Whether a type contains strings."""
     if pa.types.is_dictionary(kind):
         return _holds_text(kind.value_type)
     if pa.types.is_nested(kind):

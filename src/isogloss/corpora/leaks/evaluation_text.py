@@ -1,8 +1,7 @@
-"""The sentences of evaluation sets, whatever their layout: plain lines, tables of sentences and scores, JSON, Parquet.
+"""The sentences of evaluation sets in any layout: plain lines, tables of sentences and scores, JSON, Parquet.
 
-Nobody has to say which columns hold sentences. A column does if nearly all its cells have letters, they are not names of
-things (`zh-000123`, `MSRvid`), and they are either several words long or seldom the same. Labels, scores and ids are left
-alone: guarding the word "neutral" would throw dictionary entries out.
+A column holds sentences if nearly all cells have letters, are not identifiers (`zh-000123`, `MSRvid`), and have several words
+or rarely repeat. Labels, scores and ids do not count: protecting the word "neutral" would drop dictionary entries.
 """
 
 import re
@@ -21,9 +20,9 @@ from isogloss.types import TEST
 
 SIDES = ("source", "target")
 LOOKED_AT = 1000
-FEW = 20  # below this many cells, a word that repeats says little
+FEW = 20  # cells; below this, repetition says little
 SEVERAL_WORDS = 3  # "not entailment" is a label, "it is raining" a sentence
-LETTERS_A_WORD = 4  # in scripts without spaces; generous, so that a label of two words stays one
+LETTERS_PER_WORD = 4  # in scripts without spaces; generous, so that short labels stay labels
 IDENTIFIER = re.compile(r"[\w.:/#-]*[\d_][\w.:/#-]*")
 PLACES = re.compile(r"\W+")
 UNSPACED = re.compile(
@@ -32,14 +31,14 @@ UNSPACED = re.compile(
 
 
 def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
-    """Every set that is named, with its sentences, one after the other: a file is a set, each file of a folder or glob too.
+    """The name and the sentences of every set; each file of a folder or glob is a set.
 
-    A name that begins with ! leaves out the files it fits: `["eval", "!*train*"]`. A file without sentences is an error if
-    it was named, and an empty set if it lay in a folder: nobody should think that something was guarded which was not.
+    A name that begins with ! excludes the files that match: `["eval", "!*train*"]`. A file without sentences is an error if it
+    was named, and an empty set if it was found in a folder.
     """
     excluded = [name[1:] for name in names if name.startswith("!")]
     if names and len(excluded) == len(names):
-        raise DataError("leaks.against only says what to leave out", hint='name what to guard as well: ["eval", "!*train*"]')
+        raise DataError("leaks.against only has exclusions", hint='name evaluation sets too: ["eval", "!*train*"]')
 
     def wanted(path: PurePath) -> bool:
         return not any(path.match(pattern) for pattern in excluded)
@@ -66,7 +65,7 @@ def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _label(path: Path, name: str) -> str:
-    """The file's name, with its folder's where a folder was named."""
+    """The name of the file, with that of its folder if it was found in one."""
     return path.name if Path(name).is_file() else f"{path.parent.name}/{path.name}"
 
 
@@ -91,7 +90,7 @@ def _files(name: str) -> list[Path]:
 
 
 def _held_out(store: Store) -> pa.Array:
-    """Both sides of the held-out pairs of a store, each once."""
+    """The distinct sides of the held-out pairs of a store."""
     tables = (table.filter(pc.equal(table["split"], TEST)) for table in store.tables())
     sides = [chunk for table in tables for name in SIDES for chunk in table[name].chunks]
     return pc.unique(pa.chunked_array(sides, pa.string()))
@@ -105,7 +104,7 @@ def _phrasebook_test() -> list[str]:
 
 
 def _texts(path: Path, wanted: Callable[[PurePath], bool]) -> list[str]:
-    """The sentences of one file, each once, in order."""
+    """The distinct sentences of one file, in order."""
     found = dict.fromkeys(text for table in read_tables(path, wanted) for text in _sentences(table))
     return list(found)
 
@@ -115,7 +114,7 @@ def _sentences(table: Table) -> Iterator[str]:
     columns = text_columns(rows)
     if table.may_have_header and _has_header(rows, columns):
         rows = rows[1:]
-        columns = text_columns(rows)  # again: in a short table, a label and its column's name can pass for two sentences
+        columns = text_columns(rows)  # again: in a short table the header can change the result
     cells = (cell.strip() for row in rows for column, cell in row if column in columns)
     return (cell for cell in cells if cell)
 
@@ -131,7 +130,7 @@ def text_columns(rows: Iterable[Row]) -> set[str]:
 
 
 def _is_text(cells: Sequence[str], alone: bool) -> bool:
-    # From all over the file, since sets are often sorted by where their sentences come from.
+    # From all over the file, since sets are often sorted by source.
     sample = cells[:: -(-len(cells) // LOOKED_AT)]
     if _share(_has_letters, sample) <= 0.8 or _share(_is_name, sample) >= 0.5 or _share(_is_reference, sample) > 0.8:
         return False
@@ -155,13 +154,13 @@ def _is_name(cell: str) -> bool:
 
 
 def _is_reference(cell: str) -> bool:
-    """Whether it says where a sentence is from: STS sets have columns of such."""
+    """Whether it is a URL; STS sets have columns of them."""
     return "://" in cell
 
 
 def _has_several_words(cell: str) -> bool:
     words = sum(map(_has_letters, cell.split()))
-    return words + sum(map(str.isalpha, UNSPACED.findall(cell))) / LETTERS_A_WORD >= SEVERAL_WORDS
+    return words + sum(map(str.isalpha, UNSPACED.findall(cell))) / LETTERS_PER_WORD >= SEVERAL_WORDS
 
 
 def _has_header(rows: Sequence[Row], columns: set[str]) -> bool:

@@ -1,4 +1,4 @@
-"""The account of a preparation: what came in, what each rule took out, what stayed, by corpus and language."""
+"""How many pairs came in, were dropped by each rule, and were kept, by corpus and language."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isogloss.corpora.preparation.pair_selection import KEPT, Scored
+from isogloss.corpora.preparation.pair_selection import KEPT, ScoredPart
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the waterfall: a corpus in a language, or several as one ("" where they differ)."""
+    """One line of the waterfall: a corpus in a language, or a sum over several ("" where they differ)."""
 
     corpus: str
     language: str
@@ -27,34 +27,29 @@ class Line:
 
     @property
     def worst(self) -> str:
-        """The rule that took most, with how many: "wrong language (1,204)"; empty where nothing went."""
+        """The rule that dropped most, with the count: "wrong language (1,204)"; empty if nothing was dropped."""
         rule = max(self.dropped, key=lambda name: self.dropped[name], default="")
         return f"{rule} ({self.dropped[rule]:,})" if rule else ""
 
 
-def count(part: Scored, language: str, reasons: Sequence[str]) -> Line:
+def count(part: ScoredPart, language: str, reasons: Sequence[str]) -> Line:
     """The line of one part."""
     counted = np.bincount(part.reasons, minlength=len(reasons))
     dropped = {reasons[number]: int(counted[number]) for number in range(1, len(reasons)) if counted[number]}
-    kept = part.reasons == KEPT
-    test = int((kept & part.test).sum())
-    return Line(part.corpus, language, part.rows, dropped, int(kept.sum()) - test, test)
+    test = int(((part.reasons == KEPT) & part.test).sum())
+    return Line(part.corpus, language, part.rows, dropped, int(counted[KEPT]) - test, test)
 
 
 def grouped(lines: Iterable[Line], *names: str) -> list[Line]:
-    """One line for each of what is named ("corpus", "language", or both), in order."""
+    """Sums by the named fields ("corpus", "language", or both), in order."""
     groups: dict[tuple[str, ...], list[Line]] = {}
     for line in lines:
         groups.setdefault(tuple(getattr(line, name) for name in names), []).append(line)
-    return [_sum(own, **dict(zip(names, key, strict=True))) for key, own in sorted(groups.items())]
+    return [total(own, **dict(zip(names, key, strict=True))) for key, own in sorted(groups.items())]
 
 
-def total(lines: Sequence[Line]) -> Line:
+def total(lines: Sequence[Line], corpus: str = "", language: str = "") -> Line:
     """All lines as one."""
-    return _sum(lines)
-
-
-def _sum(lines: Sequence[Line], corpus: str = "", language: str = "") -> Line:
     dropped = sum((Counter(line.dropped) for line in lines), Counter[str]())
     rows_in, train, test = (sum(getattr(line, name) for line in lines) for name in ("rows_in", "train", "test"))
     return Line(corpus, language, rows_in, dict(dropped), train, test)

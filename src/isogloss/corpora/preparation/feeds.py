@@ -1,9 +1,8 @@
-"""What is prepared: files, prepared stores, or pairs already in memory, each as blocks under a name made from its content."""
+"""The inputs of a preparation: files, prepared stores or pairs in memory, each as blocks with a hash of its content."""
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +19,7 @@ from isogloss.storage import canonical_json, content_hash, file_hash
 from isogloss.types import TEST, TRAIN, Bitext
 
 HEADER_BYTES = 4096
-# How many bytes of text a packed byte holds, roughly: only the estimate of the time left depends on it.
+# Bytes of text per compressed byte, roughly; only the estimate of the remaining time depends on it.
 _UNPACKED = {".gz": 2.7, ".xz": 3.4, ".zst": 2.8, ".bz2": 3.4, ".zip": 2.7, ".parquet": 2.2}
 
 
@@ -30,36 +29,35 @@ class Feed:
 
     name: str
     corpus: str
-    key: str  # names the content, and how it is read
+    key: str  # hash of the content and of how it is read
     source_language: str
     blocks: Callable[[Faults], Blocks] = field(repr=False)
     language: str = ""  # of the target, where the whole feed has one
     dictionary: bool = False
     licence: str = ""
     version: str = ""
-    text_bytes: float = 0.0  # about how much text it is, for the time left
-    scanned: tuple[ScannedSet, ...] = ()  # evaluation sets whose text was taken out of it before
+    text_bytes: float = 0.0  # estimated size of the text
+    scanned: tuple[ScannedSet, ...] = ()  # evaluation sets whose text was removed before
 
 
 def from_source(source: Source) -> Feed:
-    """A file as the readers understand it."""
+    """A file."""
     if source.path == STANDARD_INPUT:
-        raise DataError("standard input cannot be prepared as it comes", hint="write it to a file first")
+        raise DataError("standard input must be written to a file before it is prepared", hint="name the file instead")
     files = [path for path in (source.path, source.other, source.scores) if path is not None]
-    if any(_is_odd(str(path)) for path in files):
-        raise DataError(f"{str(source.path)!r}: the name of the file is not UTF-8", hint="rename it")
+    if any("\ud800" <= character <= "\udfff" for path in files for character in str(path)):
+        raise DataError(f"{str(source.path)!r}: the file name is not UTF-8", hint="rename it")
     try:
         hashes = [file_hash(path) for path in files]
     except OSError as error:
         raise DataError(f"{source.name}: cannot be read ({error.strerror})", hint="check who may read the file") from error
-    told: dict[str, Any] = {key: str(value) for key, value in asdict(source).items()}
-    for name in ("path", "other", "scores", "licence", "version", "called"):
-        told.pop(name)
+    elsewhere = ("path", "other", "scores", "licence", "version", "called")
+    reading = {key: str(value) for key, value in asdict(source).items() if key not in elsewhere}
     size = sum(path.stat().st_size * _UNPACKED.get(path.suffix, 1.0) for path in files)
     return Feed(
         name=source.name,
         corpus=source.corpus,
-        key=content_hash(canonical_json([told, hashes])),
+        key=content_hash(canonical_json([reading, hashes])),
         source_language=source.source_language,
         blocks=lambda faults: stream(source, faults),
         language="" if _has_many_languages(source) else source.language,
@@ -70,13 +68,8 @@ def from_source(source: Source) -> Feed:
     )
 
 
-def _is_odd(name: str) -> bool:
-    """Whether a name has bytes in it that are no text."""
-    return any("\ud800" <= character <= "\udfff" for character in name)
-
-
 def _has_many_languages(source: Source) -> bool:
-    """Whether a table that is named after one pair has columns of more languages in its header."""
+    """Whether a table that is named after one pair has more languages in its header."""
     if not source.language or source.format not in ("tsv", "csv"):
         return False
     with source.open() as raw:
@@ -86,7 +79,7 @@ def _has_many_languages(source: Source) -> bool:
 
 
 def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda corpus: False) -> list[Feed]:
-    """Pairs in memory, corpus by corpus."""
+    """Pairs in memory, one feed per corpus."""
     if odd := set(bitext.table.column("split").unique().to_pylist()) - {"", TRAIN, TEST}:
         raise DataError(f"a split is {min(map(str, odd))!r}", hint="it must be train, test, or empty")
     feeds = []
@@ -108,13 +101,13 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
 
 
 def from_store(store: Store) -> list[Feed]:
-    """A prepared store, corpus by corpus, to be prepared again with other things; it is read as it is needed."""
+    """A prepared store, one feed per corpus, to be prepared again together with other feeds."""
     scan = store.manifest["leak_scan"]
     scanned = tuple(ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
     feeds = []
     for corpus, known in store.manifest["corpora"].items():
         files = [part["file"] for part in store.manifest["parts"] if part["corpus"] == corpus]
-        there = [path for path in (store.folder / PAIRS / file for file in files) if path.is_file()]  # or reading will say so
+        present = [path for path in (store.folder / PAIRS / file for file in files) if path.is_file()]
         feeds.append(
             Feed(
                 name=f"{store.folder.name}/{corpus}",
@@ -125,15 +118,19 @@ def from_store(store: Store) -> list[Feed]:
                 dictionary=bool(known.get("dictionary")),
                 licence=str(known.get("licence", "")),
                 version=str(known.get("version", "")),
-                text_bytes=float(sum(path.stat().st_size for path in there)) * _UNPACKED[".parquet"],
+                text_bytes=float(sum(path.stat().st_size for path in present)) * _UNPACKED[".parquet"],
                 scanned=scanned,
             )
         )
     return feeds
 
 
-def only(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:
-    """The blocks of a feed, with the pairs of some languages only."""
+def _slices(table: pa.Table) -> Blocks:
+    return (table.slice(start, MAX_ROWS) for start in range(0, table.num_rows, MAX_ROWS))
+
+
+def only_languages(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:
+    """The blocks of a feed with only the pairs of some languages."""
     keep = pa.array(list(wanted), pa.string())
     for block in feed.blocks(faults):
         table = block.filter(pc.is_in(block.column("language"), keep))
@@ -146,7 +143,3 @@ def _content(table: pa.Table, name: str) -> bytes:
     parts = [pc.binary_length(column).combine_chunks().buffers()[1]] if len(column) else []
     parts += [chunk.take(pa.array(range(len(chunk)))).buffers()[2] for chunk in column.chunks if len(chunk)]
     return b"".join(bytes(part) for part in parts if part is not None)
-
-
-def _slices(table: pa.Table) -> Blocks:
-    return (table.slice(start, MAX_ROWS) for start in range(0, table.num_rows, MAX_ROWS))

@@ -1,4 +1,4 @@
-"""What a manifest of a store must look like before anything in it is believed: stores come from other people, too."""
+"""The schema of a store's manifest, which is checked before use: a store may come from someone else."""
 
 from collections import Counter
 from pathlib import Path
@@ -23,7 +23,7 @@ from isogloss.shapes import (
 )
 from isogloss.types import TEST, TRAIN
 
-CODE = Leaf("a language", lambda value: FILE_NAME.fits(value) and not value.startswith("."))  # it is part of file names
+CODE = Leaf("a language", lambda value: FILE_NAME.fits(value) and not value.startswith("."))  # part of file names
 LEVEL = Leaf(f"one of {', '.join(LEVELS)}", lambda value: value in LEVELS if isinstance(value, str) else False)
 COUNTS = Each(TEXT, COUNT)
 SPLITS = {"rows_in": COUNT, TRAIN: COUNT, TEST: COUNT}
@@ -56,7 +56,7 @@ MANIFEST: dict[str, Any] = {
     "leak_scan": LEAK_SCAN,
     "parts": [{"file": FILE_NAME, "corpus": TEXT, "rows": COUNT, "sha256": SHA256}],
 }
-# what a model says of the text that it learnt from (`isogloss_training.json`), if that text was scanned for leaks
+# what a model records about its training text (`isogloss_training.json`)
 TRAINING = {
     **{key: MANIFEST[key] for key in ("hash", "rows_in", "rows_out", "languages", "corpora", "leak_scan")},
     "dropped": COUNTS,
@@ -65,8 +65,18 @@ TRAINING = {
 
 
 def check_manifest(manifest: dict[str, Any], folder: Path, parts: str) -> None:
-    """Raise a Misfit where the manifest is not one, does not add up, or names what is not in the store's own folder."""
+    """Raise a Misfit if the manifest does not fit the schema, does not add up, or names files outside of the store."""
     check(manifest, MANIFEST)
+    _check_sums(manifest)
+    place = (folder / parts).resolve()
+    for part in manifest["parts"]:
+        if (place / part["file"]).resolve().parent != place:
+            raise Misfit(f"{part['file']} is outside of the store")
+        if part["corpus"] not in manifest["corpora"]:
+            raise Misfit(f"{part['file']} belongs to no listed corpus")
+
+
+def _check_sums(manifest: dict[str, Any]) -> None:
     dropped: Counter[str] = Counter()
     for number, line in enumerate(manifest["waterfall"]):
         if line["rows_in"] != sum(line["dropped"].values()) + line[TRAIN] + line[TEST]:
@@ -76,11 +86,8 @@ def check_manifest(manifest: dict[str, Any], folder: Path, parts: str) -> None:
         raise Misfit("dropped and waterfall differ")
     if {line["corpus"] for line in manifest["waterfall"]} != set(manifest["corpora"]):
         raise Misfit("corpora and waterfall name different ones")
-    if not manifest["rows_out"] or manifest["rows_out"] != sum(part["rows"] for part in manifest["parts"]):
-        raise Misfit("the rows of its parts are not as many as it says")
-    place = (folder / parts).resolve()
-    for part in manifest["parts"]:
-        if (place / part["file"]).resolve().parent != place:
-            raise Misfit(f"{part['file']} leads out of the store")
-        if part["corpus"] not in manifest["corpora"]:
-            raise Misfit(f"{part['file']} is of no corpus that is listed")
+    kept = sum(line[TRAIN] + line[TEST] for line in manifest["waterfall"])
+    if not kept or not (manifest["rows_out"] == kept == sum(part["rows"] for part in manifest["parts"])):
+        raise Misfit("rows_out, waterfall and parts have different numbers of rows")
+    if {line["language"] for line in manifest["waterfall"]} != set(manifest["languages"]):
+        raise Misfit("languages and waterfall name different ones")

@@ -1,7 +1,7 @@
-"""Which scored pairs stay, and why the others do not: thresholds, leaks, copies, held-out text.
+"""Which scored pairs are kept, and why the others are dropped: thresholds, leaks, duplicates, text of the test split.
 
-Text is not read here, only scores and hashes. What has to be compared across all pairs (copies, text of the test split)
-is done in slices of the space of hashes, so that memory depends on the slice and not on the number of pairs.
+Only scores and hashes are read, never text. Comparisons across all pairs go through slices of the space of hashes, so memory
+depends on the slice and not on the number of pairs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,19 +27,21 @@ from isogloss.storage import content_hash
 from isogloss.types import TEST, BoolArray, IntArray
 
 KEPT = 0
-ROWS_A_SLICE = 1_500_000
+ROWS_PER_SLICE = 1_500_000
 LEAK_REASONS = tuple(f"in an evaluation set ({level})" for level in LEVELS[1:])
-COPY, NEAR_COPY, HELD_OUT = "duplicate", "near duplicate", "in the test split"
+DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT = "duplicate", "near duplicate", "in the test split"
 
-RulesOf = Callable[[str], Sequence[Rule]]  # by target language: automatic thresholds differ
+RulesFor = Callable[[str, str], Sequence[Rule]]  # by corpus and target language, since automatic thresholds differ
+InSlice = Callable[[Hashes], BoolArray]
 
 
 @dataclass(slots=True, eq=False)
-class Scored:
-    """A part that was scored: its file, and for every row the number of the reason it goes (0: it stays) and its split."""
+class ScoredPart:
+    """The scored pairs of one feed in one language: their file, and for each row its reason (0: kept) and its split."""
 
     path: Path
     corpus: str
+    language: str
     reasons: NDArray[np.uint8]
     test: NDArray[np.bool_]
 
@@ -49,152 +51,149 @@ class Scored:
         return len(self.reasons)
 
     def columns(self) -> list[str]:
-        """The columns its file has."""
+        """The columns of its file."""
         with pq.ParquetFile(self.path) as file:
             names: list[str] = file.schema_arrow.names
         return names
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[slice, pa.Table]]:
-        """Some columns, row group by row group, with the rows they are."""
+        """Some columns, one row group at a time, with the rows they are."""
         start = 0
         with pq.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups):
                 try:
                     table = file.read_row_group(group, columns=list(columns))
                 except PARQUET_FAULTS as error:
-                    raise DataError(
-                        f"{self.path}: kept scores cannot be read", hint="the same command makes them again"
-                    ) from error
+                    hint = "run the same command again: it makes them again"
+                    raise DataError(f"{self.path}: the kept scores cannot be read", hint=hint) from error
                 yield slice(start, start + table.num_rows), table
                 start += table.num_rows
 
 
 class Selection:
-    """Goes over all scored parts and fills in their reasons."""
+    """Fills in the reasons of all scored parts."""
 
-    def __init__(self, parts: Sequence[Scored], settings: CleaningSettings, held_out: float, rule_names: Sequence[str]) -> None:
+    def __init__(
+        self, parts: Sequence[ScoredPart], settings: CleaningSettings, held_out: float, rule_names: Sequence[str]
+    ) -> None:
         self.parts = parts
         self.settings = settings
         self.held_out = held_out
-        self.reasons = ("", *rule_names, *LEAK_REASONS, COPY, NEAR_COPY, HELD_OUT)
+        self.reasons = ("", *rule_names, *LEAK_REASONS, DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT)
         self._number = {name: number for number, name in enumerate(self.reasons)}
 
-    def run(self, rules_of: Callable[[str], RulesOf]) -> None:
-        """Decide for every row. `rules_of(corpus)(language)` are the rules with their thresholds."""
+    def run(self, rules_for: RulesFor) -> None:
+        """Decide about every row."""
         for part in self.parts:
-            self._judge(part, rules_of(part.corpus))
+            self._apply_rules(part, rules_for(part.corpus, part.language))
         if self.settings.duplicates != "keep":
-            self._drop_copies()
+            self._drop_duplicates()
         if self.settings.duplicates == "near":
-            self._drop_near_copies()
-        self._drop_held_out_text()
+            self._drop_near_duplicates()
+        self._drop_test_text()
 
-    def _judge(self, part: Scored, rules_of: RulesOf) -> None:
-        """What can be said row by row: the split, the first rule that refuses the row, and the leak scan."""
-        by_language: dict[str, Sequence[Rule]] = {}
-        scores = [name for name in part.columns() if name.startswith("score ")]
-        for rows, table in part.batches(["language", "split", "leak", "source_hash", *scores]):
+    def _apply_rules(self, part: ScoredPart, rules: Sequence[Rule]) -> None:
+        """What depends on one row alone: its split, the first rule that refuses it, and the leak scan."""
+        scores = [score_column(rule) for rule in rules]
+        for rows, table in part.batches(["split", "leak", "source_hash", *scores]):
             given, hashes = table.column("split").combine_chunks(), _numbers(table, "source_hash")
-            chosen = mix(hashes) < np.uint64(min(int(self.held_out * 2.0**64), 2**64 - 1))
-            part.test[rows] = _equal(given, TEST) | (_equal(given, "") & chosen)
+            drawn = mix(hashes) < np.uint64(min(int(self.held_out * 2.0**64), 2**64 - 1))
+            part.test[rows] = _equal(given, TEST) | (_equal(given, "") & drawn)
             reasons = np.zeros(table.num_rows, dtype=np.uint8)
-            codes = table.column("language").combine_chunks().dictionary_encode()
-            for number, language in enumerate(codes.dictionary.to_pylist()):
-                own = codes.indices.to_numpy() == number
-                for rule in by_language.setdefault(language, rules_of(language)):
-                    score = table.column(score_column(rule)).to_numpy()
-                    refused = own & (reasons == KEPT) & ~(np.isnan(score) | rule.accept(score))
-                    reasons[refused] = self._number[rule.name]
+            for rule in rules:
+                refused = (reasons == KEPT) & ~rule.accept(table.column(score_column(rule)).to_numpy())
+                reasons[refused] = self._number[rule.name]
             leak = _numbers(table, "leak")
             leaks = (reasons == KEPT) & (leak > 0) & ~part.test[rows]
             reasons[leaks] = leak[leaks] + self._number[LEAK_REASONS[0]] - 1
             part.reasons[rows] = reasons
 
-    def _slices(self) -> Iterator[Callable[[Hashes], BoolArray]]:
-        """Cut the space of hashes into as many slices as keep each small; each is a test of membership."""
-        count = max(1, -(-sum(part.rows for part in self.parts) // ROWS_A_SLICE))
+    def _slices(self) -> Iterator[InSlice]:
+        """Tests of membership in slices of the space of hashes, as many as keep each slice small."""
+        count = max(1, -(-sum(part.rows for part in self.parts) // ROWS_PER_SLICE))
         edges = [number * (2**64 // count) for number in range(count)] + [2**64]
         for low, high in pairwise(edges):
-            if count == 1:
-                yield lambda hashes: np.ones(len(hashes), dtype=np.bool_)
-            else:
-                least, most = np.uint64(low), np.uint64(high - 1)
-                yield lambda hashes, least=least, most=most: (hashes >= least) & (hashes <= most)  # type: ignore[misc]
+            least, most = np.uint64(low), np.uint64(high - 1)
+            yield lambda hashes, least=least, most=most: (hashes >= least) & (hashes <= most)  # type: ignore[misc]
 
-    def _drop_copies(self) -> None:
-        """Of equal pairs in one language the first stays; a held-out one before others, or the test set would shrink."""
+    def _kept_rows(self, columns: Sequence[str]) -> Iterator[tuple[pa.Table, IntArray, IntArray]]:
+        """Tables of all parts, with the numbers of their kept rows and the places of those (see `_place`)."""
+        for number, part in enumerate(self.parts):
+            for rows, table in part.batches(columns):
+                kept = np.flatnonzero(part.reasons[rows] == KEPT)
+                yield table, kept, _place(number, rows.start + kept, part.test[rows][kept])
+
+    def _drop_duplicates(self) -> None:
+        """Keep the first of equal pairs in a language; one of the test split before others, or it would shrink."""
         exact = self.settings.duplicates == "exact"
-        for within in self._slices():
+        columns = ["pair_hash"] if exact else ["source_hash", "target_hash"]
+        for in_slice in self._slices():
             keys, places = [], []
-            for number, part in enumerate(self.parts):
-                for rows, table in part.batches(["language", "source_hash", "target_hash", "pair_hash"]):
-                    key = _numbers(table, "pair_hash")
-                    if not exact:
-                        key = combine(_numbers(table, "source_hash"), _numbers(table, "target_hash"))
-                    key = combine(key, _language_hashes(table))
-                    mine = np.flatnonzero(within(key) & (part.reasons[rows] == KEPT))
-                    keys.append(key[mine])
-                    places.append(_place(number, rows, mine, part.test[rows][mine]))
-            self._mark(_later_copies(np.concatenate(keys), np.concatenate(places)), COPY)
+            for table, kept, place in self._kept_rows(["language", *columns]):
+                hashes = [_numbers(table, name)[kept] for name in columns]
+                key = combine(hashes[0] if exact else combine(*hashes), _language_hashes(table)[kept])
+                inside = in_slice(key)
+                keys.append(key[inside])
+                places.append(place[inside])
+            self._drop(_later_copies(np.concatenate(keys), np.concatenate(places)), DUPLICATE)
 
-    def _drop_near_copies(self) -> None:
-        """Of pairs with much the same words the first stays: candidates share a band, their signatures decide."""
+    def _drop_near_duplicates(self) -> None:
+        """Keep the first of pairs with nearly the same words: candidates share a band, their signatures decide."""
         for band in range(BANDS):
-            for within in self._slices():
-                keys, places, signatures = self._near_candidates(band, within)
+            for in_slice in self._slices():
+                keys, places, signatures = self._near_candidates(band, in_slice)
                 order = np.lexsort((places, keys))
                 keys, places, signatures = keys[order], places[order], signatures[order]
                 first = np.maximum.accumulate(np.where(np.append(True, keys[1:] != keys[:-1]), np.arange(len(keys)), 0))
                 alike = likeness(signatures, signatures[first]) >= self.settings.near
-                self._mark(places[alike & (first != np.arange(len(keys)))], NEAR_COPY)
+                self._drop(places[alike & (first != np.arange(len(keys)))], NEAR_DUPLICATE)
 
-    def _near_candidates(self, band: int, within: Callable[[Hashes], BoolArray]) -> tuple[Hashes, IntArray, NDArray[np.uint16]]:
-        keys, places, kept = [], [], []
-        for number, part in enumerate(self.parts):
-            for rows, table in part.batches(["language", "signature"]):
-                signature = _signatures(table)
-                key = combine(bands(signature)[:, band], _language_hashes(table))
-                mine = np.flatnonzero(within(key) & (part.reasons[rows] == KEPT))
-                keys.append(key[mine])
-                places.append(_place(number, rows, mine, part.test[rows][mine]))
-                kept.append(signature[mine])
-        return np.concatenate(keys), np.concatenate(places), np.concatenate(kept)
+    def _near_candidates(self, band: int, in_slice: InSlice) -> tuple[Hashes, IntArray, NDArray[np.uint16]]:
+        keys, places, signatures = [], [], []
+        for table, kept, place in self._kept_rows(["language", "signature"]):
+            signature = _signatures(table)[kept]
+            key = combine(bands(signature)[:, band], _language_hashes(table)[kept])
+            inside = in_slice(key)
+            keys.append(key[inside])
+            places.append(place[inside])
+            signatures.append(signature[inside])
+        return np.concatenate(keys), np.concatenate(places), np.concatenate(signatures)
 
-    def _drop_held_out_text(self) -> None:
-        """Training pairs go of which a side is also a side of a held-out pair."""
+    def _drop_test_text(self) -> None:
+        """Drop training pairs with a side that is also a side of a test pair."""
         if not any(part.test.any() for part in self.parts):
             return
-        for within in self._slices():
-            held: list[Hashes] = []
+        for in_slice in self._slices():
+            held: list[Hashes] = [np.zeros(0, dtype=np.uint64)]
             for part, rows, sides in self._sides():
-                mine = part.test[rows] & (part.reasons[rows] == KEPT)
-                held += [side[mine & within(side)] for side in sides]
-            known = distinct(np.concatenate([np.zeros(0, dtype=np.uint64), *held]))
+                test = part.test[rows] & (part.reasons[rows] == KEPT)
+                held += [side[test & in_slice(side)] for side in sides]
+            known = distinct(np.concatenate(held))
             if not len(known):
                 continue
             for part, rows, sides in self._sides():
-                touched = np.zeros(len(sides[0]), dtype=np.bool_)
-                for side in sides:
-                    own = np.flatnonzero(within(side))
-                    touched[own] |= among(side[own], known)
                 reasons = part.reasons[rows]
-                reasons[touched & ~part.test[rows] & (reasons == KEPT)] = self._number[HELD_OUT]
+                found = np.zeros(len(reasons), dtype=np.bool_)
+                for side in sides:
+                    own = np.flatnonzero(in_slice(side))
+                    found[own] |= among(side[own], known)
+                reasons[found & ~part.test[rows] & (reasons == KEPT)] = self._number[IN_TEST_SPLIT]
 
-    def _sides(self) -> Iterator[tuple[Scored, slice, tuple[Hashes, Hashes]]]:
+    def _sides(self) -> Iterator[tuple[ScoredPart, slice, tuple[Hashes, Hashes]]]:
         for part in self.parts:
             for rows, table in part.batches(["source_hash", "target_hash"]):
                 yield part, rows, (_numbers(table, "source_hash"), _numbers(table, "target_hash"))
 
-    def _mark(self, places: IntArray, reason: str) -> None:
+    def _drop(self, places: IntArray, reason: str) -> None:
         part_numbers = (places >> 40) & 0x3FFFFF
         for number in np.unique(part_numbers):
             rows = places[part_numbers == number] & ((1 << 40) - 1)
             self.parts[number].reasons[rows] = self._number[reason]
 
 
-def _place(part: int, rows: slice, mine: IntArray, test: BoolArray) -> IntArray:
-    """Part and row in one number that sorts in the order of preference: held-out rows first, then as they were given."""
-    return np.asarray((np.where(test, 0, 1) << 62) | (part << 40) | (rows.start + mine), dtype=np.int64)
+def _place(part: int, rows: IntArray, test: BoolArray) -> IntArray:
+    """Part and row in one number that sorts in the order of preference: the test split first, then the order of input."""
+    return np.asarray((np.where(test, 0, 1) << 62) | (part << 40) | rows, dtype=np.int64)
 
 
 def _later_copies(keys: Hashes, places: IntArray) -> IntArray:

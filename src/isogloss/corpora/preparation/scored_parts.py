@@ -1,7 +1,7 @@
-"""Scored parts on disk: one for every feed and language, made once and found again by name.
+"""Scored parts on disk: one per feed and language, made once and found again by name.
 
 STORE/scored/CORPUS.LANGUAGE-KEY.parquet    the pairs with the scores of every rule
-STORE/scored/KEY.json                       which languages of a feed are scored, and what was left out in reading it
+STORE/scored/KEY.json                       which languages of a feed are scored, and what was skipped in reading it
 """
 
 import logging
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.leaks.scan import LeakScanner
-from isogloss.corpora.preparation.feeds import Feed, only
+from isogloss.corpora.preparation.feeds import Feed, only_languages
 from isogloss.corpora.preparation.manifest_schema import CODE
 from isogloss.corpora.preparation.score_blocks import Scoring, add_similarity, score_block
 from isogloss.corpora.preparation.workers import Workers
@@ -29,45 +29,45 @@ from isogloss.storage import atomic_write, content_hash, file_checksum, file_has
 
 logger = logging.getLogger(__name__)
 
-ROWS_A_GROUP = 16_384
-UNCOMPRESSED = ("source_hash", "target_hash", "pair_hash", "signature")  # random numbers do not get smaller
+ROWS_PER_GROUP = 16_384
+UNCOMPRESSED = ("source_hash", "target_hash", "pair_hash", "signature")  # random numbers do not compress
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredFeed:
-    """What is on disk of one feed: a part a language, the lines that could not be read, the entries that are no pairs."""
+    """The scored parts of one feed, and the lines and entries that gave no pairs."""
 
     feed: Feed
     key: str
     rows: dict[str, int] = field(default_factory=dict)  # by language
     skipped: int = 0
     first_fault: str = ""
-    passed_over: dict[str, int] = field(default_factory=dict)  # by their kind
-    made: bool = True  # now, and not found on disk
+    passed_over: dict[str, int] = field(default_factory=dict)  # by kind
+    made: bool = True  # in this call, not found on disk
 
     def part(self, language: str) -> str:
-        """The name of a language's part, without a suffix."""
+        """The file name of a language's part, without its suffix."""
         safe = re.sub(r"[^\w.+-]+", "_", self.feed.corpus)[:60] or "pairs"
         return f"{safe}.{language}-{self.key[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """What KEY.json says."""
+    """The content of KEY.json."""
 
     rows: dict[str, int] = field(default_factory=dict)  # by language
     checksums: dict[str, str] = field(default_factory=dict)  # of the parts, by language
-    whole: bool = False  # all languages were read, and not some of them
+    whole: bool = False  # all languages of the feed were read
     skipped: int = 0
     first_fault: str = ""
     passed_over: dict[str, int] = field(default_factory=dict)
-    scored: list[str] = field(default_factory=list)  # names of the scores, as `Scoring.needs` has them
+    scored: list[str] = field(default_factory=list)  # the scores, as `Scoring.needs` names them
 
 
 class _Writers:
-    """One Parquet file a language, written together; rows wait until they make a whole row group.
+    """One Parquet file per language; rows wait until they fill a row group.
 
-    Groups are cut by the rows of their own language alone, so a part does not depend on what was read beside it.
+    A group depends on the rows of its own language alone, so a part does not depend on what else was read.
     """
 
     def __init__(self, folder: Path, name: Callable[[str], str], stack: ExitStack) -> None:
@@ -83,7 +83,7 @@ class _Writers:
             self.rows[language] = self.rows.get(language, 0) + own.num_rows
             before = self._waiting.pop(language, None)
             own = own if before is None else pa.concat_tables([before, own])
-            whole = own.num_rows - own.num_rows % ROWS_A_GROUP
+            whole = own.num_rows - own.num_rows % ROWS_PER_GROUP
             if whole:
                 self._write(language, own.slice(0, whole))
             self._waiting[language] = own.slice(whole)
@@ -92,7 +92,7 @@ class _Writers:
         if language not in self._files:
             path = self._stack.enter_context(atomic_write(self._folder / f"{self._name(language)}.parquet"))
             self._files[language] = self._stack.enter_context(pq.ParquetWriter(path, table.schema, **_writing(table.schema)))
-        self._files[language].write_table(table.combine_chunks(), row_group_size=ROWS_A_GROUP)
+        self._files[language].write_table(table.combine_chunks(), row_group_size=ROWS_PER_GROUP)
 
     def finish(self) -> None:
         for language, table in self._waiting.items():
@@ -102,23 +102,23 @@ class _Writers:
 
 @dataclass(slots=True)
 class Scorer:
-    """Makes sure that every feed is scored."""
+    """Scores feeds, as far as that is not on disk already."""
 
     folder: Path
     workers: Workers
-    guard: LeakScanner
+    scanner: LeakScanner
     on_error: str = "fail"
-    judge: SimilarityModel | None = None
+    similarity_model: SimilarityModel | None = None
     on_rows: Callable[[Feed, int, int], None] = field(default=lambda feed, rows, text: None)
 
     def score(self, feed: Feed, scoring: Scoring, wanted: Sequence[str]) -> ScoredFeed:
-        """Score what is missing of a feed; `wanted` languages only, or all that it has when none are named."""
-        one = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.guard)), made=False)
+        """Score what is missing of a feed, in the `wanted` languages or all that it has."""
+        one = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.scanner)), made=False)
         index = self.folder / f"{one.key[:16]}.json"
         needs = scoring.needs()
         known = self._known(index, one, needs)
-        told = [feed.language] if feed.language else wanted
-        if known.whole or (wanted and all(language in known.rows for language in told)):
+        languages = [feed.language] if feed.language else wanted
+        if known.whole or (wanted and all(language in known.rows for language in languages)):
             Faults(self.on_error).replay(known.skipped, known.first_fault)
         else:
             missing = [language for language in wanted if language not in known.rows]
@@ -134,16 +134,16 @@ class Scorer:
         )
 
     def _known(self, index: Path, one: ScoredFeed, needs: Sequence[str]) -> "_Index":
-        """What an earlier preparation wrote down, if it has all scores that are needed, and its parts are all there."""
+        """The index of an earlier call, if it has all scores that are needed and its parts are undamaged."""
         try:
             known = _Index(**check(read_json(index), Exactly(fields_shape(_Index) | {"rows?": Each(CODE, COUNT)})))
-        except (OSError, ValueError):  # not there, no JSON, not ours, or of a version with other fields
+        except (OSError, ValueError):  # missing, damaged, or of another version
             return _Index()
         if not set(needs) <= set(known.scored):
             return _Index()
         found = {language: file_checksum(self._path(one, language)) for language, rows in known.rows.items() if rows}
         if found != known.checksums:
-            logger.warning("%s: kept scores are damaged; %s is scored again", self.folder, one.feed.corpus)
+            logger.warning("%s: the kept scores are damaged; %s is scored again", self.folder, one.feed.corpus)
             return _Index()
         return known
 
@@ -152,7 +152,7 @@ class Scorer:
 
     def _make(self, one: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> "_Index":
         faults = Faults(self.on_error)
-        blocks = only(one.feed, missing, faults) if missing else one.feed.blocks(faults)
+        blocks = only_languages(one.feed, missing, faults) if missing else one.feed.blocks(faults)
         with ExitStack() as stack:
             writers = _Writers(self.folder, one.part, stack)
             for block in self._scored(blocks, scoring):
@@ -165,22 +165,23 @@ class Scorer:
 
     def _scored(self, blocks: Iterator[pa.Table], scoring: Scoring) -> Iterator[pa.Table]:
         for block in self.workers.map(score_block, blocks, scoring):
-            yield add_similarity(block, scoring, self.judge) if self.judge and scoring.settings.similarity_model else block
+            model = self.similarity_model if scoring.settings.similarity_model else None
+            yield add_similarity(block, scoring, model) if model else block
 
 
 def _writing(schema: pa.Schema) -> dict[str, Any]:
-    """How a part is written: quickly, since it is read once or twice."""
+    """Parquet options that are quick, since a part is read once or twice."""
     packed = {name: "NONE" if name in UNCOMPRESSED else "lz4" for name in schema.names}
     dictionaries = [name for name in schema.names if name in ("language", "split")]
     return {"compression": packed, "use_dictionary": dictionaries}
 
 
 def passed_over(scored: Iterable[ScoredFeed]) -> dict[str, int]:
-    """How many entries of all feeds are no pairs, by their kind."""
+    """How many entries of all feeds gave no pair, by kind."""
     return dict(sorted(sum((Counter(one.passed_over) for one in scored), Counter[str]()).items()))
 
 
 def _without_folder(message: str, name: str) -> str:
-    """A message without the folders of this machine: what is kept must not depend on where the file lay."""
+    """A message without the folders of this machine: a store must not depend on where a file was."""
     folder = name.rpartition("/")[0]
     return message.replace(f"{folder}/", "") if folder else message

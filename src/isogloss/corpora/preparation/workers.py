@@ -1,7 +1,6 @@
-"""Other processes that score blocks: plain child processes that are sent a block and send it back scored.
+"""Worker processes that score blocks, as plain child processes that run this file.
 
-Not `multiprocessing`: its workers import the caller's script again, and a script without a main guard then runs twice.
-These run this file and nothing else.
+`multiprocessing` would import the caller's script again, which runs it twice if it has no main guard.
 """
 
 import collections
@@ -22,10 +21,9 @@ import pyarrow as pa
 from isogloss.errors import IsoglossError
 
 Work = Callable[[Any, Any, Any], Any]
-# Arrays of some megabytes come and go with every block: kept in the process, they need not be asked of the system and
-# cleared by it again each time (a sixth of the time). Only glibc listens to this. Arrow shares that memory: what it would
-# keep for itself, and numpy could not use, would grow for hundreds of blocks.
-KEEPING_MEMORY = {
+# Every block allocates and frees megabytes. glibc keeps that memory in the process with these settings, which saves a sixth of
+# the time. Arrow uses the same allocator: its own pool would grow for hundreds of blocks.
+KEEP_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(2**28),
     "MALLOC_TRIM_THRESHOLD_": str(2**29),
     "MALLOC_TOP_PAD_": str(2**24),
@@ -35,34 +33,34 @@ SINGLE_THREADED = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREA
 
 
 def cpu_count() -> int:
-    """How many processors this process may use, which in a container is fewer than the machine has."""
+    """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Workers:
-    """A number of such processes; none at all, and the work is done here.
+    """A pool of worker processes; with a count of 1 the work is done in this process.
 
-    Results come back in order, and no more than two blocks a process are under way, so memory does not grow with a file.
+    Results come in order, and at most two blocks per process are under way, so memory does not grow with the input.
     """
 
     def __init__(self, count: int, shared: object = None) -> None:
-        self._shared = shared  # what every piece of work needs: sent to a process once
+        self._shared = shared  # sent to each process once
         self._count = count if count > 1 else 0
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self._started: list[subprocess.Popen[bytes]] = []
         self._threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
-        """Nothing is started before there is work."""
+        """Processes start with the first work."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """End the processes; at once if something went wrong."""
+        """End the processes; kill them after an error."""
         for process in self._started:
             if kind is not None:
                 process.kill()
             if process.stdin:
-                with contextlib.suppress(BrokenPipeError):  # it is gone already
+                with contextlib.suppress(BrokenPipeError):  # it has ended already
                     process.stdin.close()
         for process in self._started:
             process.wait()
@@ -72,7 +70,7 @@ class Workers:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
     def map(self, work: Work, blocks: Iterable[pa.Table], context: Any) -> Iterator[Any]:  # noqa: ANN401
-        """`work(block, context, shared)` for every block, in order. `work` must be a function that can be imported."""
+        """`work(block, context, shared)` for every block, in order; `work` must be importable."""
         if not self._count:
             for block in blocks:
                 yield work(block, context, self._shared)
@@ -88,13 +86,13 @@ class Workers:
             yield waiting.popleft().result()
 
     def start(self, first: Callable[[], None] | None = None) -> None:
-        """Start the processes, if they are not running yet; they may do something first, while others are busy."""
+        """Start the processes if they are not running; each calls `first`."""
         if self._threads is None and self._count:
             shared = pickle.dumps(self._shared, protocol=5)
             self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="isogloss-workers")
             for _ in range(self._count):
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", __name__],  # -P: the user's folder may have a random.py of its own
+                    [sys.executable, "-P", "-m", __name__],  # -P: the current folder may have a random.py
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     env=_environment(),
@@ -116,8 +114,8 @@ class Workers:
             answer = _receive(process.stdout)
         except (BrokenPipeError, EOFError, ValueError) as error:
             raise IsoglossError(
-                f"a working process ended early (exit code {process.wait()})",
-                hint="is the memory full? use fewer: --workers 1, in a recipe threads = 1",
+                f"a worker process ended early (exit code {process.wait()})",
+                hint="is the memory full? use fewer workers: --workers 1, in a recipe threads = 1",
             ) from error
         finally:
             self._idle.put(process)
@@ -128,14 +126,14 @@ class Workers:
 
 
 def _environment() -> dict[str, str]:
-    """The same environment, single-threaded, and able to import isogloss wherever this process found it."""
+    """The environment of this process, single-threaded, with isogloss on the path."""
     home = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(part for part in (os.environ.get("PYTHONPATH", ""), home) if part)
-    return {**os.environ, **SINGLE_THREADED, **KEEPING_MEMORY, "PYTHONPATH": path}
+    return {**os.environ, **SINGLE_THREADED, **KEEP_MEMORY, "PYTHONPATH": path}
 
 
 def _packed(block: pa.Table) -> memoryview:
-    """A block as Arrow writes it: its own rows alone. Pickled, a slice takes the whole table along that it was cut from."""
+    """A block in Arrow's IPC format: pickle would send the whole table that a slice was cut from."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, block.schema) as writer:
         writer.write_table(block)
@@ -160,7 +158,7 @@ def _receive(stream: IO[bytes]) -> bytes:
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the pipe closes."""
     pa.set_cpu_count(1)
     if first := pickle.loads(_receive(requests)):
         first()
@@ -173,13 +171,13 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             return
         try:
             answer: tuple[bool, Any] = (True, work(block, context, shared))
-        except Exception as error:  # noqa: BLE001 - it is raised again where the result is awaited
+        except Exception as error:  # noqa: BLE001 - raised again by the caller
             answer = (False, error)
         _send(answers, pickle.dumps(answer, protocol=5))
 
 
 if __name__ == "__main__":
-    # Nobody else may write to the pipe that carries the answers.
+    # Only answers may go to the pipe.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:

@@ -1,7 +1,8 @@
-"""The pairs that were left out, each with its reason and its score: written beside the store, and drawn from for examples."""
+"""Write the final parts of a store: the pairs that are kept, and beside them the dropped ones with their reasons."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,73 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from isogloss.corpora.preparation.pair_selection import KEPT, Scored
-from isogloss.storage import atomic_write
+from isogloss.corpora.preparation.pair_selection import KEPT, ScoredPart, Selection
+from isogloss.corpora.store import DROPPED, PAIRS, open_store
+from isogloss.errors import DataError
+from isogloss.storage import atomic_write, content_hash, file_checksum, make_folder
+from isogloss.types import SCHEMA, TEST, TRAIN
 
-TEXTS = ("source", "target", "language", "corpus", "reason")
-DROPPED_SCHEMA = pa.schema([*((name, pa.string()) for name in TEXTS), ("score", pa.float32()), ("line", pa.int64())])
-EXAMPLES = 3
-SEED = 17
+TEXTS = ("source", "target", "language")
+DROPPED_SCHEMA = pa.schema(
+    [*((name, pa.string()) for name in (*TEXTS, "corpus", "reason")), ("score", pa.float32()), ("line", pa.int64())]
+)
+EXAMPLES, SEED = 3, 17
+
+
+def write_parts(selection: Selection, out: Path, threads: int = 1) -> list[str]:
+    """Write all parts and return their file names; undamaged parts that are already there are left alone."""
+    make_folder(out / PAIRS)
+    make_folder(out / DROPPED)
+    try:
+        known = {part["file"]: (part["sha256"], part.get("dropped_sha256", "")) for part in open_store(out).manifest["parts"]}
+    except DataError:  # there is no store yet, or a damaged one
+        known = {}
+    with ThreadPoolExecutor(max(1, threads)) as pool:  # compression and writing release the GIL
+        return list(pool.map(lambda part: _write_part(part, selection.reasons, out, known), selection.parts))
+
+
+def _write_part(part: ScoredPart, reasons: Sequence[str], out: Path, known: Mapping[str, tuple[str, str]]) -> str:
+    decided = content_hash(part.reasons.tobytes(), part.test.tobytes(), *reasons)[:8]
+    name = f"{part.path.stem}-{decided}.parquet"
+    pairs, dropped = out / PAIRS / name, out / DROPPED / name
+    if known.get(name) == (file_checksum(pairs), file_checksum(dropped)):
+        return name
+    scored = {number: f"score {rule}" for number, rule in enumerate(reasons) if f"score {rule}" in part.columns()}
+    with (
+        atomic_write(dropped) as dropped_path,
+        atomic_write(pairs) as pairs_path,
+        pq.ParquetWriter(dropped_path, DROPPED_SCHEMA, compression="zstd") as dropped_file,
+        pq.ParquetWriter(pairs_path, SCHEMA, compression="zstd") as pairs_file,
+    ):
+        for rows, table in part.batches([*TEXTS, "line", *scored.values()]):
+            kept = part.reasons[rows] == KEPT
+            pairs_file.write_table(_kept(table.filter(pa.array(kept)), part.corpus, part.test[rows][kept]))
+            if not kept.all():
+                why = part.reasons[rows][~kept]
+                dropped_file.write_table(_dropped(table.filter(pa.array(~kept)), part.corpus, why, reasons, scored))
+    return name
+
+
+def _kept(table: pa.Table, corpus: str, test: "np.typing.NDArray[np.bool_]") -> pa.Table:
+    split = pa.array([TRAIN, TEST]).take(pa.array(test.astype(np.int8)))
+    columns = [*(table.column(name) for name in TEXTS), pa.repeat(corpus, table.num_rows), split]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _dropped(
+    table: pa.Table, corpus: str, why: "np.typing.NDArray[np.uint8]", reasons: Sequence[str], scored: Mapping[int, str]
+) -> pa.Table:
+    score = np.full(table.num_rows, np.nan, dtype=np.float32)
+    for number, column in scored.items():
+        score[why == number] = table.column(column).to_numpy()[why == number]
+    columns = [*(table.column(name) for name in TEXTS), pa.repeat(corpus, table.num_rows)]
+    columns += [pa.array(reasons).take(pa.array(why)), pa.array(score, from_pandas=True), table.column("line")]
+    return pa.table(columns, schema=DROPPED_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A pair that was left out, and the score that it was left out for (none where no rule scored it)."""
+    """A dropped pair, and the score it was dropped for (None where no rule scored it)."""
 
     source: str
     target: str
@@ -30,48 +86,26 @@ class Example:
     score: float | None
     line: int
 
-    def as_dict(self, shown: int = 100) -> dict[str, Any]:
-        """For a manifest: long sides are cut."""
+    def as_dict(self, characters: int = 100) -> dict[str, Any]:
+        """For JSON, with long sides cut."""
         score = None if self.score is None or not math.isfinite(self.score) else round(self.score, 4)  # JSON has no infinity
-        return asdict(self) | {"source": self.source[:shown], "target": self.target[:shown], "score": score}
-
-
-def write_dropped(part: Scored, reasons: Sequence[str], path: Path) -> None:
-    """Write what goes of a part."""
-    names = pa.array(reasons)
-    scored = {number: name for number, name in enumerate(reasons) if f"score {name}" in part.columns()}
-    with atomic_write(path) as temporary, pq.ParquetWriter(temporary, DROPPED_SCHEMA, compression="zstd") as writer:
-        for rows, table in part.batches(["source", "target", "language", "line", *(f"score {n}" for n in scored.values())]):
-            gone = np.flatnonzero(part.reasons[rows] != KEPT)
-            if not len(gone):
-                continue
-            some, why = table.take(pa.array(gone)), part.reasons[rows][gone]
-            score = np.full(len(gone), np.nan, dtype=np.float32)
-            for number, name in scored.items():
-                score[why == number] = some.column(f"score {name}").to_numpy()[why == number]
-            columns = [*(some.column(name) for name in TEXTS[:3]), pa.repeat(part.corpus, len(gone))]
-            columns += [names.take(pa.array(why)), pa.array(score, from_pandas=True), some.column("line")]
-            writer.write_table(pa.table(columns, schema=DROPPED_SCHEMA))
+        return asdict(self) | {"source": self.source[:characters], "target": self.target[:characters], "score": score}
 
 
 def examples(files: Iterable[Path], each: int = EXAMPLES, seed: int = SEED) -> dict[str, list[Example]]:
-    """For every reason, `each` pairs drawn at random; the same ones for the same seed."""
+    """`each` random dropped pairs for every reason; the same ones for the same seed."""
     random = np.random.default_rng(seed)
     drawn: dict[str, list[tuple[float, Example]]] = {}
-    for table in _tables(files):
-        tickets = random.random(table.num_rows)
-        reasons = table.column("reason").combine_chunks().dictionary_encode()
-        for number, reason in enumerate(reasons.dictionary.to_pylist()):
-            own = np.flatnonzero(reasons.indices.to_numpy() == number)
-            own = own[np.argsort(tickets[own])[:each]]
-            rows = table.take(pa.array(own)).drop_columns("reason").to_pylist()
-            found = drawn.get(reason, []) + [(tickets[place], Example(**row)) for place, row in zip(own, rows, strict=True)]
-            drawn[reason] = sorted(found, key=lambda one: one[0])[:each]
-    return {reason: [one for _, one in found] for reason, found in drawn.items()}
-
-
-def _tables(files: Iterable[Path]) -> Iterator[pa.Table]:
     for path in files:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
-                yield file.read_row_group(group)
+                table = file.read_row_group(group)
+                tickets = random.random(table.num_rows)
+                reasons = table.column("reason").combine_chunks().dictionary_encode()
+                for number, reason in enumerate(reasons.dictionary.to_pylist()):
+                    own = np.flatnonzero(reasons.indices.to_numpy() == number)
+                    own = own[np.argsort(tickets[own])[:each]]
+                    rows = table.take(pa.array(own)).drop_columns("reason").to_pylist()
+                    new = [(tickets[place], Example(**row)) for place, row in zip(own, rows, strict=True)]
+                    drawn[reason] = sorted(drawn.get(reason, []) + new, key=lambda one: one[0])[:each]
+    return {reason: [example for _, example in found] for reason, found in drawn.items()}

@@ -1,4 +1,4 @@
-"""What every reader gives: blocks of pairs as Arrow tables, a megabyte or two each, so that no file has to fit in memory."""
+"""The output of every reader: blocks of pairs as Arrow tables of a megabyte or two, so files need not fit in memory."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,21 +11,20 @@ BLOCK_SCHEMA = pa.schema(
         ("source", pa.string()),
         ("target", pa.string()),
         ("language", pa.string()),  # of the target
-        ("split", pa.string()),  # "train", "test", or "" where the file does not say
-        ("score", pa.float32()),  # what the corpus itself thinks of the pair (WikiMatrix' margin); null where it says nothing
-        ("line", pa.int64()),  # where it stands in its file, counted from 1
+        ("split", pa.string()),  # "train", "test", or "" if the file does not say
+        ("score", pa.float32()),  # the corpus' own score of the pair (WikiMatrix' margin), or null
+        ("line", pa.int64()),  # its line in the file, from 1
     ]
 )
-BLOCK_BYTES = 4 * 2**20  # of decompressed text that is read at once; where it is cut depends on the content alone
-# Rows and bytes of text of a block: what scoring makes of it then stays in the cache of a processor, and takes the same
-# memory for long sentences as for short ones.
+BLOCK_BYTES = 4 * 2**20  # of decompressed text that is read at once; the cuts depend on the content alone
+# Rows and bytes of text of a block: scoring then stays in the processor's cache, and long sentences take no more memory.
 MAX_ROWS, MAX_TEXT = 2**14, 3 * 2**19
 
 Blocks = Iterator[pa.Table]
 
 
 def cut(table: pa.Table) -> Blocks:
-    """A block as one or more that are not too large; the translations of one line stay together."""
+    """Cut a block into blocks that are not too large; the translations of a line stay together."""
     lines = table["line"].to_numpy()
     text = np.cumsum(sum(pc.binary_length(table[side]).to_numpy().astype(np.int64) for side in ("source", "target")))
     start = 0
@@ -33,7 +32,7 @@ def cut(table: pa.Table) -> Blocks:
         before = text[start - 1] if start else 0
         stop = min(start + MAX_ROWS, max(start + 1, int(np.searchsorted(text, before + MAX_TEXT, side="right"))))
         if stop < len(lines):
-            # Never in the middle of a line: before the one that is cut into, or behind it where it fills the whole block.
+            # Never within a line: cut before it, or after it if it fills the whole block.
             begin, end = (int(np.searchsorted(lines, lines[stop], side)) for side in ("left", "right"))
             stop = begin if begin > start else end
         yield table.slice(start, stop - start)
@@ -41,7 +40,7 @@ def cut(table: pa.Table) -> Blocks:
 
 
 def blocks_of(tables: Iterable[pa.Table]) -> Blocks:
-    """Pairs that were read before, as a reader gives them; the line of each is its row, counted from 1."""
+    """Tables of pairs as blocks; the line of each pair is its row, from 1."""
     first = 1
     for table in tables:
         nothing = pa.nulls(table.num_rows, pa.float32())

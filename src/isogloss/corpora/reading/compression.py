@@ -1,7 +1,6 @@
-"""Bytes of a file, whatever it is packed in: .gz .xz .zst .bz2, a member of a .zip or .tar, or standard input.
+"""Decompress files: .gz .xz .zst .bz2, members of .zip and .tar, standard input.
 
-A packed file that was cut short or changed on its way is never read as if it were whole: it raises, and says after which
-line the damage is. Everything is read forward in small pieces, so the size of a file does not matter.
+A truncated or damaged file raises and names the last good line. Everything is read as a stream, so size does not matter.
 """
 
 import bz2
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
 
 STANDARD_INPUT = Path("-")
-_CODECS = {".gz": "gzip", ".zst": "zstd"}  # by Arrow, which is the fastest at these
+_CODECS = {".gz": "gzip", ".zst": "zstd"}  # by Arrow, which is fastest
 _MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ": ".xz"}
 SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 _SHORT_TAR = {".tgz": ".tar.gz", ".txz": ".tar.xz", ".tbz2": ".tar.bz2", ".tzst": ".tar.zst"}
 _STRICT: dict[str, Callable[[], "_Decompressor"]] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
-_PIECE = 2**16  # of decompressed bytes; small, so that the line before the damage is known well
-# what the standard library raises where a packed file is damaged, encrypted (RuntimeError) or not to be believed
+_PIECE = 2**16  # of decompressed bytes; small, so that the last good line is known precisely
+# what the standard library raises for a damaged or encrypted (RuntimeError) file
 ARCHIVE_FAULTS = (
     EOFError,
     IndexError,
@@ -48,7 +47,7 @@ ARCHIVE_FAULTS = (
     zipfile.BadZipFile,
     zlib.error,
 )
-PARQUET_FAULTS = (OSError, UnicodeDecodeError, pa.ArrowException)  # the second: broken names of columns, broken text
+PARQUET_FAULTS = (OSError, UnicodeDecodeError, pa.ArrowException)  # the second: column names or text that are not UTF-8
 _DAMAGE = (*ARCHIVE_FAULTS, OSError, pa.ArrowException)
 
 
@@ -57,9 +56,9 @@ class _Readable(Protocol):
 
 
 class ByteStream:
-    """The unpacked bytes of one file, read forward. It counts lines, to say where damage begins.
+    """The decompressed bytes of one file. It counts lines, to say where damage begins.
 
-    `again` opens the same bytes from their beginning: Arrow, asked for a piece, gives nothing of one that is not whole.
+    `again` opens the same bytes from the beginning: Arrow gives nothing of a piece that is not complete.
     """
 
     def __init__(
@@ -70,7 +69,7 @@ class ByteStream:
         self.lines, self._given = 0, 0
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes; fewer only at the end, whatever the pieces are that the file comes in."""
+        """The next `size` bytes; fewer only at the end."""
         pieces: list[bytes] = []
         wanted = size
         while wanted:
@@ -91,14 +90,14 @@ class ByteStream:
             where = f" after line {lines:,}" if lines else ""
             cut = isinstance(error, EOFError) or "truncated" in str(error).lower()
             what = f"is cut short{where}" if cut else f"is damaged{where} ({_reason(error)})"
-            raise DataError(f"{self.name}: the compressed file {what}", hint="download it again, or pack it again") from error
+            raise DataError(f"{self.name}: the compressed file {what}", hint="download or compress it again") from error
         if self._packed:
             self.lines += piece.count(b"\n")
             self._given += len(piece)
         return piece
 
     def _salvaged(self) -> bytes:
-        """What there is of the piece that could not be read, byte by byte."""
+        """The readable start of the piece that could not be read."""
         found: list[bytes] = []
         with suppress(*_DAMAGE), ExitStack() as stack:
             if self._again is not None:
@@ -111,7 +110,7 @@ class ByteStream:
         return b"".join(found)
 
     def close(self) -> None:
-        """Let go of the file; standard input stays open."""
+        """Close the file; standard input stays open."""
         self._owned.close()
 
     def __enter__(self) -> Self:
@@ -122,7 +121,7 @@ class ByteStream:
 
 
 def unpacked_name(name: str) -> tuple[str, str]:
-    """A file's name without the suffix of its compression, and that suffix ("" if there is none)."""
+    """A file name without the suffix of its compression, and that suffix (or "")."""
     lower = name.lower()
     for short, long in _SHORT_TAR.items():
         if lower.endswith(short):
@@ -133,9 +132,9 @@ def unpacked_name(name: str) -> tuple[str, str]:
 
 
 def open_stream(path: Path, member: str = "", name: str = "") -> ByteStream:
-    """Open a file, a member of an archive, or standard input ("-"), to read its unpacked bytes.
+    """Open a file, a member of an archive, or standard input ("-") for its decompressed bytes.
 
-    `name` is what messages call a file that has not its own name, such as a copy of standard input.
+    `name` is used in messages instead of the path, for a copy of standard input.
     """
     if member:
         return _open_member(path, member)
@@ -145,7 +144,7 @@ def open_stream(path: Path, member: str = "", name: str = "") -> ByteStream:
 
 
 def open_file(path: Path, suffix: str, name: str = "") -> ByteStream:
-    """Open a file that is packed as the suffix says, whatever its own name ends in."""
+    """Open a file with the compression of `suffix`, whatever its own name ends in."""
     name = name or str(path)
     with ExitStack() as owned:
         try:
@@ -176,9 +175,9 @@ class _Decompressor(Protocol):
 
 
 class _Members:
-    """Unpacks what is one stream or several, one behind the other (pbzip2 writes such), and nothing else.
+    """Decompresses one or several concatenated streams (pbzip2 writes such).
 
-    The standard library's files stop without a word at a second stream that is damaged; Arrow's trips over an empty one.
+    The standard library silently stops at a damaged second stream; Arrow fails on an empty one.
     """
 
     def __init__(self, raw: _Readable, new: Callable[[], _Decompressor]) -> None:
@@ -196,12 +195,12 @@ class _Members:
             elif self._now.needs_input:
                 data = self._raw.read(_PIECE)
                 if not data:
-                    raise EOFError("it ends too early")
+                    raise EOFError("truncated")
             if piece := self._now.decompress(data, size):
                 return piece
 
     def _next_stream(self) -> bytes:
-        """The first bytes behind the stream that has ended; none at the end of the file. xz may pad with zeros."""
+        """The first bytes after the stream that has ended; none at the end of the file. xz may pad with zeros."""
         data = self._now.unused_data.lstrip(b"\0")
         while not data and (more := self._raw.read(_PIECE)):
             data = more.lstrip(b"\0")
@@ -209,7 +208,7 @@ class _Members:
 
 
 class _Borrowed(io.RawIOBase):
-    """A handle that others own: closing this leaves it open."""
+    """A handle that stays open when this is closed."""
 
     def __init__(self, inner: _Readable) -> None:
         self._inner = inner
@@ -232,7 +231,7 @@ def _unpacked(
     buffered = cast("io.BufferedReader", raw)
     if hasattr(buffered, "peek") and not buffered.peek(1):
         owned.close()
-        raise DataError(f"{name}: the compressed file is cut short (it has no bytes at all)", hint="download it again")
+        raise DataError(f"{name}: the compressed file is cut short (it is empty)", hint="download it again")
     if suffix in _STRICT:
         return ByteStream(_Members(raw, _STRICT[suffix]), name, owned, packed=True)
     raw = owned.enter_context(pa.CompressedInputStream(buffered, _CODECS[suffix]))
@@ -240,18 +239,18 @@ def _unpacked(
 
 
 def looks_packed(head: bytes) -> str:
-    """The suffix a file should have, going by its first bytes; "" for plain text."""
+    """The suffix a file should have by its first bytes; "" for plain text."""
     more = {b"PK\x03\x04": ".zip", b"PAR1": ".parquet"}
     return next((suffix for magic, suffix in (_MAGIC | more).items() if head.startswith(magic)), "")
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file holds other files."""
+    """Whether a file is an archive."""
     return name.lower().endswith(".zip") or unpacked_name(name)[0].lower().endswith(".tar")
 
 
 def members(path: Path) -> list[str]:
-    """The names of the files in an archive, sorted; one without a name is none: it would stand for the archive itself."""
+    """The names of the files in an archive, sorted."""
     with _explaining_archive(path):
         if path.name.lower().endswith(".zip"):
             with zipfile.ZipFile(path) as archive:
@@ -271,7 +270,7 @@ def _explaining_archive(path: Path) -> Iterator[None]:
 
 
 def _tar(stream: ByteStream) -> tarfile.TarFile:
-    # "r|" never seeks, so a tar inside any compression is read by the same few lines
+    # "r|" never seeks, so this works for any compression
     return tarfile.open(fileobj=cast("io.BufferedReader", stream), mode="r|")
 
 
@@ -290,7 +289,7 @@ def _open_zipped(path: Path, member: str, owned: ExitStack) -> _Readable:
     archive = owned.enter_context(zipfile.ZipFile(path))
     try:
         return owned.enter_context(archive.open(member))
-    except (KeyError, RuntimeError) as error:  # RuntimeError: it wants a password
+    except (KeyError, RuntimeError) as error:  # RuntimeError: it has a password
         raise DataError(f"{path}:{member}: cannot be read ({_reason(error)})", hint="unpack it first") from error
 
 

@@ -1,4 +1,4 @@
-"""What the name of a file says: how it is written, which corpus it is, which languages it holds."""
+"""What a file name says: the format, the corpus, the languages."""
 
 import re
 from collections.abc import Iterable
@@ -8,13 +8,32 @@ from pathlib import Path, PurePosixPath
 from isogloss.corpora.reading.compression import unpacked_name
 from isogloss.corpora.reading.languages import canonical, is_known, pair_in, without_pairs, without_region
 
-BY_SUFFIX = {
-    **{".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"},
-    **{".parquet": "parquet", ".tmx": "tmx", ".po": "po", ".mo": "mo", ".tei": "freedict"},
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that can be read; its module in `formats` has the same name."""
+
+    suffixes: tuple[str, ...] = ()
+    dictionary: bool = False  # entries, not sentences
+    catalog: bool = False  # messages of a program in one language, which the file name ends with
+
+
+FORMATS = {
+    "tsv": Format((".tsv", ".tab", ".txt")),
+    "csv": Format((".csv",)),
+    "jsonl": Format((".jsonl", ".ndjson", ".json")),
+    "parquet": Format((".parquet",)),
+    "moses": Format(),
+    "tmx": Format((".tmx",)),
+    "po": Format((".po",), catalog=True),
+    "mo": Format((".mo",), catalog=True),
+    "muse": Format(dictionary=True),
+    "freedict": Format((".tei",), dictionary=True),
 }
-FORMATS = ("tsv", "csv", "jsonl", "parquet", "moses", "tmx", "po", "mo", "muse", "freedict")
-CATALOGUES = ("po", "mo")
-_SHARD = re.compile(r"(?:(.+?)[-._])??(?:(?:train|dev|test|validation)-)?\d{3,6}-of-\d{3,6}")  # as the hub names them
+BY_SUFFIX = {suffix: name for name, one in FORMATS.items() for suffix in one.suffixes}
+_SHARD = re.compile(
+    r"(?:(.+?)[-._])??(?:(?:train|dev|test|validation)-)?\d{3,6}-of-\d{3,6}"
+)  # as the Hugging Face hub names them
 _NUMBERS = re.compile(r"[\d._-]*")  # MUSE's en-de.0-5000.txt
 _NOT_CORPORA = ("readme", "license", "licence", "copying", "changelog", "changes", "notice", "authors", "install", "makefile")
 _PLAIN_FOLDERS = {"po", "mo", "lc_messages", "locale", "locales", "", ".", ".."}
@@ -34,11 +53,11 @@ class Entry:
 
     @property
     def folder(self) -> tuple[Path, str]:
-        """Where its neighbours are."""
+        """The folder, or the folder in the archive."""
         return (self.path, str(PurePosixPath(self.member).parent)) if self.member else (self.path.parent, "")
 
     def around(self) -> Iterable[str]:
-        """The names of what it lies in, from the inside out: folders, and the archive without its suffixes."""
+        """The names of its folders and of the archive (without suffixes), from the inside out."""
         if self.member:
             yield from (part.name for part in PurePosixPath(self.member).parents)
             yield stem_of(self.path.name)
@@ -46,12 +65,12 @@ class Entry:
 
 
 def format_of(name: str) -> str:
-    """The format that a name's suffix means; "" if it means none."""
+    """The format of a name's suffix; "" if it is unknown."""
     return BY_SUFFIX.get(Path(unpacked_name(name)[0]).suffix.lower(), "")
 
 
 def stem_of(name: str) -> str:
-    """A name without what says how the file is written: `news.en-de.tsv.gz` → `news.en-de`, `en-de.txt.zip` → `en-de`."""
+    """A name without its suffixes: `news.en-de.tsv.gz` → `news.en-de`, `en-de.txt.zip` → `en-de`."""
     name = unpacked_name(name)[0]
     for suffix in (".zip", ".tar"):
         if name.lower().endswith(suffix):
@@ -61,15 +80,15 @@ def stem_of(name: str) -> str:
 
 
 def is_no_corpus(name: str) -> bool:
-    """Whether a file in a folder is there for people or tools, not to be read as pairs."""
+    """Whether a file is there for people or tools: a README, a hidden file."""
     lower = name.lower()
     return lower.startswith((".", "__")) or lower.endswith(".origin.json") or lower.startswith(_NOT_CORPORA)
 
 
-def corpus_of(entry: Entry, stem: str, source_language: str, catalogue: bool = False) -> str:
-    """The name of the corpus: the file's, without languages; where nothing is left (`tatoeba/en-de.tsv`) its folder's."""
+def corpus_of(entry: Entry, stem: str, source_language: str, catalog: bool = False) -> str:
+    """The name of the corpus: the file's without languages, or its folder's if nothing is left (`tatoeba/en-de.tsv`)."""
     bare = without_pairs(stem, source_language)
-    if catalogue and (code := _code_at_the_end(bare)):
+    if catalog and (code := _code_at_the_end(bare)):
         bare = bare[: -len(code)].rstrip("._-")
     shard = _SHARD.fullmatch(bare)
     bare = (shard[1] or "") if shard else bare
@@ -83,9 +102,9 @@ def corpus_of(entry: Entry, stem: str, source_language: str, catalogue: bool = F
 
 
 def pair_of(entry: Entry, stem: str, source_language: str) -> tuple[str, bool] | None:
-    """The other language and whether the source comes first, by the file's name, the folders of an archive, or its folder.
+    """The other language and whether the source comes first, by the name of the file, the archive or the folder.
 
-    A folder counts only if its whole name is a pair (`talks/en-de/train.parquet`).
+    A folder's name must be a pair and nothing else (`talks/en-de/train.parquet`).
     """
     if found := pair_in(stem, source_language):
         return found
@@ -101,7 +120,7 @@ def pair_of(entry: Entry, stem: str, source_language: str) -> tuple[str, bool] |
     return None
 
 
-def catalogue_language(entry: Entry, stem: str) -> str:
+def catalog_language(entry: Entry, stem: str) -> str:
     """The language of a .po or .mo file by its name (`de.po`, `app.pt_BR.po`) or its folder (`de/LC_MESSAGES/app.mo`)."""
     if code := _code_at_the_end(stem):
         return without_region(code)

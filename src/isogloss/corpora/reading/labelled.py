@@ -1,12 +1,11 @@
-"""Pairs of sentences that people judged: which one follows from the other (NLI), and how alike they are (STS).
+"""Labelled sentence pairs: natural language inference (NLI) and semantic textual similarity (STS).
 
     premise      hypothesis    entailment | neutral | contradiction, or 0 | 1 | 2
     sentence 1   sentence 2    a score from 0 to 5
 
-Files are TSV, CSV, JSONL or Parquet, packed or not. Columns are found by the names that the published sets use; a table
-without a header is understood by where its labels or scores are: in the last of three columns, in the first, or in the
-fifth of STSb's seven. Rows without a judgement ("-", -1, an empty score) are left out and counted; any other row that does
-not fit stops the reading. `readers` reads translations.
+Files are TSV, CSV, JSONL or Parquet, compressed or not. Columns are found by the names that published sets use. Without a
+header, the label or score is in the last of three columns, in the first, or in the fifth of STSb's seven. Rows without a label
+("-", -1, an empty score) are skipped and counted; any other malformed row raises.
 """
 
 import csv
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 
 from isogloss.amounts import amount
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, open_stream, unpacked_name
-from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.lines import numbered_lines
 from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 from isogloss.storage import ContentHash
@@ -32,8 +31,8 @@ LABELS = ("entailment", "neutral", "contradiction")
 _OTHER_WORDS = {"contradictory": "contradiction", "entail": "entailment", "contradict": "contradiction"}
 NO_GOLD = {"-", "", "-1"}
 LOWEST, HIGHEST = 0.0, 5.0
-ROWS_LOOKED_AT = 20  # to find out which column holds what
-ENOUGH_TO_TELL = 50  # scores that should have had one above 1 among them
+ROWS_LOOKED_AT = 20  # to find the columns
+ENOUGH_TO_TELL = 50  # scores from 0 to 5 of which one should be above 1
 
 FIRST = ("premise", "sentence1", "sentence_a", "s1", "text1", "sent_1", "first")
 SECOND = ("hypothesis", "sentence2", "sentence_b", "s2", "text2", "sent_2", "second")
@@ -41,16 +40,13 @@ LABEL = ("gold_label", "label", "entailment_judgment", "entailment_label")
 SCORE = ("score", "similarity_score", "relatedness_score", "similarity", "gold", "label", "labels")
 
 Cells = Sequence[str]
-Judge = Callable[[str], float | None]  # None: nobody judged it. Raises ValueError for what is no judgement.
-Layout = tuple[int, int, int]  # where the first sentence, the second and the judgement are
+ParseLabel = Callable[[str], float | None]  # None: no label. Raises ValueError for anything else.
+Layout = tuple[int, int, int]  # columns of the first sentence, the second, and the label
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Two sentences a row, what people said of them, and how many rows had no judgement.
-
-    `gold` are places in `LABELS` for inference, scores for similarity.
-    """
+    """Sentence pairs with labels, and how many rows had none. `gold` has indices of `LABELS` for NLI, scores for STS."""
 
     first: list[str]
     second: list[str]
@@ -63,12 +59,12 @@ class Labelled:
 
     @property
     def labels(self) -> IntArray:
-        """The judgements as whole numbers."""
+        """The labels as integers."""
         return self.gold.astype(np.int64)
 
     @property
     def hash(self) -> str:
-        """Names the content."""
+        """Hash of the content."""
         digest = ContentHash()
         digest.add(*self.first, *self.second, self.gold.tobytes())
         return digest.name()
@@ -79,16 +75,16 @@ class Labelled:
 
 
 def read_nli(paths: Sequence[str | Path]) -> Labelled:
-    """Premises, hypotheses and labels of files, one after another."""
+    """Premises, hypotheses and labels of all files."""
     return _read(paths, _label, LABEL, "label", f"a label is one of {', '.join(LABELS)}, or 0, 1 or 2")
 
 
 def read_sts(paths: Sequence[str | Path]) -> Labelled:
-    """Pairs of sentences and their scores."""
+    """Sentence pairs and their scores of all files."""
     pairs = _read(paths, _score, SCORE, "score", "a score is a number from 0 to 5")
     if len(pairs) >= ENOUGH_TO_TELL and pairs.gold.max() <= 1:
         raise DataError(
-            f"{', '.join(map(str, paths))}: no score is above 1, and 5 means the same",
+            f"{', '.join(map(str, paths))}: no score is above 1, but scores are from 0 to 5",
             hint="if they are from 0 to 1, multiply them by 5",
         )
     return pairs
@@ -112,12 +108,12 @@ def _score(cell: str) -> float | None:
     if word in NO_GOLD - {"-1"}:
         return None
     number = float(word)
-    if not LOWEST <= number <= HIGHEST:  # also where it is not a number
+    if not LOWEST <= number <= HIGHEST:  # also for nan
         raise ValueError(cell)
     return number
 
 
-def _read(paths: Sequence[str | Path], judge: Judge, names: Sequence[str], what: str, hint: str) -> Labelled:
+def _read(paths: Sequence[str | Path], parse: ParseLabel, names: Sequence[str], what: str, hint: str) -> Labelled:
     if isinstance(paths, str | Path):
         paths = [paths]
     first: list[str] = []
@@ -126,28 +122,28 @@ def _read(paths: Sequence[str | Path], judge: Judge, names: Sequence[str], what:
     left_out = 0
     for path in map(Path, paths):
         before = len(first) + left_out
-        for place, one, other, cell in _rows(path, judge, names, what):
+        for place, left, right, cell in _rows(path, parse, names, what):
             try:
-                value = judge(cell)
+                value = parse(cell)
             except (ValueError, OverflowError) as error:
                 raise DataError(f"{place}: the {what} is {cell[:40]!r}", hint=hint) from error
             if value is None:
                 left_out += 1
                 continue
-            if not one or not other:
-                raise DataError(f"{place}: the {'first' if not one else 'second'} sentence is empty", hint="take the row out")
-            first.append(one)
-            second.append(other)
+            if not left or not right:
+                raise DataError(f"{place}: the {'first' if not left else 'second'} sentence is empty", hint="remove the row")
+            first.append(left)
+            second.append(right)
             gold.append(value)
         if len(first) + left_out == before:
-            raise DataError(f"{path}: there are no rows in it", hint="name a file that has some")
+            raise DataError(f"{path}: there are no rows in it", hint="name a file with rows")
     if not first:
         raise DataError(f"{', '.join(map(str, paths))}: no row has a {what}", hint=hint)
     return Labelled(first, second, np.array(gold, dtype=np.float32), left_out)
 
 
-def _rows(path: Path, judge: Judge, names: Sequence[str], what: str) -> Iterator[tuple[str, str, str, str]]:
-    """Every row as its place (for messages), its two sentences, and the cell of its judgement."""
+def _rows(path: Path, parse: ParseLabel, names: Sequence[str], what: str) -> Iterator[tuple[str, str, str, str]]:
+    """Every row: its place for messages, its two sentences, and its label."""
     name = unpacked_name(path.name)[0].lower()
     reader = next((of for suffixes, of in _NAMED.items() if name.endswith(suffixes)), None)
     table = reader(path) if reader is not None else _delimited_rows(path, commas=name.endswith(".csv"))
@@ -162,31 +158,31 @@ def _rows(path: Path, judge: Judge, names: Sequence[str], what: str) -> Iterator
             f"{path}: its columns are {', '.join(looked_at[0][1])[:200]}", hint=f"name them sentence1, sentence2 and {what}"
         )
     else:
-        layout = _from_content(looked_at, judge, path, what)
+        layout = _from_content(looked_at, parse, path, what)
     for number, cells in chain(looked_at, table):
         if len(cells) <= max(layout):
             found = amount(len(cells), "column")
             raise DataError(
                 f"{path} line {number}: {found}, expected {max(layout) + 1} or more", hint="is it separated by tabs?"
             )
-        one, other, judgement = (cells[place].strip() for place in layout)
-        yield f"{path} line {number}", one, other, judgement
+        first, second, label = (cells[place].strip() for place in layout)
+        yield f"{path} line {number}", first, second, label
 
 
-def _from_header(cells: Cells, judgement: Sequence[str]) -> Layout | None:
-    """Where columns are by their names; None if these are none."""
+def _from_header(cells: Cells, label: Sequence[str]) -> Layout | None:
+    """The columns by their names; None if this is not a header."""
     names = [cell.strip().strip('"').lower() for cell in cells]
-    found = [next((names.index(one) for one in known if one in names), None) for known in (FIRST, SECOND, judgement)]
+    found = [next((names.index(one) for one in known if one in names), None) for known in (FIRST, SECOND, label)]
     first, second, gold = found
     return None if first is None or second is None or gold is None else (first, second, gold)
 
 
-def _from_content(rows: Sequence[tuple[int, Cells]], judge: Judge, path: Path, what: str) -> Layout:
-    """Where columns are by which of them could be judgements in at least half of the first rows."""
+def _from_content(rows: Sequence[tuple[int, Cells]], parse: ParseLabel, path: Path, what: str) -> Layout:
+    """The layout whose label column has labels in at least half of the first rows."""
     known: list[Layout] = [(5, 6, 4), (0, 1, 2), (1, 2, 0)]
     for layout in known:
-        fitting = sum(len(cells) > max(layout) and _may_be(cells[layout[2]], judge) for _, cells in rows)
-        if fitting and fitting >= len(rows) / 2:  # the others are named when they are read
+        fitting = sum(len(cells) > max(layout) and _may_be(cells[layout[2]], parse) for _, cells in rows)
+        if fitting and fitting >= len(rows) / 2:  # the other rows raise when they are read
             return layout
     number, cells = rows[0]
     raise DataError(
@@ -195,25 +191,23 @@ def _from_content(rows: Sequence[tuple[int, Cells]], judge: Judge, path: Path, w
     )
 
 
-def _may_be(cell: str, judge: Judge) -> bool:
+def _may_be(cell: str, parse: ParseLabel) -> bool:
     try:
-        judge(cell)
+        parse(cell)
     except (ValueError, OverflowError):
         return False
     return True
 
 
 def _delimited_rows(path: Path, commas: bool) -> Iterator[tuple[int, Cells]]:
-    """Rows of text with their numbers. STSb calls its tab-separated files .csv: where the first line has tabs, they rule."""
-    lines = _lines(path)
+    """Rows of text with their numbers. Tabs in the first line win: STSb's tab-separated files are called .csv."""
+    lines = numbered_lines(path)
     first = next(lines, None)
     if first is None:
         return
     lines = chain([first], lines)
     if not commas or "\t" in first[1]:
-        for number, line in lines:
-            if line.strip():
-                yield number, line.rstrip("\r\n").split("\t")
+        yield from ((number, line.rstrip("\r\n").split("\t")) for number, line in lines if line.strip())
         return
     comma = ";" if first[1].count(";") > first[1].count(",") else ","
     reader = csv.reader((line for _, line in lines), delimiter=comma)
@@ -225,25 +219,14 @@ def _delimited_rows(path: Path, commas: bool) -> Iterator[tuple[int, Cells]]:
         raise DataError(f"{path} line {reader.line_num}: {error}", hint="is a quote opened and not closed?") from error
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with open_stream(path) as stream:
-        for block in line_blocks(stream, str(path)):
-            for row, line in enumerate(block.text().to_pylist()):
-                if row in block.faults:
-                    raise DataError(block.faults[row].message, hint="convert it to UTF-8")
-                yield block.first + row, line
-
-
 def _json_rows(path: Path) -> Iterator[tuple[int, Cells]]:
-    """Objects, one a line: their keys as a header, then their values in that order."""
+    """The keys of the first object as a header, then the values of every object in that order."""
     header: list[str] = []
-    for number, line in _lines(path):
-        if not line.strip():
-            continue
+    for number, line in ((number, line) for number, line in numbered_lines(path) if line.strip()):
         try:
             found = parse_json(line)
         except ValueError as error:
-            raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="one object a line") from error
+            raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="write one object per line") from error
         if not isinstance(found, dict):
             raise DataError(f"{path} line {number}: not a JSON object", hint='write {"sentence1": …, "sentence2": …, …}')
         if not header:
@@ -272,4 +255,4 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else str(value)
 
 
-_NAMED = {(".jsonl", ".ndjson", ".json"): _json_rows, (".parquet",): _parquet_rows}  # their columns have names for certain
+_NAMED = {(".jsonl", ".ndjson", ".json"): _json_rows, (".parquet",): _parquet_rows}  # columns always have names

@@ -1,23 +1,24 @@
-"""Text by the block: whole lines, checked to be UTF-8, as one Arrow array over the bytes that were read.
+"""Text in blocks of whole lines, checked to be UTF-8, as Arrow arrays over the bytes that were read.
 
-Only the line feed ends a line (with or without a carriage return before it). A lone carriage return, U+2028 or U+0085 is
-part of the text: treating them as line ends would put the two sides of a Moses pair out of step.
+Only a line feed ends a line (with or without a carriage return before it). A lone carriage return, U+2028 or U+0085 is part of
+the text; otherwise the two sides of Moses text would get out of step.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from isogloss.corpora.reading.blocks import BLOCK_BYTES
-from isogloss.corpora.reading.compression import ByteStream, looks_packed
+from isogloss.corpora.reading.compression import ByteStream, looks_packed, open_stream
 from isogloss.corpora.reading.malformed import SKIPPING
 from isogloss.errors import DataError
 from isogloss.types import IntArray
 
-MAX_LINE = 2**28  # bytes: a file without line ends is not text, and would fill the memory
+MAX_LINE = 2**28  # bytes; a file without line ends is not text
 LINE_FEED, TAB = 10, 9
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -27,12 +28,12 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 class LineBlock:
     """Some whole lines of a file. Line i is `data[starts[i]:starts[i + 1]]`, with its line end.
 
-    Lines that are not UTF-8 are in `faults`, by their row; their bytes are spaces here, so that the rest can be read.
+    Lines that are not UTF-8 are in `faults` by row, and blank in `data`.
     """
 
     data: bytes
     starts: IntArray
-    first: int  # the number of its first line, counted from 1
+    first: int  # the number of its first line, from 1
     faults: dict[int, DataError] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -41,7 +42,7 @@ class LineBlock:
 
     @property
     def numbers(self) -> IntArray:
-        """Where each line stands in the file."""
+        """The line numbers in the file."""
         return np.arange(self.first, self.first + len(self), dtype=np.int64)
 
     def text(self) -> pa.StringArray:
@@ -53,11 +54,11 @@ class LineBlock:
         return self.data[self.starts[row] : self.starts[row + 1]].decode().rstrip("\r\n")
 
     def is_blank(self, row: int) -> bool:
-        """Whether a line has nothing but whitespace."""
+        """Whether a line is only whitespace."""
         return not self.line(row).strip()
 
     def without(self, row: int) -> "LineBlock":
-        """The same lines with a blank one in the place of `row`, so that all others keep their numbers."""
+        """The same lines with `row` blanked out."""
         start, end = int(self.starts[row]), int(self.starts[row + 1])
         data = b"".join([self.data[:start], _blank_like(self.data[start:end]), self.data[end:]])
         return LineBlock(data, self.starts, self.first, self.faults)
@@ -68,13 +69,13 @@ class LineBlock:
 
 
 def strings_over(data: bytes, bounds: IntArray) -> pa.StringArray:
-    """Strings that lie one after another in `data`, which must be UTF-8 and is not copied."""
+    """Adjacent strings in `data`, which must be UTF-8 and is not copied."""
     offsets = pa.py_buffer(bounds.astype(np.int32))
     return pa.StringArray.from_buffers(len(bounds) - 1, offsets, pa.py_buffer(data))
 
 
 def line_blocks(stream: ByteStream, name: str) -> Iterator[LineBlock]:
-    """Cut a stream into blocks of whole lines, about `BLOCK_BYTES` each; the cuts depend on the bytes alone."""
+    """Cut a stream into blocks of whole lines of about `BLOCK_BYTES`; the cuts depend on the bytes alone."""
     number = 1
     for data in _whole_lines(stream, name):
         if number == 1:
@@ -83,6 +84,18 @@ def line_blocks(stream: ByteStream, name: str) -> Iterator[LineBlock]:
         number += len(block)
         if len(block):
             yield block
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers; one that is not UTF-8 raises."""
+    if not path.is_file():
+        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}", hint="name a file")
+    with open_stream(path) as stream:
+        for block in line_blocks(stream, str(path)):
+            for row, line in enumerate(block.text().to_pylist()):
+                if row in block.faults:
+                    raise DataError(block.faults[row].message, hint="convert it to UTF-8")
+                yield block.first + row, line
 
 
 def _whole_lines(stream: ByteStream, name: str) -> Iterator[bytes]:
@@ -102,7 +115,7 @@ def _whole_lines(stream: ByteStream, name: str) -> Iterator[bytes]:
 
 def _without_mark(data: bytes, name: str) -> bytes:
     if data.startswith(_UTF16_MARKS):
-        # Always raised: read as bytes, half of such a file would pass for text full of NULs.
+        # Always raised: half of such a file would pass for text full of NULs.
         raise not_utf8(data, 0, name, 1)
     if (suffix := looks_packed(data)) and not _is_utf8(data):
         raise DataError(f"{name}: this is not text but a {suffix} file", hint=f"give it a name that ends in {suffix}")
@@ -125,7 +138,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _mended(data: bytes, starts: IntArray, first: int, name: str) -> LineBlock:
-    """Find the lines that are not UTF-8, one by one, and put spaces in their place."""
+    """Blank out the lines that are not UTF-8."""
     pieces: list[bytes] = []
     faults: dict[int, DataError] = {}
     bounds = starts.tolist()
@@ -141,12 +154,12 @@ def _mended(data: bytes, starts: IntArray, first: int, name: str) -> LineBlock:
 
 
 def _blank_like(line: bytes) -> bytes:
-    """As many spaces, and the line end if there was one."""
+    """As many spaces, with the line end."""
     return b" " * (len(line) - 1) + (b"\n" if line.endswith(b"\n") else b" ")
 
 
 def not_utf8(line: bytes, place: int, name: str, number: int) -> DataError:
-    """What to say of a line with bytes that are no UTF-8; the byte is named, and what the file may be instead."""
+    """The error for a line that is not UTF-8, with the byte and the likely encoding."""
     wide = line.startswith(_UTF16_MARKS) or line.count(0) * 4 > len(line)
     encoding = "UTF-16" if wide else "LATIN1"
     hint = f"convert it first: iconv -f {encoding} -t UTF-8 FILE > fixed; or {SKIPPING}"

@@ -1,8 +1,8 @@
-"""What happens to a line that does not fit: stop there, leave it out and count it, or bear with a number of them.
+"""What to do with malformed lines: fail, skip and count them, or stop after a number of them.
 
-Faults("fail")             the first one stops the reading, with the file and the line
-Faults("skip")             each is left out and counted
-Faults("stop-after 100")   a hundred are left out, the next one stops the reading
+Faults("fail")             the first one raises, with the file and the line
+Faults("skip")             all are skipped and counted
+Faults("stop-after 100")   a hundred are skipped, the next one raises
 """
 
 import re
@@ -18,27 +18,27 @@ SKIPPING = 'leave such lines out and count them with --on-error skip, in a recip
 
 
 class Faults:
-    """The policy of one reading, and the account of what it left out."""
+    """The policy for malformed lines, and the count of those that were skipped."""
 
     def __init__(self, policy: str = "fail") -> None:
-        told = _STOP_AFTER.fullmatch(policy.strip())
-        if policy not in ("fail", "skip") and not told:
+        stop_after = _STOP_AFTER.fullmatch(policy.strip())
+        if policy not in ("fail", "skip") and not stop_after:
             raise DataError(f"on_error {policy!r} is not known", hint=CHOICES)
         self.policy = policy
-        self._allowed = int(told[1]) if told else (0 if policy == "fail" else None)
+        self._allowed = int(stop_after[1]) if stop_after else (0 if policy == "fail" else None)
         self.count = 0
         self.first = ""
-        self.passed_over: Counter[str] = Counter()  # what is no fault and no pair either, by its kind: "fuzzy", "untranslated"
+        self.passed_over: Counter[str] = Counter()  # entries that are no pairs and no faults, by kind: "fuzzy"
 
     def replay(self, count: int, first: str) -> None:
-        """SimilarityModel what an earlier reading left out by the policy of this one."""
+        """Apply this policy to what an earlier reading skipped."""
         if self._allowed is not None and count > self._allowed:
             others = f" (and {amount(count - 1, 'more bad line')})" if count > 1 else ""
-            raise DataError(f"{first}{others}", hint=f"they were left out before; {SKIPPING}")
+            raise DataError(f"{first}{others}", hint=f"an earlier preparation skipped them; {SKIPPING}")
         self.count, self.first = count, first
 
     def add(self, error: DataError) -> None:
-        """Take note of one bad line, or raise it if the policy has no patience left."""
+        """Count one bad line, or raise it if the policy says so."""
         if self._allowed is not None and self.count >= self._allowed:
             if not self.count:
                 raise error
@@ -48,7 +48,7 @@ class Faults:
 
 
 def unread_in_words(count: int, first: str, passed_over: Mapping[str, int]) -> str:
-    """What a reading left out, for a person; empty where that is nothing.
+    """What was skipped, in words; empty if nothing was.
 
     "2 bad lines left out, the first: x.tsv line 3: 1 column; 4 entries passed over: 1 fuzzy, 3 untranslated"
     """

@@ -1,6 +1,6 @@
 """Where a corpus file came from, kept beside it: `TED2020.en-de.zip` has its `TED2020.en-de.zip.origin.json`.
 
-What was downloaded keeps its licence and version; the manifest of everything made from it repeats them.
+The manifests of stores repeat the licence and version of what they were made from.
 """
 
 from dataclasses import asdict, dataclass, fields
@@ -14,7 +14,7 @@ SUFFIX = ".origin.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What is known of a file's descent."""
+    """Where a file came from."""
 
     corpus: str
     version: str = ""
@@ -24,12 +24,12 @@ class Origin:
     dictionary: bool = False  # entries, not sentences: rules about sentences do not apply
 
     def write_beside(self, path: Path) -> None:
-        """Keep it next to the file it is about."""
+        """Write it next to its file."""
         write_json(path.with_name(path.name + SUFFIX), asdict(self))
 
 
 def origin_of(path: Path) -> Origin | None:
-    """What is known of `path`, if anything was written down."""
+    """The origin of `path`, if there is one beside it."""
     note = path.with_name(path.name + SUFFIX)
     try:
         found = check(read_json(note), fields_shape(Origin))

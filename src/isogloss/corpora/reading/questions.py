@@ -1,10 +1,10 @@
-"""Questions with their answers, for the question-answer task of a dual encoder.
+"""Questions with their answers, for the answers task of a dual encoder.
 
     Where is the station?<TAB>Two streets from here, behind the market.          TSV, with or without a header
     {"question": "Where is the station?", "answer": "Two streets from here."}    JSONL
 
-A header, or the keys of an object, may name other columns too; without a header there are two. Files may be packed. A question
-may have several answers, each in a row of its own. `labelled` reads pairs that people judged, `readers` translations.
+A header or the keys of an object may name further columns; without a header there are two. Files may be compressed. A question
+may have several answers, each in a row of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isogloss.amounts import amount
-from isogloss.corpora.reading.compression import open_stream
 from isogloss.corpora.reading.filenames import format_of
-from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.lines import numbered_lines
 from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 from isogloss.storage import content_hash
@@ -25,7 +24,7 @@ Row = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Questions:
-    """A question and an answer a row."""
+    """Questions and their answers, row by row."""
 
     questions: list[str]
     answers: list[str]
@@ -36,7 +35,7 @@ class Questions:
 
     @property
     def hash(self) -> str:
-        """Names the content."""
+        """Hash of the content."""
         return content_hash(*self.questions, *self.answers)
 
     def sentences(self) -> list[str]:
@@ -45,7 +44,7 @@ class Questions:
 
 
 def read_questions(paths: Sequence[str | Path]) -> Questions:
-    """The questions and answers of files, one after another. A row that does not fit stops the reading."""
+    """The questions and answers of all files. A malformed row raises."""
     found = Questions([], [])
     for path in map(Path, paths):
         before = len(found)
@@ -53,17 +52,17 @@ def read_questions(paths: Sequence[str | Path]) -> Questions:
         for number, row in rows:
             for name, text in zip(COLUMNS, row, strict=True):
                 if not text:
-                    raise DataError(f"{path} line {number}: the {name} is empty", hint="take the line out")
+                    raise DataError(f"{path} line {number}: the {name} is empty", hint="remove the line")
             found.questions.append(row[0])
             found.answers.append(row[1])
         if len(found) == before:
-            raise DataError(f"{path}: there are no questions in it", hint="it needs question<TAB>answer, one a line")
+            raise DataError(f"{path}: there are no questions in it", hint="it needs question<TAB>answer, one per line")
     return found
 
 
 def _tab_rows(path: Path) -> Iterator[tuple[int, Row]]:
     places: tuple[int, int] | None = None
-    for number, line in _lines(path):
+    for number, line in filter(_not_blank, numbered_lines(path)):
         cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
         if places is None:
             names = [cell.lower() for cell in cells]
@@ -82,13 +81,12 @@ def _tab_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in _lines(path):
+    for number, line in filter(_not_blank, numbered_lines(path)):
         try:
             found = parse_json(line)
         except ValueError as error:
-            raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="one object a line") from error
-        texts = [found.get(name) if isinstance(found, dict) else None for name in COLUMNS]
-        question, answer = texts
+            raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="write one object per line") from error
+        question, answer = (found.get(name) if isinstance(found, dict) else None for name in COLUMNS)
         if not isinstance(question, str) or not isinstance(answer, str):
             raise DataError(
                 f"{path} line {number}: no question and answer in it", hint='write {"question": "…", "answer": "…"}'
@@ -96,14 +94,5 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
         yield number, (question.strip(), answer.strip())
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines that are not blank, with their numbers."""
-    if not path.is_file():
-        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}", hint="name a .tsv or .jsonl file")
-    with open_stream(path) as stream:
-        for block in line_blocks(stream, str(path)):
-            for row, line in enumerate(block.text().to_pylist()):
-                if row in block.faults:
-                    raise DataError(block.faults[row].message, hint="convert it to UTF-8")
-                if line.strip():
-                    yield block.first + row, line
+def _not_blank(numbered: tuple[int, str]) -> bool:
+    return bool(numbered[1].strip())

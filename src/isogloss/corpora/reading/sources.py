@@ -1,4 +1,4 @@
-"""From what a user names to what is read: files, folders, globs, archives and standard input become `Source`s."""
+"""Turn the names a user gives (files, folders, globs, archives, standard input) into `Source`s."""
 
 import glob
 import logging
@@ -13,10 +13,9 @@ from isogloss.corpora import phrasebook
 from isogloss.corpora.reading.compression import STANDARD_INPUT as STANDARD_INPUT
 from isogloss.corpora.reading.compression import ByteStream, is_archive, members, open_stream, unpacked_name
 from isogloss.corpora.reading.filenames import (
-    CATALOGUES,
     FORMATS,
     Entry,
-    catalogue_language,
+    catalog_language,
     corpus_of,
     format_of,
     is_no_corpus,
@@ -31,24 +30,25 @@ from isogloss.errors import DataError
 
 logger = logging.getLogger(__name__)
 
-STORE, MOSES = "store", "moses"
-_DICTIONARIES = ("muse", "freedict")
-_NOTHING_HINT = f"known are {', '.join(FORMATS)}, plain or packed; tell the format and the language where names do not"
+STORE, MOSES, IN_MEMORY = "store", "moses", "memory"
+_NOTHING_HINT = (
+    f"formats are {', '.join(FORMATS)}, plain or compressed; set the format and the language if names do not say them"
+)
 _MISSING_HINT = "check the path; files, folders, globs and - for standard input can be named"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One thing to read: where it lies, how it is written, what it holds.
+    """One thing to read: where it is, its format, its languages.
 
-    `path` may be an archive, with `member` the file in it. Moses text is two line-aligned files: `path` has the source
-    side and `other` (or `other_member`) the target side; `scores` (or `scores_member`) a number a line, if there is one.
+    `path` may be an archive with the file `member`. Moses text is two line-aligned files: `path` has the source side, `other`
+    (or `other_member`) the target side, and `scores` (or `scores_member`) an optional number per line.
     """
 
     path: Path
     format: str
     corpus: str
-    language: str = ""  # of the target; empty where the file says it row by row or column by column
+    language: str = ""  # of the target; empty if the file says it per row or column
     source_language: str = "en"
     source_first: bool = True  # for two columns without names
     member: str = ""
@@ -59,16 +59,16 @@ class Source:
     dictionary: bool = False
     licence: str = ""
     version: str = ""
-    columns: str = ""  # which column holds what, where the user said so: see formats/layout.py
-    called: str = ""  # what messages call it, where that is not its path
+    columns: str = ""  # which column holds what, by the user: see formats/layout.py
+    called: str = ""  # its name in messages, if that is not its path
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return self.called or (f"{self.path}:{self.member}" if self.member else str(self.path))
 
     def open(self) -> ByteStream:
-        """Its unpacked bytes; of Moses text, those of the source side."""
+        """Its decompressed bytes; of Moses text, those of the source side."""
         return open_stream(self.path, self.member, self.called)
 
 
@@ -80,19 +80,15 @@ def find_sources(
     columns: str | None = None,
     dictionaries: Sequence[str] = (),
 ) -> list[Source]:
-    """Everything that `names` stand for, in their order; what a folder or a glob stands for is sorted by name.
+    """All sources in the order of `names`; those of a folder or a glob are sorted by name.
 
-    Names of files are explicit: they are read, or it is an error. In a folder, a glob or an archive, files that are no
-    corpora are passed over and counted in the log. `dictionaries` are patterns of corpora that hold entries, not sentences.
+    A file that is named must be readable. In folders, globs and archives, files that are not corpora are skipped and counted
+    in the log. `dictionaries` are patterns of corpora that hold entries, not sentences.
     """
     if format is not None and format not in FORMATS:
         raise DataError(f"the format {format!r} is not known", hint=f"choose one of {', '.join(FORMATS)}")
-    told = canonical(language) if language else None
-    if told and not is_shaped_like_a_code(told):
-        raise DataError(f"{language!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
-    if told and told == canonical(source_language):
-        raise DataError(f"the target language cannot be the source language, {told}", hint="tell the other one")
-    search = _Search(told, canonical(source_language), format, columns or "", tuple(dictionaries))
+    target = target_code(language, source_language)
+    search = _Search(target, canonical(source_language), format, columns or "", tuple(dictionaries))
     found: list[Source] = []
     for name in [names] if isinstance(names, str | Path) else names:
         for source in search.named(str(name)):
@@ -101,8 +97,18 @@ def find_sources(
     return found
 
 
+def target_code(language: str | None, source_language: str) -> str:
+    """The target language that the user gave, as a canonical code; "" if none."""
+    target = canonical(language) if language else ""
+    if target and not is_shaped_like_a_code(target):
+        raise DataError(f"{language!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
+    if target and target == canonical(source_language):
+        raise DataError(f"the target language cannot be the source language, {target}", hint="set it to the other language")
+    return target
+
+
 def _exists(path: Path) -> str:
-    """Whether a name is a "file", a "folder" or nothing (""); names that the system refuses are explained."""
+    """Whether a path is a "file", a "folder" or nothing ("")."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
@@ -116,9 +122,9 @@ def _exists(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What the user told, and how names become sources under it."""
+    """What the user said about the files, and how names become sources."""
 
-    told: str | None
+    target: str  # the target language; "" if the user did not say it
     source_language: str
     format: str | None
     columns: str
@@ -146,9 +152,9 @@ class _Search:
             format=self.format or "tsv",
             corpus="stdin",
             called="standard input",
-            language=self.told or "",
+            language=self.target,
             source_language=self.source_language,
-            dictionary=self.format in _DICTIONARIES,
+            dictionary=bool(self.format and FORMATS[self.format].dictionary),
             columns=self.columns,
         )
 
@@ -159,7 +165,7 @@ class _Search:
         files = [path for path in paths if _exists(path) == "file"]
         found = self._among([Entry(path) for path in files], pattern, chosen=self.format is not None)
         for folder in (path for path in paths if _exists(path) == "folder"):
-            if "**" not in pattern:  # there it has matched the files already
+            if "**" not in pattern:  # there, files have matched already
                 found += self._folder(folder)
         if not found:
             raise DataError(
@@ -183,7 +189,7 @@ class _Search:
         return found
 
     def _file(self, entry: Entry) -> list[Source]:
-        """A file that was named: it must be readable as something."""
+        """A file that the user named; it must be readable."""
         if is_archive(entry.name):
             if found := self._archive(entry.path):
                 return found
@@ -197,9 +203,9 @@ class _Search:
         return [self._source(entry, kind or "tsv")]
 
     def _archive(self, path: Path) -> list[Source]:
-        """What an archive holds. Where that is one pair, the archive's own name decides what it is called.
+        """The corpora of an archive. If they are all of one language, the archive's own name says which.
 
-        OPUS has `en-jp` inside what was fetched as `en-ja`, and `zh_cn` inside `zh`.
+        OPUS has `en-jp` inside of `en-ja`, and `zh_cn` inside of `zh`.
         """
         found = self._among([Entry(path, name) for name in members(path)], str(path), chosen=False)
         outer = pair_in(stem_of(path.name), self.source_language)
@@ -208,7 +214,7 @@ class _Search:
         return found
 
     def _among(self, entries: Sequence[Entry], place: str, chosen: bool) -> list[Source]:
-        """The corpora among many files. Those that are none are counted; `chosen` reads unknown names as the told format."""
+        """The corpora among many files; the others are counted. `chosen` reads unknown names in the user's format."""
         found: list[Source] = []
         skipped: list[Entry] = []
         beside: dict[tuple[Path, str, str], list[Entry]] = {}
@@ -217,7 +223,7 @@ class _Search:
         paired: set[tuple[Path, str, str]] = set()
         for entry in entries:
             if _family(entry) in paired:
-                continue  # the other half, or the scores, of what was just found
+                continue  # the other file, or the scores, of Moses text
             new = [] if _is_hidden(entry) else self._one_of(entry, beside[_family(entry)], chosen)
             found += new
             if any(source.format == MOSES for source in new):
@@ -227,8 +233,8 @@ class _Search:
         if skipped:
             missed = any(format_of(entry.name) and not is_no_corpus(entry.name) for entry in skipped)
             names = ", ".join(entry.member or entry.path.name for entry in skipped[:5]) + (", …" if len(skipped) > 5 else "")
-            told = "%s: %s passed over, of no known format or without their languages: %s"
-            logger.log(logging.WARNING if missed else logging.INFO, told, place, amount(len(skipped), "file"), names)
+            message = "%s: %s skipped, of unknown format or language: %s"
+            logger.log(logging.WARNING if missed else logging.INFO, message, place, amount(len(skipped), "file"), names)
         return found
 
     def _one_of(self, entry: Entry, neighbours: Iterable[Entry], chosen: bool) -> list[Source]:
@@ -247,37 +253,37 @@ class _Search:
         return [source] if self._is_corpus(source) else []
 
     def _half(self, entry: Entry, half: tuple[str, str], neighbours: Iterable[Entry], chosen: bool) -> list[Source]:
-        """The pairs that one half belongs to. One that was chosen, or whose name has a pair in it, may not stand alone."""
+        """The pairs that one Moses file belongs to. A chosen one, or one with a pair in its name, must have another file."""
         pair = pair_in(half[0], self.source_language)
         self._agreed(pair[0] if pair else "", entry)
-        found = matched(*half, neighbours, self.source_language, self.told, chosen)
+        found = matched(*half, neighbours, self.source_language, self.target, chosen)
         if not found and (pair or chosen):
-            raise missing_half(entry, *half, self.source_language, self.told)
+            raise missing_half(entry, *half, self.source_language, self.target)
         return [self._moses(halves) for halves in found]
 
     def _is_corpus(self, source: Source) -> bool:
-        """Whether a text file that nobody named says its languages somewhere; a README.txt does not."""
+        """Whether a text file that was not named says its languages somewhere; a README.txt does not."""
         if source.language or self.columns or source.format not in ("tsv", "csv"):
             return True
         from isogloss.corpora.formats import csv, tsv
-        from isogloss.corpora.formats.first_line import tells_its_languages
+        from isogloss.corpora.formats.first_line import names_its_languages
 
         separators = tsv.SEPARATORS if source.format == "tsv" else csv.SEPARATORS
-        return tells_its_languages(source, separators, quoted=source.format == "csv")
+        return names_its_languages(source, separators, quoted=source.format == "csv")
 
     def _source(self, entry: Entry, kind: str) -> Source:
         """A source of one file."""
         stem = stem_of(entry.name)
-        catalogue = kind in CATALOGUES
-        if catalogue:
-            named, first = catalogue_language(entry, stem), True
+        catalog = FORMATS[kind].catalog
+        if catalog:
+            named, first = catalog_language(entry, stem), True
         else:
             named, first = pair_of(entry, stem, self.source_language) or ("", True)
         source = Source(
             path=entry.path,
             member=entry.member,
             format=kind,
-            corpus=corpus_of(entry, stem, self.source_language, catalogue),
+            corpus=corpus_of(entry, stem, self.source_language, catalog),
             language=self._agreed(named, entry),
             source_language=self.source_language,
             source_first=first,
@@ -286,7 +292,7 @@ class _Search:
         return self._with_origin(self._sniffed(source))
 
     def _sniffed(self, source: Source) -> Source:
-        """A name leaves one thing open: .txt may be a word list."""
+        """With the format that the name leaves open: .txt may be a word list."""
         plain = source.format == "tsv" and source.language and not self.format and not self.columns
         if plain and unpacked_name(source.member or source.path.name)[0].lower().endswith(".txt"):
             from isogloss.corpora.formats.muse import looks_like_it
@@ -306,36 +312,31 @@ class _Search:
             scores_member=scores.member if scores else "",
             format=MOSES,
             corpus=corpus_of(entry, halves.stem, self.source_language),
-            language=self.told or halves.language,
+            language=self.target or halves.language,
             source_language=self.source_language,
         )
         return self._with_origin(source)
 
     def _agreed(self, named: str, entry: Entry) -> str:
-        """The target language, as told or as named; the two may not contradict each other."""
-        if named and self.told and not same_language(named, self.told):
+        """The target language of the user or of the file name, which must agree."""
+        if named and self.target and not same_language(named, self.target):
             raise DataError(
-                f"{entry.path}: the file name says {named}, but --language (in a recipe pairs.language) says {self.told}",
+                f"{entry.path}: the file name says {named}, but --language (in a recipe pairs.language) says {self.target}",
                 hint="rename the file, or leave --language (in a recipe pairs.language) out",
             )
-        return self.told or named
+        return self.target or named
 
     def _with_origin(self, source: Source) -> Source:
-        """What was written down when it was downloaded comes before what the name says."""
+        """With the corpus, version and licence that were noted when it was downloaded."""
         if origin := origin_of(source.path) or (origin_of(source.other) if source.other else None):
-            source = replace(
-                source,
-                corpus=origin.corpus,
-                version=origin.version,
-                licence=origin.licence,
-                dictionary=origin.dictionary,
-            )
+            about = {name: getattr(origin, name) for name in ("corpus", "version", "licence", "dictionary")}
+            source = replace(source, **about)
         listed = any(fnmatch(source.corpus, pattern) for pattern in self.dictionaries)
-        return replace(source, dictionary=source.dictionary or listed or source.format in _DICTIONARIES)
+        return replace(source, dictionary=source.dictionary or listed or FORMATS[source.format].dictionary)
 
 
 def _family(entry: Entry) -> tuple[Path, str, str]:
-    """Where a file lies and its name up to the last part: the same for the two halves of a pair."""
+    """The folder and the name up to its last part: the same for both files of Moses text."""
     return *entry.folder, unpacked_name(entry.name)[0].rpartition(".")[0]
 
 
@@ -352,7 +353,7 @@ def _is_hidden(entry: Entry) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """The files under a folder, and the stores as they are; sorted, links followed once."""
+    """The files and stores under a folder, sorted; links are followed once."""
 
     def refused(error: OSError) -> None:
         raise DataError(f"{error.filename}: cannot be read ({error.strerror})", hint="check who may read the folder")

@@ -1,1 +1,1 @@
-"""How much of each corpus and language an epoch holds."""
+"""Which pairs an epoch has, and in which order."""

@@ -1,10 +1,8 @@
-"""The samplers: which pairs an epoch holds and in which order, by the settings of a recipe's [balance].
+"""The sampler: which pairs an epoch has and in which order, by the settings of a recipe's [balance].
 
-`shares` says how many pairs each part of the data gives; here they are drawn. Every part is gone through in shuffled
-passes, so that each of its pairs is seen once before any is seen twice, over epochs too. An order depends on the pairs,
-the settings, the seed and the epoch, and on nothing that was drawn before: a run that was stopped continues in the middle
-of an epoch by counting. All is done on integer arrays, in about 100 bytes a pair; where there are too many pairs for that,
-`dealing` gives them to a sampler part by part.
+`shares` says how many pairs each stratum gives; here they are drawn. Strata are sampled in shuffled passes, so every pair is
+seen once before any is seen twice, across epochs too. An order depends on the pairs, the settings, the seed and the epoch
+only, so a stopped run continues in the middle of an epoch. Ordering takes about 100 bytes per pair; `sharded` handles more.
 """
 
 from dataclasses import dataclass
@@ -16,21 +14,21 @@ from numpy.typing import NDArray
 from isogloss.config import BalanceSettings
 from isogloss.corpora.sampling.shares import SLACK, Allotment, Portion, Rates, strata_of, tells_languages
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, scrambled
-from isogloss.types import Bitext, BoolArray, IntArray
+from isogloss.types import BoolArray, IntArray
 
 Indices = NDArray[np.signedinteger]  # of 32 bits where that is enough
 
-BLOCK = 1 << 20  # places that are shuffled at a time where a stratum is small and its passes are many
+BLOCK = 1 << 20  # positions shuffled at once if a stratum is small and has many passes
 GOLDEN_FRACTION = 0.6180339887498949
-UNEVEN = 3  # draws by which strata of equal rates may differ in a part of an epoch; in a whole one they differ by one
+UNEVEN = 3  # draws by which strata of equal rates may differ within a shard; in a whole epoch by one
 
 
 class Sampler:
     """Draws the pairs of each epoch, as indices into the arrays it is made from.
 
-    `source`, `corpus` and `language` are codes that count from 0, one for each pair. What is drawn is a visit: a source
-    sentence with its translations (of one corpus; of all corpora where the scheme does not look at them), at most
-    `max_languages_per_group` of them, or a single pair. The pairs of a visit stand next to each other in the order.
+    `source`, `corpus` and `language` are codes from 0, one per pair. What is drawn is a group: a source sentence with its
+    translations (of one corpus, or of all if the scheme ignores corpora), at most `max_languages_per_group` of them; or a
+    single pair. The pairs of a group are adjacent in the order.
     """
 
     def __init__(self, source: IntArray, corpus: IntArray, language: IntArray, settings: BalanceSettings, seed: int) -> None:
@@ -44,7 +42,7 @@ class Sampler:
         if settings == BalanceSettings(temperature=settings.temperature, group="source"):
             self._source = np.unique(source, return_inverse=True)[1]
             return
-        # The pairs, stratum after stratum. A place is an index into this array.
+        # The pairs by stratum. A place is an index into this array.
         self._pairs: Indices = np.argsort(strata.of_pair, kind="stable").astype(_index_type(len(source)))
         if settings.group == "source":
             unit = source[self._pairs]
@@ -53,13 +51,13 @@ class Sampler:
             self._units = Units.of(unit, settings.max_languages_per_group)
 
     def pairs_in(self, epoch: int) -> int:
-        """Number of pairs in an epoch: the same in all, but for a few where caps leave fractions of pairs."""
+        """Number of pairs in an epoch; nearly constant, caps may leave fractions."""
         return int(self._allotment.counts(epoch).sum())
 
     def order(self, epoch: int, portion: Portion | None = None) -> IntArray:
-        """The pairs of an epoch; consecutive pieces of it are batches of the composition that the scheme promises.
+        """The pairs of an epoch; consecutive pieces of it have the composition of the scheme.
 
-        These pairs may be a part of more; `portion` then says what they give to the epoch.
+        If these pairs are one shard of several, `portion` says what they give to the epoch.
         """
         if self._source is not None:
             return _sources_in_random_order(self._source, self.seed, epoch)
@@ -69,7 +67,7 @@ class Sampler:
         visits = np.empty(len(places) if self._units and len(counts) > 1 else 0, dtype=np.int64)
         times = np.empty(len(places) if len(counts) > 1 else 0)
         start = 0
-        # Where strata take turns, those with one pair more go first: so the turns go on evenly to the last pair.
+        # If strata take turns, those with one more pair go first, so that turns stay even to the end.
         for stratum in np.argsort(np.floor(portion.rates + SLACK) - counts, kind="stable").tolist():
             here = slice(start, start := start + int(counts[stratum]))
             self._draw(stratum, int(before[stratum]), int(portion.names[stratum]), places[here])
@@ -88,9 +86,9 @@ class Sampler:
         return order
 
     def _draw(self, stratum: int, start: int, name: int, places: Indices) -> None:
-        """Fill in what a stratum gives after `start` draws: draw number k is the (k mod n)-th of shuffled pass k // n.
+        """The draws of a stratum after the first `start`: draw k is the (k mod n)-th of shuffled pass k // n.
 
-        Shuffled is by a hash of the pair's name, which counts from `name`: so a pass can go on in another sampler.
+        Passes are shuffled by a hash of the pair's number, which starts at `name`, so another sampler can continue a pass.
         """
         first, size = int(self._starts[stratum]), int(self._sizes[stratum])
         stop = start + len(places)
@@ -105,9 +103,9 @@ class Sampler:
             places[begin : begin + len(shuffled)] = shuffled + first
 
     def _due(self, stratum: int, portion: Portion, epoch: int) -> Rates:
-        """When in the epoch each draw of a stratum is due: at even distances, so that every stretch has its share.
+        """When in the epoch each draw of a stratum is due: evenly spaced.
 
-        Strata of equal rates take turns. Others start at different moments, or all the rare ones would come at once.
+        Strata of equal rates take turns. Others start at different times, so that rare ones do not all come at once.
         """
         count = int(portion.counts[stratum])
         if np.ptp(portion.rates) == 0 and np.ptp(portion.counts) <= UNEVEN:
@@ -117,19 +115,19 @@ class Sampler:
         return due
 
     def _visits(self, units: "Units", stratum: int, start: int, places: Indices) -> Indices:
-        """The visit that each draw belongs to. Its number tells a second visit in the epoch from the first."""
+        """The group of each draw; a second visit in the epoch has another number than the first."""
         turn = (start % int(self._sizes[stratum]) + np.arange(len(places))) // int(self._sizes[stratum])
         return units.visits(places, turn + start // int(self._sizes[stratum])) + turn * len(self._pairs)
 
     def _meetings(self, units: "Units", stratum: int, start: int, places: Indices, epoch: int) -> tuple[Indices, Rates]:
-        """The visit that each draw belongs to, and its moment, where translations of a source are in several strata.
+        """The group of each draw and its time, if translations of a source are in several strata.
 
-        One language may be drawn once in the epoch, another five times. A source has a random moment v; a pair that is
-        drawn m times comes at v and at even distances from it, (j + frac(v·m)) / m. So whatever was drawn of a source
-        meets at v, pairs that are drawn equally often always meet, and no language comes early or late because of it.
+        One language may be drawn once in the epoch, another five times. A source has a random time v; a pair that is drawn m
+        times comes at v and at even distances from it, (j + frac(v·m)) / m. So all translations of a source meet at v, pairs
+        that are drawn equally often always meet, and no language comes early or late.
         """
         first, size = int(self._starts[stratum]), int(self._sizes[stratum])
-        late = np.ones(size, dtype=np.bool_)  # not yet drawn when the pass that the epoch begins in ends
+        late = np.ones(size, dtype=np.bool_)  # not drawn by the end of the epoch's first pass
         late[places[: size - start % size] - first] = False
         nth = (start % size + np.arange(len(places))) // size - late[places - first]
         often = np.bincount(places - first, minlength=size)[places - first]
@@ -142,37 +140,37 @@ class Sampler:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """Pairs that share a source, as a number for each pair, and which of them go together on a visit."""
+    """Pairs that share a source, and which of them are drawn together."""
 
-    unit: Indices  # numbers leave room for the visits to a unit: the next unit's is higher by the size of this one
+    unit: Indices  # the number of the next unit is higher by the size of this one
     rank: Indices
     size: Indices
     most: int
 
     @classmethod
     def of(cls, key: IntArray, most: int) -> Self:
-        """Pairs with equal keys are a unit; `most` of them go together, or all if it is 0."""
+        """Pairs with equal keys are a unit; `most` of them (0: all) are drawn together."""
         by_key = np.argsort(key, kind="stable")
         starts = np.flatnonzero(_changes(key[by_key]))
         sizes = np.diff(np.append(starts, len(key)))
         unit: Indices = np.empty(len(key), dtype=_index_type(len(key)))
         unit[by_key] = np.repeat(starts, sizes)
         if not most:
-            return cls(unit, unit, unit, 0)  # rank and size are never asked for
+            return cls(unit, unit, unit, 0)  # rank and size are not used
         rank, size = np.empty_like(unit), np.empty_like(unit)
         rank[by_key] = np.arange(len(key)) - np.repeat(starts, sizes)
         size[by_key] = np.repeat(sizes, sizes)
         return cls(unit, rank, size, most)
 
     def visits(self, places: Indices, turn: IntArray | np.int64) -> Indices:
-        """The visit each pair belongs to. With `turn`, other translations of a source come to be together."""
+        """The group of each pair; `turn` changes which translations are together."""
         if not self.most:
             return self.unit[places]
         return self.unit[places] + (self.rank[places] + turn) % self.size[places] // self.most
 
 
 def _together(visits: IntArray, times: Rates, scattered: bool) -> IntArray:
-    """An order in which the pairs of a visit stand together, at the time at which its first pair is due."""
+    """An order that keeps the pairs of a group together, at the time of its first pair."""
     if scattered:
         gathered = np.argsort(visits, kind="stable")
         return gathered[_together(visits[gathered], times[gathered], scattered=False)]
@@ -194,29 +192,13 @@ def _index_type(count: int) -> type[np.signedinteger]:
 
 
 def _sources_in_random_order(source: IntArray, seed: int, epoch: int) -> IntArray:
-    """Every pair once, the sources in random order: the plain case, kept as it first was for the weights it gave."""
+    """Every pair once, sources in random order: the default, unchanged so that old runs give equal weights."""
     random = np.random.default_rng([seed, epoch])
-    place = random.permutation(int(source.max(initial=-1)) + 1)[source]  # where in the shuffled order a pair's source stands
+    place = random.permutation(int(source.max(initial=-1)) + 1)[source]  # the position of each pair's source
     order: IntArray = np.lexsort((random.random(len(source)), place))
     return order
 
 
 def _salt(seed: int, passes: IntArray) -> Hashes:
-    """A random word for each pass: any pass can be shuffled without the ones before it."""
+    """A random number for each pass, so that any pass can be shuffled on its own."""
     return scrambled(scrambled(np.array([seed & 0xFFFF_FFFF_FFFF_FFFF], dtype=np.uint64)) + passes.astype(np.uint64) * GOLDEN)
-
-
-# ── columns of a bitext ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def coded(bitext: Bitext, column: str) -> tuple[IntArray, tuple[str, ...]]:
-    """A column as codes that count from 0, and the names they stand for, sorted: so codes do not depend on row order."""
-    encoded = bitext.table.column(column).dictionary_encode().unify_dictionaries()
-    if not len(bitext):
-        return np.zeros(0, dtype=np.int64), ()
-    names: list[str] = encoded.chunk(0).dictionary.to_pylist()
-    in_order = sorted(range(len(names)), key=lambda code: names[code])
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[in_order] = np.arange(len(names))
-    codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])
-    return rank[codes], tuple(names[code] for code in in_order)

@@ -1,18 +1,15 @@
-"""Epochs of any number of pairs: where there are too many to order at once, they are dealt to shards.
+"""Epochs of any number of pairs: too many to order at once are divided into shards.
 
-An epoch goes through the shards one after the other, in an order drawn from the seed and the epoch; inside a shard
-`balance` orders the pairs, as it orders all of them where there are few. In memory is the order of a shard; a byte or two
-for each pair, which says where it was dealt to, is in a temporary file that is mapped. What `shares` allots to an epoch
-holds for the whole of it, caps and all, and every shard gives its part:
+An epoch visits the shards in random order; `balance` orders the pairs of a shard. Only one shard's order is in memory; the
+shard of each pair (a byte or two) is in a memory-mapped temporary file. The numbers of `shares` hold for whole epochs:
 
-- Drawn one by one, the pairs of a stratum are dealt in turn, so all shards have the same number, give or take one. Strata
-  that are small are in every shard, and their passes go on from shard to shard: so those few pairs are in every batch that
-  the scheme promises them to.
-- With groups, all pairs of a source are in the same shard, which a hash of the source decides. There a stratum has about
-  its share of every shard, and draws are divided by what it really has.
+- Single pairs: the pairs of a stratum are dealt in turn, so all shards have equally many, give or take one. Small strata are in
+  every shard, and their passes continue from shard to shard.
+- Groups: a hash of the source decides the shard, so all pairs of a source are in the same one. Draws are divided by the
+  stratum's actual size in each shard.
 
-So pairs are seen once before any is seen twice, but for the difference between a shard that an epoch has gone through and
-one that it has not come to yet. With a single shard, orders are those of the `Sampler`.
+Pairs are seen once before any is seen twice, except across shards that the epoch has and has not visited yet. With a single
+shard, orders are those of `Sampler`.
 """
 
 from collections.abc import Iterator
@@ -32,16 +29,16 @@ from isogloss.storage import explaining_disk
 from isogloss.types import IntArray
 
 SHARD = 1 << 17  # pairs that are ordered at once
-IN_EVERY_SHARD = 4  # small strata may together make up one part in so many of a shard, beside its own pairs
-AT_ONCE = 1 << 16  # pairs that are looked at together on the way through all of them
-WORTH_TRIMMING = 1 << 14  # pairs; what ordering them took goes back, in the thread that did it too
+IN_EVERY_SHARD = 4  # small strata may together take 1/4 of a shard
+AT_ONCE = 1 << 16  # pairs that are processed at once
+WORTH_TRIMMING = 1 << 14  # pairs; above this, memory is released after ordering
 
 
 class ShardedSampler:
-    """The orders of all epochs, each in as many parts as there are shards.
+    """The orders of all epochs, in one part per shard.
 
-    `source`, `corpus` and `language` are codes that count from 0, one for each pair; they may be mapped from disk, and are
-    gone through in stretches. `left_out` are the numbers of pairs that are never drawn, ascending.
+    `source`, `corpus` and `language` are codes from 0, one per pair; they may be memory-mapped. `left_out` are the ascending
+    numbers of pairs that are never drawn.
     """
 
     def __init__(
@@ -58,7 +55,7 @@ class ShardedSampler:
         self._left_out = np.zeros(0, dtype=np.int64) if left_out is None else left_out
         self.settings, self.seed = settings, seed
         self.shards = max(1, -(-(len(source) - len(self._left_out)) // shard))
-        self._only = self._sampler(0) if self.shards == 1 else None  # of many, each is used once an epoch
+        self._only = self._sampler(0) if self.shards == 1 else None  # of several shards, each is used once per epoch
         self._drawn = lru_cache(maxsize=2)(self._count_draws)
         if self.shards > 1:
             self._languages = int(language.max(initial=0)) + 1
@@ -75,7 +72,7 @@ class ShardedSampler:
         return np.asarray(self._drawn(epoch)[0].sum(axis=0)[self._turns(epoch)])
 
     def order(self, epoch: int, part: int) -> IntArray:
-        """The pairs of a part of an epoch, as numbers: the parts of an epoch after each other are its order."""
+        """The numbers of the pairs in a part of an epoch, in order."""
         shard = int(self._turns(epoch)[part])
         members, sampler = self._only or self._sampler(shard)
         order = members[sampler.order(epoch, self._portion(epoch, shard) if self.shards > 1 else None)]
@@ -85,11 +82,11 @@ class ShardedSampler:
         return order
 
     def _turns(self, epoch: int) -> IntArray:
-        """The shards in the order in which an epoch goes through them."""
+        """The shards in the order of an epoch."""
         return np.random.default_rng([self.seed, epoch]).permutation(self.shards)
 
     def _sampler(self, shard: int) -> tuple[IntArray, Sampler]:
-        """The numbers of a shard's pairs, and what orders them."""
+        """The numbers of a shard's pairs, and their sampler."""
         if self.shards > 1:
             found = (start + np.flatnonzero((some == shard) | (some == self.shards)) for start, some in _pieces(self._shard_of))
             members = np.concatenate(list(found))
@@ -98,10 +95,8 @@ class ShardedSampler:
         source, corpus, language = (column[members] for column in self._columns)
         return members, Sampler(source, corpus, language, self.settings, self.seed)
 
-    # ── dealing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _strata(self) -> tuple[NDArray[np.integer], Strata]:
-        """The strata of all pairs that are drawn, and the stratum of each corpus and language by `_cell`."""
+        """The stratum of each `_cell`, and the strata of all pairs that are drawn."""
         cells = self._languages * (int(self._columns[1].max(initial=0)) + 1)
         pairs = np.zeros(cells, dtype=np.int64)
         for _, _, places in self._kept():
@@ -116,23 +111,23 @@ class ShardedSampler:
         return self._columns[1][places] * self._languages + self._columns[2][places]
 
     def _kept(self) -> Iterator[tuple[int, int, IntArray]]:
-        """The numbers of the pairs that are drawn, in stretches, each with its first number and the one after its last."""
+        """The numbers of the pairs that are drawn, in stretches with their bounds."""
         for start, some in _pieces(self._columns[0]):
             first, last = np.searchsorted(self._left_out, [start, start + len(some)])
             yield start, start + len(some), start + np.delete(np.arange(len(some)), self._left_out[first:last] - start)
 
     def _small(self, sizes: IntArray, shard: int) -> NDArray[np.bool_]:
-        """The strata that are in every shard: the smallest, as far as there is room."""
+        """The strata that are in every shard: the smallest, while there is room."""
         small = np.zeros(len(sizes), dtype=np.bool_)
-        if self.settings.group == "pair":  # a source's translations would meet some of the others alone
+        if self.settings.group == "pair":  # with groups, translations of a source must meet
             by_size = np.argsort(sizes, kind="stable")
             small[by_size] = np.cumsum(sizes[by_size]) <= shard // IN_EVERY_SHARD
         return small
 
     def _deal(self, of_cell: NDArray[np.integer], strata: int) -> tuple[NDArray[np.unsignedinteger], IntArray]:
-        """The shard of each pair, and how many pairs of each stratum are in each shard.
+        """The shard of each pair, and the size of each stratum in each shard.
 
-        Beyond the last shard: its number stands for every shard, the next for none.
+        The number after the last shard means every shard, the one after that none.
         """
         kind = np.min_scalar_type(self.shards + 1)
         sizes = np.zeros((strata, self.shards + 1), dtype=np.int64)
@@ -143,23 +138,21 @@ class ShardedSampler:
                 if self.settings.group == "source":
                     number = self._columns[0][places].astype(np.uint64)
                     shard = scrambled(number * GOLDEN + salt) % np.uint64(self.shards)
-                else:  # in rounds of one for each shard; every round begins elsewhere
+                else:  # in rounds over all shards; each round starts elsewhere
                     turn = _counted_on(stratum, sizes.sum(axis=1)).astype(np.uint64)
                     round_ = turn // np.uint64(self.shards) * np.uint64(strata) + stratum.astype(np.uint64)
                     shard = (turn + scrambled(round_ * GOLDEN + salt) % np.uint64(self.shards)) % np.uint64(self.shards)
                 shard = np.where(self._everywhere[stratum], self.shards, shard.astype(np.int64))
                 dealt = np.full(stop - start, self.shards + 1, dtype=kind)
                 dealt[places - start] = shard
-                file.write(dealt.tobytes())  # not through a mapping: a disk that is full must be an error, not the end
+                file.write(dealt.tobytes())  # not through a mapping: a full disk would crash the process
                 sizes += np.bincount(stratum * np.int64(self.shards + 1) + shard, minlength=sizes.size).reshape(sizes.shape)
             file.flush()
-            shard_of = np.asarray(np.memmap(file, kind, "r"))  # which outlives the file's name and handle
+            shard_of = np.asarray(np.memmap(file, kind, "r"))  # outlives the file's name and handle
         return shard_of, sizes[:, : self.shards]
 
-    # ── draws ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _count_draws(self, epoch: int) -> tuple[IntArray, IntArray]:
-        """What each stratum gives to an epoch in each shard, and what it gave before (strata × shards)."""
+        """The draws of an epoch per stratum and shard, and those before it (strata × shards)."""
         before, after = (divided(self._allotment.before(number), self._sizes) for number in (epoch, epoch + 1))
         counts = after - before
         small = self._everywhere
@@ -170,7 +163,7 @@ class ShardedSampler:
         return counts, before
 
     def _portion(self, epoch: int, shard: int) -> Portion:
-        """What a shard gives to an epoch, for the strata that it has."""
+        """The draws of a shard in an epoch, for the strata that it has."""
         counts, before = self._drawn(epoch)
         earlier = self._starts + self._sizes[:, :shard].sum(axis=1)
         there = (self._sizes[:, shard] > 0) | self._everywhere
@@ -178,13 +171,13 @@ class ShardedSampler:
 
 
 def _pieces(values: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.integer]]]:
-    """An array in stretches, each with the number of its first value."""
+    """An array in stretches, each with its first index."""
     for start in range(0, len(values), AT_ONCE):
         yield start, values[start : start + AT_ONCE]
 
 
 def _counted_on(groups: NDArray[np.integer], already: IntArray) -> IntArray:
-    """The number of each value among those of its group, where some of each came before."""
+    """The running number of each value within its group, after those `already` counted."""
     order = np.argsort(groups, kind="stable")
     sizes = np.bincount(groups, minlength=len(already))
     number: IntArray = already[groups]

@@ -1,8 +1,7 @@
-"""How many pairs each corpus and language gives to an epoch: the formulas of docs/balance.md, as arrays.
+"""How many pairs each corpus and language gives to an epoch: the formulas of docs/balance.md with arrays.
 
-A stratum is a part of the pairs that is drawn from on its own: a corpus, or a corpus in one language where a scheme or a
-cap looks at languages. `balance` draws from the strata what is allotted here; where there are more pairs than it can order
-at once, `dealing` divides what is allotted over its shards.
+A stratum is a part of the pairs that is sampled on its own: a corpus, or a corpus in one language if the scheme or a cap is by
+language. `balance` draws from the strata; `sharded` divides the draws over shards.
 """
 
 from collections.abc import Mapping
@@ -16,14 +15,14 @@ from isogloss.types import IntArray
 
 Rates = NDArray[np.float64]
 
-SLACK = 1e-6  # what rounding may add to a sum of shares: far below one pair, far above the error of float64
+SLACK = 1e-6  # tolerance for rounding: far below one pair, far above float64 errors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strata:
-    """The strata of some pairs: which one each pair is in, and for each its corpus, language and size.
+    """The stratum of each pair, and the corpus, language and size of each stratum.
 
-    Where strata do not tell languages (or corpora) apart, all have the code 0 there.
+    If strata do not distinguish languages (or corpora), that code is 0.
     """
 
     of_pair: NDArray[np.integer]
@@ -37,9 +36,9 @@ class Strata:
 
 
 def strata_of(corpus: IntArray, language: IntArray, settings: BalanceSettings, pairs: IntArray | None = None) -> Strata:
-    """Divide pairs as coarsely as the settings allow, since a source's translations are drawn whole within a stratum.
+    """Divide pairs as coarsely as the settings allow, since groups are drawn within a stratum.
 
-    Codes count from 0; those that no pair has cost nothing. With `pairs`, a row stands for that many pairs.
+    With `pairs`, a row stands for that many pairs.
     """
     corpus = corpus if _tells_corpora(settings) else np.zeros_like(corpus)
     language = language if tells_languages(settings) else np.zeros_like(language)
@@ -47,13 +46,13 @@ def strata_of(corpus: IntArray, language: IntArray, settings: BalanceSettings, p
     cell = corpus * languages + language
     sizes = np.bincount(cell, pairs).astype(np.int64)
     present = np.flatnonzero(sizes)
-    number = np.zeros(len(sizes), dtype=np.min_scalar_type(len(present)))  # as small as it goes: it is kept for every pair
+    number = np.zeros(len(sizes), dtype=np.min_scalar_type(len(present)))  # a small type: there is one per pair
     number[present] = np.arange(len(present))
     return Strata(number[cell], present // languages, present % languages, sizes[present])
 
 
 def tells_languages(settings: BalanceSettings) -> bool:
-    """Whether strata are parted by language, so that translations of one source are drawn from several of them."""
+    """Whether strata are by language, so that translations of a source are in several of them."""
     return settings.scheme in ("languages", "datasets") or bool(settings.cap_language or settings.cap_corpus_language)
 
 
@@ -61,14 +60,11 @@ def _tells_corpora(settings: BalanceSettings) -> bool:
     return settings.scheme != "everything" or bool(settings.cap_corpus or settings.cap_language or settings.cap_corpus_language)
 
 
-# ── pairs an epoch ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def rates_of(strata: Strata, settings: BalanceSettings) -> Rates:
-    """Pairs an epoch that each stratum should give on average; caps hold for every corpus and language.
+    """Average pairs per epoch of each stratum.
 
-    Caps come first (a capped corpus counts as one of that size), then the scheme, then caps again, for what a scheme
-    repeats: a cap is a promise, so the epoch becomes shorter rather than breaking it.
+    Caps come first (a capped corpus counts as one of that size), then the scheme, then caps again, since a scheme may repeat
+    pairs: an epoch becomes shorter rather than breaking a cap.
     """
     available = _capped(strata.size.astype(np.float64), strata, settings)
     length = settings.pairs_per_epoch or int(available.sum() + SLACK)
@@ -76,7 +72,7 @@ def rates_of(strata: Strata, settings: BalanceSettings) -> Rates:
 
 
 def _shares(available: Rates, strata: Strata, settings: BalanceSettings) -> Rates:
-    """Each stratum's part of an epoch, by the scheme; they add up to 1."""
+    """Each stratum's share of an epoch; they add up to 1."""
     share: Rates
     if settings.scheme == "corpora":
         of_corpus = np.bincount(strata.corpus, available)
@@ -93,7 +89,7 @@ def _shares(available: Rates, strata: Strata, settings: BalanceSettings) -> Rate
 
 
 def _capped(rates: Rates, strata: Strata, settings: BalanceSettings) -> Rates:
-    """Scale down what is above a cap. Each step only lowers, so the caps of the steps before still hold."""
+    """Scale down what is above a cap. Each step only lowers, so earlier caps still hold."""
     for codes, cap in _caps(strata, settings):
         total = np.bincount(codes, rates)
         rates = rates * np.minimum(1, cap / np.maximum(total, 1e-300))[codes]
@@ -101,7 +97,7 @@ def _capped(rates: Rates, strata: Strata, settings: BalanceSettings) -> Rates:
 
 
 def _caps(strata: Strata, settings: BalanceSettings) -> list[tuple[IntArray, int]]:
-    """The caps that are set, each with the codes of the parts that it limits."""
+    """The caps that are set, each with the codes it applies to."""
     caps = [
         (np.arange(len(strata)), settings.cap_corpus_language),
         (strata.corpus, settings.cap_corpus),
@@ -110,15 +106,12 @@ def _caps(strata: Strata, settings: BalanceSettings) -> list[tuple[IntArray, int
     return [(codes, cap) for codes, cap in caps if cap]
 
 
-# ── whole pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Portion:
-    """What the strata of some pairs give to one epoch, or to a part of it.
+    """The draws of strata in one epoch, or in a shard of it.
 
-    `rates` are those of whole epochs, `before` what was drawn from these pairs until then. Pairs have names that shuffling
-    goes by, those of a stratum in a row; `names` has the first of each.
+    `rates` are per whole epoch, `before` the draws until then. Pairs are shuffled by numbers that are consecutive within a
+    stratum; `names` has the first of each.
     """
 
     rates: Rates
@@ -128,12 +121,11 @@ class Portion:
 
 
 class Allotment:
-    """Whole pairs for each stratum and epoch; without caps, all epochs so far are within one pair of the rate.
+    """Whole pairs per stratum and epoch; without caps, the sum over epochs is within one pair of the rate.
 
-    A stratum gets its rate rounded down, and one pair more now and then for the fractions it is owed, the most urgent
-    first: so a corpus that deserves a third of a pair is seen every third epoch. Urgent is what would soonest be owed a
-    whole pair: the largest debt first would let a slow one starve where caps leave debts unpaid. Epochs are counted
-    through from the first; a thousand of them over a thousand strata take a second.
+    A stratum gets its rate rounded down, and one more pair when its fractions add up: a corpus with a rate of a third is seen
+    every third epoch. The stratum that would soonest be owed a whole pair comes first; taking the largest debt first would
+    starve slow ones under caps. Epochs are counted from the first; 1,000 epochs of 1,000 strata take a second.
     """
 
     def __init__(self, strata: Strata, settings: BalanceSettings) -> None:
@@ -146,14 +138,14 @@ class Allotment:
         self._before: list[IntArray] = [np.zeros(len(strata), dtype=np.int64)]
 
     def counts(self, epoch: int) -> IntArray:
-        """Pairs that each stratum gives to this epoch."""
+        """Pairs of each stratum in this epoch."""
         while len(self._counts) <= epoch:
             self._counts.append(self._next())
             self._before.append(self._before[-1] + self._counts[-1])
         return self._counts[epoch]
 
     def before(self, epoch: int) -> IntArray:
-        """Pairs that each stratum gave to all epochs before this one."""
+        """Pairs of each stratum in all epochs before this one."""
         self.counts(epoch)
         return self._before[epoch]
 
@@ -179,16 +171,16 @@ class Allotment:
 
 
 def divided(draws: IntArray, sizes: IntArray) -> IntArray:
-    """How many of the first `draws` draws from each stratum fall to each shard, of which `sizes` (strata × shards) tells.
+    """Divide the first `draws` draws from each stratum over shards with `sizes` (strata × shards).
 
-    A pass goes once through every shard, so it takes `sizes`. What is begun of the next is divided by Webster's method: the
-    next draw falls to the shard with the lowest (taken + ½) / size. Unlike rounding, it never takes a draw back when there
-    is one more, so the draws between two epochs are a difference, and no shard is ever ahead by more than a pair or so.
+    A whole pass takes `sizes`. The rest is divided by Webster's method: the next draw goes to the shard with the lowest
+    (taken + ½) / size. Unlike rounding, one more draw never takes one away from another shard, so the draws of an epoch are
+    a difference, and no shard is ahead by more than about a pair.
     """
     total = np.maximum(sizes.sum(axis=1), 1)
     passes, left = np.divmod(draws, total)
     shards = sizes.shape[1]
-    safely = np.maximum(left - shards / 2 - SLACK, 0) / total  # so far along, at most half a pair a shard is rounded up
+    safely = np.maximum(left - shards / 2 - SLACK, 0) / total  # up to here, at most half a pair per shard is rounded up
     taken = np.floor(safely[:, None] * sizes + 0.5 - SLACK).astype(np.int64)
     missing = left - taken.sum(axis=1)
     while missing.any():
@@ -200,12 +192,9 @@ def divided(draws: IntArray, sizes: IntArray) -> IntArray:
     return fallen
 
 
-# ── for people ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One corpus in one language: the pairs it has, and how many an epoch draws from it on average."""
+    """One corpus in one language: its pairs, and its average draws per epoch."""
 
     corpus: str
     language: str
@@ -214,15 +203,12 @@ class Share:
 
     @property
     def passes(self) -> float:
-        """How often an epoch goes through it: above 1 it is repeated, below 1 a part waits for the next epoch."""
+        """Passes per epoch: above 1 pairs repeat, below 1 some wait for the next epoch."""
         return self.per_epoch / self.pairs
 
 
 def plan(pairs: Mapping[tuple[str, str], int], settings: BalanceSettings) -> tuple[Share, ...]:
-    """What an epoch draws from each corpus in each language, from the numbers of their pairs alone.
-
-    `pairs` maps (corpus, language) to a number, as a store's manifest has it or `balance.counted` counts it.
-    """
+    """What an epoch draws from each corpus in each language; `pairs` is `PairCounts.of_split()`."""
     cells = sorted(cell for cell, number in pairs.items() if number)
     corpora = {name: code for code, name in enumerate(dict.fromkeys(name for name, _ in cells))}
     languages = {name: code for code, name in enumerate(dict.fromkeys(name for _, name in cells))}

@@ -1,1 +1,1 @@
-"""Text as arrays: what cleaning needs to know of a million sentences without a Python loop over them."""
+"""Text as arrays, so that cleaning needs no Python loop over sentences."""

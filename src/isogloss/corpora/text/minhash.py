@@ -1,8 +1,7 @@
-"""Near copies by MinHash (Broder 1997): texts that share most of their word triples get signatures that mostly agree.
+"""Near duplicates by MinHash (Broder 1997): the signatures of two pairs agree as much as their word triples do.
 
-A signature has 64 numbers: for each of 64 hash functions, the least hash of any triple of the pair's words. The share of
-places in which two signatures agree estimates the share of triples the two have in common. Two bytes of each number are
-kept; bands of four numbers find candidates.
+A signature has the minimum of each of 64 hash functions over the word triples of a pair, two bytes of each. The share of equal
+numbers estimates the share of common triples; bands of four numbers find candidates.
 """
 
 import numpy as np
@@ -19,7 +18,7 @@ Signatures = NDArray[np.uint16]
 
 
 def signatures(source: Side, target: Side) -> Signatures:
-    """One signature a pair, over the words of both sides."""
+    """The signature of each pair, over the words of both sides."""
     hashes, owners = [], []
     for number, side in enumerate((source, target)):
         words, owner = _triples(side)
@@ -42,11 +41,11 @@ def signatures(source: Side, target: Side) -> Signatures:
 
 
 def _triples(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
-    """The hash of every three words in a row; of all words together where a text has fewer."""
+    """The hash of every three consecutive words; of all words if a text has fewer."""
     words, owner, _ = side.tokens
     nothing = np.zeros(1, dtype=np.uint64)
     padded, padded_owner = np.concatenate([words, nothing, nothing]), np.concatenate([owner, [-1, -1]])
-    # A window that runs into the next text is cut there: its missing words count as nothing.
+    # A window that runs into the next text is cut: missing words count as 0.
     parts = [np.where(padded_owner[k : k + len(words)] == owner, padded[k : k + len(words)], 0) for k in range(TRIPLE)]
     whole = padded_owner[TRIPLE - 1 : TRIPLE - 1 + len(words)] == owner
     first_of_text = np.append(True, owner[1:] != owner[:-1]) if len(owner) else np.zeros(0, dtype=np.bool_)
@@ -55,12 +54,12 @@ def _triples(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
 
 
 def bands(signature: Signatures) -> Hashes:
-    """One hash for each band of each signature: rows × bands. Pairs that share one are candidates."""
+    """The hash of each band of each signature (rows × bands); pairs that share one are candidates."""
     wide = np.ascontiguousarray(signature).reshape(-1, BANDS, BAND).view(np.uint64)[..., 0]
     return mix(wide + np.arange(BANDS, dtype=np.uint64) * GOLDEN)
 
 
 def likeness(one: Signatures, other: Signatures) -> NDArray[np.float64]:
-    """The estimated share of triples in common, row by row."""
+    """The estimated share of common triples, row by row."""
     share: NDArray[np.float64] = (one == other).mean(1)
     return share

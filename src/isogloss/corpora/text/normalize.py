@@ -1,11 +1,11 @@
-"""The forms a text can be brought to before anything else looks at it.
+"""Normal forms of text.
 
-    nfc       composed characters, no control characters, single spaces: what a reader sees stays the same (default)
-    nfkc      also folds what only looks different: ﬁ → fi, Ａ → A, ① → 1
+    nfc       composed characters, no control characters, single spaces; looks the same (default)
+    nfkc      also folds compatibility characters: ﬁ → fi, Ａ → A, ① → 1
     ham-kim   nfkc, and one symbol each for double quotes, single quotes, hyphens and dashes (Ham & Kim 2021, §5)
 
-`normalize` is the definition, one text at a time; `normalize_block` gives the same for a block, but calls it only for the
-texts that could change: most text is in its normal form already, and an array look-up tells.
+`normalize` is the definition for one text. `normalize_block` does the same for a block, but calls it only for texts with
+characters that could change.
 """
 
 import re
@@ -20,7 +20,7 @@ from isogloss.corpora.text.side import Side
 from isogloss.types import BoolArray
 
 FORMS = ("nfc", "nfkc", "ham-kim")
-# Space of any kind, controls, and marks that are not seen. Joiners stay: Persian and emoji need them.
+# Invisible characters; joiners stay, because Persian and emoji need them.
 _UNSEEN = r"\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 UNSEEN = re.compile(f"[{_UNSEEN}]+")
 SPACE_OR_CONTROL = re.compile(rf"[\s\x00-\x1f\x7f-\x9f\ufffe\uffff{_UNSEEN}]+")
@@ -38,24 +38,24 @@ _FOLDED = str.maketrans(
 
 
 def normalize(text: str, form: str = "nfc") -> str:
-    """Bring one text to a form. Doing it twice changes nothing more."""
+    """Normalize one text; idempotent."""
     if form == "ham-kim":
-        # Folding first: NFKC would turn ´ into a space and an accent.
+        # Fold first: NFKC would turn ´ into a space and an accent.
         text = unicodedata.normalize("NFKC", text.translate(_FOLDED)).translate(_FOLDED)
     else:
         text = unicodedata.normalize("NFC" if form == "nfc" else "NFKC", text)
-    # Marks that are not seen vanish, so that "co\u00adoperate" is one word; what remains of controls becomes a space.
+    # Invisible characters are removed ("co\u00adoperate" is one word), controls become a space.
     text = SPACE_OR_CONTROL.sub(" ", UNSEEN.sub("", text)).strip()
     return unicodedata.normalize("NFC" if form == "nfc" else "NFKC", text)
 
 
 def normalize_block(texts: pa.Array, form: str = "nfc") -> tuple[pa.Array, BoolArray]:
-    """The same for a block, and which of its texts changed."""
+    """Normalize a block; also which texts changed."""
     side = Side(texts, "")
     suspect = side.count(_suspects(form).take(side.codes)) > 0
     spaces = side.codes == 32
     doubled = np.zeros(len(spaces), dtype=np.bool_)
-    doubled[1:] = spaces[1:] & spaces[:-1]  # two texts are never joined by this: see the edges below
+    doubled[1:] = spaces[1:] & spaces[:-1]  # edges of texts are checked below
     suspect |= side.count(doubled) > 0
     filled = side.lengths > 0
     first, last = side.starts[:-1][filled], side.starts[1:][filled] - 1
@@ -81,7 +81,7 @@ def _suspects(form: str) -> BoolArray:
     everything = "".join(map(chr, range(0x10000)))
     for found in SPACE_OR_CONTROL.finditer(everything):
         table[found.start() : found.end()] = True
-    table[32] = False  # a single space is as it should be
+    table[32] = False  # single spaces are fine
     if form == "ham-kim":
         table[[ord(character) for character in DOUBLE_QUOTES + SINGLE_QUOTES + HYPHENS + DASHES]] = True
     return table

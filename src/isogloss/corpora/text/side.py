@@ -1,4 +1,4 @@
-"""One side of a block of pairs, seen as arrays: code points, lengths, words. Each view is made when it is first needed."""
+"""One side of a block of pairs as arrays: code points, lengths, words. Each array is computed when first used."""
 
 from functools import cache, cached_property
 
@@ -68,12 +68,12 @@ class Side:
 
     @cached_property
     def exact_hashes(self) -> Hashes:
-        """Names of the sentences as they are written."""
+        """Hashes of the sentences as written."""
         return hash_texts(self.codes, self.starts)
 
     @cached_property
     def kept_starts(self) -> IntArray:
-        """Where each sentence begins among its letters and digits alone; one more entry at the end."""
+        """Where each sentence begins in `kept`; one more entry at the end."""
         running = np.zeros(len(self.codes) + 1, dtype=np.int64)
         np.cumsum(self.wordlike, out=running[1:])
         return running.take(self.starts)
@@ -85,12 +85,12 @@ class Side:
 
     @cached_property
     def normalized_hashes(self) -> Hashes:
-        """Names of the sentences by their letters and digits alone, in lower case."""
+        """Hashes of the sentences by their letters and digits in lower case."""
         return hash_texts(self.kept, self.kept_starts)
 
     @cached_property
     def tokens(self) -> tuple[Hashes, IntArray, BoolArray]:
-        """Names of all words (characters, in unspaced scripts), the sentence of each, and whether it is such a character."""
+        """Hashes of all words (characters in unspaced scripts), the sentence of each, and whether it is such a character."""
         begins = np.flatnonzero(~self.continues[self.wordlike])
         names = hash_texts(self.kept, np.append(begins, len(self.kept)).astype(np.int64))[: len(begins)]
         owner = np.searchsorted(self.kept_starts, begins, side="right") - 1
@@ -103,12 +103,12 @@ class Side:
 
     @cached_property
     def alone(self) -> BoolArray:
-        """For every character, whether it is of a script that is written without spaces: it counts as a word of its own."""
+        """For every character, whether its script is written without spaces, so that it counts as a word."""
         return _unspaced().take(self.scripts)
 
     @cached_property
     def continues(self) -> BoolArray:
-        """For every character, whether it goes on with the word that the character before it is in."""
+        """For every character, whether it continues the word of the character before it."""
         word, alone = self.wordlike, self.alone
         result = np.zeros(len(word), dtype=np.bool_)
         result[1:] = word[1:] & word[:-1] & ~alone[1:] & ~alone[:-1]
@@ -128,14 +128,14 @@ def _unspaced() -> BoolArray:
 
 
 def counts_between(marked: BoolArray, starts: IntArray) -> IntArray:
-    """How many are marked in each stretch starts[i]:starts[i + 1]; stretches may be empty."""
+    """How many are marked in each starts[i]:starts[i + 1]."""
     running = np.zeros(len(marked) + 1, dtype=np.int32)
     np.cumsum(marked, out=running[1:], dtype=np.int32)
     return np.diff(running.take(starts)).astype(np.int64)
 
 
 def _contiguous(texts: pa.Array) -> pa.Array:
-    """The same strings in one chunk whose buffers begin at the first of them."""
+    """The same strings in one chunk without an offset."""
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     if isinstance(texts, pa.ChunkedArray):  # an empty column stays chunked

@@ -1,4 +1,4 @@
-"""Sentences as words: split once, each distinct word looked at once, however often it occurs."""
+"""Sentences as words, each distinct word stored once."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ class Words:
 
 
 def split_words(texts: pa.Array) -> Words:
-    """Cut at ASCII white space, as language identification does; controls and other spaces have been folded before."""
+    """Split at ASCII white space, as fastText does; normalized text has no other."""
     lists = pc.ascii_split_whitespace(texts)
     encoded = lists.values.dictionary_encode()
     starts = lists.offsets.to_numpy().astype(np.int64)

@@ -1,7 +1,4 @@
-"""Test sets as files in a folder: each in the layout its makers gave it, packed (.gz .xz .zst .bz2) or not.
-
-`test_hub` reads the same sets from the hub; `test_sets` knows which there are and makes them into values.
-"""
+"""Test sets as files in a folder, in the layout of their publishers, plain or compressed (.gz .xz .zst .bz2)."""
 
 import csv
 from collections.abc import Sequence
@@ -18,10 +15,10 @@ PIECE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where a set's file is in the data folder, and which of its columns are wanted, in which order.
+    """Where the file of a set is in the data folder, and which of its columns are used, in which order.
 
-    Of `paths` the first that is there is read; `{a}`, `{b}`, `{split}`, `{part}` and `{code}` (the language as the
-    hub spells it) stand for what is asked for. No columns: the line itself.
+    The first of `paths` that exists is read; `{a}`, `{b}` (languages), `{split}`, `{part}` and `{code}` (the language in the
+    hub's spelling) are filled in. No columns: the whole line.
     """
 
     paths: tuple[str, ...]
@@ -32,7 +29,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of text, and the file they are from."""
+    """Columns of text, and the file that they are from."""
 
     columns: tuple[list[str], ...]
     origin: Origin
@@ -48,11 +45,11 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """What the source is called in results."""
+        """The name of the source in results."""
         return str(self.folder)
 
     def read(self, layout: Layout, **asked: str) -> Columns | None:
-        """The columns of one file; None where it is not there."""
+        """The columns of one file; None if it is missing."""
         for pattern in layout.paths:
             for suffix in ("", *SUFFIXES):
                 path = self.folder / (pattern.format(**asked) + suffix)
@@ -74,13 +71,13 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], ...]:
         if len(row) <= max(layout.columns):
             raise DataError(
                 f"{path} line {number}: {amount(len(row), 'column')}, expected {max(layout.columns) + 1} or more",
-                hint="is it the original file? sets are read in the layout their makers gave them",
+                hint="is it the original file? test sets are read in their original layout",
             )
     return tuple([row[column].strip() for row in rows[first:]] for column in layout.columns)
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file; only the line feed ends a line, so that aligned files stay aligned."""
+    """The lines of a file. Only a line feed ends a line, so that aligned files stay aligned."""
     pieces = []
     with open_stream(path) as stream:
         while piece := stream.read(PIECE):

@@ -1,7 +1,6 @@
-"""Test sets from the Hugging Face hub, for users who have one; `test_files` reads the same sets from a folder.
+"""Test sets from the Hugging Face hub, through the package `datasets`.
 
-The package `datasets` does the fetching and keeps what it fetched. Names of repositories and columns were written from
-their cards and from MTEB's code: there is no hub where this was built, so a set that has moved there is an error that names
+Names of repositories and columns come from the data set cards and MTEB's code. A set that has moved is an error that names
 what was looked for, never a shorter average.
 """
 
@@ -18,10 +17,10 @@ HUB = "hub"
 
 @dataclass(frozen=True, slots=True)
 class HubPlace:
-    """Where a set is on the hub, and which of its columns are wanted, in which order.
+    """Where a set is on the hub, and which of its columns are used, in which order.
 
-    `configurations` are tried in turn; `{a}`, `{b}` and `{split}` stand for what is asked for, `codes` says how a language
-    is spelt there. `nested`: one row whose cells are lists, as in MTEB's BUCC.
+    `configurations` are tried in turn, with `{a}` and `{b}` (languages) filled in; `codes` has the hub's spelling of languages.
+    `nested`: one row whose cells are lists, as in MTEB's BUCC.
     """
 
     repository: str
@@ -32,7 +31,7 @@ class HubPlace:
     nested: bool = False
 
     def asked(self, a: str, b: str, split: str) -> tuple[list[str], str]:
-        """The names of configurations to try, and the split's own name."""
+        """The configurations to try, and the hub's name of the split."""
         a, b = self.codes.get(a, a), self.codes.get(b, b)
         return [one.format(a=a, b=b) for one in self.configurations], self.splits.get(split, split)
 
@@ -59,7 +58,7 @@ class Hub:
             try:
                 found = self._datasets.load_dataset(place.repository, configuration or None, split=own_split)
                 return Columns(_columns(found, place), Origin(f"{HUB}:{place.repository}/{configuration}/{own_split}"))
-            except Exception as error:  # noqa: BLE001 - the hub's client has many, and each means: not there
+            except Exception as error:  # noqa: BLE001 - many classes, all meaning: not available
                 problem = error
         reason = str(problem).strip().split("\n")[0][:160]
         raise DataError(
@@ -69,7 +68,7 @@ class Hub:
 
 
 def _columns(found: Any, place: HubPlace) -> tuple[list[str], ...]:  # noqa: ANN401 - a datasets.Dataset, if it is installed
-    """Cells as text; labels that are numbers with names are given their names."""
+    """Cells as text; numeric class labels become names."""
     columns = []
     for name in place.columns:
         values = list(found[name])

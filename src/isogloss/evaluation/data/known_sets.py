@@ -1,6 +1,6 @@
-"""The test sets by name: their parts, where their files are in a data folder, where they are on the hub, how to get them.
+"""The test sets by name: their subsets, their files in a data folder, their place on the hub, and how to get them.
 
-Data only. `test_sets` reads them; `suites` says which are measured together.
+`test_sets` reads them; `suites` combines them.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from isogloss.evaluation.data.files import Layout
 from isogloss.evaluation.data.hub import HubPlace
 
-RATED, ALIGNED, MINED, LABELLED = "rated pairs", "aligned sentences", "sentences to mine", "labelled text"
 FROM_HUB = "pip install datasets, then `isogloss evaluate MODEL --suite … --data hub` fetches it from the hub"
 
 # The extended STS 2017 of Reimers & Gurevych 2020: tables 1 and 2, in their order.
@@ -42,24 +41,22 @@ _SIB_CODES = dict(zip(SIB, _SIB.split(), strict=True))
 
 @dataclass(frozen=True, slots=True)
 class KnownSet:
-    """One test set: its kind, its parts, and where they are."""
+    """One test set: its subsets and where they are."""
 
     name: str
-    kind: str
     subsets: tuple[str, ...]
     folder: Layout
     hub: HubPlace | None
     fetch: str = FROM_HUB
-    gold: Layout | None = None  # where the right answers are in files of their own
-    alone: bool = False  # its parts are languages, not pairs of them
+    gold: Layout | None = None  # gold pairs, if they have their own file
+    alone: bool = False  # subsets are languages, not pairs of them
     either_order: bool = False  # STS.en-ar and STS.ar-en are the same set
-    unit: str = ""  # parts that are the same pairs in several languages are resampled together
+    unit: str = ""  # subsets with the same pairs in several languages are resampled together
 
 
 _ALL = (
     KnownSet(
         "sts2017",
-        RATED,
         (*STS_SAME, *STS_ACROSS),
         Layout(("sts2017/STS.{a}-{b}.txt", "STS2017-extended/STS.{a}-{b}.txt"), (0, 1, 2)),
         HubPlace("mteb/sts17-crosslingual-sts", ("{a}-{b}", "{b}-{a}"), ("sentence1", "sentence2", "score"), _TEST, {}),
@@ -67,7 +64,6 @@ _ALL = (
     ),
     KnownSet(
         "stsb",
-        RATED,
         ("en-en",),
         Layout(("stsb/sts-{split}.csv", "stsbenchmark/sts-{split}.csv"), (5, 6, 4)),
         HubPlace("mteb/stsbenchmark-sts", ("",), ("sentence1", "sentence2", "score"), _TEST, {}),
@@ -75,7 +71,6 @@ _ALL = (
     ),
     KnownSet(
         "stsb-multi",
-        RATED,
         STSB_MULTI,
         Layout(("stsb_multi_mt/stsb-{a}-{split}.csv",), (0, 1, 2), comma=True),
         HubPlace("PhilipMay/stsb_multi_mt", ("{a}",), ("sentence1", "sentence2", "similarity_score"), _TEST, {}),
@@ -84,7 +79,6 @@ _ALL = (
     ),
     KnownSet(
         "mstsb",
-        RATED,
         MSTSB,
         Layout(("mstsb_test/stsb-{a}-{split}.tsv",), (0, 1, 2)),
         None,
@@ -93,7 +87,6 @@ _ALL = (
     ),
     KnownSet(
         "stsb-cross",
-        RATED,
         STSB_ACROSS,
         Layout(("stsb_xling/STS.{a}-{b}.txt",), (0, 1, 2)),
         None,
@@ -102,7 +95,6 @@ _ALL = (
     ),
     KnownSet(
         "korsts",
-        RATED,
         ("ko-ko",),
         Layout(("kor_nlu/KorSTS_sts-{split}.tsv", "KorSTS/sts-{split}.tsv"), (5, 6, 4), header=True),
         HubPlace("dkoterwa/kor-sts", ("",), ("sentence1", "sentence2", "score"), _TEST, {}),
@@ -111,7 +103,6 @@ _ALL = (
     ),
     KnownSet(
         "tatoeba",
-        ALIGNED,
         TATOEBA,
         Layout(
             ("tatoeba_laser_v1/tatoeba.{a}-eng.{b}", "tatoeba/v1/tatoeba.{a}-eng.{b}", "data/tatoeba/v1/tatoeba.{a}-eng.{b}")
@@ -121,7 +112,6 @@ _ALL = (
     ),
     KnownSet(
         "bucc",
-        MINED,
         BUCC,
         Layout(("bucc2018_{a}-{b}/{a}-{b}.{split}.{part}", "bucc2018/{a}-{b}/{a}-{b}.{split}.{part}"), (0, 1)),
         HubPlace("mteb/bucc-bitext-mining", ("{a}-{b}",), ("sentence1", "sentence2", "gold"), _TEST, {}, nested=True),
@@ -131,7 +121,6 @@ _ALL = (
     ),
     KnownSet(
         "mining-news",
-        MINED,
         ("de-en", "fr-en"),
         Layout(("mining_news/{a}-{b}/{a}-{b}.{part}",), (0, 1)),
         None,
@@ -140,21 +129,18 @@ _ALL = (
     ),
     KnownSet(
         "xnli",
-        LABELLED,
         XNLI,
         Layout(("xnli/{split}-{a}.tsv",), (0, 1, 2)),
         HubPlace("facebook/xnli", ("{a}",), ("premise", "hypothesis", "label"), _TEST, {}),
     ),
     KnownSet(
         "pawsx",
-        LABELLED,
         PAWSX,
         Layout(("pawsx/{split}-{a}.tsv",), (0, 1, 2)),
         HubPlace("google-research-datasets/paws-x", ("{a}",), ("sentence1", "sentence2", "label"), _TEST, {}),
     ),
     KnownSet(
         "sib",
-        LABELLED,
         SIB,
         Layout(("sib200/{code}/{split}.tsv", "sib200/data/annotated/{code}/{split}.tsv"), (2, 1), header=True),
         HubPlace("Davlan/sib200", ("{a}",), ("text", "category"), _TEST, _SIB_CODES),

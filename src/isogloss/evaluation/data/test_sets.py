@@ -1,12 +1,12 @@
-"""Which test sets there are, and where: in a folder (`test_files`) or on the hub (`test_hub`). Both give the same values.
+"""Read test sets from a folder (`files`) or from the hub (`hub`); `known_sets` lists them.
 
-Every set says which parts it has. A part that is asked for and is not there is an error with what fetches it: an average
-over fewer languages than its name promises would be a wrong number.
+A part that is missing is an error that says how to fetch it: an average over fewer languages than its name promises would be
+wrong.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,13 +20,13 @@ from isogloss.evaluation.data.known_sets import SETS, KnownSet
 from isogloss.evaluation.leak_report import Origin
 from isogloss.evaluation.metrics import Doubles
 
-UNTRANSLATED = ("", "NS")  # PAWS-X has sentences that its translators left out
+UNTRANSLATED = ("", "NS")  # sentences of PAWS-X that were not translated
 ENGLISH = re.compile(r"\b(the|a|an|is|are|of|in|on|and|to|with|for)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RatedPairs:
-    """Pairs of sentences and how alike people found them."""
+    """Sentence pairs with similarity scores by people."""
 
     set: str
     subset: str
@@ -35,12 +35,17 @@ class RatedPairs:
     right: list[str]
     gold: Doubles
     origin: tuple[Origin, ...] = ()
-    unit: str = ""  # sets with the same pairs in other languages have the same
+    unit: str = ""  # the same for sets with the same pairs in other languages
+
+    def sides(self) -> Iterator[tuple[str, list[str]]]:
+        """Both columns with their languages."""
+        yield self.languages[0], self.left
+        yield self.languages[1], self.right
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Translations:
-    """Sentences and their English translations, line by line."""
+    """Line-aligned sentences and their English translations."""
 
     set: str
     subset: str
@@ -48,10 +53,15 @@ class Translations:
     english: list[str]
     origin: tuple[Origin, ...] = ()
 
+    def sides(self) -> Iterator[tuple[str, list[str]]]:
+        """Both columns with their languages."""
+        yield self.subset, self.foreign
+        yield "eng", self.english
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Haystack:
-    """Sentences of two languages with their ids, and which of them are translations of each other."""
+    """Sentences of two languages with their ids, and the gold pairs."""
 
     set: str
     subset: str
@@ -63,14 +73,14 @@ class Haystack:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Of the left side and of the right one."""
+        """Of the left and the right side."""
         left, _, right = self.subset.partition("-")
         return left, right
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Texts, one or two to a row, and the class of each row."""
+    """One or two texts per row, and the class of each row."""
 
     set: str
     language: str
@@ -81,7 +91,7 @@ class Labelled:
 
 
 class Data:
-    """Where test sets are read from."""
+    """A source of test sets."""
 
     def __init__(self, source: "Folder | Hub") -> None:
         self.source = source
@@ -93,17 +103,17 @@ class Data:
 
     def rated_pairs(self, name: str, subset: str) -> RatedPairs:
         """One set of rated pairs, such as `sts2017` `en-ar`."""
-        known = _known(name)
+        known = SETS[name]
         a, b = (subset, subset) if known.alone else tuple(subset.split("-", 1))
         found = self._read(known, subset, a, b, "test")
-        left, right, told = found.columns
-        languages = (b, a) if _is_turned(left, right, (a, b)) else (a, b)
+        left, right, scores = found.columns
+        languages = (b, a) if _is_swapped(left, right, (a, b)) else (a, b)
         unit = known.unit or f"{name} {subset}"
-        return RatedPairs(name, subset, languages, left, right, _numbers(told, found.origin), (found.origin,), unit)
+        return RatedPairs(name, subset, languages, left, right, _numbers(scores, found.origin), (found.origin,), unit)
 
     def translations(self, name: str, subset: str) -> Translations:
         """One language of an aligned set, such as `tatoeba` `deu`."""
-        known = _known(name)
+        known = SETS[name]
         if isinstance(self.source, Hub):
             found = self._read(known, subset, subset, "eng", "test")
             return Translations(name, subset, found.columns[0], found.columns[1], (found.origin,))
@@ -117,8 +127,8 @@ class Data:
         return Translations(name, subset, foreign, english, tuple(side.origin for side in sides))
 
     def haystack(self, name: str, subset: str, split: str) -> Haystack | None:
-        """One split of a mining set, such as `bucc` `zh-en` `training`; None where it is not there."""
-        known = _known(name)
+        """One split of a mining set, such as `bucc` `zh-en` `training`; None if it is missing."""
+        known = SETS[name]
         a, _, b = subset.partition("-")
         if isinstance(self.source, Hub):
             return None if split != "test" else _from_hub(self._read(known, subset, a, b, split), name, subset)
@@ -132,7 +142,7 @@ class Data:
 
     def labelled(self, name: str, language: str, split: str) -> Labelled:
         """One language and split of a classification set, such as `xnli` `de` `test`."""
-        found = self._read(_known(name), f"{language} {split}", language, language, split)
+        found = self._read(SETS[name], f"{language} {split}", language, language, split)
         whole = [row for row in zip(*found.columns, strict=True) if not any(cell in UNTRANSLATED for cell in row)]
         if not whole:
             raise DataError(f"{found.origin}: no rows with text in it", hint="is it the original file?")
@@ -140,8 +150,8 @@ class Data:
         return Labelled(name, language, split, tuple(texts), labels, (found.origin,))
 
     def missing(self, name: str, subset: str) -> DataError:
-        """What to say and to do where a part of a set is not there."""
-        return DataError(f"{name} {subset}: not in {self.name}", hint=_known(name).fetch)
+        """The error for a missing part: what is missing and how to fetch it."""
+        return DataError(f"{name} {subset}: not in {self.name}", hint=SETS[name].fetch)
 
     def _read(self, known: KnownSet, part: str, a: str, b: str, split: str) -> Columns:
         if isinstance(self.source, Hub):
@@ -164,37 +174,32 @@ class Data:
 
 
 def open_data(named: str = "", environment: Mapping[str, str] | None = None) -> Data:
-    """The source of test sets: a folder, or `hub`; if nothing is named, `$ISOGLOSS_DATA`, and else the hub."""
-    told = named or (os.environ if environment is None else environment).get("ISOGLOSS_DATA", "") or HUB
-    return Data(Hub() if told == HUB else Folder(Path(told)))
+    """A source of test sets: a folder, or `hub`; by default `$ISOGLOSS_DATA`, or else the hub."""
+    source = named or (os.environ if environment is None else environment).get("ISOGLOSS_DATA", "") or HUB
+    return Data(Hub() if source == HUB else Folder(Path(source)))
 
 
-def _known(name: str) -> KnownSet:
-    return SETS[name]
-
-
-def _numbers(told: list[str], origin: Origin) -> Doubles:
-    for number, one in enumerate(told, 1):
+def _numbers(scores: list[str], origin: Origin) -> Doubles:
+    for number, score in enumerate(scores, 1):
         try:
-            float(one)
+            float(score)
         except ValueError as error:
             raise DataError(
-                f"{origin} row {number}: the score is {one!r}, not a number", hint="is it the original file?"
+                f"{origin} row {number}: the score is {score!r}, not a number", hint="is it the original file?"
             ) from error
-    return np.array(told, dtype=np.float64)
+    return np.array(scores, dtype=np.float64)
 
 
-def _is_turned(left: list[str], right: list[str], languages: tuple[str, str]) -> bool:
-    """Whether the English side is the other one than the name says: makers of such sets do not agree on the order."""
+def _is_swapped(left: list[str], right: list[str], languages: tuple[str, str]) -> bool:
+    """Whether the sides are in the opposite order of the name: publishers do not agree on it."""
     if languages[0] == languages[1] or "en" not in languages:
         return False
-    said_left = languages[0] == "en"
     counts = [sum(len(ENGLISH.findall(text)) for text in side) for side in (left, right)]
-    return counts[1] > counts[0] if said_left else counts[0] > counts[1]
+    return counts[1] > counts[0] if languages[0] == "en" else counts[0] > counts[1]
 
 
 def _from_hub(found: Columns, name: str, subset: str) -> Haystack:
-    """MTEB's BUCC: two lists of sentences, and gold pairs of places counted from 1."""
+    """MTEB's BUCC: two lists of sentences, and gold pairs of positions from 1."""
     left, right, gold = found.columns
     ids = tuple([str(number) for number in range(1, len(side) + 1)] for side in (left, right))
     pairs = [(one, other) for one, _, other in (line.partition("\t") for line in gold)]
@@ -202,7 +207,7 @@ def _from_hub(found: Columns, name: str, subset: str) -> Haystack:
 
 
 def _checked(haystack: Haystack, origin: Origin) -> Haystack:
-    """Refuse gold pairs of sentences that are not there: they could never be found."""
+    """Raise if a gold pair has a sentence that is missing: it could never be found."""
     known = [set(side) for side in haystack.ids]
     lost = next((pair for pair in haystack.gold if pair[0] not in known[0] or pair[1] not in known[1]), None)
     if lost is not None:

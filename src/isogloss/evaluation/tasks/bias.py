@@ -1,16 +1,16 @@
-"""Language bias: whether a model prefers pairs, or neighbours, of some languages over others.
+"""Language bias: whether a model prefers pairs, or neighbours, in some languages.
 
-1. *Joined sets* (Reimers & Gurevych 2020, table 8): a correlation over sentence pairs of all languages thrown together,
-   against the average of the separate ones. Without bias the two are alike; a model that finds all English pairs more alike
-   than all Arabic ones loses when they stand in one list.
+1. *Joined sets* (Reimers & Gurevych 2020, table 8): the correlation over the pairs of all languages in one list, against the
+   average of the separate correlations. Without bias they are equal; a model that finds all English pairs more similar than
+   all Arabic ones loses in the joined list.
 
        expected = 1/n · Σ_i ρ(set i)        actual = ρ(set 1 ∪ … ∪ set n)        difference = actual − expected
 
-2. *Mixed retrieval*: a sentence looks for its translation among sentences of both languages. How often is it found, where
-   without the others of its own language it would be; and how many of the ten nearest are of its own language? Half of
-   them, if the model does not care.
+2. *Mixed retrieval*: the translation of a sentence is searched among sentences of both languages. How often is it the nearest,
+   compared with searching translations only; and how many of the ten nearest are in the sentence's own language? Half of
+   them, without bias.
 
-Taking off each language's mean is the simplest cure: `space.LanguageMeans`, with which every task here can be measured.
+The simplest remedy is to subtract each language's mean: `space.LanguageMeans`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,12 +41,11 @@ class JoinedSets:
 
     def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Both sides of every set."""
-        for one in self.sets:
-            yield one.languages[0], one.left
-            yield one.languages[1], one.right
+        for pairs in self.sets:
+            yield from pairs.sides()
 
     def measure(self, space: Space) -> list[Measured]:
-        """What would be expected, what is, and the difference, drawn on the same pairs."""
+        """Expected score, actual score, and the difference, resampled on the same pairs."""
         parts = tuple(Correlation(similarities(one, space)["cosine"], one.gold, one.unit) for one in self.sets)
         expected, actual = Average(parts), Joined(parts)
         origin = tuple(file for one in self.sets for file in one.origin)
@@ -56,19 +55,18 @@ class JoinedSets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MixedRetrieval:
-    """Sentences and their translations in one heap."""
+    """Sentences and their translations in one index."""
 
     sets: tuple[Translations, ...]
     table: str = "Language bias, mixed retrieval"
 
     def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Both sides of every language."""
-        for one in self.sets:
-            yield one.subset, one.foreign
-            yield "eng", one.english
+        for pairs in self.sets:
+            yield from pairs.sides()
 
     def measure(self, space: Space) -> list[Measured]:
-        """For each language: how often the translation is nearest of all sentences of both languages."""
+        """For each language, how often the translation is the nearest sentence of both languages."""
         return [self._one(one, space) for one in self.sets]
 
     def _one(self, pairs: Translations, space: Space) -> Measured:

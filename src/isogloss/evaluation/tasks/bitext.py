@@ -1,10 +1,10 @@
-"""BUCC: two heaps of sentences, a few of which are translations of each other; find them and nothing else.
+"""BUCC: find the few translations in two corpora, and nothing else.
 
-Pairs are mined as LASER does it (Artetxe & Schwenk 2019; Reimers & Gurevych 2020, §4.2): the ratio margin over k neighbours,
-both ways, each sentence at most once (`isogloss.mining`). Sentences that occur twice are searched once and never extracted,
-since nobody can say which copy the gold pair meant. The score above which a pair counts as found is chosen on the training
-split. Where there is only one split, the sentences are halved by a hash of the left id, and each half is measured with the
-threshold of the other: no gold pair has a say in the threshold it is judged by.
+Pairs are mined as in LASER (Artetxe & Schwenk 2019; Reimers & Gurevych 2020, §4.2): the ratio margin over k neighbours in both
+directions, each sentence at most once (`isogloss.mining`). Sentences that occur twice are searched once and never extracted,
+because it is unknown which copy the gold pair means. The threshold is chosen on the training split. If there is only one
+split, sentences are split in halves by a hash of the left id, and each half is measured with the threshold of the other: no
+gold pair influences the threshold that it is measured with.
 """
 
 import hashlib
@@ -34,27 +34,27 @@ HALVES_NOTE = "one split only: each half, by id, is measured with the threshold 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Splits:
-    """What a pair of languages is measured on, and what its threshold is chosen on; None: on the other half."""
+    """The split to measure on, and the one to choose the threshold on; None: the other half."""
 
     test: Haystack
     training: Haystack | None = None
 
 
 def open_splits(data: Data, name: str, subset: str) -> Splits:
-    """The splits of a mining set that the data has; a set without any is an error."""
+    """The splits of a mining set that the data has; raises if it has none."""
     if not any("{split}" in path for path in SETS[name].folder.paths):
         found = {"test": data.haystack(name, subset, "test")}
     else:
         found = {split: data.haystack(name, subset, split) for split in SPLITS}
-    there = [one for one in found.values() if one is not None]
-    if not there:
+    present = [haystack for haystack in found.values() if haystack is not None]
+    if not present:
         raise data.missing(name, subset)
-    return Splits(there[0], found.get("training") if found["test"] is not None else None)
+    return Splits(present[0], found.get("training") if found["test"] is not None else None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mining:
-    """Mining sets that stand in one table."""
+    """Mining sets in one table."""
 
     table: str
     sets: tuple[Splits, ...]
@@ -68,7 +68,7 @@ class Mining:
                     yield from zip(haystack.languages, haystack.texts, strict=True)
 
     def measure(self, space: Space) -> list[Measured]:
-        """One F1 a pair of languages."""
+        """One F1 per language pair."""
         return [self._one(splits, space) for splits in self.sets]
 
     def _one(self, splits: Splits, space: Space) -> Measured:
@@ -80,12 +80,11 @@ class Mining:
             half = halves(splits.test.ids[0])
             of_half = [mined.best_threshold(half != own) for own in (False, True)]
             thresholds, note = np.where(half, of_half[1], of_half[0]), HALVES_NOTE
-        taken = mined.scores >= thresholds[mined.left]
-        counts = mined.counts(taken)
-        told = retrieved(*(int(one.sum()) for one in counts))
+        counts = mined.counts(mined.scores >= thresholds[mined.left])
+        total = retrieved(*(int(column.sum()) for column in counts))
         others = {
-            "precision": told.precision,
-            "recall": told.recall,
+            "precision": total.precision,
+            "recall": total.recall,
             "F1, threshold in hindsight": mined.f1_at(mined.best_threshold()),
             "threshold": float(thresholds.mean()),
         }
@@ -97,7 +96,7 @@ class Mining:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MinedPairs:
-    """Pairs by the rows of their sentences, with their margin, and which of them are gold."""
+    """Mined pairs as rows of their sentences, with their margins, and which of them are gold."""
 
     left: IntArray
     scores: Doubles
@@ -105,24 +104,24 @@ class MinedPairs:
     wanted: IntArray  # gold pairs of each left sentence
 
     def best_threshold(self, among: BoolArray | None = None) -> float:
-        """The threshold with the highest F1, over all left sentences or some of them."""
+        """The threshold with the highest F1, over all left sentences or those in a mask."""
         rows = np.ones(len(self.wanted), dtype=np.bool_) if among is None else among
         pairs = rows[self.left]
         return best_threshold(self.scores[pairs], self.right_answer[pairs], int(self.wanted[rows].sum()))
 
     def counts(self, taken: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
-        """For each left sentence: pairs that are taken and right, pairs that are taken, pairs that are wanted."""
+        """For each left sentence, the number of pairs that are taken and correct, taken, and gold."""
         rows = len(self.wanted)
         right = np.bincount(self.left[taken & self.right_answer], minlength=rows)
         return right.astype(np.int64), np.bincount(self.left[taken], minlength=rows).astype(np.int64), self.wanted
 
     def f1_at(self, threshold: float) -> float:
-        """F1 if every pair of this score or more is taken."""
-        return retrieved(*(int(one.sum()) for one in self.counts(self.scores >= threshold))).f1
+        """F1 of the pairs above a threshold."""
+        return retrieved(*(int(column.sum()) for column in self.counts(self.scores >= threshold))).f1
 
 
 def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
-    """Pairs of a haystack with their margins, each sentence at most once."""
+    """Mine a haystack; each sentence is used at most once."""
     distinct = [list(dict.fromkeys(texts)) for texts in haystack.texts]
     vectors = [space.of(texts, language) for texts, language in zip(distinct, haystack.languages, strict=True)]
     left, right = both_ways(vectors[0], vectors[1], k)
@@ -133,20 +132,18 @@ def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
     once = (lefts >= 0) & (rights >= 0)
     lefts, rights, scores = lefts[once], rights[once], found.scores[once].astype(np.float64)
     number = [{name: row for row, name in enumerate(ids)} for ids in haystack.ids]
-    gold = {(number[0][one], number[1][other]) for one, other in haystack.gold}
-    wanted = np.zeros(len(haystack.ids[0]), dtype=np.int64)
-    for one, _ in gold:
-        wanted[one] += 1
+    gold = {(number[0][source], number[1][target]) for source, target in haystack.gold}
+    wanted = np.bincount([row for row, _ in gold], minlength=len(haystack.ids[0])).astype(np.int64)
     right_answer = np.array([pair in gold for pair in zip(lefts.tolist(), rights.tolist(), strict=True)], dtype=np.bool_)
     return MinedPairs(lefts, scores, right_answer, wanted)
 
 
 def halves(ids: Sequence[str]) -> BoolArray:
-    """Two halves that depend on nothing but the ids, so that they are the same for every model and machine."""
-    return np.array([hashlib.blake2b(one.encode(), digest_size=1).digest()[0] & 1 for one in ids], dtype=np.bool_)
+    """Two halves that depend only on the ids, so they are the same for every model and machine."""
+    return np.array([hashlib.blake2b(name.encode(), digest_size=1).digest()[0] & 1 for name in ids], dtype=np.bool_)
 
 
 def _only_places(texts: Sequence[str]) -> dict[str, int]:
-    """Where each sentence stands that occurs once."""
+    """The row of each sentence that occurs once."""
     times = Counter(texts)
     return {text: row for row, text in enumerate(texts) if times[text] == 1}

@@ -1,8 +1,7 @@
-"""MTEB's tasks as one more source of scores, for users who have the package mteb and the hub.
+"""MTEB's tasks as a suite, for users with the package mteb and access to the hub.
 
-What MTEB reports is taken as it is: a task's main score, by split and subset. Its rows are not known, so there are no
-intervals. Under the names Tatoeba and BUCC it measures something else than the papers: a weighted F1 of one direction, and
-no threshold. The suites `tatoeba` and `bucc` are the papers'.
+MTEB's main score of a task is reported by split and subset. Its rows are unknown, so there are no intervals. MTEB's Tatoeba and
+BUCC are not those of the papers: a weighted F1 in one direction, without a threshold. The suites `tatoeba` and `bucc` are.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,15 +21,15 @@ Vectors = Callable[[Sequence[str]], FloatArray]
 
 
 class _Model:
-    """An encoder as MTEB wants to see one: its protocol, not a class of its own."""
+    """An encoder with MTEB's protocol."""
 
     def __init__(self, encoder: Encoder, vectors: Vectors, package: Any) -> None:  # noqa: ANN401 - mteb, if it is installed
         self._vectors = vectors
-        told = {"name": f"isogloss/{encoder.name.replace('/', '-')}", "revision": encoder.fingerprint}
-        self.mteb_model_meta = package.models.model_meta.ModelMeta.create_empty(overwrites=told)
+        meta = {"name": f"isogloss/{encoder.name.replace('/', '-')}", "revision": encoder.fingerprint}
+        self.mteb_model_meta = package.models.model_meta.ModelMeta.create_empty(overwrites=meta)
 
     def encode(self, inputs: Iterable[dict[str, Any]], **_: object) -> FloatArray:
-        """The vectors of all texts, batch by batch as they come."""
+        """The embeddings of all texts of all batches."""
         return self._vectors([str(text) for batch in inputs for text in batch["text"]])
 
     def similarity(self, embeddings1: FloatArray, embeddings2: FloatArray) -> FloatArray:
@@ -45,7 +44,7 @@ class _Model:
 
 
 def measure(encoder: Encoder, tasks: Sequence[Any], vectors: Vectors) -> list[Measured]:
-    """Main scores of MTEB tasks: names such as `STS17`, or tasks of one's own; `vectors` embeds, with a cache or without."""
+    """Main scores of MTEB tasks, given by name (`STS17`) or as task objects; `vectors` embeds texts."""
     package = _package()
     chosen = [_task(package, one) if isinstance(one, str) else one for one in tasks]
     try:

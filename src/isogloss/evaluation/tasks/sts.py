@@ -1,7 +1,7 @@
-"""Semantic textual similarity: whether cosines order pairs of sentences as people do.
+"""Semantic textual similarity: whether cosines rank sentence pairs as people do.
 
-The papers report Spearman's rank correlation × 100 of the cosine with the gold scores; Pearson's, and both of the dot product
-and the (negated) Euclidean distance, stand beside it. `bias` asks the same of all sets thrown together.
+The papers report Spearman's correlation × 100 of the cosine with the gold scores. Pearson's, and both for the dot product and
+the (negated) Euclidean distance, are in `others`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,18 @@ MEASURE = "Spearman of cosine"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sts:
-    """Sets of rated pairs that stand in one table."""
+    """Sets of rated pairs in one table."""
 
     table: str
     sets: tuple[RatedPairs, ...]
 
     def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Both sides of every set."""
-        for one in self.sets:
-            yield one.languages[0], one.left
-            yield one.languages[1], one.right
+        for pairs in self.sets:
+            yield from pairs.sides()
 
     def measure(self, space: Space) -> list[Measured]:
-        """One correlation a set, and its relatives."""
+        """One correlation per set."""
         return [self._one(one, space) for one in self.sets]
 
     def _one(self, pairs: RatedPairs, space: Space) -> Measured:
@@ -44,6 +43,6 @@ class Sts:
 
 
 def similarities(pairs: RatedPairs, space: Space) -> dict[str, Doubles]:
-    """How alike the model finds the two sentences of each pair, by cosine, dot product and distance."""
+    """The model's similarity of each pair, by cosine, dot product and distance."""
     left, right = space.of(pairs.left, pairs.languages[0]), space.of(pairs.right, pairs.languages[1])
     return {name: similarity(left, right) for name, similarity in SIMILARITIES.items()}

@@ -1,18 +1,17 @@
-"""Tatoeba: up to 1,000 sentences of a language and their translations; whether the nearest one is the right one.
+"""Tatoeba: find the English translations of up to 1,000 sentences per language, and the reverse.
 
-Accuracy in both directions, as LASER and the papers measure it: by cosine, a sentence is right if it is the one on the same
-line, or the same text on another line. (MTEB reports a weighted F1 of one direction under the same name.) Beside it the same
-by ratio margin, and xsim, LASER's error rate of that. Since the English sentences differ from language to language, scores of
-languages cannot be compared with each other, only those of models.
+Accuracy in both directions, as in LASER and the papers: by cosine, a sentence is right if it is on the same line, or has the
+same text. (MTEB's Tatoeba is a weighted F1 in one direction.) `others` has the accuracy by ratio margin, and xsim, LASER's
+error rate. The English sentences differ between languages, so compare models, not languages.
 
-The groups are those of Feng et al. 2020 (LaBSE), which Ham & Kim 2021 (§6.3, table 3) take over:
+The groups are those of Feng et al. 2020 (LaBSE), also used by Ham & Kim 2021 (§6.3, table 3):
 
     14   the languages of mUSE: Ham & Kim §4
     36   XTREME's (Hu et al. 2020, appendix)
-    82   those LASER was trained on: the languages its README names that are in the test set
+    82   those that LASER was trained on: the languages of its README that are in the test set
     112  all
 
-LASER's README names 83 of the 112, the papers count 82 and print no list. The group is measured on the 83 and says so.
+LASER's README names 83 of the 112; the papers count 82 and print no list. The group has the 83, and the table says so.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,19 +53,18 @@ LOW_RESOURCE = ("kat", "swh", "tgl", "tat")  # Reimers & Gurevych 2020, table 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tatoeba:
-    """Translations into English of some languages; with the groups of the papers that are among them."""
+    """Languages with their English translations, and the groups of the papers that they contain."""
 
     sets: tuple[Translations, ...]
     table: str = TABLE
 
     def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Both sides of every language."""
-        for one in self.sets:
-            yield one.subset, one.foreign
-            yield "eng", one.english
+        for pairs in self.sets:
+            yield from pairs.sides()
 
     def measure(self, space: Space) -> list[Measured]:
-        """One accuracy a language, and one a group."""
+        """One accuracy per language, and one per group."""
         found = [self._one(one, space) for one in self.sets]
         return found + self._groups({one.column: one for one in found})
 
@@ -91,7 +89,7 @@ class Tatoeba:
 
 
 def _right(found: IntArray, texts: Sequence[str]) -> BoolArray:
-    """Whether the text that was found for each line is the text of that line."""
+    """Whether the text found for each line is the text of that line."""
     first = {text: row for row, text in reversed(list(enumerate(texts)))}
     number = np.array([first[text] for text in texts], dtype=np.int64)
     right: BoolArray = number[found] == number

@@ -60,7 +60,7 @@ class ExternalEncoder(ABC):
                 vectors = np.zeros((len(order), found.shape[1]), dtype=np.float32)
             if found.shape[1] != vectors.shape[1]:
                 raise ModelError(
-                    f"{self.name} returned vectors of dimension {vectors.shape[1]} and {found.shape[1]}",
+                    f"{self.name}: the vectors have dimension {vectors.shape[1]} and {found.shape[1]}",
                     hint="all vectors must have the same dimension",
                 )
             refuse_broken(found, batch, self.name)

@@ -1,10 +1,7 @@
-"""Pairs that are wrong on purpose, so that scores can be read without gold pairs.
+"""Deliberately mismatched pairs, from whose scores `calibration` estimates precision without gold pairs.
 
-    near misses   what a sentence is paired with when its partner is hidden and everybody else is there: the best wrong pair, in
-                  the same competition as the right one was
-    shuffled      a sentence with any other: what noise looks like
-
-`thresholds` estimates precision from them.
+near misses   what a sentence is paired with when its match is hidden and all others are there: the best wrong pair
+shuffled      random pairs
 """
 
 import numpy as np
@@ -14,17 +11,17 @@ from isogloss.mining.matching import Matches, matched
 from isogloss.search.neighbours import Neighbours
 from isogloss.types import BoolArray, FloatArray, IntArray
 
-SPARE = 4  # neighbours beyond k, to move up where one is hidden
-FOLDS = 5  # of the sentences, one is without its partners at a time
+SPARE = 4  # neighbours beyond k, to replace hidden ones
+FOLDS = 5  # the matches of one fifth of the sentences are hidden at a time
 SHUFFLED = 20_000
 
 
 def near_misses(
     left: Neighbours, right: Neighbours, matches: Matches, k: int, kind: str = "ratio", strategy: str = "max", seed: int = 0
 ) -> FloatArray:
-    """For every match the score that its left sentence gets when its right one is hidden; −∞ where it finds nobody.
+    """For every match, the score that its left sentence gets when its right one is hidden; −∞ if it finds no other.
 
-    The neighbours should be more than k, so that others can take the place of those that are hidden.
+    There should be more than k neighbours, so that others can replace hidden ones.
     """
     found = np.full(len(matches), -np.inf, dtype=np.float32)
     fold = np.random.default_rng(seed).integers(0, FOLDS, len(left))[matches.left]
@@ -40,9 +37,9 @@ def near_misses(
 
 
 def matched_without(left: Neighbours, right: Neighbours, hidden: BoolArray, k: int, kind: str, strategy: str) -> Matches:
-    """Mine as if some right sentences were not there."""
+    """Mine without some of the right sentences."""
     seen = ~hidden[left.ids]
-    order = np.argsort(~seen, axis=1, kind="stable")[:, :k]  # the hidden ones last, and cut off where there are enough others
+    order = np.argsort(~seen, axis=1, kind="stable")[:, :k]  # hidden ones last, and cut off if there are enough others
     ids, similarity = np.take_along_axis(left.ids, order, axis=1), np.take_along_axis(left.similarity, order, axis=1)
     there = np.take_along_axis(seen, order, axis=1)
     left_mean = np.where(there, similarity, 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
@@ -55,7 +52,7 @@ def matched_without(left: Neighbours, right: Neighbours, hidden: BoolArray, k: i
 
 
 def shuffled_pairs(lefts: int, rights: int, matches: Matches, seed: int = 0) -> tuple[IntArray, IntArray]:
-    """Rows of both sides that were drawn without looking; only what was mined is not among them."""
+    """Random rows of both sides, without the mined pairs."""
     random = np.random.default_rng(seed)
     left, right = random.integers(0, lefts, SHUFFLED), random.integers(0, rights, SHUFFLED)
     drawn = ~np.isin(left * rights + right, matches.left * rights + matches.right)
