@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,7 +48,7 @@ def test_a_merged_store_repeats_what_all_its_inputs_were_scanned_for(tmp_path: P
     for name, text in (("both.txt", "Sentence number 7 is here!\n"), ("one.txt", "Sentence number 60 is here!\n")):
         (tmp_path / name).write_text(text)
 
-    def scanned(level: str, *sets: str) -> PrepareOptions:
+    def scanned(level: Literal["exact", "normalized", "near", "off"], *sets: str) -> PrepareOptions:
         against = tuple(str(tmp_path / name) for name in sets)
         return replace(OPTIONS, leaks=LeakSettings(against=against, level=level), held_out=0.0)
 
