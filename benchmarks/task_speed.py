@@ -230,6 +230,7 @@ def main() -> None:
     parser.add_argument("--rank-batches", type=int, nargs="*", default=[1024])
     parser.add_argument("--laser-batches", type=int, nargs="*", default=[256])
     parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--rank-steps", type=int, default=80, help="steps of the ranking runs, whose batches are large")
     parser.add_argument("--planned-steps", type=int, default=10_000, help="length of the training that is sampled")
     parser.add_argument("--workers", type=int, nargs="+", default=[0, 4], help="data loader workers of the peer's runs")
     parser.add_argument("--small", action="store_true", help="a tiny LASER, for a smoke test")
@@ -238,9 +239,13 @@ def main() -> None:
     options = parser.parse_args()
     if options.model is None and options.tokenizer is None and (options.nli_batches or options.rank_batches):
         parser.error("name --model, or --tokenizer for a student of random weights")
-    bench, found = Bench(options), provenance(SEED) | {"steps": options.steps, "nli": [], "rank": [], "laser": []}
-    measured = [("nli", size) for size in options.nli_batches] + [("rank", size) for size in options.rank_batches]
-    for name, size in [*measured, *(("laser", size) for size in options.laser_batches)]:
+    bench, found = (
+        Bench(options),
+        provenance(SEED) | {"steps": options.steps, "rank_steps": options.rank_steps, "nli": [], "rank": [], "laser": []},
+    )
+    measured = [("nli", size) for size in options.nli_batches] + [("laser", size) for size in options.laser_batches]
+    for name, size in [*measured, *(("rank", size) for size in options.rank_batches)]:
+        options.steps = options.rank_steps if name == "rank" else options.steps
         found[name].append(getattr(bench, name)(size))
         print(name, json.dumps(found[name][-1]), flush=True)
         options.out.write_text(json.dumps(found, indent=2) + "\n")

@@ -59,7 +59,6 @@ EXCEPTIONS = {
     "len(dimensions)",
     "len(found)",
     "len(vectors)",
-    "one.rounds",
     "processes",
     "course.suspicious",
     "self.failures",

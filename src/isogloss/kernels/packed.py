@@ -299,7 +299,7 @@ def packs_exactly(body: "PreTrainedModel", vocabulary: int, longest: int = 64, w
     packed = Packed.of(ids.to(device), torch.tensor(lengths, device=device), () if way is None else runs_of(lengths))
     body.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _full_float32():
             # The long one on its own: padding the others to its length would be most of the work.
             each = [ids[begin:end] for begin, end in pairwise(packed.starts.tolist())]
             padded = [_padded_states(body, part) for part in (each[:-1], each[-1:])]
@@ -314,6 +314,17 @@ def packs_exactly(body: "PreTrainedModel", vocabulary: int, longest: int = 64, w
         return False
     finally:
         body.train(was_training)
+
+
+@contextmanager
+def _full_float32() -> Iterator[None]:
+    """Matrix products in full single precision: TF32, which a user may have turned on, rounds more than packing may differ."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _padded_states(body: "PreTrainedModel", sentences: Sequence[Tensor]) -> Tensor:

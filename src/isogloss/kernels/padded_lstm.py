@@ -4,6 +4,8 @@ torch packs sequences by lengths on the host, which no graph can do. Here each d
 follows a sentence's end does not reach its states; backward, each sentence is first reversed in its own places, by a gather.
 """
 
+import warnings
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -28,8 +30,10 @@ def bidirectional(lstm: nn.LSTM, inputs: Tensor, lengths: Tensor) -> Tensor:
 def _one_way(lstm: nn.LSTM, inputs: Tensor, suffix: str) -> Tensor:
     weights = [getattr(lstm, f"{kind}_{suffix}") for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
     zeros = inputs.new_zeros((1, len(inputs), lstm.hidden_size))
-    # As in training: cuDNN keeps what the way back needs only then. There is no dropout in one layer.
-    states: Tensor = torch._VF.lstm(inputs, (zeros, zeros), weights, True, 1, 0.0, True, False, True)[0]
+    with warnings.catch_warnings():  # cuDNN copies the weights of one direction together: a few small copies in the graph
+        warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+        # As in training: cuDNN keeps what the way back needs only then. There is no dropout in one layer.
+        states: Tensor = torch._VF.lstm(inputs, (zeros, zeros), weights, True, 1, 0.0, True, False, True)[0]
     return states
 
 
