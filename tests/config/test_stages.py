@@ -195,6 +195,12 @@ SMALL_BATCH: dict[str, Any] = {"training": {"batch_pairs": 1}}
         ([{"task": "rank", "losses": {"mse": 1, "ranking": 0}}], {}, "but losses.ranking is 0", "losses.ranking = 1"),
         ([{"task": "bridge"}], {"bridge": {"enabled": False}}, "bridge.enabled is false", "leave one"),
         ([{"task": "translate"}], {}, 'student.kind is "encoder"', 'student.kind = "bilstm"'),
+        (
+            [{"task": "translate", "training": {"dropout": False}}],
+            {"student": {"kind": "bilstm"}, **NO_TEACHER},
+            "not for LSTMs",
+            "student.lstm_dropout = 0.0",
+        ),
         ([{"task": "translate", "targets": ["en"]}], {"student": {"kind": "bilstm"}}, "two different languages", "en,es"),
         ([{"task": "tlm", "name": "a"}, {"task": "tlm", "name": "a"}], {}, "two stages are named a", "name of its own"),
         ([{"task": "tlm", "name": "untouched"}], {}, "stage name 'untouched' cannot be used", "letters"),

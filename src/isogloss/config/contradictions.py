@@ -142,6 +142,11 @@ def _stage_task(recipe: "Recipe", stage: Stage) -> Found:
     if not isinstance(stage, TrainedStage):
         return
     training, where = recipe.training_of(stage), _prefix(recipe, stage)
+    if stage.task == "translate" and not training.dropout:  # cuDNN has no gradients of an LSTM that is not in training mode
+        yield (
+            f"{where}training.dropout = false is not for LSTMs, whose dropout is a probability",
+            "set dropout = 0.0 in the stage and student.lstm_dropout = 0.0",
+        )
     if not training.epochs and not training.steps:
         yield f"{where}training.epochs is 0: there is nothing to do", "train for at least one epoch, or leave the stage out"
     if training.select == "loss" and stage.task != "translate":
