@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from isogloss import recipes
 from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.runs import doctor
 from isogloss.runs.doctor import Finding, examine_machine, examine_recipe, most_steps
+from isogloss.runs.presets import finetune_recipe
 from isogloss.training.distill import Distillation
 from isogloss.types import Bitext
+from judged import write_judged
 from tiny import UNTAUGHT, tiny_recipe
 
 
@@ -127,3 +130,13 @@ def test_steps_are_those_of_the_training(models: Path, bitext: Bitext, tsv: Path
 def test_trackers_that_are_not_known(models: Path, tsv: Path, tmp_path: Path) -> None:
     trackers = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "training.trackers=abacus")))["trackers"]
     assert trackers.verdict == "bad" and "abacus is not known" in trackers.text and "pip install" in trackers.advice
+
+
+def test_a_recipe_without_pairs(models: Path, tmp_path: Path) -> None:
+    write_judged(tmp_path)
+    data = finetune_recipe(str(models / "student"), tmp_path / "run", [str(tmp_path / "nli.tsv")], device="cpu")
+    found = by_name(examine_recipe(recipes.parse(data)))
+    assert found["training data"].text == "48 rows for nli" and found["student"].verdict == "good"
+    data["stage"][0]["files"] = ["gone.tsv"]
+    (bad,) = [finding for finding in examine_recipe(recipes.parse(data)) if finding.verdict == "bad"]
+    assert bad.about == "training data" and "gone.tsv" in bad.text

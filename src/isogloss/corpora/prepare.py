@@ -174,7 +174,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
     lines = [drop_counts.count(part, part.language, selection.reasons) for part in parts]
     every = drop_counts.total(lines)
     if not every.kept:
-        raise DataError(f"all {every.rows_in:,} pairs were dropped", hint=f"most by the rule: {every.worst}")
+        raise DataError(f"{amount(every.rows_in, 'pair')} read, none kept", hint=f"most by the rule: {every.worst}")
     options.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
     files = write_parts(selection, out, options.workers)
     manifest = manifest_of(scored, selection, lines, files, leaks, scanner, chosen)

@@ -30,6 +30,7 @@ from isogloss.runs.gathering import gather_pairs
 from isogloss.runs.models import open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.run import vector_folder
+from isogloss.runs.stages.data import StageData
 from isogloss.runs.trackers import refuse_missing
 from isogloss.storage import cache_folder
 from isogloss.training.batches import PairRows, Schedule
@@ -98,6 +99,8 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
 
 def examine_recipe(recipe: Recipe) -> list[Finding]:
     """Everything about a recipe that can be known before training: pairs, models, how they fit, each language."""
+    if not recipe.needs_pairs:
+        return _without_pairs(recipe)
     try:
         bitext = gather_pairs(recipe).bitext
     except IsoglossError as error:
@@ -117,6 +120,20 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     findings += [Finding("settings", "note", one.sentence, one.hint) for one in found if one is not None]
     findings += _languages(student, bitext, recipe)
     return findings
+
+
+def _without_pairs(recipe: Recipe) -> list[Finding]:
+    """The same for a recipe that trains on labelled text alone."""
+    findings = [_disk(Path(recipe.output.folder)), *_trackers(recipe)]
+    try:
+        data = StageData.read(recipe)
+        rows = ", ".join(f"{amount(count, 'row')} for {name}" for name, count in data.counts().items())
+        findings.append(Finding("training data", "good", rows))
+        _, student, _ = open_models(recipe, None, data)
+    except IsoglossError as error:
+        return [*findings, Finding("models" if len(findings) > 1 else "training data", "bad", error.message, error.hint)]
+    text = f"{recipe.student.model}: {student.dimension}-d, {student.pooling} pooling"
+    return [*findings, Finding("student", "good", text)]
 
 
 def _disk(folder: Path) -> Finding:

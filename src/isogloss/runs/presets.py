@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.errors import RecipeError
 
 Data = dict[str, Any]
@@ -151,7 +152,8 @@ def _share(stage: Data, shares: Sequence[float]) -> None:
     tasks = [stage, *stage["beside"]]
     if len(shares) != len(tasks):
         named = ", ".join(str(task["task"]) for task in tasks)
-        raise RecipeError(f"{len(shares)} shares for {len(tasks)} tasks ({named})", hint="one number above 0 for each")
+        counts = f"{amount(len(shares), 'share')} for {amount(len(tasks), 'task')}"
+        raise RecipeError(f"{counts} ({named})", hint="one number above 0 for each")
     for task, share in zip(tasks, shares, strict=True):
         task["share"] = share
 
@@ -166,7 +168,8 @@ def _refuse_other_tasks(like: str, nli: Sequence[str], qa: Sequence[str]) -> Non
         )
     missing = [name for name, some in (("NLI", nli), ("question-answer", qa)) if not some]
     if like == "muse" and missing:
+        files = " and ".join(f"{name} files" for name in missing)
         raise RecipeError(
-            f"mUSE trains NLI and answers beside translations, but there are no {' and no '.join(missing)} files",
+            f"mUSE trains NLI and answers beside translations, but these are missing: {files}",
             hint="name such files, or use hard negatives without naming mUSE",
         )
