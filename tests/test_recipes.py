@@ -5,6 +5,7 @@ import runpy
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from isogloss import recipes
 from isogloss.config import Recipe, as_dict
 from isogloss.errors import RecipeError
 from isogloss.runs.pipeline import quickstart_recipe
+from isogloss.runs.presets import dual_recipe, finetune_recipe, laser_recipe
 from tiny import UNTAUGHT
 
 
@@ -246,3 +248,20 @@ def test_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text(f"[pairs]\nfiles = {json.dumps(files)}\n[student]\nprompt = '{'.' * 200}'\n")
     recipe = recipes.load(tmp_path / "r.toml", [f"teacher.prompt={'.' * 200}"])
     assert recipe.pairs.files == tuple(files) and recipe.student.prompt == recipe.teacher.prompt == "." * 200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        finetune_recipe("x", "out", ["nli.tsv"], ["sts.tsv"], ["dev.tsv"], augment={"neighbours": 3}, training={"epochs": 4}),
+        dual_recipe(["en-de.tsv"], "out", "x", "muse", ["nli.tsv"], ["qa.tsv"], shares=(2.0, 1.0, 1.0)),
+        laser_recipe(["en-de.tsv"], "out", "lab"),
+    ],
+    ids=["finetune", "dual", "laser"],
+)
+def test_a_recipe_without_its_defaults_is_the_same_recipe(data: dict[str, Any]) -> None:
+    recipe = recipes.parse(data)
+    again = recipes.parse(tomllib.loads(recipes.dump(recipe, comments=False, defaults=False)))
+    assert [again.training_of(stage) for stage in again.stages] == [recipe.training_of(stage) for stage in recipe.stages]
+    assert [again.losses_of(stage) for stage in again.stages] == [recipe.losses_of(stage) for stage in recipe.stages]
+    assert recipes.dump(again) == recipes.dump(recipe)

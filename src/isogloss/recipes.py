@@ -167,8 +167,10 @@ def dump(recipe: Recipe, comments: bool = True, defaults: bool = True) -> str:
     """
     plain, fields = as_dict(recipe), Recipe.model_fields
     plain.pop("stage", None)
-    if not defaults:
-        plain = _differing(plain, as_dict(Recipe()))
+    if not defaults:  # beside stages, what [training] and [losses] hold was given, and overrides the defaults of tasks
+        given = {name: plain[name] for name in ("training", "losses") if recipe.stage and plain[name]}
+        differing = _differing(plain, as_dict(Recipe())) | given
+        plain = {name: differing[name] for name in plain if name in differing}
     lines = [_entry(name, value, fields[name], comments) for name, value in plain.items() if not isinstance(value, dict)]
     for name, values in plain.items():
         if isinstance(values, dict):

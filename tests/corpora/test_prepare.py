@@ -152,7 +152,7 @@ def test_bad_places_and_languages_are_said(tmp_path: Path) -> None:
         prepare_store(source, tmp_path / "new", replace(OPTIONS, languages=("fr",)))
     with pytest.raises(DataError, match="different source languages: de, en"):
         prepare_store([*source, replace(source[0], source_language="de")], tmp_path / "new", OPTIONS)
-    with pytest.raises(DataError, match="all 5 pairs were dropped"):
+    with pytest.raises(DataError, match="5 pairs read, none kept"):
         prepare_store(source, tmp_path / "new", replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(max_characters=1)))
 
 

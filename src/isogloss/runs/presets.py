@@ -69,10 +69,10 @@ def finetune_recipe(
     data["evaluation"] = data.get("evaluation", {}) | _given(sts_dev=list(sts_dev) or None)
     data["stage"] = []
     if nli:
-        data["stage"].append({"task": "nli", "files": list(nli), "training": _given(epochs=nli_epochs)})
+        data["stage"].append({"task": "nli", "files": list(nli)} | _training(_given(epochs=nli_epochs)))
     if sts:
         more = {"augment": True, **augment} if augment is not None else {}
-        data["stage"].append({"task": "sts", "files": list(sts), "training": _given(epochs=sts_epochs), **more})
+        data["stage"].append({"task": "sts", "files": list(sts), **more} | _training(_given(epochs=sts_epochs)))
     return data
 
 
@@ -105,11 +105,12 @@ def dual_recipe(
     data["student"] = _given(trim="off", pooling=paper.get("pooling") if pooling is None else pooling) | data["student"]
     stages: list[Data] = []
     if mlm:
-        stages.append({"task": "mlm", "files": list(mlm), "pairs": tlm, "training": dict(pretrain or {})})
+        stages.append({"task": "mlm", "files": list(mlm), "pairs": tlm} | _training(pretrain))
     elif tlm:
-        stages.append({"task": "tlm", "training": dict(pretrain or {})})
+        stages.append({"task": "tlm"} | _training(pretrain))
     beside = [{"task": task, "files": list(some)} for task, some in (("nli", nli), ("answers", qa)) if some]
-    stages.append({"task": "rank", "losses": chosen, "beside": beside, **_given(rounds=rounds)})
+    ranking = _given(rounds=rounds, losses=chosen or None, beside=beside or None)
+    stages.append({"task": "rank", **ranking})
     _share(stages[-1], shares)
     return data | {"stage": stages}
 
@@ -140,6 +141,11 @@ def _recipe(out: Path | str, files: Sequence[str], student: str, other: Mapping[
     return data
 
 
+def _training(settings: Mapping[str, Any] | None) -> Data:
+    """The training settings of a stage, if there are some of its own."""
+    return {"training": dict(settings)} if settings else {}
+
+
 def _given(**values: Any) -> Data:  # noqa: ANN401
     """Those that are not None."""
     return {name: value for name, value in values.items() if value is not None}
@@ -149,7 +155,7 @@ def _share(stage: Data, shares: Sequence[float]) -> None:
     """Give each task of a ranking stage its share of the steps."""
     if not shares:
         return
-    tasks = [stage, *stage["beside"]]
+    tasks = [stage, *stage.get("beside", ())]
     if len(shares) != len(tasks):
         named = ", ".join(str(task["task"]) for task in tasks)
         counts = f"{amount(len(shares), 'share')} for {amount(len(tasks), 'task')}"

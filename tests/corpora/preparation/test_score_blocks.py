@@ -50,7 +50,7 @@ def test_a_tokenizer_is_known_by_its_content(tmp_path: Path) -> None:
         if fits:
             prepare_store(feeds(source), out, limited)
         else:
-            with pytest.raises(DataError, match="pairs were dropped"):
+            with pytest.raises(DataError, match="none kept"):
                 prepare_store(feeds(source), out, limited)
 
 
