@@ -49,7 +49,7 @@ def test_a_language_is_added_and_said_so(isogloss: Shell, place: Path) -> None:
     code, out, err = isogloss(*line, "--gate", "off")
     assert code == 0, err
     assert "in each column: before, grown, after" in out and "Model: runs/with-ru/model" in out
-    assert "Added ru to runs/mine, with 16 old pairs seen again." in out and "old text is cut as before" in out
+    assert "Added ru to runs/mine, with 16 old pairs seen again." in out and "existing text is tokenized as before" in out
     assert "when the teacher's index is searched; the gate was off." in out
     assert record_of(place / "runs" / "with-ru")["recipe"]["training"]["epochs"] == 2
     code, out, err = isogloss(*line, "--gate", "99", "--gate-on", "from_source", "--json")

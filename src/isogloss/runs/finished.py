@@ -1,7 +1,7 @@
-"""A finished student as it is found later: its model, the recipe it came from, and the pairs it learnt from.
+"""A finished student: its model, the recipe it came from, and the pairs it was trained on.
 
-A run knows all of that (`run.json`, `results.json`, its store); a saved model alone knows next to nothing, and has to be
-told. `adding` starts from here; nothing here writes.
+The folder of a run has all of that (`run.json`, `results.json`, its store); for a saved model alone the user has to name the
+teacher and the pairs. `adding` starts from here; nothing here writes.
 """
 
 import logging
@@ -92,7 +92,7 @@ def translations(store: Store, languages: Sequence[str] = ()) -> LanguageSubset:
 
 
 def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
-    """Open a run's folder, or a saved model's: then `teacher` has to be told, and `original` may be."""
+    """Open the folder of a run, or that of a saved model, which needs `teacher` and may need `original`."""
     folder = Path(name).expanduser()
     if not folder.is_dir():
         raise ModelError(f"{name}: no such folder", hint="name a finished run, or a folder with a saved model")

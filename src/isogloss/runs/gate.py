@@ -1,4 +1,4 @@
-"""The gate: does a student that learnt something new still know what it knew? Two reports in, a verdict out.
+"""The gate: did the old languages keep their scores when new ones were added? Two reports in, a verdict out.
 
     loss_l = 100 · (before_l − after_l)          percentage points, for each old language l, by one score of the reports
 
@@ -45,9 +45,9 @@ class Verdict:
     def refusal(self) -> str:
         """The sentence that names the worst loss. Only for a verdict that refuses."""
         worst, *others = self.over
-        told = f"{worst} lost {self.losses[worst]:.1f} points {IN_WORDS[self.measure]}"
-        told += f" (from {100 * self.before[worst]:.1f} to {100 * self.after[worst]:.1f} %)"
-        return told + (f", and {', '.join(others)} lost" if others else ",") + f" more than the {self.most:g} allowed"
+        loss = f"{worst} lost {self.losses[worst]:.1f} points {IN_WORDS[self.measure]}"
+        loss += f" (from {100 * self.before[worst]:.1f} to {100 * self.after[worst]:.1f} %)"
+        return loss + (f", and {', '.join(others)} lost" if others else ",") + f" more than the {self.most:g} allowed"
 
     def as_dict(self) -> dict[str, Any]:
         """As it is written to results.json."""

@@ -1,4 +1,4 @@
-"""Files of judged pairs (`--nli`, `--sts`) by what a user names: a file is itself, a folder is all the tables in it.
+"""Files of labelled pairs (`--nli`, `--sts`): a file is itself, a folder is all the tables in it.
 
 Published sets keep training, dev and test files side by side. A folder with more than one of these is refused: nobody who names
 it wants to learn the test. `corpora.labelled` reads what is found here; `corpora.sources` does the same for translations.
@@ -31,8 +31,8 @@ def _within(folder: Path, option: str) -> list[str]:
         )
     splits: dict[str, Path] = {}
     for path in found:
-        told = _SPLITS.search(str(path.relative_to(folder)))
-        splits.setdefault("train" if told is None else str(told.lastgroup), path)
+        split = _SPLITS.search(str(path.relative_to(folder)))
+        splits.setdefault("train" if split is None else str(split.lastgroup), path)
     if len(splits) > 1:
         some = ", ".join(str(path.relative_to(folder)) for path in splits.values())
         raise DataError(

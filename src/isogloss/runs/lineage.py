@@ -49,6 +49,6 @@ def added_table(added: Sequence[Mapping[str, Any]]) -> str:
     ]
     for one in added:
         changed = ", ".join(one["changed"]) or "nothing" if "changed" in one else "–"  # of an earlier version
-        told = one["when"], ", ".join(one["languages"]), f"{one['pairs']:,}", f"{one['replayed']:,}", changed
-        lines.append(f"| {' | '.join(told)} |")
+        cells = one["when"], ", ".join(one["languages"]), f"{one['pairs']:,}", f"{one['replayed']:,}", changed
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -29,7 +29,7 @@ PACKAGES = ("isogloss", "torch", "transformers", "sentence-transformers", "token
 
 
 class Record:
-    """Writes `run.json` as the run goes, so that an interrupted run is told from a finished one.
+    """Writes `run.json` as the run goes, so that an interrupted run can be told apart from a finished one.
 
     `settings` is what was asked for. Seconds of an interrupted run of the same settings in the same folder are added to.
     """
@@ -120,9 +120,9 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take one warning."""
-        told, text = self.record.data["warnings"], record.getMessage()
-        if text not in told:
-            self.record.note(warnings=[*told, text])
+        warnings, text = self.record.data["warnings"], record.getMessage()
+        if text not in warnings:
+            self.record.note(warnings=[*warnings, text])
 
 
 class Metrics:

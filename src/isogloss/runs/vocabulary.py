@@ -61,12 +61,12 @@ def grow_for(
 
 def growth_in_words(growth: Mapping[str, Any]) -> str:
     """What growing did, for a person."""
-    told = f"vocabulary {growth['rows_before']:,} → {growth['rows_after']:,} rows"
+    rows = f"vocabulary {growth['rows_before']:,} → {growth['rows_after']:,} rows"
     changed = {language: share for language, share in growth["changed"].items() if share}
     if not changed:
-        return f"{told}; old text is cut as before"
+        return f"{rows}; existing text is tokenized as before"
     worst = max(changed, key=lambda language: changed[language])
-    return f"{told}; up to {100 * changed[worst]:.1f} % of old text ({worst}) is cut otherwise"
+    return f"{rows}; up to {100 * changed[worst]:.1f} % of existing text ({worst}) is now tokenized differently"
 
 
 def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":

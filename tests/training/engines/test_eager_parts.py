@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from isogloss.config import Recipe, TrainingSettings
 from isogloss.errors import RecipeError
@@ -18,7 +19,7 @@ from isogloss.models.student import Student
 from isogloss.training import distributed as distributed
 from isogloss.training.distill import distill
 from isogloss.training.engines.base import TokenCount
-from isogloss.training.engines.eager import EagerEngine, EngineConfig
+from isogloss.training.engines.eager import EagerEngine, EngineConfig, set_training_mode
 from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.distill import TrainingInputs
 from isogloss.types import Bitext, IntArray
@@ -259,3 +260,13 @@ def test_several_processes_take_the_steps_of_one(models: Path, monkeypatch: pyte
         for mine, other in zip(losses, expected, strict=True):
             assert mine == pytest.approx(other, rel=1e-3)
         assert furthest(learnt(student), learnt(theirs)) < 1e-4
+
+
+def test_lstms_without_dropout_stay_in_training_mode() -> None:
+    """CuDNN has no gradients of an LSTM that is in evaluation mode; what drops is turned off all the same."""
+    plain, dropping, dropout = nn.LSTM(2, 2), nn.LSTM(2, 2, 2, dropout=0.5), nn.Dropout(0.5)
+    whole = nn.ModuleList([plain, dropping, dropout])
+    set_training_mode(whole, dropout=False)
+    assert (plain.training, dropping.training, dropout.training) == (True, False, False)
+    set_training_mode(whole, dropout=True)
+    assert plain.training and dropping.training and dropout.training

@@ -141,7 +141,7 @@ class EagerEngine:
         self.config.remembered()  # before dropout is on
         self._read_rows(prepared)
         for module in self.modules:
-            module.train(self.config.dropout)
+            set_training_mode(module, self.config.dropout)
         if self.config.dropout and self.distributed.size > 1:  # each drops its own units; a checkpoint has the main one's state
             torch.manual_seed(hash((self.seed, self.step_at, self.distributed.rank)) % 2**63)
         for parameter in self.parameters.values():
@@ -368,6 +368,14 @@ def on_device(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 - an 
     """An array as losses take it: float32 or int64."""
     tensor = torch.as_tensor(value).to(device)
     return tensor.float() if tensor.is_floating_point() else tensor.long()
+
+
+def set_training_mode(module: nn.Module, dropout: bool) -> None:
+    """Turn dropout on or off. LSTMs that have none stay in training mode: cuDNN computes their gradients only there."""
+    module.train(dropout)
+    for part in module.modules():
+        if isinstance(part, nn.RNNBase) and not part.dropout:
+            part.train()
 
 
 def only_trained(model: nn.Module, trained: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:

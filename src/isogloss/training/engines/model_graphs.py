@@ -13,7 +13,7 @@ from isogloss.kernels.row_adamw import at_step
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig, TokenCount
-from isogloss.training.engines.eager import EagerEngine, EngineConfig, split_by_task
+from isogloss.training.engines.eager import EagerEngine, EngineConfig, set_training_mode, split_by_task
 from isogloss.training.engines.graphs import TINY, Bench, Recorder, StepLog
 from isogloss.training.optimizer import choose, set_rate
 from isogloss.training.tasks.protocol import FixedShapeTask
@@ -75,7 +75,7 @@ class ModelGraphEngine(EagerEngine):
         for name, value in tensors.items():
             bench.inputs[name].copy_(value, non_blocking=True)
         for module in self.modules:
-            module.train(self.config.dropout)
+            set_training_mode(module, self.config.dropout)
         self.recorder.run(bench, lambda: self._work(self.fixed_tasks[number], bench.inputs))
         self.log.names.append(bench.names)
         self.step_at += 1
