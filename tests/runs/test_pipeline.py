@@ -29,7 +29,7 @@ def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_
     assert record["status"] == "finished"
     assert set(record["hashes"]) == {"pairs", "teacher", "student", "weights"}
     assert record["recipe"]["training"]["epochs"] == 3 and record["versions"]["torch"] and record["hardware"]["cores"]
-    assert {"read", "models", "bridge", "distill", "measure", "save"} == set(record["seconds"])
+    assert {"read", "models", "vectors", "bridge", "distill", "measure", "save"} == set(record["seconds"])
     written = json.loads((result.folder / "results.json").read_text())
     assert written["stages"]["distill"]["languages"]["ru"]["queries"] == 8
     lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]

@@ -62,11 +62,13 @@ class StageSession:
     def train_all(self) -> None:
         """Measure the untouched student, then train and measure stage by stage."""
         stages = self.recipe.stages
-        if stages and stages[0].task == "bridge":
-            self.distillation(0)  # it encodes the bridge's sentences: those need not be encoded twice
-        if self.measurements is not None:
+        with self.run.timed("vectors"):
+            if stages and stages[0].task == "bridge":
+                self.distillation(0)  # it encodes the bridge's sentences: those need not be encoded twice
+            untouched = None if self.measurements is None else self._untouched()
+        if self.measurements is not None and untouched is not None:
             with self.run.timed("measure"):
-                self.measurements.add(UNTOUCHED, self._untouched())
+                self.measurements.add(UNTOUCHED, untouched)
         self._remember(UNTOUCHED)
         for number, stage in enumerate(stages):
             self._start_from(stage)
