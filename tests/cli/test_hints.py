@@ -26,7 +26,7 @@ READING = "prepare distill evaluate score train-dual train-laser"
 SHOWN_BY = {
     "runs/run_folder.py": TRAINING,
     "runs/clean.py": "clean",
-    "models/embedding_file.py": "embed",
+    "models/cached_encoder.py": "embed",
     "evaluation/data/files.py": "evaluate",
     "evaluation/data/hub.py": "evaluate reproduce",
     "evaluation/suites.py": "evaluate",

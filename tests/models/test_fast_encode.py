@@ -11,7 +11,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 from bodies import FAMILIES, WINDOW, sentence_model
 from isogloss.models import fast_encode as fast_module
 from isogloss.models.fast_encode import FastEncoder, fast_encoder
-from isogloss.models.token_store import TokenStore
+from isogloss.models.token_store import TextTokenizer, TokenStore
 from isogloss.types import FloatArray
 from tiny import TEXTS
 
@@ -69,7 +69,7 @@ def test_tokens_and_windows_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     encoder = taken_apart(model)
     assert np.abs(encoder.encode(MANY, heard.append) - expected).max() < 1e-5
     assert sum(heard) == len(MANY) and len(heard) > 20
-    tokens = TokenStore.of(MANY, model.tokenizer, int(model.max_seq_length))
+    tokens = TextTokenizer(model.tokenizer, int(model.max_seq_length)).store(MANY)
     rows = np.random.default_rng(0).integers(0, len(MANY), 50)
     assert np.abs(encoder.vectors(tokens, rows) - expected[rows]).max() < 1e-5
     assert np.abs(encoder.vectors(tokens) - expected).max() < 1e-5
@@ -80,7 +80,7 @@ def test_tokens_and_windows_give_the_same(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_sentence_without_a_token_is_nowhere(family: str) -> None:
     """Tokenizers without special tokens give such; the mean of nothing is zero, as in a padded batch."""
     model = sentence_model(family)
-    rows = TokenStore.of(["", *TEXTS[:5]], model.tokenizer, 64)
+    rows = TextTokenizer(model.tokenizer, 64).store(["", *TEXTS[:5]])
     tokens = TokenStore(
         rows.ids[rows.offsets[1] :],
         np.concatenate([[0, 0], rows.offsets[2:] - rows.offsets[1], [rows.offsets[-1] - rows.offsets[1]]]),

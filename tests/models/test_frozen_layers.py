@@ -20,7 +20,7 @@ from transformers import (
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models import frozen_layers as frozen
 from isogloss.models.frozen_layers import SplitBody, layers_of, remember
-from isogloss.models.token_store import TokenStore
+from isogloss.models.token_store import TextTokenizer, TokenStore
 from tiny import TEXTS, unigram
 
 SIZES = {
@@ -50,7 +50,7 @@ def bodies() -> dict[str, PreTrainedModel]:
 
 @pytest.fixture
 def tokens() -> TokenStore:
-    return TokenStore.of(TEXTS[:40], unigram(), max_tokens=64)
+    return TextTokenizer(unigram(), max_tokens=64).store(TEXTS[:40])
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-r", "mpnet", "distilbert"])

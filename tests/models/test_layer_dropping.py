@@ -29,7 +29,7 @@ from isogloss.models.frozen_layers import layers_of
 from isogloss.models.layer_dropping import drop_layers, spread
 from isogloss.models.loading import quiet_transformers
 from isogloss.models.student import Student
-from isogloss.models.token_store import TokenStore
+from isogloss.models.token_store import TextTokenizer
 from tiny import TEXTS, unigram
 
 LAYERS = 5
@@ -70,7 +70,7 @@ def step_over_as_tuple(hidden_states: torch.Tensor, *_: object, **__: object) ->
 
 @pytest.fixture
 def features() -> dict[str, torch.Tensor]:
-    return TokenStore.of(TEXTS[:40], unigram(), max_tokens=64).padded([5, 0, 17, 33])
+    return TextTokenizer(unigram(), max_tokens=64).store(TEXTS[:40]).padded([5, 0, 17, 33])
 
 
 @given(st.integers(1, 40), st.integers(1, 40))

@@ -66,7 +66,7 @@ def rows_of(store: TokenStore) -> list[list[int]]:
 
 def test_rows_are_what_the_tokenizer_gives() -> None:
     tokenizer = unigram()
-    store = TokenStore.of(TEXTS, tokenizer, max_tokens=64)
+    store = TextTokenizer(tokenizer, max_tokens=64).store(TEXTS)
     assert len(store) == len(TEXTS)
     assert rows_of(store) == tokenizer(TEXTS)["input_ids"]
 
@@ -79,7 +79,7 @@ def test_the_fast_way_gives_the_wrappers_ids(
     monkeypatch.setattr(tokens_module, "TEXTS_AT_ONCE", 7)
     tokenizer, texts = make(), [*ODD, *TEXTS[:30]]
     for max_tokens in (5, 64):
-        store = TokenStore.of(texts, tokenizer, max_tokens, prompt)
+        store = TextTokenizer(tokenizer, max_tokens, prompt).store(texts)
         expected = make()([prompt + text for text in texts], truncation=True, max_length=max_tokens)["input_ids"]
         assert rows_of(store) == expected
         tokenizer(TEXTS[:2], padding="max_length", max_length=9)  # leaves its settings in the backend
@@ -93,15 +93,15 @@ def test_only_text_that_is_not_touched_goes_the_fast_way() -> None:
             asked.append(1)
             return super()._convert_encoding(*more, **named)
 
-    TokenStore.of(TEXTS, Counting(tokenizer_object=unigram().backend_tokenizer, pad_token="<pad>"), 64)
+    TextTokenizer(Counting(tokenizer_object=unigram().backend_tokenizer, pad_token="<pad>"), 64).store(TEXTS)
     assert len(asked) == 1
 
 
 def test_long_rows_are_cut_and_prompts_are_put_first() -> None:
     tokenizer = unigram()
-    store = TokenStore.of(["the cat runs home."], tokenizer, max_tokens=4)
+    store = TextTokenizer(tokenizer, max_tokens=4).store(["the cat runs home."])
     assert store.lengths.tolist() == [4]
-    prompted = TokenStore.of(["runs home."], tokenizer, max_tokens=64, prompt="the cat ")
+    prompted = TextTokenizer(tokenizer, max_tokens=64, prompt="the cat ").store(["runs home."])
     assert prompted.row(0).tolist() == tokenizer("the cat runs home.")["input_ids"]
 
 
@@ -167,7 +167,7 @@ def test_what_is_written_in_pieces_and_interrupted_is_what_memory_holds(
                     assert TokenStore.open(folder) is None
         with TokenWriter(folder, text_tokenizer) as writer:
             writer.finish()
-    expected = TokenStore.of(texts, text_tokenizer.tokenizer, 16, "query: ")
+    expected = TextTokenizer(text_tokenizer.tokenizer, 16, "query: ").store(texts)
     for mapped in (True, False):
         store = TokenStore.open(folder, mapped)
         assert store is not None and store.pad_id == expected.pad_id

@@ -34,7 +34,7 @@ def embed(
     from isogloss.corpora.reading.readers import read_lines
     from isogloss.errors import IsoglossError
     from isogloss.evaluation.space import read_means
-    from isogloss.models.embedding_file import embed_file
+    from isogloss.models.cached_encoder import embed_file
     from isogloss.models.encoders.open import open_encoder, refuse_missing
     from isogloss.storage import refuse_folder, refuse_overwriting, refuse_unwritable
 

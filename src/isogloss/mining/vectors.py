@@ -16,9 +16,9 @@ import numpy as np
 from isogloss.checksums import load_array, sealing
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
-from isogloss.models.vector_cache import Float16Rows, default_folder
+from isogloss.models.vector_cache import Float16Rows
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash, make_folder
+from isogloss.storage import cache_folder, content_hash, make_folder
 
 BLOCK = 16_384  # sentences that are looked up and sorted by length together
 
@@ -41,7 +41,7 @@ def embedded(
         on_progress(Step(stage, rows, rows, "sentences", "reused"))
         return found
     make_folder(folder)
-    cached = CachedEncoder(encoder, cache or default_folder())
+    cached = CachedEncoder(encoder, cache or cache_folder())
     with sealing(path) as temporary:
         file = np.lib.format.open_memmap(temporary, "w+", np.float16, shape)
         _allocate(temporary)

@@ -12,22 +12,18 @@ It starts at random, with a vocabulary from `vocabulary.learn`, and is trained b
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from isogloss.errors import ModelError
-from isogloss.models.fast_encode import FastEncoder
 from isogloss.models.frozen_layers import Frozen
 from isogloss.models.student import Student
-from isogloss.models.token_store import TextTokenizer, TokenStore
-from isogloss.storage import content_hash
+from isogloss.models.token_store import TokenStore
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 AT_ONCE, AT_ONCE_ACCELERATED = 8192, 65_536  # tokens in one forward pass
@@ -44,31 +40,11 @@ class EncoderSizes:
     dropout: float = 0.1  # between layers
 
 
-class BiLstmTokenizer(TextTokenizer):
-    """Tokenizes like WordEmbeddings: truncation also removes the end token."""
-
-    @property
-    def key(self) -> str:
-        """A hash of everything that ids depend on."""
-        return content_hash("word embeddings", super().key)
-
-    def _rows(self, texts: list[str]) -> list[list[int]]:
-        backend: Tokenizer = self.tokenizer.backend_tokenizer
-        backend.no_padding()
-        backend.no_truncation()
-        return [encoding.ids[: self.max_tokens] for encoding in backend.encode_batch_fast(texts)]
-
-
 class BiLstmStudent(Student):
     """A BiLSTM over token embeddings, max-pooled. Start with `bilstm_student(...)` or `Student.from_pretrained(name)`."""
 
-    def _refuse_other_kinds(self) -> None:
-        kinds = [type(module).__name__ for module in self.model]
-        if kinds[:3] != ["WordEmbeddings", "LSTM", "Pooling"]:
-            raise ModelError(
-                f"{self.name}: its modules are {', '.join(kinds)}, not those of a BiLSTM encoder",
-                hint="load it with Student.from_pretrained, which knows all kinds of students",
-            )
+    kind, kind_hint = "that of a BiLSTM", "load it with Student.from_pretrained, which knows all kinds of students"
+    tokenizer_module, packs = "word embeddings", True
 
     @property
     def body(self) -> "PreTrainedModel":
@@ -82,34 +58,14 @@ class BiLstmStudent(Student):
         return tokenizer
 
     @property
-    def text_tokenizer(self) -> BiLstmTokenizer:
-        """The tokenizer with the model's prompt and truncation."""
-        return BiLstmTokenizer(self.tokenizer, int(self.model.max_seq_length), self.prompt)
-
-    @property
-    def pooling(self) -> str:
-        """The pooling mode."""
-        mode: str = self.model[2].pooling_mode
-        return mode
-
-    @property
     def table(self) -> Tensor:
         """The token embedding matrix: one row per piece of the vocabulary."""
         weight: Tensor = self.model[0].emb_layer.weight
         return weight
 
-    @cached_property
-    def packs(self) -> bool:
-        """Always: padding is not computed."""
-        return True
-
     @property
     def _tokens_at_once(self) -> int:
         return AT_ONCE if self.table.device.type == "cpu" else AT_ONCE_ACCELERATED
-
-    def _fast_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
-        """Nothing is faster than its own modules."""
-        return None
 
     def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         features = tokens.padded(rows)
@@ -117,9 +73,9 @@ class BiLstmStudent(Student):
         features = {name: value.to(self.table.device) for name, value in features.items()}
         return self.forward(features | {"sentence_lengths": lengths})
 
-    def _keep_rows(self, keep: IntArray) -> None:
+    def _set_vocabulary(self, tokenizer: "PreTrainedTokenizerFast", table: Tensor) -> None:
         raise ModelError(
-            f"{self.name}: a vocabulary learned from its own text is not trimmed", hint="learn a smaller one instead"
+            f"{self.name}: a vocabulary learned from its own text is not trimmed", hint="learn another one instead"
         )
 
 

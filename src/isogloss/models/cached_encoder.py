@@ -5,7 +5,8 @@ What is on disk and how it is found again is in `vector_cache`; the teacher's em
 into memory, are in `training.teacher_vectors` and use the same cache.
 """
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from isogloss.errors import DataError
 from isogloss.models.encoder import Encoder
 from isogloss.models.vector_cache import VectorCache, longest_first, text_keys
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.storage import atomic_write, folder_lock
 from isogloss.types import FloatArray
 
 CHUNK = 512  # sentences per call of the encoder on a CPU: what an interruption may cost
@@ -85,8 +87,8 @@ def embed(
     """Turn sentences into embeddings, one row each.
 
     `model` is an encoder, or the name of one of any kind (see `open_encoder`). `texts` is a list, or the path of a file with
-    one sentence per line. With `cache`, embeddings are kept in that
-    folder as float16 under the model's fingerprint, and only new sentences are computed.
+    one sentence per line. With `cache`, embeddings are kept in that folder as float16 under the model's fingerprint, and only
+    new sentences are computed.
     """
     from isogloss.models.encoders.open import open_encoder
 
@@ -98,3 +100,32 @@ def embed(
         texts = read_lines(str(texts))
     encoder = open_encoder(model) if isinstance(model, str) else model
     return CachedEncoder(encoder, cache).encode(texts, on_progress, stage)
+
+
+def embed_file(
+    encoder: Encoder,
+    texts: Sequence[str],
+    out: Path,
+    finish: Callable[[FloatArray], FloatArray] | None = None,
+    on_progress: OnProgress = silent,
+) -> tuple[int, int]:
+    """Write the embeddings of `texts` to the .npy file `out`, float32, one row each; return the shape.
+
+    `finish` may change them at the end. Interrupted work continues from `OUT.unfinished/`, a cache in full precision. Chunks
+    depend on the sentences alone, so an interrupted file ends up the same as one that was not.
+    """
+
+    def write(encoder: Encoder) -> tuple[int, int]:
+        vectors = encoder.encode(texts, on_progress, "embed")
+        vectors = vectors if finish is None else finish(vectors)
+        with atomic_write(out) as temporary, temporary.open("wb") as handle:
+            np.save(handle, vectors)
+        return len(vectors), int(vectors.shape[1])
+
+    if len(set(texts)) <= CHUNK:
+        return write(encoder)
+    folder = out.with_name(f"{out.name}.unfinished")
+    with folder_lock(folder, "another isogloss is writing these embeddings", "wait for it, or name another --out"):
+        shape = write(CachedEncoder(encoder, VectorCache(folder, encoder.fingerprint, encoder.dimension, "<f4")))
+    shutil.rmtree(folder, ignore_errors=True)
+    return shape

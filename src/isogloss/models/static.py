@@ -10,8 +10,7 @@ There are no special tokens, and the tokenizer itself truncates text; its limit 
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +24,11 @@ from isogloss.checksums import load_array, save_array
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint
-from isogloss.models.fast_encode import FastEncoder
 from isogloss.models.frozen_layers import Frozen
 from isogloss.models.student import MAX_TOKENS, Student
-from isogloss.models.token_store import Ids, TextTokenizer, TokenStore, described
-from isogloss.models.vocabulary.coverage import Texts
-from isogloss.models.vocabulary.grow import Growth, grown_table
+from isogloss.models.token_store import TokenStore, described
 from isogloss.models.vocabulary.pieces import read_pieces
-from isogloss.models.vocabulary.resize import NewPiece, state_of, unigram_scores, with_rows
+from isogloss.models.vocabulary.resize import state_of, unigram_scores, with_rows
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray, IntArray
@@ -50,34 +46,13 @@ TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 256, 4096
 SIF = 1e-4  # model2vec's a: a token of this probability gets weight 1/2
 
 
-class StaticTokenizer(TextTokenizer):
-    """Tokenizes like StaticEmbedding: no special tokens, and the tokenizer itself truncates."""
-
-    @property
-    def key(self) -> str:
-        """A hash of everything that ids depend on."""
-        return content_hash("static", super().key)
-
-    def _rows(self, texts: list[str]) -> list[list[int]]:
-        backend: Tokenizer = self.tokenizer.backend_tokenizer
-        backend.no_padding()
-        backend.enable_truncation(self.max_tokens)
-        return [encoding.ids for encoding in backend.encode_batch_fast(texts, add_special_tokens=False)]
-
-
 class StaticStudent(Student):
     """A token table as a student. Start with `static_student(...)` or `Student.from_pretrained(name)`."""
 
-    def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
-        super().__init__(model, name, prompt, max_tokens)
-        self._wrapped: PreTrainedTokenizerFast | None = None
-
-    def _refuse_other_kinds(self) -> None:
-        if type(self.model[0]).__name__ != "StaticEmbedding":
-            raise ModelError(
-                f"{self.name}: its first module is {type(self.model[0]).__name__}, not a static token table",
-                hint='set student.kind = "encoder", or make a table from it: static_student(...)',
-            )
+    kind, kind_hint = "a static token table", 'set student.kind = "encoder", or make a table from it: static_student(...)'
+    tokenizer_module, pooling, is_static, packs = "static", "mean", True, True
+    _tokens_at_once = TABLE_TOKENS
+    _wrapped: "PreTrainedTokenizerFast | None" = None
 
     def _set_max_tokens(self, max_tokens: int | None) -> None:
         """StaticEmbedding has no length limit of its own, but its tokenizer has one, which is saved."""
@@ -85,6 +60,11 @@ class StaticStudent(Student):
         if max_tokens is None:
             max_tokens = min(MAX_TOKENS, backend.truncation["max_length"] if backend.truncation else MAX_TOKENS)
         backend.enable_truncation(max_tokens)
+
+    @property
+    def max_tokens(self) -> int:
+        """Where text is truncated."""
+        return int(self.model[0].tokenizer.truncation["max_length"])
 
     @property
     def body(self) -> "PreTrainedModel":
@@ -97,37 +77,6 @@ class StaticStudent(Student):
         if self._wrapped is None:
             self._wrapped = _wrapped(self.model[0].tokenizer)
         return self._wrapped
-
-    @property
-    def text_tokenizer(self) -> StaticTokenizer:
-        """The tokenizer with the model's prompt and truncation."""
-        return StaticTokenizer(self.tokenizer, int(self.model[0].tokenizer.truncation["max_length"]), self.prompt)
-
-    @property
-    def is_static(self) -> bool:
-        """Always."""
-        return True
-
-    @cached_property
-    def packs(self) -> bool:
-        """Always: a table needs no padding."""
-        return True
-
-    @property
-    def _tokens_at_once(self) -> int:
-        return TABLE_TOKENS
-
-    def _fast_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
-        """Nothing is faster than the table."""
-        return None
-
-    def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
-        return self.batch(tokens, rows)
-
-    @property
-    def pooling(self) -> str:
-        """The pooling mode."""
-        return "mean"
 
     @property
     def table(self) -> Tensor:
@@ -157,34 +106,19 @@ class StaticStudent(Student):
         self.model.eval()
 
     def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None = None) -> Tensor:
-        """Embeddings of some rows, with gradients if they are enabled; nothing is padded."""
-        return self.from_ids(*tokens.gather(rows))
+        """Embeddings of some rows, with gradients if they are enabled; nothing is padded, and an empty sentence is zero."""
+        ids, lengths = tokens.gather(rows)
+        features = {"input_ids": ids.astype(np.int64), "offsets": np.cumsum(lengths) - lengths}
+        return self.forward({name: torch.from_numpy(value).to(self.table.device) for name, value in features.items()})
 
-    def from_ids(self, ids: Ids, lengths: IntArray) -> Tensor:
-        """Embeddings from token ids end to end and the length of each sentence; an empty sentence is zero."""
-        device = self.table.device
-        starts = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)
-        return self.forward({"input_ids": torch.from_numpy(ids.astype(np.int64)).to(device), "offsets": starts})
+    _chunk = batch
 
-    def grow(
-        self, new_pieces: Sequence[NewPiece], given: Mapping[str, Tensor] | None = None, old_texts: Texts | None = None
-    ) -> Growth:
-        """Add vocabulary pieces for a new language; see `vocabulary.grow`."""
-        grown = grown_table(self.table, self.tokenizer, new_pieces, given, old_texts)
-        self._set_tokenizer(grown.tokenizer)
-        self._set_table(grown.table)
-        return grown.growth
-
-    def _keep_rows(self, keep: IntArray) -> None:
-        self._set_tokenizer(with_rows(self.tokenizer, keep))
-        self._set_table(self.table.detach()[torch.from_numpy(keep).to(self.table.device)])
-
-    def _set_tokenizer(self, tokenizer: "PreTrainedTokenizerFast") -> None:
-        limit = self.model[0].tokenizer.truncation["max_length"]
+    def _set_vocabulary(self, tokenizer: "PreTrainedTokenizerFast", table: Tensor) -> None:
         backend: Tokenizer = tokenizer.backend_tokenizer
         backend.no_padding()
-        backend.enable_truncation(limit)
+        backend.enable_truncation(self.max_tokens)
         self.model[0].tokenizer, self._wrapped = backend, None
+        self._set_table(table)
 
     def _set_table(self, table: Tensor) -> None:
         first = self.model[0]
@@ -257,19 +191,19 @@ def token_vectors(
 
     If the tokenizer is not the encoder's own, the text of each piece is encoded instead.
     """
-    vectors_of = _by_text if encoder.tokenizer.get_vocab() != tokenizer.get_vocab() else _by_row
-    encode = vectors_of(encoder, tokenizer)
+    encode = (_by_row if encoder.tokenizer.get_vocab() == tokenizer.get_vocab() else _by_text)(encoder, tokenizer)
     at_once = TOKENS_AT_ONCE if encoder.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED
     vectors = np.empty((len(rows), embedding_dimension(encoder)), dtype=np.float32)
     for start in range(0, len(rows), at_once):
-        some = rows[start : start + at_once]
-        vectors[start : start + len(some)] = encode(some)
-        on_progress(Step("token table", start + len(some), len(rows), "tokens"))
+        vectors[start : start + at_once] = encode(rows[start : start + at_once])
+        on_progress(Step("token table", min(start + at_once, len(rows)), len(rows), "tokens"))
     return vectors
 
 
 def _by_row(encoder: "SentenceTransformer", tokenizer: "PreTrainedTokenizerFast") -> Callable[[IntArray], FloatArray]:
-    before, after = _template(tokenizer)
+    example = tokenizer("a", return_special_tokens_mask=True, truncation=False, padding=False)
+    ids, text = example["input_ids"], np.flatnonzero(np.array(example["special_tokens_mask"]) == 0)
+    before, after = ids[: text[0]], ids[text[-1] + 1 :]
 
     def encode(rows: IntArray) -> FloatArray:
         ids = torch.tensor([[*before, int(row), *after] for row in rows], device=encoder.device)
@@ -282,18 +216,7 @@ def _by_row(encoder: "SentenceTransformer", tokenizer: "PreTrainedTokenizerFast"
 
 def _by_text(encoder: "SentenceTransformer", tokenizer: "PreTrainedTokenizerFast") -> Callable[[IntArray], FloatArray]:
     pieces = read_pieces(tokenizer)
-
-    def encode(rows: IntArray) -> FloatArray:
-        return np.asarray(encoder.encode([pieces[int(row)].text for row in rows], prompt="", show_progress_bar=False))
-
-    return encode
-
-
-def _template(tokenizer: "PreTrainedTokenizerFast") -> tuple[list[int], list[int]]:
-    """The special tokens before and after a text."""
-    encoded = tokenizer("a", return_special_tokens_mask=True, truncation=False, padding=False)
-    ids, text = encoded["input_ids"], [place for place, special in enumerate(encoded["special_tokens_mask"]) if not special]
-    return ids[: text[0]], ids[text[-1] + 1 :]
+    return lambda rows: np.asarray(encoder.encode([pieces[int(row)].text for row in rows], prompt="", show_progress_bar=False))
 
 
 def _principal(vectors: FloatArray, dimension: int) -> FloatArray:

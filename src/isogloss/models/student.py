@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -20,15 +20,15 @@ from isogloss.errors import ModelError
 from isogloss.kernels.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint, refuse_broken
-from isogloss.models.fast_encode import Done, FastEncoder, fast_encoder
+from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, fast_encoder
 from isogloss.models.frozen_layers import Activations, Frozen, SplitBody
 from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
 from isogloss.models.saving import CARD, save_model
 from isogloss.models.token_store import TextTokenizer, TokenStore, by_length
 from isogloss.models.vocabulary.coverage import Texts, coverage, survey, survey_each
-from isogloss.models.vocabulary.grow import Growth, grow
-from isogloss.models.vocabulary.resize import NewPiece
-from isogloss.models.vocabulary.trim import Trimming, kept_rows, trim
+from isogloss.models.vocabulary.grow import Growth, grown_table
+from isogloss.models.vocabulary.resize import NewPiece, set_token_table, with_rows
+from isogloss.models.vocabulary.trim import Trimming, kept_rows
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import FloatArray, IntArray
 
@@ -43,28 +43,29 @@ FAST_FROM, SAMPLE = 512, 24  # sentences
 PROMPT_NAME = "isogloss"
 UNNAMED = "sentence_transformers_model_id"  # stands for the name in the usage example of a card
 MAX_TOKENS = 128
-POOLINGS = ("mean", "cls", "max")  # the modes that can be pooled without padding
 
 
 class Student:
     """A multilingual encoder that learns a teacher's embedding space. Start with `Student.from_pretrained(name)`."""
 
+    kind: ClassVar[str] = "a transformer"  # its first module
+    kind_hint: ClassVar[str] = (
+        'name an encoder such as XLM-R or multilingual-e5, or set student.kind = "static" for a token table'
+    )
+    tokenizer_module: ClassVar[str] = ""  # see TextTokenizer.module
+    is_static: ClassVar[bool] = False  # whether it is a token table without a transformer
+
     def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
+        found = _kind_of(model)
+        if found is None or found.kind != self.kind:
+            raise ModelError(f"{name}: its first module is {type(model[0]).__name__}, not {self.kind}", hint=self.kind_hint)
         self.model, self.name = model.float(), name  # some hub models are stored in half precision; we train in single
         self.trimming: Trimming | None = None
         self.origin: Path | None = None  # the folder it was loaded from
-        self._refuse_other_kinds()
         if prompt:  # saved with the model, so that plain sentence-transformers uses it too
             model.prompts[PROMPT_NAME] = prompt
             model.default_prompt_name = PROMPT_NAME
         self._set_max_tokens(max_tokens)
-
-    def _refuse_other_kinds(self) -> None:
-        if getattr(self.model[0], "transformers_model", None) is None and not hasattr(self.model[0], "auto_model"):
-            raise ModelError(
-                f"{self.name}: its first module is {type(self.model[0]).__name__}, not a transformer",
-                hint='name an encoder such as XLM-R or multilingual-e5, or set student.kind = "static" for a token table',
-            )
 
     def _set_max_tokens(self, max_tokens: int | None) -> None:
         """Truncate text at `max_tokens`, at most at the number of positions the transformer has.
@@ -93,7 +94,7 @@ class Student:
         own limit, at most 128). `Student` loads every kind of student; a subclass loads only its own.
         """
         origin, model = refuse_missing(name), open_model(name).to(choose_device(device))
-        kind = cast("type[Self]", _kind_of(model)) if cls is Student else cls
+        kind = cast("type[Self]", _kind_of(model) or Student) if cls is Student else cls
         student = kind(model, name, prompt, max_tokens)
         student.origin = origin
         return student
@@ -161,7 +162,7 @@ class Student:
     @property
     def pooling(self) -> str:
         """The pooling mode: "mean", "cls", "max", or another of sentence-transformers' modes."""
-        mode = getattr(self.model[1], "pooling_mode", "") if len(self.model) > 1 else ""
+        mode = next((module.pooling_mode for module in self.model if hasattr(module, "pooling_mode")), "")
         return mode if isinstance(mode, str) else "+".join(mode)
 
     @property
@@ -182,12 +183,12 @@ class Student:
     @property
     def text_tokenizer(self) -> TextTokenizer:
         """The tokenizer with the model's prompt and truncation."""
-        return TextTokenizer(self.tokenizer, int(self.model.max_seq_length), self.prompt)
+        return TextTokenizer(self.tokenizer, self.max_tokens, self.prompt, self.tokenizer_module)
 
     @property
-    def is_static(self) -> bool:
-        """Whether it is a token table without a transformer."""
-        return False
+    def max_tokens(self) -> int:
+        """Where text is truncated."""
+        return int(self.model.max_seq_length)
 
     def tokenize(self, texts: Sequence[str]) -> TokenStore:
         """Token ids of `texts`, prompted and truncated as the model does it."""
@@ -203,7 +204,12 @@ class Student:
         seen = survey(before, texts_by_language)
         keep = kept_rows(before, seen, how, [prompt for prompt in (self.prompt, *self.model.prompts.values()) if prompt])
         (rows, width), size = self.table.shape, self.table.element_size()
-        self._keep_rows(keep)
+        if keep[-1] >= rows:
+            raise ModelError(
+                f"the tokenizer has row {keep[-1]} but the model's table ends at {rows - 1}",
+                hint="the tokenizer does not belong to this model",
+            )
+        self._set_vocabulary(with_rows(before, keep), self.table.detach()[torch.from_numpy(keep).to(self.table.device)])
         surveys = (seen, seen) if measured_on is None else survey_each((before, self.tokenizer), measured_on)
         self.trimming = Trimming(rows, len(keep), width, size, coverage(surveys[0], keep, surveys[1]))
         return self.trimming
@@ -212,9 +218,9 @@ class Student:
         self, new_pieces: Sequence[NewPiece], given: Mapping[str, Tensor] | None = None, old_texts: Texts | None = None
     ) -> Growth:
         """Add vocabulary pieces for a new language; see `vocabulary.grow`."""
-        grown = grow(self.body, self.tokenizer, new_pieces, given, old_texts)
-        self.model[0].processor = grown.tokenizer
-        return grown.growth
+        tokenizer, table, growth = grown_table(self.table, self.tokenizer, new_pieces, given, old_texts)
+        self._set_vocabulary(tokenizer, table)
+        return growth
 
     @property
     def table(self) -> Tensor:
@@ -222,8 +228,9 @@ class Student:
         weight: Tensor = self.body.get_input_embeddings().weight
         return weight
 
-    def _keep_rows(self, keep: IntArray) -> None:
-        self.model[0].processor = trim(self.body, self.tokenizer, keep)
+    def _set_vocabulary(self, tokenizer: "PreTrainedTokenizerFast", table: Tensor) -> None:
+        set_token_table(self.body, table, tokenizer.pad_token_id)
+        self.model[0].processor = tokenizer
 
     def add_bridge(self, bridge: Bridge, normalize: bool) -> None:
         """Append the bridge as a Dense layer, and a Normalize layer if the teacher's embeddings have unit length."""
@@ -279,7 +286,7 @@ class Student:
 
         self.model.eval()
         with torch.inference_mode():
-            fast = self._fast_encoder(tokens, rows) if frozen is None and len(rows) >= FAST_FROM else None
+            fast = self._trusted_encoder(tokens, rows) if frozen is None and len(rows) >= FAST_FROM else None
             if fast is not None:
                 return fast.vectors(tokens, rows, finished)
             return self._by_own_modules(tokens, rows, frozen, finished)
@@ -291,19 +298,17 @@ class Student:
             done(len(places))
         return vectors
 
-    def _fast_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
+    def _trusted_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
         """A fast encoder with the current weights, if it gives the same embeddings for a sample of the rows.
 
         On CUDA it computes in half precision where that is exact enough.
         """
-        on_cuda = self.body.device.type == "cuda"
         sample = rows[np.argsort(tokens.lengths_of(rows))[np.linspace(0, len(rows) - 1, SAMPLE).astype(int)]]
-        expected = self._by_own_modules(tokens, sample, None, lambda _count: None)
-        for dtype in (torch.float16, torch.float32) if on_cuda else (torch.float32,):
+        for dtype in (torch.float16, torch.float32) if self.model.device.type == "cuda" else (torch.float32,):
             fast = fast_encoder(self.model, self.prompt, dtype)
             if fast is None:
                 return None
-            if fast.alike(expected, fast.vectors(tokens, sample)):
+            if fast.alike(self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample)):
                 return fast
         return None
 
@@ -335,7 +340,9 @@ class Student:
     @cached_property
     def packs(self) -> bool:
         """Whether sentences are computed end to end, without padding: on CUDA or a CPU, if the embeddings stay the same."""
-        if self.body.device.type not in ("cpu", "cuda") or self.pooling not in POOLINGS or not self._pools_prompts:
+        # Leaving the prompt's tokens out of the pooling needs a mask, hence padding.
+        pools_prompt = not self.prompt or getattr(self.model[1], "include_prompt", True)
+        if self.body.device.type not in ("cpu", "cuda") or self.pooling not in POOLINGS or not pools_prompt:
             return False
 
         def run_by_run(packed: Packed) -> Tensor:
@@ -345,14 +352,13 @@ class Student:
         way = run_by_run if self.body.device.type == "cpu" else None
         return packs_exactly(self.body, self.table.shape[0], int(self.model.max_seq_length), way)
 
-    @property
-    def _pools_prompts(self) -> bool:
-        """Whether the prompt's tokens are pooled with the others; leaving them out needs a mask, hence padding."""
-        return not self.prompt or bool(getattr(self.model[1], "include_prompt", True))
-
-    def _packed(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
+    def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         """Embeddings of rows in order of length."""
         device = self.body.device
+        if not self.packs:
+            features = {name: value.to(device) for name, value in tokens.padded(rows).items()}
+            with self._above(frozen, lambda activations: activations.padded(rows)):
+                return self.forward(features)
         ids, lengths = tokens.gather(rows)
         runs = runs_of(lengths.tolist()) if device.type == "cpu" else ()
         packed = Packed.of(torch.from_numpy(ids).to(device).long(), torch.from_numpy(lengths).to(device).long(), runs)
@@ -362,13 +368,6 @@ class Student:
         for module in list(self.model)[2:]:
             features = module(features)
         return features["sentence_embedding"]
-
-    def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
-        if self.packs:
-            return self._packed(tokens, rows, frozen)
-        features = {name: value.to(self.body.device) for name, value in tokens.padded(rows).items()}
-        with self._above(frozen, lambda activations: activations.padded(rows)):
-            return self.forward(features)
 
     def _above(self, frozen: Frozen | None, of_rows: Callable[[Activations], Tensor]) -> AbstractContextManager[None]:
         """Inside this block the transformer starts above its frozen layers."""
@@ -386,10 +385,11 @@ class Student:
         return [(name, parameter) for name, parameter in self.model.named_parameters() if id(parameter) in allowed]
 
 
-def _kind_of(model: "SentenceTransformer") -> type[Student]:
-    """The class of student for a model, by its first module."""
+def _kind_of(model: "SentenceTransformer") -> type[Student] | None:
+    """The class of student for a model, by its first module; None if there is none."""
     from isogloss.models.bilstm import BiLstmStudent
     from isogloss.models.static import StaticStudent
 
+    is_transformer = getattr(model[0], "transformers_model", None) is not None or hasattr(model[0], "auto_model")
     kinds: dict[str, type[Student]] = {"StaticEmbedding": StaticStudent, "WordEmbeddings": BiLstmStudent}
-    return kinds.get(type(model[0]).__name__, Student)
+    return kinds.get(type(model[0]).__name__, Student if is_transformer else None)

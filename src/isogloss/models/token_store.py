@@ -1,7 +1,7 @@
 """Tokenize once: sentences become one flat array of ids with offsets, and from then on a sentence is a row number.
 
-`TokenStore.of` tokenizes text in memory; `TokenWriter` writes any number of sentences to files that are memory-mapped. Which
-row a sentence has is decided in `training/pair_dataset.py`.
+`TextTokenizer.store` tokenizes text in memory; `TokenWriter` writes any number of sentences to files that are memory-mapped.
+Which row a sentence has is decided in `training/pair_dataset.py`.
 """
 
 import hashlib
@@ -40,11 +40,16 @@ Ids = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextTokenizer:
-    """A tokenizer with a model's prompt and truncation."""
+    """A tokenizer with a model's prompt and truncation.
+
+    `module` is the sentence-transformers module that reads the ids, if not a transformer: StaticEmbedding ("static") has no
+    special tokens, and in WordEmbeddings ("word embeddings") truncation also removes the end token.
+    """
 
     tokenizer: "PreTrainedTokenizerBase"
     max_tokens: int
     prompt: str = ""
+    module: str = ""
 
     @property
     def pad_id(self) -> int:
@@ -57,7 +62,8 @@ class TextTokenizer:
         """A hash of everything that ids depend on: equal keys mean equal ids."""
         tokenizer = self.tokenizer
         sides = [getattr(tokenizer, name, None) for name in ("truncation_side", "split_special_tokens", "pad_token_id")]
-        return content_hash(described(tokenizer), repr(sides), str(self.max_tokens), self.prompt)
+        key = content_hash(described(tokenizer), repr(sides), str(self.max_tokens), self.prompt)
+        return content_hash(self.module, key) if self.module else key
 
     def __call__(self, texts: Sequence[str]) -> tuple[Ids, IntArray]:
         """The ids of all texts, special tokens included, as one flat array, and the number of ids per text."""
@@ -78,7 +84,13 @@ class TextTokenizer:
         transformers' wrapper encodes the first text and thereby sets truncation in the Rust tokenizer, which encodes the
         others on all cores (unless TOKENIZERS_PARALLELISM is off), without the wrapper's overhead per row.
         """
-        fast = getattr(getattr(self.tokenizer, "backend_tokenizer", None), "encode_batch_fast", None)
+        backend: Any = getattr(self.tokenizer, "backend_tokenizer", None)
+        if self.module:
+            backend.no_padding()
+            backend.no_truncation()
+            found = backend.encode_batch_fast(texts, add_special_tokens=self.module != "static")
+            return [encoding.ids[: self.max_tokens] for encoding in found]
+        fast = getattr(backend, "encode_batch_fast", None)
         by_wrapper = 1 if fast is not None and _passes_text_on(self.tokenizer) else len(texts)
         rows: list[list[int]] = self.tokenizer(
             texts[:by_wrapper], truncation=True, max_length=self.max_tokens, return_attention_mask=False
@@ -112,12 +124,6 @@ class TokenStore:
     ids: Ids
     offsets: IntArray
     pad_id: int
-
-    @classmethod
-    def of(cls, texts: Sequence[str], tokenizer: "PreTrainedTokenizerBase", max_tokens: int, prompt: str = "") -> Self:
-        """Tokenize `texts` with special tokens, truncated at `max_tokens`."""
-        text_tokenizer = TextTokenizer(tokenizer, max_tokens, prompt)
-        return cls.of_lengths(*text_tokenizer(texts), text_tokenizer.pad_id)
 
     @classmethod
     def of_lengths(cls, ids: Ids, lengths: IntArray, pad_id: int) -> Self:
@@ -157,12 +163,9 @@ class TokenStore:
 
     def gather(self, rows: Sequence[int] | IntArray) -> tuple[Ids, IntArray]:
         """The ids of the chosen sentences, end to end, and how many each has."""
-        rows = np.asarray(rows, dtype=np.int64)
-        starts = self.offsets[rows]
-        lengths: IntArray = self.offsets[rows + 1] - starts
-        ends = np.cumsum(lengths)
+        lengths = self.lengths_of(rows)
         # Token k of the result is at k plus an offset that is constant within a sentence.
-        places = np.repeat(starts - (ends - lengths), lengths)
+        places = np.repeat(self.offsets[np.asarray(rows, dtype=np.int64)] - (np.cumsum(lengths) - lengths), lengths)
         places += np.arange(len(places))
         return self.ids[places], lengths
 
@@ -190,16 +193,15 @@ class TokenWriter:
         make_folder(folder)
         self.folder, self.text_tokenizer, self._key = folder, text_tokenizer, text_tokenizer.key
         state = _state(folder)
-        digests = self._continued(state)
-        known = digests is not None
+        self._digests = self._continued(state)
+        known = bool(self._digests)
         self.rows: int = state["rows"] if known else 0
         self._tokens: int = state["tokens"] if known else 0
-        self._digests = {IDS: hashlib.sha256(), OFFSETS: hashlib.sha256(bytes(8))} if digests is None else digests
         with explaining_disk(folder):
-            self._ids, self._offsets = _cut(folder / IDS, 4 * self._tokens), _cut(folder / OFFSETS, 8 * (self.rows + 1))
-            if not self.rows:
-                self._offsets.seek(0)
-                self._offsets.write(bytes(8))
+            self._files = {IDS: _cut(folder / IDS, 4 * self._tokens), OFFSETS: _cut(folder / OFFSETS, 8 * (self.rows + known))}
+            if not known:
+                self._digests = {name: hashlib.sha256() for name in self._files}
+                self._write(OFFSETS, bytes(8))
         self._saved = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -208,19 +210,16 @@ class TokenWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Close the files. Sentences that were not saved are tokenized again next time."""
-        with suppress(OSError):  # a full disk has been reported already
-            self._ids.close()
-            self._offsets.close()
+        for handle in self._files.values():
+            with suppress(OSError):  # a full disk has been reported already
+                handle.close()
 
     def add(self, texts: Sequence[str]) -> None:
         """Tokenize more sentences."""
         ids, lengths = self.text_tokenizer(texts)
-        written = {IDS: ids.astype("<i4").tobytes(), OFFSETS: (self._tokens + np.cumsum(lengths)).astype("<i8").tobytes()}
         with explaining_disk(self.folder):
-            self._ids.write(written[IDS])
-            self._offsets.write(written[OFFSETS])
-        for name, digest in self._digests.items():
-            digest.update(written[name])
+            self._write(IDS, ids.astype("<i4").tobytes())
+            self._write(OFFSETS, (self._tokens + np.cumsum(lengths)).astype("<i8").tobytes())
         self.rows, self._tokens = self.rows + len(texts), self._tokens + len(ids)
         if time.monotonic() - self._saved >= SAVE_SECONDS:
             self._save()
@@ -229,9 +228,13 @@ class TokenWriter:
         """Mark the store as complete, so that `TokenStore.open` finds it."""
         self._save(finished=True)
 
+    def _write(self, name: str, content: bytes) -> None:
+        self._files[name].write(content)
+        self._digests[name].update(content)
+
     def _save(self, finished: bool = False) -> None:
         with explaining_disk(self.folder):
-            for handle in (self._ids, self._offsets):
+            for handle in self._files.values():
                 handle.flush()
                 os.fsync(handle.fileno())
         state = {"key": self._key, "pad_id": self.text_tokenizer.pad_id, "rows": self.rows, "tokens": self._tokens}
@@ -239,17 +242,15 @@ class TokenWriter:
         write_json(self.folder / STATE, state | {"checksums": sums, "finished": finished})
         self._saved = time.monotonic()
 
-    def _continued(self, state: dict[str, Any]) -> "dict[str, hashlib._Hash] | None":
-        """The digests of the files, if the folder has an unfinished store of the same tokenizer; else None."""
-        if state.get("key") != self._key:
-            return None
+    def _continued(self, state: dict[str, Any]) -> "dict[str, hashlib._Hash]":
+        """The digests of the files, if the folder has an unfinished store of the same tokenizer; else none."""
+        if state.get("key") != self._key or not all((self.folder / name).is_file() for name in (IDS, OFFSETS)):
+            return {}
         sizes = {IDS: 4 * state["tokens"], OFFSETS: 8 * (state["rows"] + 1)}
-        if not all((self.folder / name).is_file() for name in sizes):
-            return None
         digests = {name: head_digest(self.folder / name, size) for name, size in sizes.items()}
         if {name: digest.hexdigest() for name, digest in digests.items()} != state["checksums"]:
             logger.warning("%s: the token ids are damaged; the text is tokenized again", self.folder)
-            return None
+            return {}
         return digests
 
 

@@ -14,26 +14,26 @@ rebuilt if it is missing.
 import hashlib
 import json
 import logging
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss import storage
 from isogloss.checksums import row_checksums
 from isogloss.errors import IsoglossError, ModelError
-from isogloss.storage import TEMPORARY_MARK, atomic_write, cache_folder, explaining_disk, make_folder
+from isogloss.storage import TEMPORARY_MARK, atomic_write
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 logger = logging.getLogger(__name__)
 
 KEY_BYTES = 16
 KEY = np.dtype(f"S{KEY_BYTES}")
+ENTRY = np.dtype([("key", KEY), ("place", "<i8")])  # place: the shard's number in the upper 32 bits, the row in the lower
 SHARD_SECONDS, SHARD_BYTES = 10.0, 64 * 2**20  # how much work a kill -9 may cost, and how much of it waits in memory
 CUDA_CHUNK = 16_384  # sentences: enough to keep a GPU busy
 VECTORS, SHARD, INDEX = "vectors", ".rows", "index"
@@ -41,24 +41,15 @@ NEW_ROWS, NEW_SHARDS = 200_000, 100  # how many may be in memory next to the ind
 MERGED_AT_ONCE = 1 << 20
 STRAY_SECONDS = 24 * 3600.0  # no shard takes a day to write
 
-Compute = Callable[[Sequence[str]], FloatArray]
 Keys = NDArray[np.bytes_]
+Entries = NDArray[np.void]
 Float16Rows = NDArray[np.float16]
-
-
-def default_folder() -> Path:
-    """Where embeddings are kept by default."""
-    return cache_folder()
 
 
 def refuse_unwritable(folder: Path) -> None:
     """Raise, before any work, if nothing can be written to the cache `folder`."""
-    trial = folder / VECTORS / f".trial{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}"
     try:
-        make_folder(trial.parent)
-        with explaining_disk(trial.parent):
-            trial.touch()
-            trial.unlink()
+        storage.refuse_unwritable(folder / VECTORS / SHARD)
     except IsoglossError as error:
         raise IsoglossError(
             f"the embedding cache cannot be used: {error.message}",
@@ -97,7 +88,6 @@ class VectorCache:
     def find(self, keys: Keys) -> tuple[BoolArray, Float16Rows]:
         """Which keys are known, and the vectors of those, in the order of the keys."""
         if self._index is None:
-            _remove_strays(self.folder)
             self._index = _Index(self.folder, self.record)
         self._index.refresh()
         places = self._index.places(keys)
@@ -144,7 +134,7 @@ class VectorCache:
             shard["key"], shard["vector"] = keys, vectors
             shard["checksum"] = _checksums(shard)
             pending.append(shard)
-            if time.monotonic() - began > SHARD_SECONDS or sum(one.nbytes for one in pending) > SHARD_BYTES:
+            if time.monotonic() - began > SHARD_SECONDS or sum(part.nbytes for part in pending) > SHARD_BYTES:
                 write()
 
         try:
@@ -183,7 +173,10 @@ def _checksums(rows: NDArray[np.void]) -> NDArray[np.uint64]:
 
 
 def longest_first(
-    texts: Sequence[str], compute: Compute, chunk: int, dtype: "np.dtype[np.floating] | type[np.float16]" = np.float16
+    texts: Sequence[str],
+    compute: Callable[[Sequence[str]], FloatArray],
+    chunk: int,
+    dtype: "np.dtype[np.floating] | type[np.float16]" = np.float16,
 ) -> Iterator[tuple[IntArray, Float16Rows]]:
     """Compute the vectors of `texts` in chunks of similar lengths: yields rows of `texts`, and their vectors.
 
@@ -201,125 +194,84 @@ def longest_first(
         yield rows, vectors.astype(dtype)
 
 
-@dataclass(slots=True, eq=False)
-class _Sorted:
-    """Sorted keys, and the place of each: the number of its shard in the upper 32 bits, its row in the lower."""
-
-    keys: Keys
-    places: IntArray
-
-    @classmethod
-    def empty(cls) -> "_Sorted":
-        return cls(np.empty(0, dtype=KEY), np.empty(0, dtype=np.int64))
-
-    def find(self, keys: Keys) -> IntArray:
-        """The place of each key; −1 if it is unknown."""
-        if not len(self.keys):
-            return np.full(len(keys), -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, self.places[at], -1)
-
-
 class _Index:
     """Finds keys in all shards: through the memory-mapped index file, and in memory for shards that are not in it yet."""
 
     def __init__(self, folder: Path, record: "np.dtype[np.void]") -> None:
         self.folder, self.record, self._writable = folder, record, True
-        self.shards, self._kept = self._open()
-        self._merged, self._new = len(self.shards), _Sorted.empty()
+        self._start_from(*self._stored_index())
+        for stray in folder.glob(f".*{TEMPORARY_MARK}*"):  # of processes that were killed; others may be writing now
+            with suppress(OSError):
+                if time.time() - stray.stat().st_mtime > STRAY_SECONDS:
+                    stray.unlink()
+
+    def _start_from(self, shards: list[str], entries: Entries) -> None:
+        self.shards, self._stored = shards, entries
+        self._merged, self._new = len(shards), np.empty(0, dtype=ENTRY)
 
     def places(self, keys: Keys) -> IntArray:
         """The shard and row of each key; −1 if no shard has it."""
-        kept = self._kept.find(keys)
-        return np.where(kept >= 0, kept, self._new.find(keys))
+        places = np.full(len(keys), -1, dtype=np.int64)
+        for entries in (self._new, self._stored):
+            if len(entries):
+                at = np.minimum(np.searchsorted(entries["key"], keys), len(entries) - 1)
+                places = np.where(entries["key"][at] == keys, entries["place"][at], places)
+        return places
 
     def refresh(self) -> None:
         """Pick up shards that this or another process wrote since."""
         names = {path.name for path in self.folder.glob(f"*{SHARD}")}
         if not names >= set(self.shards):  # some are gone, and must not hide the same keys in others
-            self.shards, self._kept, self._new, self._merged = [], _Sorted.empty(), _Sorted.empty(), 0
+            self._start_from([], np.empty(0, dtype=ENTRY))
         waiting = [self._new]
         for name in sorted(names - set(self.shards)):
-            waiting.append(self._read(name))
-            if sum(len(one.keys) for one in waiting) >= NEW_ROWS:
-                self._merge(_joined(waiting))
+            keys = _rows_of(self.folder / name, self.record)["key"]
+            entries = np.empty(len(keys), dtype=ENTRY)
+            entries["key"], entries["place"] = keys, (len(self.shards) << 32) | np.arange(len(keys))
+            self.shards.append(name)
+            waiting.append(entries)
+            if sum(map(len, waiting)) >= NEW_ROWS:
+                self._merge(_by_key(waiting))
                 waiting = [self._new]
-        self._new = _joined(waiting) if len(waiting) > 1 else self._new
+        self._new = _by_key(waiting) if len(waiting) > 1 else self._new
         if len(self.shards) - self._merged >= NEW_SHARDS:
             self._merge(self._new)
 
-    def _read(self, name: str) -> _Sorted:
-        """The keys of one shard, in its order."""
-        number = len(self.shards)
-        self.shards.append(name)
-        shard = _rows_of(self.folder / name, self.record)
-        return _Sorted(np.array(shard["key"]), (number << 32) | np.arange(len(shard), dtype=np.int64))
-
-    def _merge(self, new: _Sorted) -> None:
-        """Merge `new` into the index file; if the folder is read-only, keep it in memory."""
+    def _merge(self, new: Entries) -> None:
+        """Merge `new` into the index file, piece by piece; if the folder is read-only, keep it in memory."""
         self._new = new
         if not self._writable:
             return
+        names, done = json.dumps(self.shards).encode(), 0
         try:
-            with atomic_write(self.folder / INDEX) as temporary:
-                _write(temporary, self.shards, self._kept, new)
+            with atomic_write(self.folder / INDEX) as temporary, temporary.open("wb") as handle:
+                handle.write(len(names).to_bytes(8, "little") + names)
+                for start in range(0, max(len(self._stored), 1), MERGED_AT_ONCE):
+                    part = self._stored[start : start + MERGED_AT_ONCE]
+                    last = start + len(part) == len(self._stored)
+                    until = len(new) if last else int(np.searchsorted(new["key"], part["key"][-1], side="right"))
+                    handle.write(_by_key([part, new[done:until]]).tobytes())
+                    done = until
         except IsoglossError as error:
             self._writable = False
             logger.warning("the index of the embedding cache is not kept: %s", error.message)
             return
-        self.shards, self._kept = self._open()
-        self._merged, self._new = len(self.shards), _Sorted.empty()
+        self._start_from(*self._stored_index())
 
-    def _open(self) -> tuple[list[str], _Sorted]:
-        """The shards and keys in the index file; nothing if it is missing or damaged.
+    def _stored_index(self) -> tuple[list[str], Entries]:
+        """The shards and entries in the index file; nothing if it is missing or damaged.
 
-        One file handle reads the header and maps the rest: another process may replace the file at any moment.
+        It is mapped once, header and all: another process may replace the file at any moment.
         """
-        try:
-            with (self.folder / INDEX).open("rb") as handle:
-                rows, length = (int.from_bytes(handle.read(8), "little") for _ in range(2))
-                start = 16 + length
-                if not rows or os.fstat(handle.fileno()).st_size != start + rows * (KEY_BYTES + 8):
-                    return [], _Sorted.empty()
-                names = json.loads(handle.read(length))
-                if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                    return [], _Sorted.empty()
-                keys = np.memmap(handle, KEY, "r", start, (rows,))
-                return names, _Sorted(keys, np.memmap(handle, "<i8", "r", start + rows * KEY_BYTES, (rows,)))
-        except (OSError, ValueError, RecursionError):
-            return [], _Sorted.empty()
+        with suppress(OSError, ValueError, RecursionError):
+            content = np.asarray(np.memmap(self.folder / INDEX, np.uint8, "r"))
+            start = 8 + int.from_bytes(content[:8].tobytes(), "little")
+            names = json.loads(content[8:start].tobytes())
+            if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                return names, content[start:].view(ENTRY)
+        return [], np.empty(0, dtype=ENTRY)
 
 
-def _joined(parts: Sequence[_Sorted]) -> _Sorted:
-    keys = np.concatenate([part.keys for part in parts])
-    order = np.argsort(keys, kind="stable")
-    return _Sorted(keys[order], np.concatenate([part.places for part in parts])[order])
-
-
-def _write(path: Path, shards: Sequence[str], kept: _Sorted, new: _Sorted) -> None:
-    """Merge two sorted runs into a file piece by piece: header, then all keys, then all places."""
-    names = json.dumps(list(shards)).encode()
-    names += b" " * (-len(names) % 8)
-    rows = len(kept.keys) + len(new.keys)
-    header = rows.to_bytes(8, "little") + len(names).to_bytes(8, "little") + names
-    with path.open("wb") as keys, path.open("r+b") as places:
-        keys.write(header)
-        places.seek(len(header) + rows * KEY_BYTES)
-        done = 0
-        for start in range(0, max(len(kept.keys), 1), MERGED_AT_ONCE):
-            stop = min(start + MERGED_AT_ONCE, len(kept.keys))
-            last = stop == len(kept.keys)
-            until = len(new.keys) if last else int(np.searchsorted(new.keys, kept.keys[stop - 1], side="right"))
-            old = _Sorted(np.asarray(kept.keys[start:stop]), np.asarray(kept.places[start:stop]))
-            both = _joined([old, _Sorted(new.keys[done:until], new.places[done:until])])
-            done = until
-            keys.write(both.keys.tobytes())
-            places.write(both.places.astype("<i8").tobytes())
-
-
-def _remove_strays(folder: Path) -> None:
-    """Remove temporary files of processes that were killed long ago; others may be writing now."""
-    for stray in folder.glob(f".*{TEMPORARY_MARK}*"):
-        with suppress(OSError):
-            if time.time() - stray.stat().st_mtime > STRAY_SECONDS:
-                stray.unlink()
+def _by_key(parts: Sequence[Entries]) -> Entries:
+    entries = np.concatenate(parts)
+    return entries[np.argsort(entries["key"], kind="stable")]

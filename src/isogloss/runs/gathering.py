@@ -26,7 +26,7 @@ from isogloss.corpora.reading.sources import STANDARD_INPUT, Source, find_source
 from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.errors import DataError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash, explaining_disk
+from isogloss.storage import cache_folder, content_hash, explaining_disk
 from isogloss.types import PairCounts, PairSource
 
 logger = logging.getLogger(__name__)
@@ -204,8 +204,7 @@ def _similarity_model(recipe: Recipe) -> SimilarityModel | None:
         return None
     from isogloss.models.cached_encoder import CachedEncoder
     from isogloss.models.encoders.open import open_encoder
-    from isogloss.models.vector_cache import default_folder
 
     model = open_encoder(recipe.cleaning.similarity_model, recipe.device, batch_size=recipe.teacher.batch_size)
-    encoder = CachedEncoder(model, recipe.output.cache or default_folder())
+    encoder = CachedEncoder(model, recipe.output.cache or cache_folder())
     return SimilarityModel(lambda texts: encoder.encode(texts), encoder.fingerprint)

@@ -20,12 +20,11 @@ import torch
 
 from isogloss.config import Recipe, as_dict
 from isogloss.errors import IsoglossError
-from isogloss.models.vector_cache import default_folder
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.runs.run_folder import METRICS, MODEL, RESULTS, run_folder
 from isogloss.runs.trackers import Trackers
-from isogloss.storage import WORK, weights_hash, write_json
+from isogloss.storage import WORK, cache_folder, weights_hash, write_json
 from isogloss.training.distributed import Distributed
 from isogloss.training.trainer import TrainingSummary
 from isogloss.types import LanguageScores, Report
@@ -169,7 +168,7 @@ class Run:
 
 def vector_folder(recipe: Recipe) -> Path:
     """Where teacher vectors and token tables are kept for all runs."""
-    return Path(recipe.output.cache) if recipe.output.cache else default_folder()
+    return Path(recipe.output.cache) if recipe.output.cache else cache_folder()
 
 
 def refuse_reading_what_is_written(recipe: Recipe) -> None:

@@ -15,7 +15,7 @@ from isogloss.errors import ModelError
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.coverage import survey
-from isogloss.models.vocabulary.grow import changed_segmentations, grow, needed_pieces, original_rows
+from isogloss.models.vocabulary.grow import changed_segmentations, needed_pieces, original_rows
 from isogloss.models.vocabulary.resize import NewPiece, with_pieces, with_rows
 from isogloss.models.vocabulary.trim import kept_rows
 from tiny import PAIRS, unigram
@@ -151,7 +151,7 @@ def test_what_cannot_grow_is_refused(models: Path) -> None:
     with pytest.raises(ModelError, match="the vocabulary has the piece '▁neu' already"):
         student.grow([NewPiece("▁neu", -3.0), NewPiece("▁neu", -3.0)])
     with pytest.raises(ModelError, match="the piece '▁neu' has no score"):
-        grow(student.body, student.tokenizer, [NewPiece("▁neu")])
+        student.grow([NewPiece("▁neu")])
     with pytest.raises(ModelError, match="a BPE vocabulary cannot grow by pieces"):
         with_pieces(byte_level(), [NewPiece("Ġneu")])
     assert len(student.table) == len(student.tokenizer) == student.body.config.vocab_size

@@ -25,11 +25,11 @@ from torch import Tensor
 from isogloss.errors import ModelError
 from isogloss.models.vocabulary.coverage import TEXTS_AT_ONCE, Texts, survey
 from isogloss.models.vocabulary.pieces import Piece, Speller, read_pieces, rows_like
-from isogloss.models.vocabulary.resize import NewPiece, pieces_of, set_token_table, token_rows, unigram_scores, with_pieces
+from isogloss.models.vocabulary.resize import NewPiece, pieces_of, token_rows, unigram_scores, with_pieces
 from isogloss.models.vocabulary.trim import kept_rows
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,6 @@ class Growth:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Grown:
-    """The larger tokenizer, its token table, and what was done."""
-
-    tokenizer: "PreTrainedTokenizerFast"
-    table: Tensor
-    growth: Growth
-
-
 def needed_pieces(
     full: "PreTrainedTokenizerFast", tokenizer: "PreTrainedTokenizerFast", texts: Texts, how: str = "corpus"
 ) -> list[NewPiece]:
@@ -73,25 +64,6 @@ def original_rows(table: Tensor, full: "PreTrainedTokenizerFast", new_pieces: Se
     return {piece: table[row_of[piece]].detach() for piece, _ in new_pieces if piece in row_of}
 
 
-def grow(
-    body: "PreTrainedModel",
-    tokenizer: "PreTrainedTokenizerFast",
-    new_pieces: Sequence[NewPiece],
-    given: Mapping[str, Tensor] | None = None,
-    old_texts: Texts | None = None,
-    seed: int = 17,
-) -> Grown:
-    """Add rows for new pieces to the transformer's token table, in place; the result has the new tokenizer.
-
-    `given` has rows for some or all of the pieces; `old_texts` is text on which changed segmentations are counted.
-    """
-    old: Tensor = body.get_input_embeddings().weight
-    grown = grown_table(old, tokenizer, new_pieces, given, old_texts, seed)
-    set_token_table(body, grown.table, tokenizer.pad_token_id)
-    body.get_input_embeddings().weight.requires_grad_(old.requires_grad)
-    return grown
-
-
 def grown_table(
     table: Tensor,
     tokenizer: "PreTrainedTokenizerFast",
@@ -99,28 +71,34 @@ def grown_table(
     given: Mapping[str, Tensor] | None = None,
     old_texts: Texts | None = None,
     seed: int = 17,
-) -> Grown:
-    """The same for a token table alone; nothing is changed in place."""
-    _refuse_known(tokenizer, new_pieces)
+) -> "tuple[PreTrainedTokenizerFast, Tensor, Growth]":
+    """A tokenizer with new pieces, a token table with rows for them, and what was done; nothing is changed in place.
+
+    `given` has rows for some or all of the pieces; `old_texts` is text on which changed segmentations are counted.
+    """
+    known = set(tokenizer.get_vocab())
+    for piece, _ in new_pieces:
+        if piece in known:
+            raise ModelError(f"the vocabulary has the piece {piece!r} already", hint="name each new piece once")
+        known.add(piece)
     rows = 1 + max(tokenizer.get_vocab().values())  # a table may be longer than its vocabulary
     larger = with_pieces(tokenizer, new_pieces)
     read, nothing = read_pieces(larger), Piece("", None)
     spellings = Speller(tokenizer).spell([read.get(rows + place, nothing) for place in range(len(new_pieces))])
     fresh = rows_like(table[:rows].detach(), spellings, seed)
-    known = spellings.known.copy()
     from_given = np.zeros(len(new_pieces), dtype=bool)
     for place, (piece, _) in enumerate(new_pieces):
         if given is not None and piece in given:
             fresh[place], from_given[place] = given[piece].to(fresh), True
-    counted = Growth(
+    growth = Growth(
         rows_before=rows,
         rows_after=rows + len(new_pieces),
         given=int(from_given.sum()),
-        averaged=int((known & ~from_given).sum()),
-        unknown=int((~known & ~from_given).sum()),
+        averaged=int((spellings.known & ~from_given).sum()),
+        unknown=int((~spellings.known & ~from_given).sum()),
         changed={} if old_texts is None else changed_segmentations(tokenizer, larger, old_texts),
     )
-    return Grown(larger, torch.cat([table[:rows].detach(), fresh]), counted)
+    return larger, torch.cat([table[:rows].detach(), fresh]), growth
 
 
 def changed_segmentations(
@@ -136,11 +114,3 @@ def changed_segmentations(
             changed[language] = changed.get(language, 0) + sum(rows != others for rows, others in zip(old, new, strict=True))
         seen[language] = seen.get(language, 0) + len(sentences)
     return {language: changed.get(language, 0) / max(count, 1) for language, count in sorted(seen.items())}
-
-
-def _refuse_known(tokenizer: "PreTrainedTokenizerFast", new_pieces: Sequence[NewPiece]) -> None:
-    known = set(tokenizer.get_vocab())
-    for piece, _ in new_pieces:
-        if piece in known:
-            raise ModelError(f"the vocabulary has the piece {piece!r} already", hint="name each new piece once")
-        known.add(piece)

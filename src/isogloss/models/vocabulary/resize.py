@@ -119,14 +119,14 @@ def token_rows(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> li
 
 
 def set_token_table(body: "PreTrainedModel", table: "Tensor", padding: int | None) -> None:
-    """Give a transformer another token table, in place."""
+    """Give a transformer another token table and padding row, in place."""
     from torch import nn
 
     rows, width = table.shape
     fresh = nn.Embedding(rows, width, padding_idx=padding, dtype=table.dtype, device="meta")
-    fresh.weight = nn.Parameter(table)
+    fresh.weight = nn.Parameter(table, requires_grad=body.get_input_embeddings().weight.requires_grad)
     body.set_input_embeddings(fresh)
-    body.config.vocab_size = len(table)
+    body.config.vocab_size, body.config.pad_token_id = len(table), padding
 
 
 def _absorb_added(state: State) -> None:

@@ -14,11 +14,11 @@ import numpy as np
 from isogloss.errors import ModelError
 from isogloss.models.vocabulary.alphabets import Alphabet
 from isogloss.models.vocabulary.coverage import LanguageCoverage, Survey
-from isogloss.models.vocabulary.resize import pieces_of, set_token_table, state_of, token_rows, with_rows
+from isogloss.models.vocabulary.resize import pieces_of, state_of, token_rows
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
 WORD_MARKS = "▁#Ġ"
 
@@ -77,22 +77,6 @@ def kept_rows(tokenizer: "PreTrainedTokenizerFast", seen: Survey, how: str, also
     else:
         raise ModelError(f"trim = {how!r} is not known", hint="choose alphabet or corpus")
     return np.array(sorted(keep), dtype=np.int64)
-
-
-def trim(body: "PreTrainedModel", tokenizer: "PreTrainedTokenizerFast", keep: IntArray) -> "PreTrainedTokenizerFast":
-    """Trim the transformer's token table to `keep` in place, and return a tokenizer with the new row numbers."""
-    import torch
-
-    weight: torch.Tensor = body.get_input_embeddings().weight
-    if int(keep.max()) >= weight.shape[0]:
-        raise ModelError(
-            f"the tokenizer has row {int(keep.max())} but the model's table ends at {weight.shape[0] - 1}",
-            hint="the tokenizer does not belong to this model",
-        )
-    trimmed = with_rows(tokenizer, keep)
-    set_token_table(body, weight.detach()[torch.from_numpy(keep)], trimmed.pad_token_id)
-    body.config.pad_token_id = trimmed.pad_token_id
-    return trimmed
 
 
 def _always_kept(tokenizer: "PreTrainedTokenizerFast", pieces: list[tuple[int, str]]) -> set[int]:

@@ -2,7 +2,7 @@
 
 from isogloss.config import Stage
 from isogloss.models.student import Student
-from isogloss.models.token_store import TokenStore
+from isogloss.models.token_store import TextTokenizer, TokenStore
 from isogloss.runs.stages.session import StageSession
 from isogloss.storage import content_hash
 from isogloss.training.tasks.base import Task
@@ -11,7 +11,7 @@ from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText
 
 def tokens_of(lines: list[str], student: Student) -> TokenStore:
     """Plain text, without the prompt of the student."""
-    return TokenStore.of(lines, student.tokenizer, int(student.model.max_seq_length))
+    return TextTokenizer(student.tokenizer, int(student.model.max_seq_length)).store(lines)
 
 
 def train(stage: Stage, session: StageSession, number: int) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from isogloss.errors import IsoglossError
-from isogloss.models import cached_encoder, embedding_file
-from isogloss.models.embedding_file import embed_file
+from isogloss.models import cached_encoder
+from isogloss.models.cached_encoder import embed_file
 from isogloss.models.vector_cache import longest_first
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import folder_lock
@@ -40,8 +40,7 @@ def vectors_of(texts: Sequence[str]) -> FloatArray:
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (cached_encoder, embedding_file):
-        monkeypatch.setattr(module, "CHUNK", 16)
+    monkeypatch.setattr(cached_encoder, "CHUNK", 16)
 
 
 def test_interrupted_it_goes_on_from_the_last_part(tmp_path: Path) -> None:
