@@ -15,8 +15,6 @@ from fuzz_cases import changed_bytes, changed_json
 from isogloss import recipes
 from isogloss.cli.screens.progress import output
 from isogloss.cli.screens.waterfall import show_waterfall
-from isogloss.corpora.catalogue import freshness
-from isogloss.corpora.catalogue.download import _Part
 from isogloss.corpora.preparation.feeds import from_store
 from isogloss.corpora.preparation.scored_parts import Scorer
 from isogloss.corpora.prepare import prepare_store
@@ -78,8 +76,7 @@ class Notes:
         self.means = io.BytesIO()
         np.savez(self.means, fingerprint=np.array("f"), de=np.ones(4, np.float32), fr=np.zeros(4, np.float32))
         self.origin = asdict(Origin(corpus="X", version="v1", licence="CC0", url="https://x/y", sha256="0" * 64))
-        self.part = _Part(folder / "x.zip", "https://x/y")
-        self.remote = {"url": "https://x/y", "etag": '"e"', "modified": "m", "sha256": "", "size": 3}
+        self.origin |= {"etag": '"e"', "modified": "m", "size": 3}
 
     def manifests(self, random: Random) -> None:
         path = self.folder / "store" / "manifest.json"
@@ -130,18 +127,9 @@ class Notes:
 
     def downloads(self, random: Random) -> None:
         target = self.folder / "x.zip"
-        kind = random.randrange(3)
-        if kind == 0:
-            put(target.with_name("x.zip.origin.json"), changed_json(random, self.origin))
-            found = origin_of(target)
-            assert found is None or all(isinstance(value, str | bool) for value in asdict(found).values())
-        elif kind == 1:
-            put(self.part.notes, changed_json(random, self.remote))
-            assert isinstance(self.part.remote().validator, str)
-        else:
-            put(freshness._note(target), changed_json(random, self.remote))
-            known = freshness.recall(target, "https://x/y")
-            assert known is None or isinstance(known.validator, str)
+        put(target.with_name("x.zip.origin.json"), changed_json(random, self.origin))
+        found = origin_of(target)
+        assert found is None or all(isinstance(value, str | bool | int | None) for value in asdict(found).values())
 
     def mean_files(self, random: Random) -> None:
         means = read_means(put(self.folder / "means.npz", changed_bytes(random, self.means.getvalue())))

@@ -14,8 +14,8 @@ from typing import Any
 from unittest import mock
 
 from fuzz_cases import an_encrypted_zip, changed_bytes, changed_json, changed_text
-from isogloss.corpora.catalogue import freshness, hub_datasets, opus, repack, wikipedia
-from isogloss.corpora.catalogue.download import fetch
+from isogloss.corpora.catalogue import hub_datasets, opus, repack, wikipedia
+from isogloss.corpora.catalogue.download import fetch, is_unchanged
 from isogloss.corpora.catalogue.retries import Patience
 from isogloss.corpora.reading.origin import Origin
 from isogloss.models.encoders.command import _parse
@@ -84,7 +84,7 @@ class Answers:
         target = self.folder / "fetched.zip"
         try:
             fetch(f"{base}/x.zip", target, origin=Origin(corpus="X"), patience=NO_PATIENCE)
-            freshness.is_unchanged(f"{base}/x.zip", freshness.Remote('"e"', "m", 3), NO_PATIENCE)
+            is_unchanged(f"{base}/x.zip", Origin(corpus="X", etag='"e"', modified="m", size=3), NO_PATIENCE)
         finally:
             for path in self.folder.glob("fetched.zip*"):
                 path.unlink()

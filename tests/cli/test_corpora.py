@@ -127,9 +127,9 @@ def test_one_that_fails_does_not_keep_the_others_back(isogloss: Run, service: Se
         (("get", "TED2020", "--lang", "en-de", "--min-score", "1.1"), "cannot be fetched by score"),
         (
             ("get", "TED2020", "Europarl", "--lang", "en-de", "--out", "notes.txt"),
-            "notes.txt: is a file, but a folder is needed",
+            "notes.txt: cannot be written (it is a file, not a folder)",
         ),
-        (("get", "TED2020", "--lang", "en-de", "--out", "notes.txt/deep"), "notes.txt: is a file, but a folder is needed"),
+        (("get", "TED2020", "--lang", "en-de", "--out", "notes.txt/deep"), "notes.txt is a file, not a folder"),
         (("list", "Nothing-like-it"), "no corpus is called"),
     ],
 )

@@ -176,7 +176,7 @@ def test_other_kinds_of_models_are_left_as_they_are() -> None:
     assert np.abs(taken_apart(twice).encode(MANY) - own(twice, MANY)).max() < 1e-5
 
 
-def test_a_cut_dimension_is_kept() -> None:
+def test_a_cut_dimension_kept() -> None:
     model = sentence_model("BERT", normalize=True)
     model.truncate_dim = 10
     assert taken_apart(model).encode(TEXTS).shape == (len(TEXTS), 10)

@@ -128,7 +128,7 @@ def test_the_longest_texts_are_computed_first(tmp_path: Path) -> None:
     assert compute.asked == ["aaaa", "aaa", "aa", "bb", "a"]
 
 
-def test_what_an_interruption_finds_computed_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_interruption_finds_computed_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder_module, "CHUNK", 1)
     compute = Counting()
 

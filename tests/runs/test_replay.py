@@ -48,7 +48,7 @@ def test_a_draw_is_balanced_without_repetition_and_of_training_pairs(tmp_path: P
     assert found == sorted(found, key=rows(old).index), "in the order of the store"
 
 
-def test_a_draw_is_the_seeds_and_is_kept(tmp_path: Path) -> None:
+def test_a_draw_is_the_seeds_and_kept(tmp_path: Path) -> None:
     old, steps = bitext(("de", 100), ("ru", 100)), list[Step]()
     first = draw(old, 40, NOTHING, 1, tmp_path)
     again = draw(old, 40, NOTHING, 1, tmp_path, steps.append)

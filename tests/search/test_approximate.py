@@ -174,7 +174,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     assert np.array_equal(again.left.ids, wanted.left.ids)
 
 
-def test_memory_is_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = topical(2000, topics=100)
     areas: list[int] = []
     plain = cells._product

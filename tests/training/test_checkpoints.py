@@ -16,7 +16,7 @@ def state(value: float) -> dict[str, object]:
     return {"step": int(value), "engine": engine, "loop": {"last": {}}}
 
 
-def test_the_newest_is_found_and_only_it_is_kept(tmp_path: Path) -> None:
+def test_the_newest_is_found_and_only_it_kept(tmp_path: Path) -> None:
     assert checkpoints.latest(tmp_path) is None and checkpoints.best(tmp_path, 4) is None
     for step in (9, 10, 100):
         checkpoints.save(tmp_path, step, state(step))
@@ -146,7 +146,7 @@ def test_settings_that_are_gone_are_not_guessed(tmp_path: Path) -> None:
         assert found is not None and "is of other settings, pairs or models" in found.sentence
 
 
-def test_a_checkpoint_that_cannot_be_opened_now_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_cannot_be_opened_now_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints.save(tmp_path, 4, state(4))
 
     def too_many_files(*_: object, **__: object) -> None:

@@ -92,7 +92,7 @@ def test_the_kept_one_is_never_clearly_below_the_one_that_found_most(several: li
 
 @settings(deadline=None)
 @given(merits)
-def test_within_noise_the_highest_value_is_kept(several: list[Merit]) -> None:
+def test_within_noise_the_highest_value_kept(several: list[Merit]) -> None:
     """By definition, over all measurements at once, where no two of them differ clearly."""
     if not any(clearly_below(one, other) for one in several for other in several):
         assert kept(several) == max(range(len(several)), key=lambda place: (several[place].value, -place))
@@ -100,7 +100,7 @@ def test_within_noise_the_highest_value_is_kept(several: list[Merit]) -> None:
 
 @settings(deadline=None)
 @given(merits)
-def test_one_that_is_clearly_better_than_all_others_is_kept(several: list[Merit]) -> None:
+def test_one_that_is_clearly_better_than_all_others_kept(several: list[Merit]) -> None:
     for place, one in enumerate(several):
         if len(several) > 1 and all(clearly_below(other, one) for other in several if other is not one):
             assert kept(several) == place

@@ -287,7 +287,7 @@ def test_metrics_carry_everything(tmp_path: Path) -> None:
     assert steps[-1].note.startswith("loss 0.0625") and "dev 100.0 % found" in steps[-1].note
 
 
-def test_the_last_line_says_why_it_is_the_last_and_what_is_kept(tmp_path: Path) -> None:
+def test_the_last_line_says_why_it_is_the_last_and_what_kept(tmp_path: Path) -> None:
     def last(scores: list[float], patience: int) -> Step:
         steps: list[Step] = []
         run(Dial(), tmp_path / f"{scores[2]}-{patience}", Script(scores), steps.append, how=plan(patience=patience))
@@ -319,7 +319,7 @@ def test_an_engine_that_is_read_rarely_is_still_read_whole(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("reads_every", [1, 5])
-def test_a_loss_that_is_no_number_stops_it_before_it_is_kept(tmp_path: Path, reads_every: int) -> None:
+def test_a_loss_that_is_no_number_stops_it_before_it_kept(tmp_path: Path, reads_every: int) -> None:
     engine = Dial(lambda step: math.nan if step == 12 else 1.0, reads_every)
     with pytest.raises(IsoglossError, match=r"nan at step 13.*; the checkpoint of step 12 is kept") as caught:
         run(engine, tmp_path)

@@ -18,7 +18,7 @@ def filled(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_only_what_was_used_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_used_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path / "work")
     monkeypatch.chdir(tmp_path)
     with only_used_kept(Path("work")):

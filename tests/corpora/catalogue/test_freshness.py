@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from corpora.catalogue.service import Fault, Service
-from isogloss.corpora.catalogue.download import is_kept
-from isogloss.corpora.catalogue.freshness import Remote, is_unchanged
+from isogloss.corpora.catalogue.download import is_unchanged, kept
 from isogloss.corpora.catalogue.get import get
 from isogloss.corpora.catalogue.retries import Patience
+from isogloss.corpora.reading.origin import Origin
 from isogloss.errors import DataError
 
 MUSE = "/dl.fbaipublicfiles.com/arrival/dictionaries/en-de.txt"
@@ -61,7 +61,7 @@ def test_what_has_changed_is_fetched_anew(mirror: Service, patience: Patience, s
         (muse,) = get("MUSE", ("en", "de"), refresh=True, patience=patience)
         (matrix,) = get("WikiMatrix", ("en", "de"), refresh=True, patience=patience)
         assert muse.read_bytes() == b"house Haus\ncat Katze\n" and words(matrix) == ["a", "b", "new"]
-        assert is_kept(muse) and is_kept(matrix)
+        assert kept(muse) and kept(matrix)
     assert len(mirror.requests(WIKIMATRIX)) == 4  # fetched, found changed, fetched, found unchanged
 
 
@@ -85,8 +85,8 @@ def test_the_old_file_stays_until_the_new_one_is_whole(mirror: Service, patience
     for _ in range(2):  # a file that could not be used is not taken for the one that is here
         with pytest.raises(DataError, match="not a score"):
             get("WikiMatrix", ("en", "de"), refresh=True, patience=patience)
-    assert is_kept(muse) and muse.read_bytes() == b"house Haus\n"
-    assert is_kept(matrix) and words(matrix) == ["a"]
+    assert kept(muse) and muse.read_bytes() == b"house Haus\n"
+    assert kept(matrix) and words(matrix) == ["a"]
     mirror.faults.clear()
     get("MUSE", ("en", "de"), refresh=True, patience=patience)
     assert muse.read_bytes() == b"house Haus\ncat Katze\n"
@@ -104,5 +104,5 @@ def test_an_original_that_an_interrupted_run_left_is_asked_about_too(mirror: Ser
 def test_a_busy_server_is_asked_again(service: Service, patience: Patience, waits: list[float]) -> None:
     url = service.serve("/some", b"x", etag='"a"')
     service.faults["/some"] = [Fault(503)]
-    assert is_unchanged(url, Remote(etag='"a"'), patience) and len(waits) == 1
-    assert not is_unchanged(url, Remote(etag='"b"'), patience)
+    assert is_unchanged(url, Origin(corpus="", etag='"a"'), patience) and len(waits) == 1
+    assert not is_unchanged(url, Origin(corpus="", etag='"b"'), patience)

@@ -12,7 +12,7 @@ import pytest
 from corpora.catalogue.service import COMMIT, Fault, Service
 from corpora.catalogue.test_download import zipped
 from corpora.catalogue.test_wikipedia import dump, link, page
-from isogloss.corpora.catalogue.download import is_kept
+from isogloss.corpora.catalogue.download import kept
 from isogloss.corpora.catalogue.get import get
 from isogloss.corpora.catalogue.retries import Patience
 from isogloss.corpora.reading.languages import pair_in
@@ -53,7 +53,7 @@ def test_moses_text_from_opus(service: Service, cache: Path, patience: Patience)
     (path,) = get("ted2020", ("en", "de"), on_progress=steps.append, patience=patience)
     assert path == cache / "TED2020" / "v1" / "TED2020.en-de.zip" and path.read_bytes() == MOSES
     origin = origin_of(path)
-    assert origin is not None and is_kept(path)
+    assert origin is not None and kept(path)
     assert (origin.corpus, origin.version, origin.licence, origin.dictionary) == ("TED2020", "v1", "TED usage policy", False)
     assert pair_in("TED2020.en-de", "en") == ("de", True)
     assert {step.stage for step in steps} == {"TED2020 en-de"} and steps[-1].finished

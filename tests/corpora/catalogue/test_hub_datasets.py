@@ -8,6 +8,7 @@ from corpora.catalogue.service import COMMIT, Service
 from isogloss.corpora.catalogue import hub_datasets as hub
 from isogloss.corpora.catalogue.download import fetch
 from isogloss.corpora.catalogue.retries import Patience
+from isogloss.corpora.reading.origin import Origin
 from isogloss.errors import DataError, IsoglossError
 
 REPO = "sentence-transformers/parallel-sentences-talks"
@@ -35,7 +36,8 @@ def test_the_training_files_of_a_pair(service: Service, patience: Patience) -> N
 def test_files_come_through_a_redirect_that_gets_no_key(service: Service, tmp_path: Path, patience: Patience) -> None:
     offer(service, "en-de/train-00000-of-00001.parquet")
     (file,) = hub.find(REPO, ("en", "de"), COMMIT, patience)
-    path = fetch(file.url, tmp_path / "x.parquet", size=file.size, sha256=file.sha256, token=hub.token(), patience=patience)
+    path, origin = tmp_path / "x.parquet", Origin(corpus="")
+    fetch(file.url, path, origin, size=file.size, sha256=file.sha256, token=hub.token(), patience=patience)
     assert path.read_bytes() == service.datasets[REPO]["en-de/train-00000-of-00001.parquet"]
     to_hub, to_store = service.asked[-2:]
     assert to_hub.headers["authorization"] == "Bearer hf_secret"

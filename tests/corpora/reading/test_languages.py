@@ -75,7 +75,7 @@ def test_members_of_macrolanguages_and_old_codes() -> None:
         assert canonical(code) == short and is_known(code)
 
 
-def test_a_script_is_kept_where_it_is_not_the_usual_one() -> None:
+def test_a_script_kept_where_it_is_not_the_usual_one() -> None:
     for code in ("sr-Latn", "uz-Cyrl", "az-Arab", "kk-Latn", "pa-Arab", "ku-Arab", "mn-Mong", "sd-Deva", "ms-Arab", "ks-Deva"):
         assert canonical(code.replace("-", "_")) == code
     for code in ("hi_Deva", "ru_Cyrl", "zh_Hans", "ks_Arab", "ace_Latn"):

@@ -85,7 +85,7 @@ def test_of_equally_rare_characters_the_same_ones_are_known() -> None:
     assert learnt[0] == learnt[1] == {"<pad>", "</s>", "<unk>", "▁", *"abcdefgh"}
 
 
-def test_it_is_kept_in_one_file(tmp_path: Path) -> None:
+def test_it_kept_in_one_file(tmp_path: Path) -> None:
     tokenizer, path = learn_vocabulary(lambda: blocks(TEXTS), 120), tmp_path / "vocabulary.json"
     assert open_vocabulary(path) is None
     save_vocabulary(tokenizer, path)

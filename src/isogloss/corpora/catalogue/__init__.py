@@ -2,5 +2,5 @@
 
 `entries` knows the corpora offline (entries.toml), `get` downloads one corpus in one language pair. `opus` and `hub_datasets`
 query the two services that have most of them, `wikipedia` builds a dictionary of article titles, `repack` converts unusual
-layouts to plain columns, and `download` brings a URL into a file.
+layouts to plain columns, `download` brings a URL into a file, and `retries` repeats failed requests.
 """

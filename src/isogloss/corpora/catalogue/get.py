@@ -15,16 +15,14 @@ from typing import Any
 
 from isogloss.corpora.catalogue import hub_datasets as hub
 from isogloss.corpora.catalogue import opus, repack, wikipedia
-from isogloss.corpora.catalogue.download import alone, fetch, is_kept, refuse_foreign
+from isogloss.corpora.catalogue.download import alone, discard, fetch, is_unchanged, kept, refuse_foreign
 from isogloss.corpora.catalogue.entries import Entry, Languages, as_languages, find
-from isogloss.corpora.catalogue.freshness import forget, is_unchanged, recall, remember
 from isogloss.corpora.catalogue.retries import NotThere, Patience, mirrored
 from isogloss.corpora.reading.origin import Origin, origin_of
-from isogloss.errors import DataError, IsoglossError
+from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import SHA256, TEXT, Each, check
-from isogloss.shown import masked
-from isogloss.storage import atomic_write, cache_folder, content_hash, file_hash, read_json, write_json
+from isogloss.storage import atomic_write, cache_folder, content_hash, file_hash, make_folder, read_json, write_json
 from isogloss.web import parse_url
 
 _VERSION = re.compile(r"\w[\w.-]*")  # it becomes the name of a folder
@@ -45,7 +43,7 @@ def get(
     entry, languages = find(plain), as_languages("-".join(languages))
     _check(entry, languages, version, min_score)
     if folder is not None:
-        _refuse_file(folder)
+        make_folder(folder)  # before anything is asked for
     request = _Request(
         entry=entry,
         languages=languages,
@@ -58,9 +56,9 @@ def get(
     )
     waiting = Step(request.stage, 0, 1, "files", "another isogloss is fetching it; waiting")
     with alone(request.record, lambda: on_progress(waiting)):
-        if not refresh and (kept := request.kept()):
-            on_progress(Step(request.stage, len(kept), len(kept), "files", "reused from the cache"))
-            return kept
+        if not refresh and (files := request.kept()):
+            on_progress(Step(request.stage, len(files), len(files), "files", "reused from the cache"))
+            return files
         files = _WAYS[request.entry.by](request)
         request.remember(files)
     return files
@@ -103,19 +101,12 @@ class _Request:
             )
         return self.folder if self.folder is not None else cache_folder() / "corpora" / self.entry.name / version
 
-    def origin(self, version: str) -> Origin:
-        """The origin of a file before it is downloaded."""
-        return Origin(corpus=self.entry.name, version=version, licence=self.entry.licence, dictionary=self.entry.dictionary)
-
-    def bring(self, url: str, target: Path, version: str = "", stage: str = "", **details: Any) -> Path:  # noqa: ANN401
-        """Fetch one file; `details` are those of `fetch`. Without a version it is intermediate and has no origin."""
-        origin = self.origin(version) if version else None
-        stage = stage or self.stage
-        return fetch(url, target, origin=origin, stage=stage, on_progress=self.on_progress, patience=self.patience, **details)
-
-    def stage_of(self, number: int, files: int) -> str:
-        """The name of the progress bar for one of several files."""
-        return self.stage if files == 1 else f"{self.stage} {number}/{files}"
+    def bring(self, url: str, target: Path, version: str, number: int = 1, files: int = 1, **details: Any) -> Path:  # noqa: ANN401
+        """Fetch a file, the `number`-th of several; `details` are those of `fetch`."""
+        entry = self.entry
+        origin = Origin(corpus=entry.name, version=version, licence=entry.licence, dictionary=entry.dictionary)
+        details.setdefault("stage", self.stage if files == 1 else f"{self.stage} {number}/{files}")
+        return fetch(url, target, origin, on_progress=self.on_progress, patience=self.patience, **details)
 
     def kept(self) -> list[Path]:
         """The files of an equal earlier request, if all are still there and undamaged."""
@@ -123,7 +114,7 @@ class _Request:
             files = check(read_json(self.record), {"files": Each(TEXT, SHA256)})["files"]
         except (OSError, ValueError):
             return []
-        return [Path(one) for one in files] if all(is_kept(Path(one), sha256=sha256) for one, sha256 in files.items()) else []
+        return [Path(file) for file in files] if all(kept(Path(file), sha256=files[file]) for file in files) else []
 
     def remember(self, files: list[Path]) -> None:
         """Note which files belong to this request."""
@@ -153,18 +144,10 @@ def _check(entry: Entry, languages: Languages, version: str, min_score: float | 
         raise DataError(f"{entry.name} cannot be fetched by score", hint="leave --min-score out for it")
 
 
-def _refuse_file(folder: Path) -> None:
-    """Refuse a folder whose path is a file, before any download."""
-    for place in (folder, *folder.parents):
-        if place.is_file():
-            raise IsoglossError(f"{place}: is a file, but a folder is needed there", hint="name another folder")
-
-
 def _from_opus(request: _Request) -> list[Path]:
     file = opus.find(request.entry.corpus or request.entry.name, request.languages, request.version, request.patience)
-    pair = (
-        f"{file.source}-{file.target}" if file.kind == "tsv" else request.pair
-    )  # its two columns are in the order of its name
+    # The two columns of TSV are in the order of its name.
+    pair = f"{file.source}-{file.target}" if file.kind == "tsv" else request.pair
     target = request.place(file.version) / f"{request.entry.name}.{pair}{file.suffix}"
     return [request.bring(mirrored(file.url), target, file.version)]
 
@@ -176,8 +159,8 @@ def _from_hub(request: _Request) -> list[Path]:
     for number, file in enumerate(files, start=1):
         name = ".".join(part for part in (request.entry.name, file.shard, request.pair, "parquet") if part)
         target = request.place(file.commit[:12]) / name
-        stage = request.stage_of(number, len(files))
-        paths.append(request.bring(file.url, target, file.commit, stage, size=file.size, sha256=file.sha256, token=token))
+        details = {"size": file.size, "sha256": file.sha256, "token": token}
+        paths.append(request.bring(file.url, target, file.commit, number, len(files), **details))
     return paths
 
 
@@ -187,29 +170,26 @@ def _from_files(request: _Request) -> list[Path]:
     beside_english = any("{other}" in name for name in entry.files)
     if not entry.may_have(request.languages) or (beside_english and "en" not in request.languages):
         raise missing
-    here, there = _names(request, spelled=False), _names(request, spelled=True)
     paths = []
     for number, (name, url) in enumerate(entry.files.items(), start=1):
-        target = request.place(request.label) / name.format(**here)
-        address = mirrored(url.format(**there))
-        stage = request.stage_of(number, len(entry.files))
+        target = request.place(request.label) / name.format(**_names(request, lambda code: code))
+        address = mirrored(url.format(**_names(request, entry.spelling)))
         try:
             if entry.layout:
-                path = _repacked(request, address, target)
+                _repack(request, address, target)
             else:
-                path = request.bring(address, target, request.label, stage, refresh=request.refresh)
+                request.bring(address, target, request.label, number, len(entry.files), refresh=request.refresh)
         except NotThere as error:
             raise missing from error
-        paths.append(path)
+        paths.append(target)
     return paths
 
 
-def _names(request: _Request, spelled: bool) -> dict[str, str]:
+def _names(request: _Request, spelling: Callable[[str], str]) -> dict[str, str]:
     """The language codes in file names: as requested, in alphabetical order, or the one beside English."""
-    source, target = (request.entry.spelling(code) if spelled else code for code in request.languages)
-    first, second = (request.entry.spelling(code) if spelled else code for code in _in_order(request))
-    other = source if target == "en" else target
-    return {"source": source, "target": target, "first": first, "second": second, "other": other}
+    source, target = map(spelling, request.languages)
+    first, second = map(spelling, _in_order(request))
+    return {"source": source, "target": target, "first": first, "second": second, "other": source if target == "en" else target}
 
 
 def _in_order(request: _Request) -> Languages:
@@ -218,62 +198,55 @@ def _in_order(request: _Request) -> Languages:
     return one, other
 
 
-def _repacked(request: _Request, url: str, target: Path) -> Path:
+def _repack(request: _Request, url: str, target: Path) -> None:
     """Fetch a file in an unusual layout, convert it to plain columns, and remove the original."""
-    if _is_made(target, request.label) and not (request.refresh and _is_changed(request, url, target)):
-        return target
-    original = target.with_name(f".original-{_last(url)}")
-    request.bring(url, original, refresh=request.refresh)
-    remote = recall(original, url)
+    known = _made_before(target, request.label)
+    if known is not None and (not request.refresh or is_unchanged(url, known, request.patience)):
+        return
+    original = request.bring(url, _original(target, url), request.label, refresh=request.refresh)
     layout, columns = request.entry.layout, _in_order(request)
-    origin = replace(request.origin(request.label), url=masked(url))
-    _made(request, target, origin, [original], lambda out: repack.repack(layout, original, out, columns, request.min_score))
-    if remote is not None:
-        remember(target, url, remote)
-    return target
-
-
-def _is_changed(request: _Request, url: str, target: Path) -> bool:
-    """Whether the server has another file than the one `target` was made from; True if unknown."""
-    known = recall(target, url)
-    return known is None or not is_unchanged(url, known, request.patience)
+    _make(request, target, [original], lambda out: repack.repack(layout, original, out, columns, request.min_score))
 
 
 def _from_wikipedia(request: _Request) -> list[Path]:
     version = request.version or "latest"
     target = request.place(version) / f"{request.entry.name}.{request.pair}.tsv.gz"
-    if _is_made(target, version) and not request.refresh:
+    if _made_before(target, version) is not None and not request.refresh:
         return [target]
-    addresses = wikipedia.addresses(request.languages, version)
     dumps = []
-    for url in addresses:
-        dump = target.with_name(f".original-{_last(url)}")
+    for url in wikipedia.addresses(request.languages, version):
+        dump = _original(target, url)
         try:
-            request.bring(mirrored(url), dump, stage=_last(url), refresh=request.refresh)
+            dumps.append(request.bring(mirrored(url), dump, version, stage=Path(url).name, refresh=request.refresh))
         except NotThere as error:
             raise DataError(
                 f"there are no dumps for {request.pair} ({url})", hint="is there a Wikipedia in that language?"
             ) from error
-        dumps.append(dump)
 
     def build(out: Path) -> int:
         pairs = wikipedia.titles(dumps[0], dumps[1], request.languages, request.entry.name, request.on_progress)
         return repack.write_lines(out, request.languages, pairs)
 
-    return [_made(request, target, replace(request.origin(version), url=addresses[0]), dumps, build)]
+    _make(request, target, dumps, build)
+    return [target]
 
 
-def _is_made(target: Path, version: str) -> bool:
-    """Whether the converted file is there in this version; refuses a file of the user."""
-    known = origin_of(target)
-    if known is None:
-        refuse_foreign(target)
-        return False
-    return known.version == version and is_kept(target)
+def _original(target: Path, url: str) -> Path:
+    """A hidden file for what `target` is made from."""
+    return target.with_name(f".original-{Path(parse_url(url).path).name}")
 
 
-def _made(request: _Request, target: Path, origin: Origin, originals: list[Path], build: Callable[[Path], int]) -> Path:
+def _made_before(target: Path, version: str) -> Origin | None:
+    """The origin of the converted file if it is there in this version; refuses a file of the user."""
+    refuse_foreign(target)
+    known = kept(target)
+    return known if known is not None and known.version == version else None
+
+
+def _make(request: _Request, target: Path, originals: list[Path], build: Callable[[Path], int]) -> None:
     """Build a file from fetched originals, and remove these unless it was interrupted."""
+    origin = origin_of(originals[0])
+    assert origin is not None
     try:
         with atomic_write(target) as temporary:
             if not build(temporary):
@@ -282,20 +255,9 @@ def _made(request: _Request, target: Path, origin: Origin, originals: list[Path]
                 )
             replace(origin, sha256=file_hash(temporary)).write_beside(target)
     except DataError:
-        _remove(originals)
+        list(map(discard, originals))
         raise
-    _remove(originals)
-    return target
-
-
-def _remove(files: list[Path]) -> None:
-    for file in files:
-        file.unlink(missing_ok=True)
-        forget(file)
-
-
-def _last(url: str) -> str:
-    return Path(parse_url(url).path).name
+    list(map(discard, originals))
 
 
 _WAYS: dict[str, Callable[[_Request], list[Path]]] = {

@@ -12,13 +12,14 @@ import time
 import urllib.error
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from isogloss.amounts import duration
 from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 from isogloss.web import parse_url, send, whole_number
 
+Result = TypeVar("Result")
 PASSING = {408, 425, 429, 500, 502, 503, 504}  # temporary statuses
 LARGEST_ANSWER = 64 * 2**20  # bytes of JSON
 OFFLINE = "check the network, and https_proxy if you are behind one; the same command continues where it stopped"
@@ -38,71 +39,57 @@ class Patience:
 
 
 class Trouble(Exception):
-    """A temporary failure: a cut connection, a busy server.
+    """A temporary failure: a cut connection, a busy server. `brief` is shown beside the progress bar."""
 
-    `brief` is shown beside the progress bar, `after` is the wait that the server asked for.
-    """
+    after_progress = False  # bytes have arrived since the last failure
 
-    def __init__(self, what: str, brief: str = "cut", after: float | None = None, reached: bool = True) -> None:
+    def __init__(self, what: str, brief: str = "cut", retry_after: float | None = None, reached: bool = True) -> None:
         super().__init__(what)
-        self.brief = brief
-        self.after = after
-        self.reached = reached
+        self.brief, self.retry_after, self.reached = brief, retry_after, reached
 
 
 class NotThere(DataError):
     """The server does not have it."""
 
 
-class NotChanged(Exception):
-    """The file has not changed."""
+def retried(
+    url: str, patience: Patience, action: Callable[[], Result], on_wait: Callable[[Trouble, float], None] = lambda *_: None
+) -> Result:
+    """The result of `action`, repeated after each `Trouble`; too many in a row are an error. `on_wait` hears of each wait."""
+    failures = 0
+    while True:
+        try:
+            return action()
+        except Trouble as trouble:
+            failures = 1 if trouble.after_progress else failures + 1
+            if (pause := trouble.retry_after) is not None and pause > patience.longest_asked:
+                raise DataError(
+                    f"{url}: {trouble}, and asks to come back in {duration(pause)}",
+                    hint="run the same command later: it continues where it stopped",
+                ) from trouble
+            if failures >= (patience.attempts if trouble.reached else patience.attempts_to_connect):
+                times = "once" if failures == 1 else f"{failures} times"
+                raise DataError(f"{url}: {trouble} (tried {times})", hint=OFFLINE) from trouble
+            if pause is None:
+                pause = min(patience.longest_wait, patience.first_wait * 2.0 ** (failures - 1)) * random.uniform(0.5, 1.0)
+            on_wait(trouble, pause)
+            patience.wait(pause)
 
 
-class NothingLeft(Exception):
-    """The server has no bytes beyond the start of a resumed download; `total` is the length of the file."""
+def open_url(
+    url: str, timeout: float, headers: Mapping[str, str] | None = None, token: str = "", expected: int = 0
+) -> http.client.HTTPResponse:
+    """The response of a server after redirects; the caller closes it. `token` is not sent to redirects.
 
-    def __init__(self, total: int | None) -> None:
-        super().__init__(total)
-        self.total = total
-
-
-class Tries:
-    """Counts consecutive failures, gives the wait after each, and raises after too many."""
-
-    def __init__(self, url: str, patience: Patience) -> None:
-        self.url = url
-        self.patience = patience
-        self.failures = 0
-
-    def succeeded(self) -> None:
-        """Reset the count."""
-        self.failures = 0
-
-    def failed(self, trouble: Trouble) -> float:
-        """Seconds to wait before the next try."""
-        self.failures += 1
-        patience = self.patience
-        if trouble.after is not None and trouble.after > patience.longest_asked:
-            raise DataError(
-                f"{self.url}: {trouble}, and asks to come back in {duration(trouble.after)}",
-                hint="run the same command later: it continues where it stopped",
-            ) from trouble
-        if self.failures >= (patience.attempts if trouble.reached else patience.attempts_to_connect):
-            times = "once" if self.failures == 1 else f"{self.failures} times"
-            raise DataError(f"{self.url}: {trouble} (tried {times})", hint=OFFLINE) from trouble
-        if trouble.after is not None:
-            return trouble.after
-        longest: float = min(patience.longest_wait, patience.first_wait * 2.0 ** (self.failures - 1))
-        return longest * random.uniform(0.5, 1.0)
-
-
-def open_url(url: str, timeout: float, headers: Mapping[str, str] | None = None, token: str = "") -> http.client.HTTPResponse:
-    """The response of a server after redirects; the caller closes it. `token` is not sent to redirects."""
+    A status other than 2xx is an error, except for the `expected` one.
+    """
     try:
         return send(url, timeout, headers, token)
     except urllib.error.HTTPError as error:
+        if error.code == expected:
+            return cast("http.client.HTTPResponse", error)  # it has a status, headers and a body
         error.close()
-        raise _refusal(url, error, headers or {}) from error
+        raise _refusal(url, error) from error
     except urllib.error.URLError as error:
         raise _unreached(url, error.reason) from error
     except (OSError, http.client.HTTPException) as error:
@@ -119,25 +106,20 @@ def read_some(response: http.client.HTTPResponse, amount: int) -> bytes:
 
 def ask(url: str, patience: Patience, token: str = "") -> Any:  # noqa: ANN401 - whatever the service says
     """The JSON answer of a service."""
-    tries = Tries(url, patience)
-    while True:
-        try:
-            with open_url(url, patience.timeout, {"Accept": "application/json"}, token) as response:
-                return _json(url, response)
-        except Trouble as trouble:
-            patience.wait(tries.failed(trouble))
 
+    def request() -> bytearray:
+        text = bytearray()
+        with open_url(url, patience.timeout, {"Accept": "application/json"}, token) as response:
+            while piece := read_some(response, 2**16):
+                text += piece
+                if len(text) > LARGEST_ANSWER:
+                    raise DataError(f"{url}: the answer is too long", hint="check the address of the service")
+            if len(text) < (whole_number(response.headers.get("Content-Length")) or 0):
+                raise Trouble("the connection was cut")
+        return text
 
-def _json(url: str, response: http.client.HTTPResponse) -> Any:  # noqa: ANN401 - whatever the service says
-    text = bytearray()
-    while piece := read_some(response, 2**16):
-        text += piece
-        if len(text) > LARGEST_ANSWER:
-            raise DataError(f"{url}: the answer is too long", hint="check the address of the service")
-    if len(text) < (whole_number(response.headers.get("Content-Length")) or 0):
-        raise Trouble("the connection was cut")
     try:
-        return parse_json(text)
+        return parse_json(retried(url, patience, request))
     except ValueError as error:
         raise DataError(
             f"{url}: the answer is not JSON", hint="is it the address of the service, and does the network need a login?"
@@ -150,14 +132,10 @@ def mirrored(url: str) -> str:
     return f"{mirror}/{url.partition('://')[2]}" if mirror else url
 
 
-def _refusal(url: str, error: urllib.error.HTTPError, asked: Mapping[str, str]) -> Exception:
+def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
     said = f"the server answers {error.code} {error.reason or ''}".rstrip()
     if error.code in PASSING:
         return Trouble(said, f"answer {error.code}", _asked_wait(error.headers.get("Retry-After")))
-    if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and "Range" in asked:
-        return NothingLeft(whole_number((error.headers.get("Content-Range") or "").rpartition("/")[2]))
-    if error.code == http.client.NOT_MODIFIED and {"If-None-Match", "If-Modified-Since"} & set(asked):
-        return NotChanged(url)
     if error.code in (http.client.NOT_FOUND, http.client.GONE):
         return NotThere(f"{url}: {said}", hint="it was moved or never existed: isogloss corpora list NAME shows its page")
     if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):

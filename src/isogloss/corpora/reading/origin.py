@@ -1,4 +1,4 @@
-"""Where a corpus file came from, kept beside it: `TED2020.en-de.zip` has its `TED2020.en-de.zip.origin.json`.
+"""Where a downloaded file came from, kept beside it: `TED2020.en-de.zip` has its `TED2020.en-de.zip.origin.json`.
 
 The manifests of stores repeat the licence and version of what they were made from.
 """
@@ -22,17 +22,24 @@ class Origin:
     url: str = ""
     sha256: str = ""
     dictionary: bool = False  # entries, not sentences: rules about sentences do not apply
+    etag: str = ""  # of the downloaded file on the server, as are the next two; empty where it says nothing
+    modified: str = ""
+    size: int | None = None
 
     def write_beside(self, path: Path) -> None:
         """Write it next to its file."""
-        write_json(path.with_name(path.name + SUFFIX), asdict(self))
+        write_json(origin_file(path), asdict(self))
+
+
+def origin_file(path: Path) -> Path:
+    """The file with the origin of `path`."""
+    return path.with_name(path.name + SUFFIX)
 
 
 def origin_of(path: Path) -> Origin | None:
     """The origin of `path`, if there is one beside it."""
-    note = path.with_name(path.name + SUFFIX)
     try:
-        found = check(read_json(note), fields_shape(Origin))
+        found = check(read_json(origin_file(path)), fields_shape(Origin))
     except (OSError, ValueError):
         return None
     known = {one.name for one in fields(Origin)}
