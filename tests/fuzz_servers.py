@@ -102,7 +102,7 @@ class Answers:
         layout, data, languages = random.choice((("scored", self.scored, ("de", "en")), ("csv in zip", self.csv, ("en", "th"))))
         if random.random() < 0.1:
             data = an_encrypted_zip()
-        path = put(self.folder / "original", changed_bytes(random, data))
+        path = put(self.folder / ("x.gz" if layout == "scored" else "x.zip"), changed_bytes(random, data))
         repack.repack(layout, path, self.folder / "out.tsv.gz", (languages[0], languages[1]), 1.1)
 
     def programs(self, random: Random) -> None:

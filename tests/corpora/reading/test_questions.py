@@ -13,6 +13,7 @@ LAYOUTS = {
     "plain.tsv": "".join(f"{q}\t{a}\n" for q, a in ROWS),
     "windows.tsv": "\ufeff" + "".join(f"{q}\t{a}\r\n" for q, a in ROWS) + "\r\n",
     "headed.tsv": "id\tAnswer\tQuestion\n" + "".join(f"{n}\t{a}\t{q}\n" for n, (q, a) in enumerate(ROWS)),
+    "commas.csv": "question,answer\n" + "".join(f'"{q}",{a}\n' for q, a in ROWS),
     "objects.jsonl": "".join(f'{{"answer": "{a}", "lang": "en", "question": "{q}"}}\n\n' for q, a in ROWS),
 }
 
@@ -35,9 +36,9 @@ def test_layouts_give_the_same_rows(name: str, packed: bool, tmp_path: Path) -> 
         ("a.tsv", "one?\tyes\tno\n", "line 1: 3 columns, expected 2"),
         ("a.tsv", "question\tanswer\nwhat?\t \n", "line 2: the answer is empty"),
         ("a.tsv", "question\tanswer\n", "there are no questions in it"),
-        ("a.jsonl", '{"question": "what?"}\n', "line 1: no question and answer in it"),
-        ("a.jsonl", '{"question": "what?", "answer": 3}\n', "line 1: no question and answer in it"),
-        ("a.jsonl", '["what?", "this"]\n', "line 1: no question and answer in it"),
+        ("a.jsonl", '{"question": "what?"}\n', "its columns are question"),
+        ("a.jsonl", '{"question": "what?", "answer": null}\n', "line 1: the answer is empty"),
+        ("a.jsonl", '["what?", "this"]\n', "line 1: not a JSON object"),
         ("a.jsonl", "what?\n", "line 1: not JSON"),
     ],
 )

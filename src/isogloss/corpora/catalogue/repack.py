@@ -4,21 +4,19 @@
 one column per language, as in SCB-MT-EN-TH-2020.
 """
 
-import csv
 import gzip
 import io
 import re
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
 
 from isogloss.corpora.catalogue.entries import Languages
-from isogloss.corpora.reading.compression import ARCHIVE_FAULTS
+from isogloss.corpora.reading.compression import members
+from isogloss.corpora.reading.lines import numbered_lines
+from isogloss.corpora.reading.tables import csv_rows
 from isogloss.errors import DataError
 
 CHANGED = "the layout of the corpus has changed: see its page, and report it to us"
-NOT_UTF8 = "it is damaged on the server, or no longer UTF-8: see its page, and report it to us"
 Cells = tuple[str, ...]
 _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
@@ -26,16 +24,8 @@ _BREAKS = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 def repack(layout: str, original: Path, out: Path, languages: Languages, min_score: float | None) -> int:
     """Convert `original` to `out` (gzip, reproducible bytes) and return the number of pairs."""
     if layout == "scored":
-        return write_lines(out, (*languages, "score"), _whole(original, _scored(original, min_score)))
-    return write_lines(out, languages, _whole(original, _csv_in_zip(original, languages)))
-
-
-def _whole(original: Path, lines: Iterator[Cells]) -> Iterator[Cells]:
-    """The lines of a file, with damage explained."""
-    try:
-        yield from lines
-    except (*ARCHIVE_FAULTS, OSError) as error:
-        raise DataError(f"{original}: damaged ({error})", hint="run the same command again to download it again") from error
+        return write_lines(out, (*languages, "score"), _scored(original, min_score))
+    return write_lines(out, languages, _csv_in_zip(original, languages))
 
 
 def write_lines(out: Path, header: Sequence[str], lines: Iterable[Sequence[str]]) -> int:
@@ -54,49 +44,27 @@ def write_lines(out: Path, header: Sequence[str], lines: Iterable[Sequence[str]]
 
 
 def _scored(original: Path, min_score: float | None) -> Iterator[Cells]:
-    with gzip.open(original, "rb") as handle:
-        for number, line in enumerate(handle, start=1):
-            try:
-                cells = line.decode().rstrip("\r\n").split("\t")
-            except UnicodeDecodeError as error:
-                raise DataError(f"{original} line {number}: not UTF-8", hint=NOT_UTF8) from error
-            try:
-                score, first, second = cells
-                good = min_score is None or float(score) >= min_score
-            except ValueError as error:
-                raise DataError(
-                    f"{original} line {number}: not a score and two sentences", hint="has the file changed?"
-                ) from error
-            if good:
-                yield _one_line(first), _one_line(second), score
+    for number, line in numbered_lines(original):
+        try:
+            score, first, second = line.rstrip("\r\n").split("\t")
+            good = min_score is None or float(score) >= min_score
+        except ValueError as error:
+            raise DataError(f"{original} line {number}: not a score and two sentences", hint=CHANGED) from error
+        if good:
+            yield _one_line(first), _one_line(second), score
 
 
 def _csv_in_zip(original: Path, languages: Languages) -> Iterator[Cells]:
-    with zipfile.ZipFile(original) as archive:
-        members = sorted(one for one in archive.namelist() if one.endswith(".csv") and "__MACOSX" not in one)
-        if not members:
-            raise DataError(f"{original}: no CSV file in it", hint=CHANGED)
-        for member in members:
-            with archive.open(member) as raw:
-                table = _table(raw, f"{original}:{member}")
-                places = _columns(next(table, []), languages, f"{original}:{member}")
-                for cells in table:
-                    if len(cells) > max(places):
-                        yield _one_line(cells[places[0]]), _one_line(cells[places[1]])
-
-
-def _table(raw: IO[bytes], where: str) -> Iterator[list[str]]:
-    """The rows of a CSV file; bytes that are not UTF-8 raise with their line."""
-    with io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
-        table = csv.reader(handle)
-        try:
-            for cells in table:
-                "".join(cells).encode()
-                yield cells
-        except UnicodeEncodeError as error:
-            raise DataError(f"{where} line {table.line_num}: not UTF-8", hint=NOT_UTF8) from error
-        except csv.Error as error:
-            raise DataError(f"{where} line {table.line_num}: not CSV ({error})", hint=CHANGED) from error
+    tables = [member for member in members(original) if member.endswith(".csv") and "__MACOSX" not in member]
+    if not tables:
+        raise DataError(f"{original}: no CSV file in it", hint=CHANGED)
+    for member in tables:
+        name = f"{original}:{member}"
+        rows = csv_rows(name, numbered_lines(original, member))
+        places = _columns(next(rows, (0, []))[1], languages, name)
+        for _, cells in rows:
+            if len(cells) > max(places):
+                yield _one_line(cells[places[0]]), _one_line(cells[places[1]])
 
 
 def _columns(header: Sequence[str], languages: Languages, where: str) -> tuple[int, int]:

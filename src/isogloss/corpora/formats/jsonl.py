@@ -13,7 +13,7 @@ from typing import Any
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.reading.blocks import Blocks
-from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.lines import line_blocks, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -31,13 +31,11 @@ def blocks(source: Source, faults: Faults) -> Blocks:
 def _records(source: Source) -> Iterator[RecordOrFault]:
     read_object = _Objects(source)
     with source.open() as stream:
-        for block in line_blocks(stream, source.name):
-            for row, line in enumerate(block.text().to_pylist()):
-                number = block.first + row
-                if row in block.faults:
-                    yield block.faults[row]
-                elif not line.isspace():
-                    yield read_object(line, number)
+        for number, line in numbered(line_blocks(stream, source.name)):
+            if isinstance(line, DataError):
+                yield line
+            elif not line.isspace():
+                yield read_object(line, number)
 
 
 class _Objects:

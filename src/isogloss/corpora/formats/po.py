@@ -16,7 +16,7 @@ from isogloss.corpora.formats.layout import language_unknown
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered, known_code
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.languages import without_region
-from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.lines import line_blocks, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -138,18 +138,18 @@ def _paragraphs(source: Source) -> Iterator[_Paragraph]:
     """Stretches between blank lines; a comment that follows a string begins a new one, too."""
     now = _Paragraph(1)
     with source.open() as stream:
-        for block in line_blocks(stream, source.name):
-            for row, line in enumerate(block.text().to_pylist()):
-                number, text, fault = block.first + row, line.strip(), block.faults.get(row)
-                long = len(now.lines) > LINES_AT_ONCE and text.startswith(("msgctxt ", "msgid "))
-                if now.lines and ((not text and not fault) or (text.startswith("#") and now.ends) or long):
-                    yield now.checked(source)
-                    now = _Paragraph(number)
-                if fault:
-                    now.fault = now.fault or fault
-                elif text:
-                    now.first = now.first if now.lines else number
-                    now.add(text, number, source)
+        for number, line in numbered(line_blocks(stream, source.name)):
+            fault = line if isinstance(line, DataError) else None
+            text = "" if isinstance(line, DataError) else line.strip()
+            long = len(now.lines) > LINES_AT_ONCE and text.startswith(("msgctxt ", "msgid "))
+            if now.lines and ((not text and not fault) or (text.startswith("#") and now.ends) or long):
+                yield now.checked(source)
+                now = _Paragraph(number)
+            if fault:
+                now.fault = now.fault or fault
+            elif text:
+                now.first = now.first if now.lines else number
+                now.add(text, number, source)
     if now.lines or now.fault:
         yield now.checked(source)
 

@@ -6,7 +6,7 @@ from isogloss.amounts import amount
 from isogloss.corpora.formats.layout import Layout
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.reading.blocks import Blocks
-from isogloss.corpora.reading.lines import LineBlock
+from isogloss.corpora.reading.lines import LineBlock, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -64,7 +64,7 @@ def _records(lines: Iterator[LineBlock], separator: str, layout: Layout, source:
 
 def _split(blocks: Iterator[LineBlock], separator: str, source: Source) -> Iterator[tuple[int, list[str] | DataError]]:
     """Records with their line numbers. A line whose quote is not closed within `MAX_LINES` is bad, and the next is a record."""
-    lines = _numbered(blocks)
+    lines = numbered(blocks)
     waiting: list[tuple[int, str | DataError]] = []  # read ahead, while a quote was open
     ahead = MAX_LINES
     while True:
@@ -124,12 +124,6 @@ def _continued(
         f"{source.name} line {number}: a quote is opened and not closed",
         hint=f"write a quote inside a quoted cell twice; or {SKIPPING}",
     )
-
-
-def _numbered(blocks: Iterator[LineBlock]) -> Iterator[tuple[int, str | DataError]]:
-    for block in blocks:
-        for row, line in enumerate(block.text().to_pylist()):
-            yield block.first + row, block.faults.get(row, line)
 
 
 def _record(cells: list[str], number: int, layout: Layout, source: Source) -> RecordOrFault:

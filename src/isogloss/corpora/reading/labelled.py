@@ -8,22 +8,17 @@ header, the label or score is in the last of three columns, in the first, or in 
 ("-", -1, an empty score) are skipped and counted; any other malformed row raises.
 """
 
-import csv
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from isogloss.amounts import amount
-from isogloss.corpora.reading.compression import PARQUET_FAULTS, open_stream, unpacked_name
-from isogloss.corpora.reading.lines import numbered_lines
+from isogloss.corpora.reading.filenames import format_of
+from isogloss.corpora.reading.tables import NAMED, NumberedRow, read_table
 from isogloss.errors import DataError
-from isogloss.shapes import parse_json
 from isogloss.storage import ContentHash
 from isogloss.types import FloatArray, IntArray
 
@@ -39,7 +34,6 @@ SECOND = ("hypothesis", "sentence2", "sentence_b", "s2", "text2", "sent_2", "sec
 LABEL = ("gold_label", "label", "entailment_judgment", "entailment_label")
 SCORE = ("score", "similarity_score", "relatedness_score", "similarity", "gold", "label", "labels")
 
-Cells = Sequence[str]
 ParseLabel = Callable[[str], float | None]  # None: no label. Raises ValueError for anything else.
 Layout = tuple[int, int, int]  # columns of the first sentence, the second, and the label
 
@@ -144,16 +138,14 @@ def _read(paths: Sequence[str | Path], parse: ParseLabel, names: Sequence[str], 
 
 def _rows(path: Path, parse: ParseLabel, names: Sequence[str], what: str) -> Iterator[tuple[str, str, str, str]]:
     """Every row: its place for messages, its two sentences, and its label."""
-    name = unpacked_name(path.name)[0].lower()
-    reader = next((of for suffixes, of in _NAMED.items() if name.endswith(suffixes)), None)
-    table = reader(path) if reader is not None else _delimited_rows(path, commas=name.endswith(".csv"))
+    table = read_table(path)
     looked_at = list(islice(table, ROWS_LOOKED_AT))
     if not looked_at:
         return
     layout = _from_header(looked_at[0][1], names)
     if layout is not None:
         del looked_at[0]
-    elif reader is not None:
+    elif format_of(path.name) in NAMED:
         raise DataError(
             f"{path}: its columns are {', '.join(looked_at[0][1])[:200]}", hint=f"name them sentence1, sentence2 and {what}"
         )
@@ -169,7 +161,7 @@ def _rows(path: Path, parse: ParseLabel, names: Sequence[str], what: str) -> Ite
         yield f"{path} line {number}", first, second, label
 
 
-def _from_header(cells: Cells, label: Sequence[str]) -> Layout | None:
+def _from_header(cells: Sequence[str], label: Sequence[str]) -> Layout | None:
     """The columns by their names; None if this is not a header."""
     names = [cell.strip().strip('"').lower() for cell in cells]
     found = [next((names.index(one) for one in known if one in names), None) for known in (FIRST, SECOND, label)]
@@ -177,7 +169,7 @@ def _from_header(cells: Cells, label: Sequence[str]) -> Layout | None:
     return None if first is None or second is None or gold is None else (first, second, gold)
 
 
-def _from_content(rows: Sequence[tuple[int, Cells]], parse: ParseLabel, path: Path, what: str) -> Layout:
+def _from_content(rows: Sequence[NumberedRow], parse: ParseLabel, path: Path, what: str) -> Layout:
     """The layout whose label column has labels in at least half of the first rows."""
     known: list[Layout] = [(5, 6, 4), (0, 1, 2), (1, 2, 0)]
     for layout in known:
@@ -197,62 +189,3 @@ def _may_be(cell: str, parse: ParseLabel) -> bool:
     except (ValueError, OverflowError):
         return False
     return True
-
-
-def _delimited_rows(path: Path, commas: bool) -> Iterator[tuple[int, Cells]]:
-    """Rows of text with their numbers. Tabs in the first line win: STSb's tab-separated files are called .csv."""
-    lines = numbered_lines(path)
-    first = next(lines, None)
-    if first is None:
-        return
-    lines = chain([first], lines)
-    if not commas or "\t" in first[1]:
-        yield from ((number, line.rstrip("\r\n").split("\t")) for number, line in lines if line.strip())
-        return
-    comma = ";" if first[1].count(";") > first[1].count(",") else ","
-    reader = csv.reader((line for _, line in lines), delimiter=comma)
-    try:
-        for cells in reader:
-            if cells:
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise DataError(f"{path} line {reader.line_num}: {error}", hint="is a quote opened and not closed?") from error
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Cells]]:
-    """The keys of the first object as a header, then the values of every object in that order."""
-    header: list[str] = []
-    for number, line in ((number, line) for number, line in numbered_lines(path) if line.strip()):
-        try:
-            found = parse_json(line)
-        except ValueError as error:
-            raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="write one object per line") from error
-        if not isinstance(found, dict):
-            raise DataError(f"{path} line {number}: not a JSON object", hint='write {"sentence1": …, "sentence2": …, …}')
-        if not header:
-            header = list(found)
-            yield number, header
-        yield number, [_text(found.get(name)) for name in header]
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[int, Cells]]:
-    with open_stream(path) as stream:
-        data = b"".join(iter(lambda: stream.read(2**20), b""))
-    try:
-        table = pq.read_table(pa.BufferReader(data))
-        rows = table.to_pylist()
-    except PARQUET_FAULTS as error:
-        raise DataError(f"{path}: not a readable Parquet file ({str(error)[:80]})", hint="download it again") from error
-    yield 0, table.column_names
-    for number, row in enumerate(rows, 1):
-        yield number, [_text(value) for value in row.values()]
-
-
-def _text(value: object) -> str:
-    """A value as a cell; null and NaN are empty."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    return value if isinstance(value, str) else str(value)
-
-
-_NAMED = {(".jsonl", ".ndjson", ".json"): _json_rows, (".parquet",): _parquet_rows}  # columns always have names

@@ -4,7 +4,7 @@ Only a line feed ends a line (with or without a carriage return before it). A lo
 the text; otherwise the two sides of Moses text would get out of step.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -86,16 +86,22 @@ def line_blocks(stream: ByteStream, name: str) -> Iterator[LineBlock]:
             yield block
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers; one that is not UTF-8 raises."""
+def numbered(blocks: Iterable[LineBlock]) -> Iterator[tuple[int, str | DataError]]:
+    """The lines of blocks with their numbers and line ends; an error in place of one that is not UTF-8."""
+    for block in blocks:
+        for row, line in enumerate(block.text().to_pylist()):
+            yield block.first + row, block.faults.get(row, line)
+
+
+def numbered_lines(path: Path, member: str = "") -> Iterator[tuple[int, str]]:
+    """The lines of a file, or of a file in an archive, with their numbers; one that is not UTF-8 raises."""
     if not path.is_file():
         raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}", hint="name a file")
-    with open_stream(path) as stream:
-        for block in line_blocks(stream, str(path)):
-            for row, line in enumerate(block.text().to_pylist()):
-                if row in block.faults:
-                    raise DataError(block.faults[row].message, hint="convert it to UTF-8")
-                yield block.first + row, line
+    with open_stream(path, member) as stream:
+        for number, line in numbered(line_blocks(stream, stream.name)):
+            if isinstance(line, DataError):
+                raise DataError(line.message, hint="convert it to UTF-8")
+            yield number, line
 
 
 def _whole_lines(stream: ByteStream, name: str) -> Iterator[bytes]:

@@ -3,8 +3,8 @@
     Where is the station?<TAB>Two streets from here, behind the market.          TSV, with or without a header
     {"question": "Where is the station?", "answer": "Two streets from here."}    JSONL
 
-A header or the keys of an object may name further columns; without a header there are two. Files may be compressed. A question
-may have several answers, each in a row of its own.
+Files may also be CSV or Parquet, and compressed. There may be further columns with names; without a header there are two. A
+question may have several answers, each in a row of its own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,11 @@ from pathlib import Path
 
 from isogloss.amounts import amount
 from isogloss.corpora.reading.filenames import format_of
-from isogloss.corpora.reading.lines import numbered_lines
+from isogloss.corpora.reading.tables import NAMED, read_table
 from isogloss.errors import DataError
-from isogloss.shapes import parse_json
 from isogloss.storage import content_hash
 
 COLUMNS = ("question", "answer")
-Row = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +46,7 @@ def read_questions(paths: Sequence[str | Path]) -> Questions:
     found = Questions([], [])
     for path in map(Path, paths):
         before = len(found)
-        rows = _json_rows(path) if format_of(path.name) == "jsonl" else _tab_rows(path)
-        for number, row in rows:
+        for number, *row in _rows(path):
             for name, text in zip(COLUMNS, row, strict=True):
                 if not text:
                     raise DataError(f"{path} line {number}: the {name} is empty", hint="remove the line")
@@ -60,39 +57,26 @@ def read_questions(paths: Sequence[str | Path]) -> Questions:
     return found
 
 
-def _tab_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    places: tuple[int, int] | None = None
-    for number, line in filter(_not_blank, numbered_lines(path)):
-        cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
-        if places is None:
-            names = [cell.lower() for cell in cells]
-            headed = all(name in names for name in COLUMNS)
-            places = (names.index(COLUMNS[0]), names.index(COLUMNS[1])) if headed else (0, 1)
-            wanted = len(cells) if headed else 2
+def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
+    """The number, the question and the answer of every row."""
+    places, width = (0, 1), 0
+    for number, cells in read_table(path):
+        if not width:
+            names = [cell.strip().lower() for cell in cells]
+            headed = set(COLUMNS) <= set(names)
+            places, width = (
+                (names.index(COLUMNS[0]), names.index(COLUMNS[1])) if headed else (0, 1),
+                len(cells) if headed else 2,
+            )
             if headed:
                 continue
-        if len(cells) != wanted:
-            columns = amount(len(cells), "column")
+            if format_of(path.name) in NAMED:
+                raise DataError(
+                    f"{path}: its columns are {', '.join(cells)[:200]}", hint=f"name them {COLUMNS[0]} and {COLUMNS[1]}"
+                )
+        if len(cells) != width:
             raise DataError(
-                f"{path} line {number}: {columns}, expected {wanted}",
+                f"{path} line {number}: {amount(len(cells), 'column')}, expected {width}",
                 hint="it needs question<TAB>answer, or a header that names the two",
             )
-        yield number, (cells[places[0]], cells[places[1]])
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    for number, line in filter(_not_blank, numbered_lines(path)):
-        try:
-            found = parse_json(line)
-        except ValueError as error:
-            raise DataError(f"{path} line {number}: not JSON ({str(error)[:60]})", hint="write one object per line") from error
-        question, answer = (found.get(name) if isinstance(found, dict) else None for name in COLUMNS)
-        if not isinstance(question, str) or not isinstance(answer, str):
-            raise DataError(
-                f"{path} line {number}: no question and answer in it", hint='write {"question": "…", "answer": "…"}'
-            )
-        yield number, (question.strip(), answer.strip())
-
-
-def _not_blank(numbered: tuple[int, str]) -> bool:
-    return bool(numbered[1].strip())
+        yield number, cells[places[0]].strip(), cells[places[1]].strip()
