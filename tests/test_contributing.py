@@ -20,7 +20,7 @@ import isogloss as ig
 from isogloss import recipes
 from isogloss.config import CleaningSettings, LossSettings
 from isogloss.corpora.cleaning.rule import PairBatch
-from isogloss.corpora.cleaning.rules import rules_for
+from isogloss.corpora.cleaning.rule import rules_for
 from isogloss.corpora.text.side import Side
 from isogloss.training.engines.choose import combined_loss
 from isogloss.losses.combined import LossBatch

@@ -20,8 +20,7 @@ import numpy as np
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings, LeakSettings, PairsSettings
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
-from isogloss.corpora.cleaning.rule import Rule
-from isogloss.corpora.cleaning.rules import rules_for
+from isogloss.corpora.cleaning.rule import Rule, rules_for
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.preparation import auto_thresholds, drop_counts

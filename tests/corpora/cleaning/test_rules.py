@@ -19,8 +19,7 @@ from isogloss.corpora.cleaning.language import Language, Script, scripts_of
 from isogloss.corpora.cleaning.length import Empty, LengthRatio, TooLong, TooManyTokens, token_counter
 from isogloss.corpora.cleaning.quality_scores import GivenScore, Similarity, SimilarityModel, minimum_for
 from isogloss.corpora.cleaning.repetition import Repetition
-from isogloss.corpora.cleaning.rule import PairBatch, Rule
-from isogloss.corpora.cleaning.rules import rule_classes, rules_for
+from isogloss.corpora.cleaning.rule import PairBatch, Rule, rule_classes, rules_for
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError, RecipeError
 from isogloss.types import FloatArray
@@ -164,9 +163,8 @@ class Shouting(Rule):
     def from_settings(cls, settings, corpus):
         return cls()
 
-    def score(self, pairs):
-        shares = [side.count(side.lowered != side.codes) / np.maximum(side.lengths, 1) for side in (pairs.source, pairs.target)]
-        return self.worse(*shares)
+    def score_side(self, side):
+        return side.count(side.lowered != side.codes) / np.maximum(side.lengths, 1)
 '''
 
 

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +22,9 @@ ADDRESS_MARKS = ("://", "www.", "@")
 class Identical(Rule):
     """Drop pairs that were copied, not translated; in dictionaries a name may be the same in two languages."""
 
-    name: ClassVar[str] = "identical sides"
-    threshold: ClassVar[str] = "limit"
-    order: ClassVar[int] = 50
-    higher_is_better: ClassVar[bool] = False
-    compares_sides: ClassVar[bool] = True
-    for_sentences: ClassVar[bool] = True
+    name, threshold, order = "identical sides", "limit", 50
+    compares_sides = for_sentences = True
+    higher_is_better = False
 
     limit: float = 0.5
 
@@ -50,14 +46,10 @@ class Numbers(Rule):
     against none are accepted, since small numbers are often spelled out.
     """
 
-    name: ClassVar[str] = "different numbers"
-    threshold: ClassVar[str] = "min_agreement"
-    order: ClassVar[int] = 90
-    setting: ClassVar[str] = "min_numbers"
-    off: ClassVar[float | None] = 0
-    compares_sides: ClassVar[bool] = True
-    for_sentences: ClassVar[bool] = True
-    auto: ClassVar[str] = "valley"
+    name, threshold, order = "different numbers", "min_agreement", 90
+    setting, off = "min_numbers", 0
+    compares_sides = for_sentences = True
+    auto = "valley"
 
     min_agreement: float
     spelled_out: int = 2
@@ -84,13 +76,9 @@ def _digit_counts(side: Side) -> IntArray:
 class Addresses(Rule):
     """Drop pairs whose web or mail addresses do not match in number."""
 
-    name: ClassVar[str] = "different addresses"
-    threshold: ClassVar[str] = "min_agreement"
-    order: ClassVar[int] = 100
-    setting: ClassVar[str] = "min_addresses"
-    off: ClassVar[float | None] = 0
-    compares_sides: ClassVar[bool] = True
-    for_sentences: ClassVar[bool] = True
+    name, threshold, order = "different addresses", "min_agreement", 100
+    setting, off = "min_addresses", 0
+    compares_sides = for_sentences = True
 
     min_agreement: float
 

@@ -1,18 +1,15 @@
 """Rules about the language of a side: by its script, and by language identification."""
 
 from dataclasses import dataclass
-from functools import cache
-from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.cleaning.rule import PairBatch, Rule
+from isogloss.corpora.cleaning.rule import Rule
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.side import Side
-from isogloss.corpora.text.words import split_words
-from isogloss.types import BoolArray, FloatArray
+from isogloss.types import FloatArray
 
 # The scripts of languages. Sides in a language that is not listed are accepted.
 _SCRIPTS = {
@@ -73,34 +70,20 @@ def scripts_of(language: str) -> tuple[str, ...] | None:
 class Script(Rule):
     """Drop pairs with a side that is not written in a script of its language."""
 
-    name: ClassVar[str] = "wrong script"
-    threshold: ClassVar[str] = "min_share"
-    order: ClassVar[int] = 70
-    setting: ClassVar[str] = "min_script"
-    off: ClassVar[float | None] = 0
-    auto: ClassVar[str] = "valley"
+    name, threshold, order = "wrong script", "min_share", 70
+    setting, off = "min_script", 0
+    auto = "valley"
 
     min_share: float
 
-    def score(self, pairs: PairBatch) -> FloatArray:
-        """The share of letters in the language's scripts; of the worse side."""
-        return self.worse(_share(pairs.source), _share(pairs.target))
-
-
-def _share(side: Side) -> FloatArray:
-    scripts = scripts_of(side.language)
-    if scripts is None:
-        return np.ones(len(side), dtype=np.float32)
-    letters = side.count(side.scripts > 0)
-    own = side.count(_own(scripts).take(side.scripts))
-    return np.where(letters == 0, 1.0, own / np.maximum(letters, 1)).astype(np.float32)
-
-
-@cache
-def _own(scripts: tuple[str, ...]) -> BoolArray:
-    table = np.zeros(256, dtype=np.bool_)
-    table[[characters.SCRIPT_NUMBER[name] for name in scripts]] = True
-    return table
+    def score_side(self, side: Side) -> FloatArray:
+        """The share of letters in the language's scripts."""
+        scripts = scripts_of(side.language)
+        if scripts is None:
+            return np.ones(len(side), dtype=np.float32)
+        letters = side.count(side.scripts > 0)
+        own = side.count(characters.script_table(scripts).take(side.scripts))
+        return np.where(letters == 0, 1.0, own / np.maximum(letters, 1)).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +93,16 @@ class Language(Rule):
     Short text is accepted (a model that sees twelve letters guesses), and so are languages the model does not know.
     """
 
-    name: ClassVar[str] = "wrong language"
-    threshold: ClassVar[str] = "minimum"
-    order: ClassVar[int] = 110
-    setting: ClassVar[str] = "min_language"
-    off: ClassVar[float | None] = 0
-    for_sentences: ClassVar[bool] = True
-    auto: ClassVar[str] = "valley"
+    name, threshold, order = "wrong language", "minimum", 110
+    setting, off = "min_language", 0
+    for_sentences = True
+    auto = "valley"
 
     minimum: float
     min_letters: int = 16  # a character of an unspaced script counts as two
 
-    def score(self, pairs: PairBatch) -> FloatArray:
-        """1 minus the lead of the most probable other language; of the worse side."""
-        return self.worse(self._side(pairs.source), self._side(pairs.target))
-
-    def _side(self, side: Side) -> FloatArray:
+    def score_side(self, side: Side) -> FloatArray:
+        """1 minus the lead of the most probable other language."""
         model = language_model()
         if not model.knows(side.language) or SECOND_SCRIPTS & set(side.language.split("-")):
             return np.ones(len(side), dtype=np.float32)
@@ -133,7 +110,7 @@ class Language(Rule):
         score = np.ones(len(side), dtype=np.float32)
         if not len(long_enough):
             return score
-        words = split_words(side.texts.take(pa.array(long_enough)))
+        words = Side(side.texts.take(pa.array(long_enough)), side.language).words
         lead = model.lead(words, side.language)
         if side.language.split("-")[0] == "zh":  # some Chinese is taken for Japanese, which would have kana
             without_kana = (side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0)[long_enough]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,33 +20,28 @@ from isogloss.types import FloatArray, IntArray
 class Empty(Rule):
     """Drop pairs with a side that has no letter or digit."""
 
-    name: ClassVar[str] = "empty side"
-    threshold: ClassVar[str] = "min_characters"
-    order: ClassVar[int] = 10
+    name, threshold, order = "empty side", "min_characters", 10
 
     min_characters: int = 1
 
-    def score(self, pairs: PairBatch) -> FloatArray:
-        """Letters and digits of the shorter side."""
-        left, right = (np.diff(side.kept_starts).astype(np.float32) for side in (pairs.source, pairs.target))
-        return self.worse(left, right)
+    def score_side(self, side: Side) -> IntArray:
+        """Letters and digits."""
+        return np.diff(side.kept_starts)
 
 
 @dataclass(frozen=True, slots=True)
 class TooLong(Rule):
     """Drop pairs with a side that is too long for a sentence."""
 
-    name: ClassVar[str] = "too long"
-    threshold: ClassVar[str] = "max_characters"
-    order: ClassVar[int] = 20
-    setting: ClassVar[str] = "max_characters"
-    higher_is_better: ClassVar[bool] = False
+    name, threshold, order = "too long", "max_characters", 20
+    setting = "max_characters"
+    higher_is_better = False
 
     max_characters: int
 
-    def score(self, pairs: PairBatch) -> FloatArray:
-        """Characters of the longer side."""
-        return np.maximum(pairs.source.lengths, pairs.target.lengths).astype(np.float32)
+    def score_side(self, side: Side) -> IntArray:
+        """Characters."""
+        return side.lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +52,8 @@ class TooManyTokens(Rule):
     written without spaces.
     """
 
-    name: ClassVar[str] = "too many tokens"
-    threshold: ClassVar[str] = "max_tokens"
-    order: ClassVar[int] = 30
-    higher_is_better: ClassVar[bool] = False
+    name, threshold, order = "too many tokens", "max_tokens", 30
+    higher_is_better = False
 
     max_tokens: int
     tokenizer: str = ""  # a tokenizer.json, or a folder with one
@@ -70,13 +63,9 @@ class TooManyTokens(Rule):
         """Off at 0 tokens."""
         return cls(settings.max_tokens, settings.tokenizer) if settings.max_tokens > 0 else None
 
-    def score(self, pairs: PairBatch) -> FloatArray:
-        """Tokens of the longer side."""
-        return self.worse(self._count(pairs.source), self._count(pairs.target))
-
-    def _count(self, side: Side) -> FloatArray:
-        counts = token_counter(self.tokenizer)(side.texts.to_pylist()) if self.tokenizer else side.token_counts
-        return counts.astype(np.float32)
+    def score_side(self, side: Side) -> IntArray:
+        """Tokens."""
+        return token_counter(self.tokenizer)(side.texts.to_pylist()) if self.tokenizer else side.token_counts
 
     def scoring_key(self) -> dict[str, Any]:
         """With the tokenizer's content instead of its path."""
@@ -114,14 +103,11 @@ class LengthRatio(Rule):
     Counted in UTF-8 bytes, because Chinese says in one three-byte character what English says in five letters.
     """
 
-    name: ClassVar[str] = "length ratio"
-    threshold: ClassVar[str] = "max_ratio"
-    order: ClassVar[int] = 40
-    setting: ClassVar[str] = "max_length_ratio"
-    higher_is_better: ClassVar[bool] = False
-    compares_sides: ClassVar[bool] = True
-    for_sentences: ClassVar[bool] = True
-    auto: ClassVar[str] = "spread"
+    name, threshold, order = "length ratio", "max_ratio", 40
+    setting = "max_length_ratio"
+    compares_sides = for_sentences = True
+    higher_is_better = False
+    auto = "spread"
 
     max_ratio: float
     min_bytes: int = 12  # "Hi." ↔ "Guten Tag." is fine: ratios mean nothing on very short text

@@ -4,7 +4,6 @@ import fnmatch
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,10 +21,8 @@ STRIPE = 1024  # rows of the similarity matrix in memory at once
 class GivenScore(Rule):
     """Drop pairs that their own corpus scores low: WikiMatrix' margin of 1.05, as in the paper."""
 
-    name: ClassVar[str] = "low score in its corpus"
-    threshold: ClassVar[str] = "minimum"
-    order: ClassVar[int] = 60
-    compares_sides: ClassVar[bool] = True
+    name, threshold, order = "low score in its corpus", "minimum", 60
+    compares_sides = True
 
     minimum: float
 
@@ -71,13 +68,9 @@ class Similarity(Rule):
     (Artetxe & Schwenk 2019), which is fairer to languages that the model knows less well.
     """
 
-    name: ClassVar[str] = "low similarity"
-    threshold: ClassVar[str] = "minimum"
-    order: ClassVar[int] = 120
-    compares_sides: ClassVar[bool] = True
-    for_sentences: ClassVar[bool] = True
-    auto: ClassVar[str] = "valley"
-    needs_model: ClassVar[bool] = True
+    name, threshold, order = "low similarity", "minimum", 120
+    compares_sides = for_sentences = needs_model = True
+    auto = "valley"
 
     minimum: float
     measure: str = "cosine"

@@ -1,11 +1,10 @@
 """The rule about text that repeats itself: lines of dots, stuck keys, looping machine translation."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from isogloss.corpora.cleaning.rule import PairBatch, Rule
+from isogloss.corpora.cleaning.rule import Rule
 from isogloss.corpora.text.side import Side
 from isogloss.types import FloatArray
 
@@ -17,22 +16,15 @@ MIN_WORDS = 8
 class Repetition(Rule):
     """Drop pairs with a side that mostly repeats itself."""
 
-    name: ClassVar[str] = "repetition"
-    threshold: ClassVar[str] = "max_share"
-    order: ClassVar[int] = 80
-    setting: ClassVar[str] = "max_repetition"
-    off: ClassVar[float | None] = 1
-    higher_is_better: ClassVar[bool] = False
+    name, threshold, order = "repetition", "max_share", 80
+    setting, off = "max_repetition", 1
+    higher_is_better = False
 
     max_share: float
 
-    def score(self, pairs: PairBatch) -> FloatArray:
-        """The share of characters in long runs, or of repeated words if that is larger; of the worse side."""
-        return self.worse(_repeated(pairs.source), _repeated(pairs.target))
-
-
-def _repeated(side: Side) -> FloatArray:
-    return np.maximum(_share_in_runs(side), _share_of_repeated_words(side)).astype(np.float32)
+    def score_side(self, side: Side) -> FloatArray:
+        """The share of characters in long runs, or of repeated words if that is larger."""
+        return np.maximum(_share_in_runs(side), _share_of_repeated_words(side))
 
 
 def _share_in_runs(side: Side) -> FloatArray:

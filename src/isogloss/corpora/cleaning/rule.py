@@ -3,18 +3,22 @@
 The two are separate so that a threshold can change without scoring again: scores are kept on disk under a name made from
 everything but the threshold. Rules see normalized text and never change it.
 
-To add a rule, write a class like `repetition.Repetition` in a file of this folder; `rules.py` finds it. If it has a setting,
-add that to `CleaningSettings` in config.py.
+To add a rule, write a class like `repetition.Repetition` in a file of this folder; `rules_for` finds it. If it has a setting,
+add that to `CleaningSettings` in config/sections.py.
 """
 
+import pkgutil
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from isogloss.config import CleaningSettings
+from isogloss.corpora import cleaning
 from isogloss.corpora.text.side import Side
-from isogloss.types import BoolArray, FloatArray
+from isogloss.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,9 +36,10 @@ class PairBatch:
         return len(self.source)
 
 
-class Rule(Protocol):
+class Rule:
     """Base of all rules: frozen dataclasses whose field `threshold` decides; the other fields change the scores."""
 
+    __slots__ = ()
     name: ClassVar[str]  # in the manifest and on the screen
     threshold: ClassVar[str]  # the field that may change without scoring again
     order: ClassVar[int]  # rules are applied from low to high: cheap and certain ones first
@@ -55,8 +60,13 @@ class Rule(Protocol):
         return cls(**({} if value is None else {cls.threshold: value}))
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """One number per pair; NaN where the rule has no opinion."""
-        ...
+        """One number per pair, by default that of the worse side; NaN where the rule has no opinion."""
+        worse = np.minimum if self.higher_is_better else np.maximum
+        return worse(self.score_side(pairs.source), self.score_side(pairs.target)).astype(np.float32)
+
+    def score_side(self, side: Side) -> FloatArray | IntArray:
+        """One number per sentence, for rules that look at each side alone."""
+        raise NotImplementedError
 
     def accept(self, score: FloatArray) -> BoolArray:
         """Which scores are good enough; NaN always is."""
@@ -73,6 +83,18 @@ class Rule(Protocol):
         source_only = pairs.source.language == pairs.target.language
         return not (self.compares_sides and source_only) and not (self.for_sentences and pairs.dictionary)
 
-    def worse(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """The worse of the two sides' scores."""
-        return (np.minimum if self.higher_is_better else np.maximum)(left, right).astype(np.float32)
+
+@cache
+def rule_classes() -> tuple[type[Rule], ...]:
+    """Every rule class of the modules in this folder, in the order in which rules are applied."""
+    found: list[type[Rule]] = []
+    for module in pkgutil.iter_modules(cleaning.__path__):
+        names = vars(import_module(f"{cleaning.__name__}.{module.name}"))
+        own = (one for one in names.values() if isinstance(one, type) and one.__module__ == names["__name__"])
+        found += [one for one in own if Rule in one.__mro__[1:]]
+    return tuple(sorted(found, key=lambda one: one.order))
+
+
+def rules_for(settings: CleaningSettings, corpus: str = "") -> list[Rule]:
+    """The rules for one corpus, in order; those that are turned off are left out."""
+    return [rule for one in rule_classes() if (rule := one.from_settings(settings, corpus)) is not None]

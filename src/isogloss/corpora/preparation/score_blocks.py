@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.length import TooLong
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
-from isogloss.corpora.cleaning.rule import PairBatch, Rule
-from isogloss.corpora.cleaning.rules import rules_for
+from isogloss.corpora.cleaning.rule import PairBatch, Rule, rules_for
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.hashing import combine

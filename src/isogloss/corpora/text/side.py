@@ -1,6 +1,7 @@
 """One side of a block of pairs as arrays: code points, lengths, words. Each array is computed when first used."""
 
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +10,16 @@ from numpy.typing import NDArray
 
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.hashing import Hashes, hash_texts
-from isogloss.corpora.text.words import Words, split_words
 from isogloss.types import BoolArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """`vocabulary[index[starts[i]:starts[i + 1]]]` are the words of sentence i; each distinct word is stored once."""
+
+    vocabulary: pa.Array
+    index: NDArray[np.int32]
+    starts: IntArray
 
 
 class Side:
@@ -63,8 +72,10 @@ class Side:
 
     @cached_property
     def words(self) -> Words:
-        """The words between spaces."""
-        return split_words(self.texts)
+        """The words between ASCII white space, as in fastText; normalized text has no other."""
+        lists = pc.ascii_split_whitespace(self.texts)
+        encoded = lists.values.dictionary_encode()
+        return Words(encoded.dictionary, encoded.indices.to_numpy(), lists.offsets.to_numpy().astype(np.int64))
 
     @cached_property
     def exact_hashes(self) -> Hashes:
@@ -104,7 +115,7 @@ class Side:
     @cached_property
     def alone(self) -> BoolArray:
         """For every character, whether its script is written without spaces, so that it counts as a word."""
-        return _unspaced().take(self.scripts)
+        return characters.script_table(characters.UNSPACED).take(self.scripts)
 
     @cached_property
     def continues(self) -> BoolArray:
@@ -118,13 +129,6 @@ class Side:
     def count(self, marked: BoolArray) -> IntArray:
         """How many characters of each sentence are marked."""
         return counts_between(marked, self.starts)
-
-
-@cache
-def _unspaced() -> BoolArray:
-    table = np.zeros(256, dtype=np.bool_)
-    table[[characters.SCRIPT_NUMBER[name] for name in characters.UNSPACED]] = True
-    return table
 
 
 def counts_between(marked: BoolArray, starts: IntArray) -> IntArray:
