@@ -69,9 +69,9 @@ def prepare(
         store = gather_store(settings, out, bars, workers)
     if forget_scores:
         remove_scores(out)
-    drawn = examples((store.folder / DROPPED / part["file"] for part in store.manifest["parts"]), explain) if explain else {}
+    dropped = [store.folder / DROPPED / part["file"] for part in store.manifest["parts"]]
+    explained = examples(dropped, explain, characters=10_000) if explain else {}
     if json:
-        explained = {reason: [one.as_dict(10_000) for one in found] for reason, found in drawn.items()}
         show_json(store.manifest | {"path": str(store.folder)} | ({"explained": explained} if explain else {}))
         return
-    show_waterfall(store, drawn)
+    show_waterfall(store, explained)

@@ -8,7 +8,7 @@ read.
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -155,7 +155,11 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
         raise DataError("cleaning.similarity_model needs a loaded model here", hint=hint)
     scanner = LeakScanner(evaluation_sets(leaks.against) if leaks.level != "off" else [], leaks.level, cleaning.normalize)
     scored = _score(feeds, out, options, scanner)
-    parts = [_part(one, language, out) for one in scored for language in one.rows]
+    parts = [
+        ScoredPart(out / SCORED / one.part(language), one.feed.corpus, language, rows)
+        for one in scored
+        for language, rows in one.index.rows.items()
+    ]
     refuse_missing(options.languages, [*(part.language for part in parts), *(feed.language for feed in feeds if feed.language)])
     if not parts:
         raise _nothing_read(scored)
@@ -170,7 +174,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
         return auto_thresholds.apply(rules_for(cleaning, corpus), language, chosen)
 
     selection.run(rules_of)
-    lines = [drop_counts.count(part, part.language, selection.reasons) for part in parts]
+    lines = [drop_counts.count(part, selection.reasons) for part in parts]
     every = drop_counts.total(lines)
     if not every.kept:
         raise DataError(f"{amount(every.rows_in, 'pair')} read, none kept", hint=f"most by the rule: {every.worst}")
@@ -208,9 +212,7 @@ def _score(feeds: Sequence[Feed], out: Path, options: PrepareOptions, scanner: L
 
     workers = min(options.workers, MAX_WORKERS) if expected > MIN_BYTES else 1
     model = options.similarity_model
-    with Workers(workers, scanner) as pool:
-        if workers > 1:
-            pool.start(warm_up)
+    with Workers(workers, scanner, warm_up) as pool:
         scorer = Scorer(out / SCORED, pool, scanner, options.on_error, model, on_rows)
         scored = []
         for feed in feeds:
@@ -219,12 +221,6 @@ def _score(feeds: Sequence[Feed], out: Path, options: PrepareOptions, scanner: L
             scoring = Scoring(options.cleaning, feed.corpus, feed.source_language, feed.dictionary, fingerprint)
             scored.append(scorer.score(feed, scoring, languages))
     return scored
-
-
-def _part(one: ScoredFeed, language: str, out: Path) -> ScoredPart:
-    rows = one.rows[language]
-    path = out / SCORED / f"{one.part(language)}.parquet"
-    return ScoredPart(path, one.feed.corpus, language, np.zeros(rows, dtype=np.uint8), np.zeros(rows, dtype=np.bool_))
 
 
 def _auto_thresholds(
@@ -243,8 +239,7 @@ def _auto_thresholds(
                 for part in own
                 for rows, table in part.batches([score_column(rule)])
             ]
-            if found := auto_thresholds.choose(rule, language, np.concatenate(sample)):
-                chosen[rule.name, language] = found
+            chosen[rule.name, language] = auto_thresholds.choose(rule, language, np.concatenate(sample))
     return chosen
 
 
@@ -259,25 +254,23 @@ def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
 
 
 def _nothing_read(scored: Sequence[ScoredFeed]) -> DataError:
-    first = next((one.first_fault for one in scored if one.first_fault), "")
+    first = next((one.index.first_fault for one in scored if one.index.first_fault), "")
     names = ", ".join(one.feed.name for one in scored[:3]) + (", …" if len(scored) > 3 else "")
-    unread = unread_in_words(sum(one.skipped for one in scored), first, passed_over(scored))
+    unread = unread_in_words(sum(one.index.skipped for one in scored), first, passed_over(scored))
     return DataError(f"{names}: no pairs", hint=unread or "is the file empty?")
 
 
 def _remove_others(out: Path, files: set[str], keys: set[str]) -> None:
     """Remove parts that the manifest does not name, and scores of other input or other rules."""
-    for path in (out / SCORED).iterdir():
-        if OUR_FILES.fullmatch(path.name) and not any(key in path.name for key in keys):
-            path.unlink()
+    remove_scores(out, keys)
     for folder in (out / PAIRS, out / DROPPED):
         for path in folder.glob("*.parquet"):
             if OUR_FILES.fullmatch(path.name) and path.name not in files:
                 path.unlink()
 
 
-def remove_scores(store: Path) -> None:
-    """Free the disk space of kept scores; the next preparation scores everything again."""
+def remove_scores(store: Path, keep: Collection[str] = ()) -> None:
+    """Free the disk space of scores, except those with the keys in `keep`; what is removed can be scored again."""
     for path in (store / SCORED).glob("*"):
-        if OUR_FILES.fullmatch(path.name):
+        if OUR_FILES.fullmatch(path.name) and not any(key in path.name for key in keep):
             path.unlink()

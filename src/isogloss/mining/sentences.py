@@ -119,7 +119,7 @@ def read_sentences(
     lines = _short_lines(_blocks(source, label, language, how), MAX_PARAGRAPH if how.documents else MAX_SENTENCE, too_long)
     for sentences, numbers in _split(lines, language, how.documents):
         read += len(sentences)
-        normal, _ = normalize_block(sentences)
+        normal = normalize_block(sentences)
         texts.append(normal)
         ids.append(numbers)
         hashes.append(Side(normal, "").exact_hashes)

@@ -50,7 +50,7 @@ def test_a_training_pair_goes_if_either_side_is_a_side_of_a_test_pair(
 @pytest.mark.parametrize(("rows", "slices"), [(0, 1), (7, 1), (8, 2), (14, 2), (15, 3), (21, 3)])
 def test_every_hash_is_in_one_slice(rows: int, slices: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selecting, "ROWS_PER_SLICE", 7)
-    part = ScoredPart(Path(), "c", "de", np.zeros(rows, dtype=np.uint8), np.zeros(rows, dtype=np.bool_))
+    part = ScoredPart(Path(), "c", "de", rows)
     within = list(Selection([part], CleaningSettings(), 0.1, [])._slices())
     edges = [edge + near for number in range(slices + 1) for edge in (number * (2**64 // slices),) for near in (-1, 0, 1)]
     hashes = np.array([*(edge for edge in edges if 0 <= edge < 2**64), 2**64 - 1, 2**63], dtype=np.uint64)

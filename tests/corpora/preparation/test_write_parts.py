@@ -29,8 +29,8 @@ def test_every_pair_is_as_likely_as_any_other(tmp_path: Path) -> None:
     for seed in range(100):
         found = examples(files, each=3, seed=seed)
         assert {reason: len(own) for reason, own in found.items()} == {"copy": 3, "long": 3}
-        assert all(one.line % 2 == (reason == "long") for reason, own in found.items() for one in own)
-        drawn.update(one.source for own in found.values() for one in own)
+        assert all(one["line"] % 2 == (reason == "long") for reason, own in found.items() for one in own)
+        drawn.update(one["source"] for own in found.values() for one in own)
     assert len(drawn) == 40 and min(drawn.values()) > 3 and max(drawn.values()) < 35, "each about 15 times"
     assert examples(files, seed=7) == examples(files, seed=7) != examples(files, seed=8)
     assert len(examples(files, each=50)["copy"]) == 20

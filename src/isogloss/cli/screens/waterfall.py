@@ -9,21 +9,20 @@ from isogloss.amounts import amount
 from isogloss.cli.screens.progress import output
 from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
 from isogloss.corpora.preparation.drop_counts import Line, grouped
-from isogloss.corpora.preparation.write_parts import Example
 from isogloss.corpora.store import Store, unread
 
 FULL_TABLE = 30  # lines; a longer table is shown as one by corpus and one by language
 WIDE, SIDE, EXPLAINED_SIDE, NAME = 11, 46, 300, 24
 
 
-def show_waterfall(store: Store, explained: Mapping[str, Sequence[Example]]) -> None:
+def show_waterfall(store: Store, explained: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Print what was read, dropped and kept."""
     manifest = store.manifest
     skipped = unread(manifest)
     _line(manifest["rows_in"], "pairs read" + (f" ({skipped})" if skipped else ""))
     for drop in manifest["dropped"]:
         _line(-drop["count"], drop["rule"])
-        examples = [one.as_dict(EXPLAINED_SIDE) for one in explained.get(drop["rule"], [])]
+        examples = explained.get(drop["rule"])
         for example in examples or drop["examples"]:
             _example(example, EXPLAINED_SIDE if examples else SIDE)
     _line(manifest["rows_out"], f"pairs kept → {store.folder}")

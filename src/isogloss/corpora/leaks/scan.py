@@ -104,7 +104,7 @@ class LeakScanner:
         self.sets: list[ScannedSet] = []
         exact, normalized, runs = [], [], []
         for name, texts in sets:
-            side = Side(normalize_block(texts, form)[0], "")
+            side = Side(normalize_block(texts, form), "")
             exact.append(side.exact_hashes)
             normalized.append(side.normalized_hashes[np.diff(side.kept_starts) > 0])
             runs.append(word_ngrams(side)[0])

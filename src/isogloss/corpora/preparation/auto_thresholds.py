@@ -33,10 +33,8 @@ class Threshold:
     reason: str
 
 
-def choose(rule: Rule, language: str, scores: FloatArray) -> Threshold | None:
-    """The threshold for a rule from a sample of its scores in a language; None for rules without automatic thresholds."""
-    if not rule.auto:
-        return None
+def choose(rule: Rule, language: str, scores: FloatArray) -> Threshold:
+    """The threshold for a rule with automatic ones, from a sample of its scores in a language."""
     scores, default = scores[np.isfinite(scores)], float(getattr(rule, rule.threshold))
     if len(scores) < MIN_SCORES:
         value, reason = default, f"{UNCHANGED}: only {amount(len(scores), 'pair')} to learn from"

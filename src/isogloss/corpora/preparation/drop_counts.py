@@ -32,12 +32,12 @@ class Line:
         return f"{rule} ({self.dropped[rule]:,})" if rule else ""
 
 
-def count(part: ScoredPart, language: str, reasons: Sequence[str]) -> Line:
+def count(part: ScoredPart, reasons: Sequence[str]) -> Line:
     """The line of one part."""
     counted = np.bincount(part.reasons, minlength=len(reasons))
     dropped = {reasons[number]: int(counted[number]) for number in range(1, len(reasons)) if counted[number]}
     test = int(((part.reasons == KEPT) & part.test).sum())
-    return Line(part.corpus, language, part.rows, dropped, int(counted[KEPT]) - test, test)
+    return Line(part.corpus, part.language, part.rows, dropped, int(counted[KEPT]) - test, test)
 
 
 def grouped(lines: Iterable[Line], *names: str) -> list[Line]:

@@ -36,22 +36,19 @@ def manifest_of(
         | {"sha256": file_hash(out / PAIRS / file), "dropped_sha256": file_hash(out / DROPPED / file)}
         for file, line in zip(files, lines, strict=True)
     ]
-    before = scanned_before((one.feed.scanned for one in scored if one.rows), scanner.sets)
+    before = scanned_before((one.feed.scanned for one in scored if one.index.rows), scanner.sets)
     return {
         MARK: FORMAT,
         "hash": content_hash(scored[0].feed.source_language, *(one["sha256"] for one in parts)),
         "source_language": scored[0].feed.source_language,
         "rows_in": every.rows_in,
         "rows_out": every.kept,
-        "dropped": [
-            {"rule": name, "count": every.dropped.get(name, 0), "examples": [one.as_dict() for one in shown.get(name, [])]}
-            for name in order
-        ],
+        "dropped": [{"rule": name, "count": every.dropped.get(name, 0), "examples": shown.get(name, [])} for name in order],
         "languages": {line.language: _counts(line) for line in grouped(lines, "language")},
         "corpora": {line.corpus: _counts(line) | _about(scored, line.corpus) for line in grouped(lines, "corpus")},
         "waterfall": [asdict(line) for line in grouped(lines, "corpus", "language")],
         "sources": [_source(one) for one in scored],
-        "skipped_lines": sum(one.skipped for one in scored),
+        "skipped_lines": sum(one.index.skipped for one in scored),
         "passed_over": passed_over(scored),
         "settings": {
             "cleaning": _without_folders(as_dict(cleaning)),
@@ -89,10 +86,10 @@ def _source(one: ScoredFeed) -> dict[str, Any]:
         "licence": one.feed.licence,
         "version": one.feed.version,
         "key": one.key,
-        "rows": one.rows,
-        "skipped_lines": one.skipped,
-        "first_fault": one.first_fault,
-        "passed_over": one.passed_over,
+        "rows": one.index.rows,
+        "skipped_lines": one.index.skipped,
+        "first_fault": one.index.first_fault,
+        "passed_over": one.index.passed_over,
     }
 
 

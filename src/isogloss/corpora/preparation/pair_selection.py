@@ -5,7 +5,7 @@ depends on the slice and not on the number of pairs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,19 +42,12 @@ class ScoredPart:
     path: Path
     corpus: str
     language: str
-    reasons: NDArray[np.uint8]
-    test: NDArray[np.bool_]
+    rows: int
+    reasons: NDArray[np.uint8] = field(init=False)
+    test: BoolArray = field(init=False)
 
-    @property
-    def rows(self) -> int:
-        """Number of pairs."""
-        return len(self.reasons)
-
-    def columns(self) -> list[str]:
-        """The columns of its file."""
-        with pq.ParquetFile(self.path) as file:
-            names: list[str] = file.schema_arrow.names
-        return names
+    def __post_init__(self) -> None:
+        self.reasons, self.test = np.zeros(self.rows, dtype=np.uint8), np.zeros(self.rows, dtype=np.bool_)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[slice, pa.Table]]:
         """Some columns, one row group at a time, with the rows they are."""

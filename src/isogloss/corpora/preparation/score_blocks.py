@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.length import TooLong
@@ -41,10 +40,6 @@ class Scoring:
     source_language: str
     dictionary: bool
     model_fingerprint: str = ""  # of the similarity model
-
-    def rules(self) -> list[Rule]:
-        """The rules that need no model."""
-        return [rule for rule in rules_for(self.settings, self.corpus) if not rule.needs_model]
 
     def key(self, scanner: LeakScanner) -> str:
         """Hash of what all scores of a feed depend on, the leak scan included."""
@@ -111,26 +106,23 @@ def _score_languages(block: pa.Table, scoring: Scoring, scanner: LeakScanner) ->
 
 def _score_language(block: pa.Table, scoring: Scoring, scanner: LeakScanner, language: str) -> pa.Table:
     form = scoring.settings.normalize
-    source = Side(normalize_block(block.column("source").combine_chunks(), form)[0], scoring.source_language)
-    target = Side(normalize_block(block.column("target").combine_chunks(), form)[0], language)
+    source = Side(normalize_block(block.column("source"), form), scoring.source_language)
+    target = Side(normalize_block(block.column("target"), form), language)
     given = block.column("score").to_numpy(zero_copy_only=False).astype(np.float32)
     pairs = PairBatch(source, target, given, scoring.corpus, scoring.dictionary)
     columns: dict[str, Any] = {"source": source.texts, "target": target.texts}
     columns |= {name: block.column(name).combine_chunks() for name in ("language", "split", "line")}
-    columns |= {score_column(rule): pa.array(_scores(rule, pairs)) for rule in scoring.rules()}
-    columns["leak"] = pa.array(_surest_leak(scanner.check(source), scanner.check(target)))
+    rules = [rule for rule in rules_for(scoring.settings, scoring.corpus) if not rule.needs_model]
+    columns |= {score_column(rule): pa.array(_scores(rule, pairs)) for rule in rules}
+    leaks = [scanner.check(side) for side in (source, target)]
+    # The surest level of the two sides that is not 0 (clean): exact before normalized before near.
+    columns["leak"] = pa.array(np.where(np.minimum(*leaks) == 0, np.maximum(*leaks), np.minimum(*leaks)).astype(np.uint8))
     columns["source_hash"], columns["target_hash"] = (pa.array(side.normalized_hashes) for side in (source, target))
     columns["pair_hash"] = pa.array(combine(source.exact_hashes, target.exact_hashes))
     if scoring.settings.duplicates == "near":
         packed = pa.py_buffer(signatures(source, target).tobytes())
         columns["signature"] = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2 * HASHES), len(pairs), [None, packed])
     return pa.table(columns)
-
-
-def _surest_leak(source: NDArray[np.uint8], target: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The lower level of the two sides that is not 0 (clean): exact before normalized before near."""
-    either = np.where(source == 0, target, np.where(target == 0, source, np.minimum(source, target)))
-    return either.astype(np.uint8)
 
 
 def _scores(rule: Rule, pairs: PairBatch) -> FloatArray:
@@ -149,8 +141,8 @@ def add_similarity(block: pa.Table, scoring: Scoring, model: SimilarityModel) ->
     for language in dict.fromkeys(languages[fit].tolist()):
         rows = np.flatnonzero(fit & (languages == language))
         texts = block.take(pa.array(rows))
-        source = Side(texts.column("source").combine_chunks(), scoring.source_language)
-        target = Side(texts.column("target").combine_chunks(), language)
+        source = Side(texts.column("source"), scoring.source_language)
+        target = Side(texts.column("target"), language)
         given = np.full(len(rows), np.nan, dtype=np.float32)
         scores[rows] = _scores(similarity, PairBatch(source, target, given, scoring.corpus, scoring.dictionary))
     return block.add_column(block.schema.get_field_index("leak"), score_column(similarity), pa.array(scores))

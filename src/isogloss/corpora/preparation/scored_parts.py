@@ -7,11 +7,10 @@ STORE/scored/KEY.json                       which languages of a feed are scored
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,34 +33,31 @@ UNCOMPRESSED = ("source_hash", "target_hash", "pair_hash", "signature")  # rando
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredFeed:
-    """The scored parts of one feed, and the lines and entries that gave no pairs."""
-
-    feed: Feed
-    key: str
-    rows: dict[str, int] = field(default_factory=dict)  # by language
-    skipped: int = 0
-    first_fault: str = ""
-    passed_over: dict[str, int] = field(default_factory=dict)  # by kind
-    made: bool = True  # in this call, not found on disk
-
-    def part(self, language: str) -> str:
-        """The file name of a language's part, without its suffix."""
-        safe = re.sub(r"[^\w.+-]+", "_", self.feed.corpus)[:60] or "pairs"
-        return f"{safe}.{language}-{self.key[:16]}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
+class ScoredIndex:
     """The content of KEY.json."""
 
     rows: dict[str, int] = field(default_factory=dict)  # by language
     checksums: dict[str, str] = field(default_factory=dict)  # of the parts, by language
     whole: bool = False  # all languages of the feed were read
-    skipped: int = 0
+    skipped: int = 0  # lines
     first_fault: str = ""
-    passed_over: dict[str, int] = field(default_factory=dict)
+    passed_over: dict[str, int] = field(default_factory=dict)  # entries that gave no pairs, by kind
     scored: list[str] = field(default_factory=list)  # the scores, as `Scoring.needs` names them
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredFeed:
+    """The scored parts of one feed."""
+
+    feed: Feed
+    key: str
+    index: ScoredIndex = field(default_factory=ScoredIndex)  # of the wanted languages
+    made: bool = True  # in this call, not found on disk
+
+    def part(self, language: str) -> str:
+        """The file name of a language's part."""
+        safe = re.sub(r"[^\w.+-]+", "_", self.feed.corpus)[:60] or "pairs"
+        return f"{safe}.{language}-{self.key[:16]}.parquet"
 
 
 class _Writers:
@@ -90,8 +86,11 @@ class _Writers:
 
     def _write(self, language: str, table: pa.Table) -> None:
         if language not in self._files:
-            path = self._stack.enter_context(atomic_write(self._folder / f"{self._name(language)}.parquet"))
-            self._files[language] = self._stack.enter_context(pq.ParquetWriter(path, table.schema, **_writing(table.schema)))
+            path = self._stack.enter_context(atomic_write(self._folder / self._name(language)))
+            # Options that are quick, since a part is read once or twice.
+            packed = {name: "NONE" if name in UNCOMPRESSED else "lz4" for name in table.schema.names}
+            writer = pq.ParquetWriter(path, table.schema, compression=packed, use_dictionary=["language", "split"])
+            self._files[language] = self._stack.enter_context(writer)
         self._files[language].write_table(table.combine_chunks(), row_group_size=ROWS_PER_GROUP)
 
     def finish(self) -> None:
@@ -113,75 +112,56 @@ class Scorer:
 
     def score(self, feed: Feed, scoring: Scoring, wanted: Sequence[str]) -> ScoredFeed:
         """Score what is missing of a feed, in the `wanted` languages or all that it has."""
-        one = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.scanner)), made=False)
-        index = self.folder / f"{one.key[:16]}.json"
+        one = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.scanner)))
+        path = self.folder / f"{one.key[:16]}.json"
         needs = scoring.needs()
-        known = self._known(index, one, needs)
+        known = self._known(path, one, needs)
         languages = [feed.language] if feed.language else wanted
-        if known.whole or (wanted and all(language in known.rows for language in languages)):
+        found_on_disk = known.whole or (wanted and all(language in known.rows for language in languages))
+        if found_on_disk:
             Faults(self.on_error).replay(known.skipped, known.first_fault)
         else:
             missing = [language for language in wanted if language not in known.rows]
-            found = replace(self._make(one, scoring, missing), whole=not wanted, scored=needs)
-            known = replace(
-                found, rows=known.rows | dict.fromkeys(missing, 0) | found.rows, checksums=known.checksums | found.checksums
-            )
-            write_json(index, asdict(known))
-            one = replace(one, made=True)
+            made = self._make(one, scoring, missing)
+            rows = known.rows | dict.fromkeys(missing, 0) | made.rows
+            known = replace(made, rows=rows, checksums=known.checksums | made.checksums, whole=not wanted, scored=needs)
+            write_json(path, asdict(known))
         rows = {name: known.rows[name] for name in sorted(known.rows) if known.rows[name] and (not wanted or name in wanted)}
-        return replace(
-            one, rows=rows, skipped=known.skipped, first_fault=known.first_fault, passed_over=dict(known.passed_over)
-        )
+        return replace(one, index=replace(known, rows=rows), made=not found_on_disk)
 
-    def _known(self, index: Path, one: ScoredFeed, needs: Sequence[str]) -> "_Index":
+    def _known(self, path: Path, one: ScoredFeed, needs: Sequence[str]) -> ScoredIndex:
         """The index of an earlier call, if it has all scores that are needed and its parts are undamaged."""
         try:
-            known = _Index(**check(read_json(index), Exactly(fields_shape(_Index) | {"rows?": Each(CODE, COUNT)})))
+            known = ScoredIndex(**check(read_json(path), Exactly(fields_shape(ScoredIndex) | {"rows?": Each(CODE, COUNT)})))
         except (OSError, ValueError):  # missing, damaged, or of another version
-            return _Index()
+            return ScoredIndex()
         if not set(needs) <= set(known.scored):
-            return _Index()
-        found = {language: file_checksum(self._path(one, language)) for language, rows in known.rows.items() if rows}
+            return ScoredIndex()
+        found = {language: file_checksum(self.folder / one.part(language)) for language, rows in known.rows.items() if rows}
         if found != known.checksums:
             logger.warning("%s: the kept scores are damaged; %s is scored again", self.folder, one.feed.corpus)
-            return _Index()
+            return ScoredIndex()
         return known
 
-    def _path(self, one: ScoredFeed, language: str) -> Path:
-        return self.folder / f"{one.part(language)}.parquet"
-
-    def _make(self, one: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> "_Index":
+    def _make(self, one: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredIndex:
         faults = Faults(self.on_error)
         blocks = only_languages(one.feed, missing, faults) if missing else one.feed.blocks(faults)
         with ExitStack() as stack:
             writers = _Writers(self.folder, one.part, stack)
-            for block in self._scored(blocks, scoring):
+            for block in self.workers.map(score_block, blocks, scoring):
+                if scoring.settings.similarity_model and self.similarity_model:
+                    block = add_similarity(block, scoring, self.similarity_model)
                 writers.add(block)
                 self.on_rows(one.feed, block.num_rows, block.column("source").nbytes + block.column("target").nbytes)
             writers.finish()
-        first, passed_over = _without_folder(faults.first, one.feed.name), dict(sorted(faults.passed_over.items()))
-        sums = {language: file_hash(self._path(one, language)) for language, rows in writers.rows.items() if rows}
-        return _Index(writers.rows, sums, skipped=faults.count, first_fault=first, passed_over=passed_over)
-
-    def _scored(self, blocks: Iterator[pa.Table], scoring: Scoring) -> Iterator[pa.Table]:
-        for block in self.workers.map(score_block, blocks, scoring):
-            model = self.similarity_model if scoring.settings.similarity_model else None
-            yield add_similarity(block, scoring, model) if model else block
-
-
-def _writing(schema: pa.Schema) -> dict[str, Any]:
-    """Parquet options that are quick, since a part is read once or twice."""
-    packed = {name: "NONE" if name in UNCOMPRESSED else "lz4" for name in schema.names}
-    dictionaries = [name for name in schema.names if name in ("language", "split")]
-    return {"compression": packed, "use_dictionary": dictionaries}
+        sums = {language: file_hash(self.folder / one.part(language)) for language, rows in writers.rows.items() if rows}
+        # Without the folders of this machine: a store must not depend on where a file was.
+        folder = one.feed.name.rpartition("/")[0]
+        first = faults.first.replace(f"{folder}/", "") if folder else faults.first
+        passed_over = dict(sorted(faults.passed_over.items()))
+        return ScoredIndex(writers.rows, sums, skipped=faults.count, first_fault=first, passed_over=passed_over)
 
 
 def passed_over(scored: Iterable[ScoredFeed]) -> dict[str, int]:
     """How many entries of all feeds gave no pair, by kind."""
-    return dict(sorted(sum((Counter(one.passed_over) for one in scored), Counter[str]()).items()))
-
-
-def _without_folder(message: str, name: str) -> str:
-    """A message without the folders of this machine: a store must not depend on where a file was."""
-    folder = name.rpartition("/")[0]
-    return message.replace(f"{folder}/", "") if folder else message
+    return dict(sorted(sum((Counter(one.index.passed_over) for one in scored), Counter[str]()).items()))

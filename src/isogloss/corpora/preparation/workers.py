@@ -3,12 +3,12 @@
 `multiprocessing` would import the caller's script again, which runs it twice if it has no main guard.
 """
 
-import collections
 import contextlib
 import os
 import pickle
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -41,28 +41,40 @@ class Workers:
     """A pool of worker processes; with a count of 1 the work is done in this process.
 
     Results come in order, and at most two blocks per process are under way, so memory does not grow with the input.
+    `shared` is sent to each process once, and each calls `first` when it starts.
     """
 
-    def __init__(self, count: int, shared: object = None) -> None:
-        self._shared = shared  # sent to each process once
-        self._count = count if count > 1 else 0
+    def __init__(self, count: int, shared: object = None, first: Callable[[], None] | None = None) -> None:
+        self._shared, self._first = shared, first
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="isogloss-workers") if count > 1 else None
+        self._count = count
         self._idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
-        self._started: list[subprocess.Popen[bytes]] = []
-        self._threads: ThreadPoolExecutor | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
-        """Processes start with the first work."""
+        """Start the processes."""
+        for _ in range(self._count if self._threads else 0):
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__],  # -P: the current folder may have a random.py
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=_environment(),
+            )
+            self._processes.append(process)
+            assert process.stdin is not None
+            _send(process.stdin, (self._first, self._shared))
+            self._idle.put(process)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """End the processes; kill them after an error."""
-        for process in self._started:
+        for process in self._processes:
             if kind is not None:
                 process.kill()
             if process.stdin:
                 with contextlib.suppress(BrokenPipeError):  # it has ended already
                     process.stdin.close()
-        for process in self._started:
+        for process in self._processes:
             process.wait()
             if process.stdout:
                 process.stdout.close()
@@ -71,55 +83,32 @@ class Workers:
 
     def map(self, work: Work, blocks: Iterable[pa.Table], context: Any) -> Iterator[Any]:  # noqa: ANN401
         """`work(block, context, shared)` for every block, in order; `work` must be importable."""
-        if not self._count:
+        if not self._threads:
             for block in blocks:
                 yield work(block, context, self._shared)
             return
-        self.start()
-        assert self._threads is not None
-        waiting: collections.deque[Future[Any]] = collections.deque()
+        waiting: deque[Future[Any]] = deque()
         for block in blocks:
-            waiting.append(self._threads.submit(self._call, (work, block, context)))
+            waiting.append(self._threads.submit(self._call, work, block, context))
             if len(waiting) >= 2 * self._count:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
-    def start(self, first: Callable[[], None] | None = None) -> None:
-        """Start the processes if they are not running; each calls `first`."""
-        if self._threads is None and self._count:
-            shared = pickle.dumps(self._shared, protocol=5)
-            self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="isogloss-workers")
-            for _ in range(self._count):
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", __name__],  # -P: the current folder may have a random.py
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=_environment(),
-                )
-                self._started.append(process)
-                assert process.stdin is not None
-                _send(process.stdin, pickle.dumps(first, protocol=5))
-                _send(process.stdin, shared)
-                self._idle.put(process)
-
-    def _call(self, task: tuple[Work, pa.Table, Any]) -> Any:  # noqa: ANN401 - whatever the work gives
+    def _call(self, work: Work, block: pa.Table, context: Any) -> Any:  # noqa: ANN401 - whatever the work gives
         process = self._idle.get()
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            work, block, context = task
-            _send(process.stdin, pickle.dumps((work, context), protocol=5))
-            _send(process.stdin, _packed(block))
-            answer = _receive(process.stdout)
-        except (BrokenPipeError, EOFError, ValueError) as error:
+            _send(process.stdin, (work, context, _packed(block)))
+            good, value = pickle.load(process.stdout)
+        except (BrokenPipeError, EOFError, ValueError, pickle.UnpicklingError) as error:
             raise IsoglossError(
                 f"a worker process ended early (exit code {process.wait()})",
                 hint="is the memory full? use fewer workers: --workers 1, in a recipe threads = 1",
             ) from error
         finally:
             self._idle.put(process)
-        good, value = pickle.loads(answer)
         if not good:
             raise value
         return value
@@ -132,48 +121,35 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **SINGLE_THREADED, **KEEP_MEMORY, "PYTHONPATH": path}
 
 
-def _packed(block: pa.Table) -> memoryview:
+def _packed(block: pa.Table) -> pa.Buffer:
     """A block in Arrow's IPC format: pickle would send the whole table that a slice was cut from."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, block.schema) as writer:
         writer.write_table(block)
-    return memoryview(sink.getvalue())
+    return sink.getvalue()
 
 
-def _send(stream: IO[bytes], data: bytes | memoryview) -> None:
-    stream.write(len(data).to_bytes(8, "little"))
-    stream.write(data)
+def _send(stream: IO[bytes], message: object) -> None:
+    pickle.dump(message, stream, protocol=5)
     stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> bytes:
-    head = stream.read(8)
-    if len(head) < 8:
-        raise EOFError
-    size = int.from_bytes(head, "little")
-    data = stream.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until the pipe closes."""
     pa.set_cpu_count(1)
-    if first := pickle.loads(_receive(requests)):
+    first, shared = pickle.load(requests)
+    if first:
         first()
-    shared = pickle.loads(_receive(requests))
     while True:
         try:
-            work, context = pickle.loads(_receive(requests))
-            block = pa.ipc.open_stream(_receive(requests)).read_all()
+            work, context, block = pickle.load(requests)
         except EOFError:
             return
         try:
-            answer: tuple[bool, Any] = (True, work(block, context, shared))
+            answer: tuple[bool, Any] = (True, work(pa.ipc.open_stream(block).read_all(), context, shared))
         except Exception as error:  # noqa: BLE001 - raised again by the caller
             answer = (False, error)
-        _send(answers, pickle.dumps(answer, protocol=5))
+        _send(answers, answer)
 
 
 if __name__ == "__main__":

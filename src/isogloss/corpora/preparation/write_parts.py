@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,8 @@ def _write_part(part: ScoredPart, reasons: Sequence[str], out: Path, known: Mapp
     pairs, dropped = out / PAIRS / name, out / DROPPED / name
     if known.get(name) == (file_checksum(pairs), file_checksum(dropped)):
         return name
-    scored = {number: f"score {rule}" for number, rule in enumerate(reasons) if f"score {rule}" in part.columns()}
+    columns = pq.read_schema(part.path).names
+    scored = {number: f"score {rule}" for number, rule in enumerate(reasons) if f"score {rule}" in columns}
     with (
         atomic_write(dropped) as dropped_path,
         atomic_write(pairs) as pairs_path,
@@ -75,27 +75,12 @@ def _dropped(
     return pa.table(columns, schema=DROPPED_SCHEMA)
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A dropped pair, and the score it was dropped for (None where no rule scored it)."""
-
-    source: str
-    target: str
-    language: str
-    corpus: str
-    score: float | None
-    line: int
-
-    def as_dict(self, characters: int = 100) -> dict[str, Any]:
-        """For JSON, with long sides cut."""
-        score = None if self.score is None or not math.isfinite(self.score) else round(self.score, 4)  # JSON has no infinity
-        return asdict(self) | {"source": self.source[:characters], "target": self.target[:characters], "score": score}
-
-
-def examples(files: Iterable[Path], each: int = EXAMPLES, seed: int = SEED) -> dict[str, list[Example]]:
-    """`each` random dropped pairs for every reason; the same ones for the same seed."""
+def examples(
+    files: Iterable[Path], each: int = EXAMPLES, seed: int = SEED, characters: int = 100
+) -> dict[str, list[dict[str, Any]]]:
+    """`each` random dropped pairs for every reason, for JSON, with long sides cut; the same ones for the same seed."""
     random = np.random.default_rng(seed)
-    drawn: dict[str, list[tuple[float, Example]]] = {}
+    drawn: dict[str, list[tuple[float, dict[str, Any]]]] = {}
     for path in files:
         with pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):
@@ -106,6 +91,12 @@ def examples(files: Iterable[Path], each: int = EXAMPLES, seed: int = SEED) -> d
                     own = np.flatnonzero(reasons.indices.to_numpy() == number)
                     own = own[np.argsort(tickets[own])[:each]]
                     rows = table.take(pa.array(own)).drop_columns("reason").to_pylist()
-                    new = [(tickets[place], Example(**row)) for place, row in zip(own, rows, strict=True)]
+                    new = [(tickets[place], _example(row, characters)) for place, row in zip(own, rows, strict=True)]
                     drawn[reason] = sorted(drawn.get(reason, []) + new, key=lambda one: one[0])[:each]
     return {reason: [example for _, example in found] for reason, found in drawn.items()}
+
+
+def _example(row: dict[str, Any], characters: int) -> dict[str, Any]:
+    score = row["score"]  # that the pair was dropped for; None if no rule scored it, and JSON has no infinity
+    score = None if score is None or not math.isfinite(score) else round(score, 4)
+    return row | {"source": row["source"][:characters], "target": row["target"][:characters], "score": score}

@@ -49,8 +49,8 @@ def normalize(text: str, form: str = "nfc") -> str:
     return unicodedata.normalize("NFC" if form == "nfc" else "NFKC", text)
 
 
-def normalize_block(texts: pa.Array, form: str = "nfc") -> tuple[pa.Array, BoolArray]:
-    """Normalize a block; also which texts changed."""
+def normalize_block(texts: pa.Array, form: str = "nfc") -> pa.Array:
+    """Normalize a block."""
     side = Side(texts, "")
     suspect = side.count(_suspects(form).take(side.codes)) > 0
     spaces = side.codes == 32
@@ -61,17 +61,15 @@ def normalize_block(texts: pa.Array, form: str = "nfc") -> tuple[pa.Array, BoolA
     first, last = side.starts[:-1][filled], side.starts[1:][filled] - 1
     suspect[filled] |= spaces[first] | spaces[last]
     if not suspect.any():
-        return side.texts, suspect
+        return side.texts
     rows = np.flatnonzero(suspect)
     before = side.texts.take(pa.array(rows)).to_pylist()
     after = [normalize(text, form) for text in before]
-    changed = np.zeros(len(side), dtype=np.bool_)
-    changed[rows] = [old != new for old, new in zip(before, after, strict=True)]
-    if not changed.any():
-        return side.texts, changed
+    if before == after:
+        return side.texts
     place = np.arange(len(side))
     place[rows] = len(side) + np.arange(len(rows))
-    return pa.concat_arrays([side.texts, pa.array(after, pa.string())]).take(pa.array(place)), changed
+    return pa.concat_arrays([side.texts, pa.array(after, pa.string())]).take(pa.array(place))
 
 
 @cache
