@@ -37,8 +37,8 @@ class FusedAttention(nn.Module):
         flat = F.linear(hidden_states[0], self.weight, self.bias)
         together = flat.view(len(flat), 3, self.heads, -1)
         dropout = self.dropout if self.training else 0.0
-        if not dropout and is_short(together.shape[-1], packed):
-            mixed = attend_together(together, packed, self.scale)
+        if is_short(together.shape[-1], packed.longest, together.device):
+            mixed = attend_together(together, packed, self.scale, dropout)
         else:
             mixed = attend(together[:, 0], together[:, 1], together[:, 2], packed, self.scale, dropout)
         return mixed.flatten(1)[None], None

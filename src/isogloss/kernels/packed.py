@@ -115,10 +115,10 @@ def attend(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float = 0.0, bias: Tensor | None = None
 ) -> Tensor:
     """Attention inside each sentence; arguments and result are tokens × heads × width. `bias` is 1 × heads × L × L."""
-    plain = bias is None and not dropout and query.is_cuda
-    if plain and is_short(query.shape[-1], packed):
-        return attend_together(torch.stack([query, key, value], dim=1), packed, scale)
-    if plain and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] <= WIDEST_HEAD:
+    plain = bias is None and query.is_cuda
+    if plain and is_short(query.shape[-1], packed.longest, query.device):
+        return attend_together(torch.stack([query, key, value], dim=1), packed, scale, dropout)
+    if plain and not dropout and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] <= WIDEST_HEAD:
         return _in_one_go(query, key, value, packed, scale)
     if packed.runs:
         return _run_by_run(query, key, value, packed, scale, dropout, bias)
@@ -137,20 +137,29 @@ def _in_one_go(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale:
     return whole[..., :width]
 
 
-def is_short(width: int, packed: Packed) -> bool:
-    """Whether the kernels for short sentences serve these."""
-    if not packed.starts.is_cuda or not KERNELS_ARE_THERE:
+def is_short(width: int, longest: int, device: torch.device) -> bool:
+    """Whether the kernels for short sentences serve heads of this width and sentences of at most `longest` tokens."""
+    if device.type != "cuda" or not KERNELS_ARE_THERE:
         return False
     from isogloss.kernels.short_attention import fits
 
-    return fits(width, packed.longest)
+    return fits(width, longest)
 
 
-def attend_together(together: Tensor, packed: Packed, scale: float) -> Tensor:
+def never_pads(body: "PreTrainedModel", longest: int) -> bool:
+    """Whether attention needs no padding even with dropout: MPNet's bias, and heads the kernels do not take, need it."""
+    heads = getattr(body.config, "num_attention_heads", 0)
+    if not heads or body.config.model_type == "mpnet":
+        return False
+    return is_short(body.config.hidden_size // heads, longest, body.device)
+
+
+def attend_together(together: Tensor, packed: Packed, scale: float, dropout: float = 0.0) -> Tensor:
     """The same for query, key and value side by side (tokens × 3 × heads × width), where `is_short` holds."""
     from isogloss.kernels.short_attention import short_attention
 
-    mixed: Tensor = short_attention(together, packed.first, packed.end, scale)[0]
+    seed = torch.randint(2**31 - 1, (1,), device=together.device) if dropout else None
+    mixed: Tensor = short_attention(together, packed.first, packed.end, scale, dropout, seed)[0]
     return mixed
 
 

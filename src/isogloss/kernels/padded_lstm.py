@@ -2,9 +2,14 @@
 
 torch packs sequences by lengths on the host, which no graph can do. Here each direction runs over whole rows: forward, what
 follows a sentence's end does not reach its states; backward, each sentence is first reversed in its own places, by a gather.
+
+A direction is one small step after the other and leaves most of a GPU idle, so on CUDA the two run side by side in two
+streams, on the way back too (autograd uses the stream of the way there).
 """
 
 import warnings
+from collections.abc import Callable
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +27,30 @@ def bidirectional(lstm: nn.LSTM, inputs: Tensor, lengths: Tensor) -> Tensor:
         if layer and lstm.dropout:
             inputs = functional.dropout(inputs, lstm.dropout, lstm.training)
         turned = inputs.gather(1, reverse.expand(-1, -1, inputs.shape[2]))
-        ahead, behind = _one_way(lstm, inputs, f"l{layer}"), _one_way(lstm, turned, f"l{layer}_reverse")
-        inputs = torch.cat([ahead, behind.gather(1, reverse.expand(-1, -1, behind.shape[2]))], 2)
+        ahead = partial(_one_way, lstm, inputs, f"l{layer}")
+        behind = partial(_one_way, lstm, turned, f"l{layer}_reverse")
+        there, back = _side_by_side(inputs.device, ahead, behind)
+        inputs = torch.cat([there, back.gather(1, reverse.expand(-1, -1, back.shape[2]))], 2)
     return inputs
+
+
+def _side_by_side(device: torch.device, first: Callable[[], Tensor], second: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+    """Both results; on CUDA the second is computed in another stream."""
+    if device.type != "cuda":
+        return first(), second()
+    here, beside = torch.cuda.current_stream(device), _second_stream(device)
+    beside.wait_stream(here)
+    with torch.cuda.stream(beside):
+        found = second()
+    result = first()
+    here.wait_stream(beside)
+    found.record_stream(here)
+    return result, found
+
+
+@cache
+def _second_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def _one_way(lstm: nn.LSTM, inputs: Tensor, suffix: str) -> Tensor:

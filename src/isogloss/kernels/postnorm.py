@@ -125,7 +125,7 @@ class Layer:
 
     def _attention(self, together: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
         width = together.shape[-1]
-        if bias is None and is_short(width, packed):
+        if bias is None and is_short(width, packed.longest, together.device):
             return attend_together(together, packed, width**-0.5)
         return attend(together[:, 0], together[:, 1], together[:, 2], packed, width**-0.5, bias=bias)
 

@@ -10,6 +10,10 @@ For token i of a sentence that spans first_i … end_i − 1:
 
     o_i = Σ_j p_ij v_j,   p_ij = exp(s_ij − lse_i),   s_ij = scale · q_i·k_j      over first_i ≤ j < end_i
     dv_j = Σ_i p_ij do_i,   ds_ij = p_ij (do_i·v_j − do_i·o_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i
+
+With dropout, p_ij m_ij stands for p_ij in o_i and dv_j, and m_ij do_i·v_j for do_i·v_j in ds_ij; m_ij is 0 or 1 / (1 − p).
+It follows from a seed on the device and from i, j and the head (Philox), so the way back needs no mask in memory, and a
+replayed CUDA graph that draws a new seed drops other entries.
 """
 
 # ruff: noqa: ANN001, ANN202 - triton reads the kernels' annotations in its own way
@@ -24,11 +28,33 @@ from torch import Tensor
 WIDTHS = (16, 32, 64, 128)  # of a head
 LONGEST = 256  # tokens of a sentence: beyond, flash attention's large tiles are full
 LOG2E = 1.4426950408889634
+ROUNDS = 7  # of Philox: the fewest that pass BigCrush
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _kept(seed, query, key, begins, head, tokens, dropout: tl.constexpr, longest: tl.constexpr, rounds: tl.constexpr):  # type: ignore[no-untyped-def]
+    """m_ij of the docstring, for each query and key, which is `key - begins` places into its sentence."""
+    draw = tl.rand(tl.load(seed), (head * tokens + query) * longest + key - begins, rounds)
+    return tl.where(draw >= dropout, 1.0 / (1.0 - dropout), 0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _forward(  # type: ignore[no-untyped-def]
-    qkv, out, lse, first, end, scale, tokens, heads: tl.constexpr, width: tl.constexpr, tile: tl.constexpr, step: tl.constexpr
+    qkv,
+    out,
+    lse,
+    first,
+    end,
+    seed,
+    scale,
+    tokens,
+    dropout: tl.constexpr,
+    longest: tl.constexpr,
+    rounds: tl.constexpr,
+    heads: tl.constexpr,
+    width: tl.constexpr,
+    tile: tl.constexpr,
+    step: tl.constexpr,
 ):
     place, head = tl.program_id(0), tl.program_id(1)
     rows = place * tile + tl.arange(0, tile)
@@ -56,6 +82,8 @@ def _forward(  # type: ignore[no-untyped-def]
         share = tl.exp2(score - level[:, None])
         fade = tl.exp2(highest - level)
         total = total * fade + tl.sum(share, 1)
+        if dropout > 0:
+            share *= _kept(seed, rows[:, None], keys[None, :], begins[:, None], head, tokens, dropout, longest, rounds)
         mixed = mixed * fade[:, None] + tl.dot(share.to(value.dtype), value, input_precision="ieee")
         highest = higher
     mixed = mixed / tl.where(total > 0, total, 1.0)[:, None]
@@ -73,9 +101,13 @@ def _backward(  # type: ignore[no-untyped-def]
     dqkv,
     first,
     end,
+    seed,
     scale,
     slope,
     tokens,
+    dropout: tl.constexpr,
+    longest: tl.constexpr,
+    rounds: tl.constexpr,
     heads: tl.constexpr,
     width: tl.constexpr,
     tile: tl.constexpr,
@@ -113,6 +145,8 @@ def _backward(  # type: ignore[no-untyped-def]
         score = tl.dot(query, tl.trans(their_key), input_precision="ieee") * scale
         share = tl.where(same, tl.exp2(score - level[:, None]), 0.0)
         reach = tl.dot(gradient, tl.trans(their_value), input_precision="ieee")
+        if dropout > 0:
+            reach *= _kept(seed, rows[:, None], others[None, :], begins[:, None], head, tokens, dropout, longest, rounds)
         push = (share * (reach - delta[:, None])).to(query.dtype)
         dquery += tl.dot(push, their_key, input_precision="ieee")
         # My tokens as keys and values, theirs as queries: being in one sentence is mutual, so the mask is the same.
@@ -123,8 +157,13 @@ def _backward(  # type: ignore[no-untyped-def]
         their_level = tl.load(lse + head * tokens + others, mask=there, other=0.0)
         score = tl.dot(key, tl.trans(their_query), input_precision="ieee") * scale
         share = tl.where(same, tl.exp2(score - their_level[None, :]), 0.0)
-        dvalue += tl.dot(share.to(query.dtype), their_gradient, input_precision="ieee")
         reach = tl.dot(value, tl.trans(their_gradient), input_precision="ieee")
+        passed = share
+        if dropout > 0:
+            kept = _kept(seed, others[None, :], rows[:, None], begins[:, None], head, tokens, dropout, longest, rounds)
+            reach *= kept
+            passed = share * kept
+        dvalue += tl.dot(passed.to(query.dtype), their_gradient, input_precision="ieee")
         push = (share * (reach - their_delta[None, :])).to(query.dtype)
         dkey += tl.dot(push, their_query, input_precision="ieee")
     kind = dqkv.dtype.element_ty
@@ -143,51 +182,76 @@ def _setting(width: int) -> dict[str, int]:
 
 
 @torch.library.custom_op("isogloss::short_attention", mutates_args=())
-def short_attention(qkv: Tensor, first: Tensor, end: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Attention inside each sentence: tokens × 3 × heads × width in; tokens × heads × width, and log₂ of sums, out."""
+def short_attention(
+    qkv: Tensor, first: Tensor, end: Tensor, scale: float, dropout: float = 0.0, seed: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Attention inside each sentence: tokens × 3 × heads × width in; tokens × heads × width, and log₂ of sums, out.
+
+    `dropout` needs a `seed`: one integer on the device.
+    """
     tokens, _, heads, width = qkv.shape
     qkv = qkv.contiguous()
     out = torch.empty((tokens, heads, width), dtype=qkv.dtype, device=qkv.device)
     lse = torch.empty((heads, tokens), dtype=torch.float32, device=qkv.device)
     grid = (triton.cdiv(tokens, TILE), heads)
-    _forward[grid](qkv, out, lse, first, end, scale * LOG2E, tokens, heads=heads, width=width, **_setting(width))
+    _forward[grid](
+        qkv, out, lse, first, end, _read(seed, first), scale * LOG2E, tokens, **_constants(qkv, dropout), **_setting(width)
+    )
     return out, lse
 
 
 @torch.library.custom_op("isogloss::short_attention_backward", mutates_args=())
 def short_attention_backward(
-    grad: Tensor, qkv: Tensor, out: Tensor, lse: Tensor, first: Tensor, end: Tensor, scale: float
+    grad: Tensor,
+    qkv: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    first: Tensor,
+    end: Tensor,
+    scale: float,
+    dropout: float,
+    seed: Tensor | None,
 ) -> Tensor:
     """The gradient of `short_attention` with respect to qkv."""
     tokens, _, heads, width = qkv.shape
     qkv, grad = qkv.contiguous(), grad.contiguous()
     dqkv = torch.empty_like(qkv)
     grid = (triton.cdiv(tokens, TILE), heads)
-    _backward[grid](
-        qkv, out, lse, grad, dqkv, first, end, scale * LOG2E, scale, tokens, heads=heads, width=width, **_setting(width)
-    )
+    inputs = (qkv, out, lse, grad, dqkv, first, end, _read(seed, first))
+    _backward[grid](*inputs, scale * LOG2E, scale, tokens, **_constants(qkv, dropout), **_setting(width))
     return dqkv
 
 
+def _read(seed: Tensor | None, other: Tensor) -> Tensor:
+    """Without dropout no seed is read, but triton wants an address."""
+    return other if seed is None else seed
+
+
+def _constants(qkv: Tensor, dropout: float) -> dict[str, Any]:
+    return {"dropout": dropout, "longest": LONGEST, "rounds": ROUNDS, "heads": qkv.shape[2], "width": qkv.shape[3]}
+
+
 @short_attention.register_fake
-def _(qkv: Tensor, first: Tensor, end: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def _(
+    qkv: Tensor, first: Tensor, end: Tensor, scale: float, dropout: float = 0.0, seed: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     tokens, _, heads, width = qkv.shape
     return qkv.new_empty((tokens, heads, width)), qkv.new_empty((heads, tokens), dtype=torch.float32)
 
 
 @short_attention_backward.register_fake
-def _(grad: Tensor, qkv: Tensor, out: Tensor, lse: Tensor, first: Tensor, end: Tensor, scale: float) -> Tensor:
+def _(grad: Tensor, qkv: Tensor, *_others: Any) -> Tensor:  # noqa: ANN401
     return qkv.new_empty(qkv.shape)
 
 
-def _remember(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
-    qkv, first, end, ctx.scale = inputs
-    ctx.save_for_backward(qkv, output[0], output[1], first, end)
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:  # noqa: ANN401
+    qkv, first, end, ctx.scale, ctx.dropout, seed = inputs
+    ctx.save_for_backward(qkv, output[0], output[1], first, end, seed)
 
 
-def _gradients(ctx: Any, grad: Tensor, _grad_lse: Tensor | None) -> tuple[Tensor, None, None, None]:  # noqa: ANN401
-    qkv, out, lse, first, end = ctx.saved_tensors
-    return short_attention_backward(grad, qkv, out, lse, first, end, ctx.scale), None, None, None
+def _gradients(ctx: Any, grad: Tensor, _grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
+    *saved, seed = ctx.saved_tensors
+    return short_attention_backward(grad, *saved, ctx.scale, ctx.dropout, seed), None, None, None, None, None
 
 
 short_attention.register_autograd(_gradients, setup_context=_remember)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from isogloss.errors import IsoglossError
 from isogloss.kernels.flat_adamw import FlatAdamW, FlatParameters, update
 from isogloss.kernels.fused_qkv import fuse, separate
-from isogloss.kernels.packed import Packed, hidden_states, packing, pooled
+from isogloss.kernels.packed import Packed, hidden_states, never_pads, packing, pooled
 from isogloss.kernels.row_adamw import RowAdamW
 from isogloss.models.student import Student
 from isogloss.models.token_store import TokenStore
@@ -36,7 +36,7 @@ from isogloss.types import FloatArray, IntArray
 TOKENS_MEASURED_AT_ONCE = 65_536
 LOGGED_STEPS, LOGGED_VALUES = 1024, 16  # steps between two readings of the losses, and values of a step, at most
 TINY = 1e-6  # as in torch's own clipping
-LONGEST_STEP = 32  # tokens; with dropout, attention pads sentences to the longest of the batch, rounded up
+LONGEST_STEP = 32  # tokens; where attention pads sentences, to the longest of the batch, rounded up
 
 
 class StepLog:
@@ -123,6 +123,7 @@ class GraphEngine:
         self.student, self.tasks, self.optimizer_config, self.batch_sizes = student, list(tasks), optimizer, list(batch_sizes)
         self.dropout, self.dtype, self.longest = dropout, dtype, int(student.model.max_seq_length)
         self.device, self.offsets = student.body.device, task_offsets(tasks)
+        self.pads = dropout and not never_pads(student.body, self.longest)
         self.step_at = torch.zeros((), dtype=torch.int64, device=self.device)
         self.log, self.recorder = StepLog(self.device), Recorder(record)
         self.open = ExitStack()
@@ -186,7 +187,7 @@ class GraphEngine:
         ((number, examples),) = split_by_task(chosen, self.offsets)
         task = self.tasks[number]
         batch, longest = task.prepare(examples), self.longest
-        if self.dropout:
+        if self.pads:
             longest = min(longest, -(-int(task.tokens.lengths_of(batch.rows).max()) // LONGEST_STEP) * LONGEST_STEP)
         laid_out = fixed(batch, task.tokens, self.batch_sizes[number], longest, pin=self.device.type == "cuda")
         if int(laid_out.named_integers()["rows"].max()) >= self.table.num_embeddings:

@@ -51,6 +51,7 @@ from isogloss.types import IntArray
 PIVOT, SECOND = 0, 1  # the target languages: that of the pairs' source side, and the other one
 DEV_AT_ONCE = 128  # examples
 ROUND = 16  # tokens: lengths of fixed shapes are multiples of it
+WORDS_ROUND = 8  # words per example: the words to write in a fixed shape are a multiple of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +93,10 @@ class Decoder(nn.Module):
         states: PackedSequence = self.lstm(packed, start)[0]
         return PackedSequence(self.dropout(states.data), states.batch_sizes, states.sorted_indices, states.unsorted_indices)
 
-    def padded_states(self, vectors: Tensor, before: Tensor, language: Tensor) -> Tensor:
-        """The same as sentences × longest × hidden; states behind a sentence's end have no meaning."""
+    def states_at(self, places: Tensor, vectors: Tensor, before: Tensor, language: Tensor) -> Tensor:
+        """The same without packing: states (places × hidden) at flat places of sentences × longest."""
         states: Tensor = self.lstm(*self._given(vectors, before, language))[0]
-        dropped: Tensor = self.dropout(states)
+        dropped: Tensor = self.dropout(states.flatten(0, 1)[places])
         return dropped
 
     def _given(self, vectors: Tensor, before: Tensor, language: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
@@ -205,18 +206,22 @@ class Translation:
             shape = (0, -values.shape[1] % ROUND, 0, rows) if values.ndim == 2 else (0, rows)
             return functional.pad(values, shape, value=filling)
 
+        real = functional.pad(prepared.after, (0, -prepared.after.shape[1] % ROUND), value=pad)
+        places = (real.flatten() != pad).nonzero()[:, 0]
+        filling = -len(places) % (WORDS_ROUND * examples)
         tensors = {
             "read": padded(read["input_ids"], spare, pad),
             "lengths": padded(read["attention_mask"].sum(1), spare, 1),
             "at": padded(prepared.at, missing, 0),
             "before": padded(prepared.before, missing, pad),
-            "after": padded(prepared.after, missing, pad),
+            "places": functional.pad(places, (0, filling)),
+            "after": functional.pad(real.flatten()[places], (0, filling), value=pad),
             "language": padded(prepared.language, missing, 0),
         }
-        return tensors, TokenCount(prepared.tokens, tensors["read"].numel() + tensors["after"].numel())
+        return tensors, TokenCount(prepared.tokens, tensors["read"].numel() + tensors["before"].numel())
 
     def loss_fixed(self, tensors: Tensors) -> Tensor:
-        """As `loss`, over padded rows: no shape depends on a length."""
+        """As `loss`, over padded rows: no shape depends on a length. Scores are computed of real words alone."""
         words, states, _, *others = self.student.model
         lengths = tensors["lengths"]
         pooled = max_pooled(bidirectional(states.encoder, words.emb_layer(tensors["read"]), lengths), lengths)
@@ -224,7 +229,7 @@ class Translation:
         for module in others:
             features = module(features)
         vectors = features["sentence_embedding"][tensors["at"]]
-        written = self.decoder.padded_states(vectors, tensors["before"], tensors["language"])
+        written = self.decoder.states_at(tensors["places"], vectors, tensors["before"], tensors["language"])
         return translation(written, tensors["after"], self.decoder.output, self.tokens.pad_id, self.smoothing)
 
     def weight(self, prepared: Prepared) -> float:
