@@ -58,11 +58,11 @@ def sts(task: Sts, space: Space) -> dict[str, dict[str, float]]:
     found = {}
     for pairs, ours in zip(task.sets, task.measure(space), strict=True):
         judge = EmbeddingSimilarityEvaluator(
-            pairs.left, pairs.right, pairs.gold.tolist(), similarity_fn_names=list(single), write_csv=False
+            *pairs.texts, pairs.gold.tolist(), similarity_fn_names=list(single), write_csv=False
         )
         theirs, gaps = judge(Known(space)), {}
         for name, similarity in single.items():
-            values = similarity(space.of(pairs.left, ""), space.of(pairs.right, "")).numpy()
+            values = similarity(*space.columns(pairs)).numpy()
             for kind, correlation in (("Spearman", spearman), ("Pearson", pearson)):
                 told = float(theirs[f"{kind.lower()}_{name}"])
                 gaps[f"{kind} of {name}"] = ours.others[f"{kind} of {name}"] - told
@@ -77,13 +77,13 @@ def tatoeba(task: Tatoeba, space: Space, laser: Any) -> dict[str, dict[str, floa
 
     found = {}
     for pairs, measured in zip(task.sets, task.measure(space), strict=False):
-        theirs = TranslationEvaluator(pairs.english, pairs.foreign, write_csv=False)(Known(space))
+        theirs = TranslationEvaluator(pairs.texts[1], pairs.texts[0], write_csv=False)(Known(space))
         gaps = {
             "en → xx": measured.others["en → xx"] - theirs["src2trg_accuracy"],
             "xx → en": measured.others["xx → en"] - theirs["trg2src_accuracy"],
         }
         if laser is not None:
-            foreign, english = space.of(pairs.foreign, ""), space.of(pairs.english, "")
+            foreign, english = space.columns(pairs)
             for name, sides in (("xsim xx → en", (foreign, english)), ("xsim en → xx", (english, foreign))):
                 wrong, rows = laser.xSIM(sides[0].copy(), sides[1].copy(), "ratio", 4)[:2]
                 gaps[name] = measured.others[name] - float(wrong) / float(rows)

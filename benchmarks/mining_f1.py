@@ -27,7 +27,7 @@ import numpy as np
 from provenance import provenance
 
 from isogloss.config.mining import MiningSettings
-from isogloss.evaluation.bootstrap import Sums, draw, f1, interval
+from isogloss.evaluation.bootstrap import Draws, Sample, Sums, f1, interval
 from isogloss.evaluation.data.test_sets import Haystack, open_data
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.bitext import Mining, Splits, open_splits
@@ -123,15 +123,15 @@ def described(splits: Splits) -> dict[str, Any]:
 def retrieved(splits: Splits, encoder: Remembering) -> dict[str, Any]:
     """F1, precision and recall with a threshold that the measured pairs had no say in."""
     task = Mining("mined", (splits,))
-    texts = list(dict.fromkeys(text for _, some in task.texts() for text in some))
-    space = Space({text: row for row, text in enumerate(texts)}, encoder.encode(texts))
+    space = Space.encode(encoder, (text for part in task.sets for texts in part.texts for text in texts))
     measured = task.measure(space)[0]
     sample = measured.sample
-    assert isinstance(sample, Sums)
-    right, found, wanted = (sample.columns[:, column].astype(np.int64) for column in range(3))
+    ((_, metric),) = sample.terms
+    assert isinstance(metric, Sums)
+    right, found, wanted = (metric.columns[:, column].astype(np.int64) for column in range(3))
     return {
         "f1": sample.value(),
-        "interval": list(interval(draw([sample])[0])),
+        "interval": list(interval(Draws().of([sample])[0])),
         **{name: measured.others[name] for name in ("precision", "recall", "threshold")},
         "f1_in_hindsight": measured.others["F1, threshold in hindsight"],
         # Rows of left sentences, each as often as it counts: what a paired comparison needs.
@@ -144,7 +144,7 @@ def packed(counts: "np.ndarray[Any, np.dtype[np.int64]]") -> str:
     return " ".join(map(str, np.repeat(np.arange(len(counts)), counts).tolist()))
 
 
-def sample_of(rows: dict[str, str], sentences: int, unit: str) -> Sums:
+def sample_of(rows: dict[str, str], sentences: int, unit: str) -> Sample:
     """What `packed` wrote, as something that can be drawn."""
     counts = [np.bincount(np.array(rows[name].split(), dtype=np.int64), minlength=sentences) for name in rows]
     return f1(counts[0], counts[1], counts[2], unit)
@@ -214,7 +214,7 @@ def compared(told: dict[str, Any]) -> dict[str, Any]:
     for title, one in told["sets"].items():
         found = [told["models"][name]["sets"][title] for name in names]
         samples = [sample_of(own["rows"], one["sentences"][0], title) for own in found]
-        draws = draw(samples)
+        draws = Draws().of(samples)
         for place, own in enumerate(found):
             own.pop("difference", None)
             if place:

@@ -1,7 +1,9 @@
 """Small real models and pairs that the tests share: nothing here stands in for the code under test."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
@@ -12,7 +14,8 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from isogloss import recipes
 from isogloss.config import Recipe
 from isogloss.models.loading import quiet_transformers
-from isogloss.types import TEST, TRAIN, Pair
+from isogloss.progress import OnProgress, silent
+from isogloss.types import TEST, TRAIN, FloatArray, Pair
 
 SUBJECTS = {
     "the cat": ("die Katze", "кошка"),
@@ -44,6 +47,18 @@ def _pairs() -> list[Pair]:
 
 PAIRS = _pairs()
 TEXTS = [text for pair in PAIRS for text in (pair.source, pair.target)]
+
+
+class KnownVectors:
+    """An encoder whose vectors are given, by text."""
+
+    name, fingerprint = "known", "known"
+
+    def __init__(self, vectors: Mapping[str, Sequence[float] | FloatArray]) -> None:
+        self.vectors, self.dimension = vectors, len(next(iter(vectors.values())))
+
+    def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
+        return np.array([self.vectors[text] for text in texts], dtype=np.float32)
 
 
 def unigram(texts: list[str] = TEXTS, extra: tuple[str, ...] = ("▁λόγος", "zzz", "ж")) -> PreTrainedTokenizerFast:

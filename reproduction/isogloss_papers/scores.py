@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from isogloss.errors import DataError
-from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, interval
+from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, average, interval
 from isogloss.shapes import TEXT, Each, Exactly, check, fields_shape
 from isogloss.storage import content_hash, read_json, write_json
 from isogloss_papers.published import Column, PublishedTable
@@ -81,8 +81,7 @@ class Gauge:
             values = [one.others[kind] for one in parts]
             low, high = _share_interval(values, [len(one.sample) for one in parts], self.resamples)
             return _hundredfold(float(np.mean(values)), Interval(low, high), rows)
-        samples: tuple[Sample, ...] = tuple(one.sample for one in parts)
-        sample = samples[0] if len(samples) == 1 else Average(samples)
+        sample = average([one.sample for one in parts])
         if not self.resamples:
             return _hundredfold(sample.value(), Interval(sample.value(), sample.value()), rows)
         return _hundredfold(sample.value(), interval(self.draws.of([sample])[0]), rows)

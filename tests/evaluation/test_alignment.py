@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from isogloss.errors import DataError
-from isogloss.evaluation.alignment import AlignmentEvaluator, Rows, evaluate
+from isogloss.evaluation.alignment import AlignmentEvaluator, evaluate
 from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, silent
 from isogloss.types import Bitext, FloatArray, Pair
-from tiny import PAIRS
+from tiny import PAIRS, KnownVectors
 
 SMALL = Bitext.of(
     [
@@ -24,14 +24,12 @@ SMALL = Bitext.of(
 )
 
 
-def rows(vectors: dict[str, tuple[float, float]]) -> Rows:
-    return Rows({text: row for row, text in enumerate(vectors)}, np.array(list(vectors.values()), dtype=np.float32))
-
-
 def test_known_answers() -> None:
-    teacher = rows({"one": (1, 0), "two": (0, 1), "three": (1, 1)})
-    student = rows({"one": (0, 1), "two": (1, 0), "three": (-1, 0), "eins": (1, 0.1), "zwei": (0.1, 2), "drei": (-1, -1)})
-    (german,) = AlignmentEvaluator(SMALL).ask("m", student, teacher).scores
+    teacher = KnownVectors({"one": (1, 0), "two": (0, 1), "three": (1, 1)})
+    student = KnownVectors(
+        {"one": (0, 1), "two": (1, 0), "three": (-1, 0), "eins": (1, 0.1), "zwei": (0.1, 2), "drei": (-1, -1)}
+    )
+    (german,) = evaluate(student, teacher, SMALL).scores
     assert german.teacher_index == 1.0, "both queries find their sentence in the teacher's index"
     assert german.to_source == 0.0, "and neither in the student's own, which is mirrored"
     assert german.from_source == 0.0
@@ -42,7 +40,7 @@ def test_known_answers() -> None:
 def test_source_text_without_translation_is_not_a_candidate() -> None:
     questions = AlignmentEvaluator(SMALL)
     assert questions.sources == ["one", "two", "three"]
-    assert "alone" not in questions.texts()
+    assert "alone" not in questions.texts
 
 
 def test_two_sources_of_one_translation_are_both_right() -> None:
@@ -53,8 +51,8 @@ def test_two_sources_of_one_translation_are_both_right() -> None:
             Pair("tea", "Tee", "de", "", "test"),
         ]
     )
-    vectors = rows({"sofa": (1, 0), "couch": (0.9, 0.1), "tea": (0, 1), "Couch": (0.9, 0.1), "Tee": (0, 1)})
-    report = AlignmentEvaluator(bitext).ask("m", vectors, vectors)
+    vectors = KnownVectors({"sofa": (1, 0), "couch": (0.9, 0.1), "tea": (0, 1), "Couch": (0.9, 0.1), "Tee": (0, 1)})
+    report = evaluate(vectors, vectors, bitext)
     assert report.scores[0].to_source == report.scores[0].from_source == report.scores[0].teacher_index == 1.0
 
 

@@ -1,6 +1,7 @@
 """Draws against the plain thing: rows drawn one by one, measured by scipy."""
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,16 +12,16 @@ from scipy import stats
 from isogloss.errors import IsoglossError
 from isogloss.evaluation import bootstrap
 from isogloss.evaluation.bootstrap import (
-    Average,
     Correlation,
-    Difference,
+    Draws,
     Fixed,
-    Joined,
+    Metric,
     Sample,
-    can_be_resampled,
-    draw,
+    average,
+    difference,
     f1,
     interval,
+    joined,
     share,
 )
 from isogloss.evaluation.metrics import Doubles
@@ -28,16 +29,22 @@ from isogloss.evaluation.metrics import Doubles
 DRAWS = 110  # more than are drawn at once
 
 
+def draw(samples: Sequence[Sample | Metric], seed: int = 0, resamples: int = bootstrap.RESAMPLES) -> Doubles:
+    return Draws(seed, resamples).of([one if isinstance(one, Sample) else Sample.of(one) for one in samples])
+
+
 def rows_drawn(unit: str, rows: int, seed: int = 3) -> list[list[int]]:
     """Which rows each draw has, written out."""
-    counts = np.concatenate([block for _, block in bootstrap._counts(rows, unit, seed, DRAWS)])
+    counts = np.concatenate(list(Draws(seed, DRAWS).counts(unit, rows)))
     assert (counts.sum(axis=1) == rows).all()
     return [np.repeat(np.arange(rows), line.astype(int)).tolist() for line in counts]
 
 
 def correlation(rows: int, seed: int, unit: str = "u", ranked: bool = True) -> Correlation:
     generator = np.random.default_rng(seed)
-    return Correlation(generator.integers(0, 9, rows).astype(float), generator.integers(0, 6, rows) / 2, unit, ranked)
+    return Correlation(
+        generator.integers(0, 9, rows).astype(float), generator.integers(0, 6, rows) / 2, ((unit, rows),), ranked
+    )
 
 
 def by_scipy(scores: Doubles, gold: Doubles, ranked: bool) -> float:
@@ -50,7 +57,7 @@ def by_scipy(scores: Doubles, gold: Doubles, ranked: bool) -> float:
 @settings(deadline=None, max_examples=8)
 def test_correlations_of_draws_are_scipys_on_drawn_rows(rows: int, seed: int, ranked: bool) -> None:
     one, other = correlation(rows, seed, ranked=ranked), correlation(rows, seed + 1, ranked=ranked)
-    other = Correlation(other.scores, one.gold, "u", ranked)
+    other = Correlation(other.scores, one.gold, one.units, ranked)
     drawn = draw([one, other], 3, DRAWS)
     for place, taken in enumerate(rows_drawn("u", rows)):
         for line, sample in zip(drawn, (one, other), strict=True):
@@ -71,8 +78,8 @@ def test_sums_of_draws() -> None:
 
 def test_joined_sets_are_drawn_set_by_set_and_paired_with_their_average() -> None:
     parts = (correlation(20, 1, "a"), correlation(30, 2, "b"))
-    joined, average = Joined(parts), Average(parts)
-    drawn, gap = draw([joined], 3, DRAWS)[0], draw([Difference(joined, average)], 3, DRAWS)[0]
+    together, mean = Sample.of(joined(parts)), average([Sample.of(part) for part in parts])
+    drawn, gap = draw([together], 3, DRAWS)[0], draw([difference(together, mean)], 3, DRAWS)[0]
     for place, (first, second) in enumerate(zip(rows_drawn("a", 20), rows_drawn("b", 30), strict=True)):
         scores = np.concatenate([parts[0].scores[first], parts[1].scores[second]])
         gold = np.concatenate([parts[0].gold[first], parts[1].gold[second]])
@@ -82,19 +89,20 @@ def test_joined_sets_are_drawn_set_by_set_and_paired_with_their_average() -> Non
         ]
         assert drawn[place] == pytest.approx(wanted, abs=2e-4)
         assert gap[place] == pytest.approx(wanted - np.mean(apart), abs=4e-4)
-    assert Difference(joined, average).value() == pytest.approx(joined.value() - average.value())
+    assert difference(together, mean).value() == pytest.approx(together.value() - mean.value())
+    assert len(difference(together, mean)) == len(together) == len(mean) == 50
 
 
 def test_one_set_joined_is_that_set() -> None:
     for ranked in (True, False):
         alone = correlation(20, 4, ranked=ranked)
-        assert Joined((alone,)).value() == alone.value()
-        assert np.array_equal(draw([Joined((alone,))], 3, DRAWS), draw([alone], 3, DRAWS))
+        assert joined([alone]).value() == alone.value()
+        assert np.array_equal(draw([joined([alone])], 3, DRAWS), draw([alone], 3, DRAWS))
 
 
 def test_many_rows_do_not_overflow() -> None:
     values = np.arange(20_000.0)
-    assert draw([Correlation(values, values, "u", ranked=True)], 3, 4) == pytest.approx(1.0)
+    assert draw([Correlation(values, values, (("u", 20_000),), ranked=True)], 3, 4) == pytest.approx(1.0)
 
 
 def test_the_seed_is_0_unless_given() -> None:
@@ -118,8 +126,8 @@ def test_the_interval_is_that_of_the_textbook() -> None:
 
 
 def test_what_cannot_be_drawn() -> None:
-    fixed: Sample = Fixed(0.5, "x")
-    assert not can_be_resampled(Average((fixed, correlation(5, 1)))) and can_be_resampled(Average((correlation(5, 1),)))
+    fixed, known = Sample.of(Fixed(0.5, (("x", 0),))), Sample.of(correlation(5, 1))
+    assert not average([fixed, known]).can_be_resampled and average([known]).can_be_resampled
     assert draw([fixed], 0, 4).tolist() == [[0.5] * 4]
     with pytest.raises(IsoglossError, match="different test sets"):
         draw([correlation(5, 1), correlation(6, 1)])
@@ -137,11 +145,11 @@ def test_scale_and_offset_do_not_change_a_correlation() -> None:
     one = correlation(20, 5, ranked=False)
     plain = draw([one], 3, DRAWS)[0]
     for scale, offset in ((1e30, 0.0), (1e-44, 0.0), (1.0, 1e8), (1e30, 1e35)):
-        other = Correlation(one.scores * scale + offset, one.gold, "u", ranked=False)
+        other = Correlation(one.scores * scale + offset, one.gold, one.units, ranked=False)
         assert draw([other], 3, DRAWS)[0] == pytest.approx(plain, abs=2e-3)
 
 
 def test_what_is_said_of_a_sample_if_nothing_else_is() -> None:
     scores, gold = np.array([1.0, 2.0, 30.0]), np.array([1.0, 3.0, 2.0])
-    assert Correlation(scores, gold, "u").value() == pytest.approx(0.5), "ranks"
-    assert len(Fixed(0.5, "u")) == 0 and bootstrap.Draws().resamples == 10_000
+    assert Correlation(scores, gold, (("u", 3),)).value() == pytest.approx(0.5), "ranks"
+    assert len(Sample.of(Fixed(0.5, (("u", 0),)))) == 0 and bootstrap.Draws().resamples == 10_000

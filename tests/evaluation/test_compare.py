@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bootstrap import Fixed, share
+from isogloss.evaluation.bootstrap import Fixed, Sample, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, compare
 from isogloss.evaluation.leak_report import Origin, Scan, ScannedSet
 from isogloss.evaluation.results import Measured
@@ -84,7 +84,7 @@ def test_leak_states_stand_under_the_scores() -> None:
 
 
 def test_numbers_of_others_have_no_interval() -> None:
-    fixed = Outcome("m", (Measured("MTEB STS17", "en-de", "main score", Fixed(0.5, "x")),))
+    fixed = Outcome("m", (Measured("MTEB STS17", "en-de", "main score", Sample.of(Fixed(0.5, (("x", 0),)))),))
     (table,) = compare([fixed, fixed]).tables
     assert table.columns[0].cells[0].interval is None and table.columns[0].cells[1].difference is None
 

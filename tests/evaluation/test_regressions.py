@@ -9,18 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.evaluation.alignment import AlignmentEvaluator, Answers, Items, Rows
+from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult, PerQuery
 from isogloss.evaluation.regressions import in_words, regressions
 from isogloss.types import Bitext, LanguageScores, Pair
+from tiny import KnownVectors
 
 
-def answers(by_language: dict[str, Sequence[float]], score: str = "to_source") -> tuple[Answers, ...]:
+def answers(by_language: dict[str, Sequence[float]], score: str = "to_source") -> tuple[LanguageResult, ...]:
     """Of one query for each source sentence; the other scores stay as they are."""
     found = []
     for language, right in by_language.items():
         values, rows = np.array(right, dtype=float), np.arange(len(right))
-        items = {name: Items(np.ones(len(right)), rows) for name in ("to_source", "from_source")} | {score: Items(values, rows)}
-        found.append(Answers(LanguageScores(language, len(right), None, 0.0, 0.0, None), items))
+        items = {name: PerQuery(np.ones(len(right)), rows) for name in ("to_source", "from_source")} | {
+            score: PerQuery(values, rows)
+        }
+        found.append(LanguageResult(LanguageScores(language, len(right), None, 0.0, 0.0, None), items))
     return tuple(found)
 
 
@@ -97,12 +100,12 @@ def test_answers_are_what_the_scores_count() -> None:
     pairs = [Pair(f"s{n}", f"t{n}", "de", "x", "test" if n < 4 else "train") for n in range(8)]
     pairs += [Pair("s5", "t0", "de", "x", "train"), Pair("a", "t1", "de", "x", "train")]
     questions = AlignmentEvaluator(Bitext.of(pairs), max_candidates=4)
-    texts = questions.texts()
-    random, row_of = np.random.default_rng(3), {text: row for row, text in enumerate(texts)}
-    student, teacher = (Rows(row_of, random.normal(size=(len(texts), 3)).astype(np.float32)) for _ in "ab")
-    (german,) = questions.answers(student, teacher)
-    assert set(german.items) == {"teacher_index", "to_source", "from_source", "cosine"}
-    for name, items in german.items.items():
+    random, texts = np.random.default_rng(3), questions.texts
+    student, teacher = (KnownVectors(dict(zip(texts, random.normal(size=(len(texts), 3)), strict=True))) for _ in "ab")
+    questions.set_teacher(teacher)
+    (german,) = questions.score(student.encode(texts))
+    assert set(german.per_query) == {"teacher_index", "to_source", "from_source", "cosine"}
+    for name, items in german.per_query.items():
         assert getattr(german.scores, name) == pytest.approx(items.values.mean())
         assert [questions.sources[row] for row in items.sources] == ["s0", "s1", "s2", "s3"]
-    assert questions.ask("x", student, teacher).scores == (german.scores,)
+    assert questions(student).scores == (german.scores,)

@@ -1,6 +1,7 @@
 """Embeddings by text, the means of languages, and their export."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ def test_means_are_over_distinct_sentences_and_any_spelling_of_a_language(space:
     means = language_means(space, [("deu", ["eins", "zwei", "eins"]), ("de", ["both"]), ("eng", ["one", "two", "both"])])
     assert set(means.means) == {"de", "en"} and "deu" in means and "fr" not in means
     assert np.allclose(means.means["de"], (space.vectors[0] + space.vectors[1] + space.vectors[4]) / 3)
-    cured = space.without_means(means)
+    cured = replace(space, means=means)
     assert np.allclose(cured.of(["both"], "de")[0], space.vectors[4] - means.means["de"])
     assert np.allclose(cured.of(["both"], "en")[0], space.vectors[4] - means.means["en"]), "one text, two languages"
     assert np.array_equal(space.of(["two", "one"], "en"), space.vectors[[3, 2]])

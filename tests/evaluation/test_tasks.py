@@ -1,6 +1,7 @@
 """STS, Tatoeba and bias on vectors, against plain loops over them."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from scipy import stats
 
 from isogloss.evaluation.data.known_sets import TATOEBA
-from isogloss.evaluation.data.test_sets import RatedPairs, Translations, open_data
+from isogloss.evaluation.data.test_sets import EvaluationSet, RatedPairs, open_data
 from isogloss.evaluation.results import Task
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval, among_both
@@ -19,7 +20,7 @@ from made_up_sets import write_sets
 
 
 def space_of(task: Task, seed: int = 0, width: int = 6) -> Space:
-    texts = list(dict.fromkeys(text for _, spoken in task.texts() for text in spoken))
+    texts = list(dict.fromkeys(text for part in task.sets for texts in part.texts for text in texts))
     vectors = np.random.default_rng(seed).normal(size=(len(texts), width)).astype(np.float32)
     return Space({text: row for row, text in enumerate(texts)}, vectors)
 
@@ -39,7 +40,7 @@ def test_sts_is_spearman_of_cosine(sets: tuple[RatedPairs, ...]) -> None:
     task = Sts("STS", sets)
     space = space_of(task)
     for pairs, found in zip(sets, task.measure(space), strict=True):
-        left, right = ([space.vectors[space.row_of[text]] for text in side] for side in (pairs.left, pairs.right))
+        left, right = ([space.vectors[space.row_of[text]] for text in side] for side in pairs.texts)
         values = [cosine(a, b) for a, b in zip(left, right, strict=True)]
         assert found.sample.value() == pytest.approx(stats.spearmanr(values, pairs.gold).statistic, abs=1e-9)
         assert found.others["Spearman of cosine"] == found.sample.value()
@@ -50,8 +51,9 @@ def test_sts_is_spearman_of_cosine(sets: tuple[RatedPairs, ...]) -> None:
         assert found.column == pairs.subset and found.origin == pairs.origin
 
 
-def translations(code: str, rows: int, seed: int) -> Translations:
-    return Translations("tatoeba", code, [f"{code} {n} {seed}" for n in range(rows)], [f"en {n} {code}" for n in range(rows)])
+def translations(code: str, rows: int, seed: int) -> EvaluationSet:
+    texts = [f"{code} {n} {seed}" for n in range(rows)], [f"en {n} {code}" for n in range(rows)]
+    return EvaluationSet("tatoeba", code, (code, "eng"), texts)
 
 
 def test_tatoeba_both_ways_against_loops() -> None:
@@ -60,9 +62,9 @@ def test_tatoeba_both_ways_against_loops() -> None:
     space = space_of(task, width=3)
     noise = np.random.default_rng(5).normal(size=(30, 3)).astype(np.float32)
     for row in range(30):  # translations lie near, so that some are found and some are not
-        space.vectors[space.row_of[pairs.english[row]]] = space.vectors[space.row_of[pairs.foreign[row]]] + 0.4 * noise[row]
+        space.vectors[space.row_of[pairs.texts[1][row]]] = space.vectors[space.row_of[pairs.texts[0][row]]] + 0.4 * noise[row]
     (found,) = task.measure(space)
-    foreign, english = space.of(pairs.foreign, "deu"), space.of(pairs.english, "eng")
+    foreign, english = space.of(pairs.texts[0], "deu"), space.of(pairs.texts[1], "eng")
     back = np.mean([max(range(30), key=lambda j, i=i: cosine(foreign[i], english[j])) == i for i in range(30)])  # type: ignore[misc]
     out = np.mean([max(range(30), key=lambda j, i=i: cosine(english[i], foreign[j])) == i for i in range(30)])  # type: ignore[misc]
     assert 0 < out < 1 and out != back
@@ -72,7 +74,7 @@ def test_tatoeba_both_ways_against_loops() -> None:
 
 
 def test_the_same_text_on_another_line_is_right_too() -> None:
-    pairs = Translations("tatoeba", "deu", ["a", "b", "c"], ["same", "same", "other"])
+    pairs = EvaluationSet("tatoeba", "deu", ("deu", "eng"), (["a", "b", "c"], ["same", "same", "other"]))
     space = Space({text: row for row, text in enumerate(["a", "b", "c", "same", "other"])}, np.eye(5, dtype=np.float32))
     space.vectors[:3] = [[0, 0, 0, 1, 0.1], [0, 0, 0, 1, 0.2], [0, 0, 0, 0.1, 1]]
     (found,) = Tatoeba((pairs,)).measure(space)
@@ -101,9 +103,7 @@ def test_joined_sets(sets: tuple[RatedPairs, ...]) -> None:
     expected, actual, difference = task.measure(space)
     values, gold, apart = [], [], []
     for pairs in sets:
-        own = [
-            cosine(*(space.vectors[space.row_of[text]] for text in both)) for both in zip(pairs.left, pairs.right, strict=True)
-        ]
+        own = [cosine(*(space.vectors[space.row_of[text]] for text in both)) for both in zip(*pairs.texts, strict=True)]
         values += own
         gold += pairs.gold.tolist()
         apart.append(stats.spearmanr(own, pairs.gold).statistic)
@@ -132,11 +132,11 @@ def test_a_biased_model_loses_to_its_own_language_and_mean_removal_cures_it() ->
     space = space_of(task)
     meaning = np.random.default_rng(3).normal(size=(20, 6)).astype(np.float32)
     for row in range(20):
-        space.vectors[space.row_of[pairs.foreign[row]]] = meaning[row] + 9
-        space.vectors[space.row_of[pairs.english[row]]] = meaning[row] - 9
+        space.vectors[space.row_of[pairs.texts[0][row]]] = meaning[row] + 9
+        space.vectors[space.row_of[pairs.texts[1][row]]] = meaning[row] - 9
     from isogloss.evaluation.space import language_means
 
     (biased,) = task.measure(space)
-    (cured,) = task.measure(space.without_means(language_means(space, task.texts())))
+    (cured,) = task.measure(replace(space, means=language_means(space, pairs.columns())))
     assert biased.sample.value() == 0.0 and biased.others["own language in nearest 10"] == 1.0
     assert cured.sample.value() == 1.0 and 0.2 < cured.others["own language in nearest 10"] < 0.8

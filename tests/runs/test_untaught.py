@@ -42,7 +42,7 @@ def test_without_a_teacher_it_learns_to_find_translations(models: Path, tsv: Pat
     assert [(step.done, step.total) for step in steps if step.stage == "models"] == [(0, 1), (1, 1)]
     questions = AlignmentEvaluator(measured_pairs(open_store(result.folder / "pairs"), EvaluationSettings()))
     (kept,) = (result.folder / "work").glob("trained-*.npy")
-    saved = SentenceTransformer(str(result.model), device="cpu").encode(questions.texts())
+    saved = SentenceTransformer(str(result.model), device="cpu").encode(questions.texts)
     assert np.allclose(saved, np.load(kept), atol=1e-5) and np.allclose(np.linalg.norm(saved, axis=1), 1, atol=1e-5)
     card = (result.model / "README.md").read_text().partition("## How to reproduce")[0]
     assert "teacher" not in card and "dual-encoder" in card

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bootstrap import RESAMPLES, Average, Draws, Interval, Sample, can_be_resampled, interval
+from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, average, interval
 from isogloss.evaluation.leak_report import Scan, leak_state
 from isogloss.evaluation.results import Measured
 from isogloss.shown import masked
@@ -130,7 +130,7 @@ def _average(title: str, columns: Sequence[Sequence[Measured]]) -> list[Measured
     """The mean over a table's columns, for each model."""
     found = []
     for own in zip(*columns, strict=True):
-        sample: Sample = Average(tuple(one.sample for one in own))
+        sample = average([one.sample for one in own])
         shared = [name for name in own[0].others if all(name in one.others for one in own)]
         others = {name: float(np.mean([one.others[name] for one in own])) for name in shared}
         origin = tuple(file for one in own for file in one.origin)
@@ -140,7 +140,7 @@ def _average(title: str, columns: Sequence[Sequence[Measured]]) -> list[Measured
 
 def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
     samples = [one.sample for one in parts]
-    draws = drawing.of(samples) if drawing is not None and can_be_resampled(samples[0]) else None
+    draws = drawing.of(samples) if drawing is not None and samples[0].can_be_resampled else None
     cells = []
     for place, one in enumerate(parts):
         difference = None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.evaluation.alignment import Answers, Items
+from isogloss.evaluation.alignment import LanguageResult, PerQuery
 from isogloss.evaluation.metrics import Doubles
 from isogloss.training.selection import STANDARD_ERRORS, standard_errors
 
@@ -50,15 +50,16 @@ class Regression:
         return asdict(self) | {name: round(getattr(self, name), 4) for name in ("before", "after", "standard_errors")}
 
 
-def regressions(stage: str, before: Sequence[Answers], after: Sequence[Answers]) -> list[Regression]:
+def regressions(stage: str, before: Sequence[LanguageResult], after: Sequence[LanguageResult]) -> list[Regression]:
     """All scores of `after` that are lower than those of `before`, an earlier stage; averages first."""
     found: list[Regression] = []
-    limit, sources = _errors_for_one_of(len(after)), _sources(after)
+    limit = _errors_for_one_of(len(after))
+    sources = 1 + max(int(own.sources.max()) for one in after for own in one.per_query.values())
     for score in IN_WORDS:
-        if any(score not in one.items for one in (*before, *after)):
+        if any(score not in one.per_query for one in (*before, *after)):
             continue
-        lost = [_lost(old.items[score], new.items[score], sources) for old, new in zip(before, after, strict=True)]
-        means = [[float(one.items[score].values.mean()) for one in answers] for answers in (before, after)]
+        lost = [_lost(old.per_query[score], new.per_query[score], sources) for old, new in zip(before, after, strict=True)]
+        means = [[float(one.per_query[score].values.mean()) for one in results] for results in (before, after)]
         together = np.sum(lost, axis=0) / len(lost)
         was, now = (float(np.mean(column)) for column in means)
         found += _if_lower(stage, AVERAGE, score, was, now, standard_errors(together), STANDARD_ERRORS)
@@ -88,12 +89,7 @@ def _if_lower(
     return [Regression(stage, language, score, before, after, errors, errors > limit)]
 
 
-def _sources(answers: Sequence[Answers]) -> int:
-    """An upper bound on the number of source sentences."""
-    return 1 + max(int(items.sources.max()) for one in answers for items in one.items.values())
-
-
-def _lost(before: Items, after: Items, sources: int) -> Doubles:
+def _lost(before: PerQuery, after: PerQuery, sources: int) -> Doubles:
     """The contribution of each source sentence to the loss of the mean."""
     return np.bincount(before.sources, (before.values - after.values) / len(before.values), sources).astype(np.float64)
 

@@ -1,10 +1,11 @@
 """The protocol of a task, and the scores that it returns. `suites` combines tasks, `compare` compares models."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from isogloss.evaluation.bootstrap import Sample
+from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.leak_report import Origin
 from isogloss.evaluation.space import Space
 
@@ -28,12 +29,8 @@ class Task(Protocol):
     """Something to measure a model by: it lists the sentences it needs, and gets their embeddings."""
 
     @property
-    def table(self) -> str:
-        """The title of its table."""
-        ...
-
-    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Every sentence that is needed, by language."""
+    def sets(self) -> Sequence[EvaluationSet]:
+        """Every sentence that is needed."""
         ...
 
     def measure(self, space: Space) -> list[Measured]:

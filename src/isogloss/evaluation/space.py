@@ -15,8 +15,10 @@ from isogloss.amounts import amount
 from isogloss.checksums import is_intact, load_arrays, save_arrays
 from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError, IsoglossError
+from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.metrics import unit
 from isogloss.models.encoder import Encoder
+from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 
 MEANS_FILE = "language_means.npz"
@@ -88,14 +90,20 @@ class Space:
     vectors: FloatArray
     means: LanguageMeans | None = None
 
-    def of(self, texts: Sequence[str], language: str) -> FloatArray:
+    @classmethod
+    def encode(cls, encoder: Encoder, texts: Iterable[str], on_progress: OnProgress = silent, stage: str = "encode") -> "Space":
+        """Embed each distinct text once."""
+        row_of = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+        return cls(row_of, encoder.encode(list(row_of), on_progress, stage))
+
+    def of(self, texts: Sequence[str], language: str = "") -> FloatArray:
         """The embeddings of texts in one language, in order."""
         found: FloatArray = self.vectors[[self.row_of[text] for text in texts]]
         return found if self.means is None else self.means.removed(found, language)
 
-    def without_means(self, means: LanguageMeans) -> "Space":
-        """The same embeddings with each language's mean subtracted."""
-        return Space(self.row_of, self.vectors, means)
+    def columns(self, part: EvaluationSet) -> list[FloatArray]:
+        """The embeddings of each column of an evaluation set."""
+        return [self.of(texts, language) for language, texts in part.columns()]
 
 
 def language_means(space: Space, texts: Iterable[tuple[str, Sequence[str]]], fingerprint: str = "") -> LanguageMeans:

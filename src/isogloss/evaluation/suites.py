@@ -111,7 +111,7 @@ class Suite:
 
     def texts(self) -> list[tuple[str, Sequence[str]]]:
         """Every sentence that is needed, by language; many occur more than once."""
-        return [texts for task in self.tasks for texts in task.texts()]
+        return [column for task in self.tasks for part in task.sets for column in part.columns()]
 
 
 def open_suite(asked: str, data: "Data | Callable[[], Data]", languages: Sequence[str] = ()) -> Suite:
@@ -236,9 +236,8 @@ def measure(
     found: list[Measured] = []
     plain = None
     if texts:
-        distinct = list(dict.fromkeys(text for _, own in texts for text in own))
-        vectors = encoder.encode(distinct, on_progress, f"embedding, {encoder.name}")
-        plain = Space({text: row for row, text in enumerate(distinct)}, vectors)
+        sentences = (text for _, own in texts for text in own)
+        plain = Space.encode(encoder, sentences, on_progress, f"embedding, {encoder.name}")
         found = [one for task in suite.tasks for one in task.measure(plain)]
     if suite.mteb_tasks:
         found += mteb.measure(encoder, suite.mteb_tasks, encoder.encode)
@@ -248,7 +247,6 @@ def measure(
         means = language_means(plain, texts, encoder.fingerprint)
         if means_to is not None:
             means.write(means_to)
-        centered = plain.without_means(means)
-        found = [one for task in suite.tasks for one in task.measure(centered)]
+        found = [one for task in suite.tasks for one in task.measure(replace(plain, means=means))]
         outcomes.append(Outcome(encoder.name + MEAN_REMOVED, tuple(found), facts | {"means_removed": sorted(means.means)}))
     return outcomes

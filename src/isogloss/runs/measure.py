@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from isogloss.checksums import load_array, save_array
 from isogloss.config import EvaluationSettings
-from isogloss.evaluation.alignment import AlignmentEvaluator, Answers, Rows
+from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult
 from isogloss.evaluation.regressions import in_words, regressions
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
@@ -36,10 +36,10 @@ INPUTS = {UNTOUCHED: "the untouched student", BRIDGE: "the bridge alone"}  # wha
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A report on one stage, and the answers it counts."""
+    """A report on one stage, and its values per query."""
 
     report: Report
-    answers: tuple[Answers, ...]
+    results: tuple[LanguageResult, ...]
 
 
 class Measurements:
@@ -55,17 +55,11 @@ class Measurements:
     ) -> None:
         self.evaluator, self.folder, self.on_progress = evaluator, folder, on_progress
         self.distributed = Distributed.here()
-        self.texts = evaluator.texts()
+        self.texts = evaluator.texts
         self.stages: list[Measured] = []
-        self._row_of = {text: row for row, text in enumerate(self.texts)}
-        self._teacher = None if teacher is None else self._teacher_rows(teacher, cache)
-
-    def _teacher_rows(self, teacher: Encoder, cache: Path) -> Rows:
-        """The teacher's vectors of the sentences that are searched, from the cache where they are there."""
-        sources = list(dict.fromkeys(self.evaluator.sources + self.evaluator.test.sources()))
-        with self.distributed.main_process_first():
-            found = CachedEncoder(teacher, cache).encode(sources, self.on_progress, "teacher, held out")
-        return Rows({text: row for row, text in enumerate(sources)}, found)
+        if teacher is not None:
+            with self.distributed.main_process_first():
+                evaluator.set_teacher(CachedEncoder(teacher, cache), on_progress, "teacher, held out")
 
     @property
     def reports(self) -> list[Report]:
@@ -74,8 +68,8 @@ class Measurements:
 
     def add(self, name: str, vectors: FloatArray) -> None:
         """Score vectors of `texts` as those of the stage `name`."""
-        answers = self.evaluator.answers(Rows(self._row_of, vectors), self._teacher)
-        self.stages.append(Measured(self.evaluator.report(name, answers), answers))
+        results = self.evaluator.score(vectors)
+        self.stages.append(Measured(self.evaluator.report(name, results), results))
 
     def measure(self, name: str, student: Student) -> None:
         """Score the student as it is now."""
@@ -114,7 +108,7 @@ class Measurements:
         """What the last stage does worse than the untouched student or the bridge: as data, and in a sentence."""
         *earlier, last = self.stages
         compared = [stage for stage in reversed(earlier) if stage.report.model in INPUTS]
-        found = [one for stage in compared for one in regressions(INPUTS[stage.report.model], stage.answers, last.answers)]
+        found = [one for stage in compared for one in regressions(INPUTS[stage.report.model], stage.results, last.results)]
         sentence = in_words(found)
         if sentence and trained and any(one.clear for one in found):
             sentence = str(Diagnosis("worse", sentence, better_next(follows_teacher)))

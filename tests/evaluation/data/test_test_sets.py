@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from isogloss.errors import DataError
-from isogloss.evaluation.data.files import Folder, Layout
-from isogloss.evaluation.data.known_sets import SETS, TATOEBA
+from isogloss.evaluation.data.files import read_columns
+from isogloss.evaluation.data.known_sets import SETS, TATOEBA, Layout
 from isogloss.evaluation.data.test_sets import Data, open_data
 from isogloss.evaluation.leak_report import Origin
 from made_up_sets import GERMAN, RUSSIAN, write_sets
@@ -23,25 +23,25 @@ def data(tmp_path: Path) -> Data:
 
 def test_rated_pairs_whatever_the_file(data: Data) -> None:
     english = data.rated_pairs("sts2017", "en-en")
-    assert english.left[0] == english.right[0] == GERMAN[0][0] and english.gold[:3].tolist() == [5.0, 2.5, 0.0]
+    assert english.texts[0][0] == english.texts[1][0] == GERMAN[0][0] and english.gold[:3].tolist() == [5.0, 2.5, 0.0]
     assert [one.name for one in english.origin] == ["sts2017/STS.en-en.txt.gz"] and english.unit == "sts2017 en-en"
     assert data.rated_pairs("stsb", "en-en").gold.tolist() == english.gold.tolist()
     korean = data.rated_pairs("korsts", "ko-ko")
-    assert korean.left == english.left, "a header is not a pair"
+    assert korean.texts[0] == english.texts[0], "a header is not a pair"
     translated = data.rated_pairs("stsb-multi", "de")
-    assert translated.left[0] == f"{GERMAN[0][0]}, {GERMAN[0][0]}", "quotes keep a comma"
+    assert translated.texts[0][0] == f"{GERMAN[0][0]}, {GERMAN[0][0]}", "quotes keep a comma"
     assert translated.languages == ("de", "de") and translated.unit == data.rated_pairs("stsb", "en-en").unit
 
 
 def test_the_side_that_is_english_is_found(data: Data) -> None:
     arabic, spanish = data.rated_pairs("sts2017", "en-ar"), data.rated_pairs("sts2017", "en-es")
-    assert arabic.languages == ("en", "ar") and arabic.left[0] == GERMAN[0][0]
-    assert spanish.languages == ("es", "en") and spanish.right[0] == GERMAN[0][0]
+    assert arabic.languages == ("en", "ar") and arabic.texts[0][0] == GERMAN[0][0]
+    assert spanish.languages == ("es", "en") and spanish.texts[1][0] == GERMAN[0][0]
 
 
 def test_aligned_and_mined_and_labelled(data: Data) -> None:
     russian = data.translations("tatoeba", "rus")
-    assert list(zip(russian.english, russian.foreign, strict=True)) == RUSSIAN
+    assert list(zip(*russian.texts[::-1], strict=True)) == RUSSIAN
     assert len(russian.origin) == 2
     haystack = data.haystack("bucc", "zh-en", "dev")
     assert haystack is not None and haystack.languages == ("zh", "en")
@@ -132,7 +132,7 @@ def test_the_hub_gives_the_same_values(hub: Data) -> None:
     assert pairs.languages == ("es", "en") and pairs.gold.tolist() == [4.5]
     assert pairs.origin == (Origin("hub:mteb/sts17-crosslingual-sts/es-en/test"),)
     assert hub.labelled("xnli", "de", "dev").labels == ["neutral"]
-    assert hub.translations("tatoeba", "deu").foreign == ["Hund"]
+    assert hub.translations("tatoeba", "deu").texts == (["Hund"], ["dog"])
     haystack = hub.haystack("bucc", "zh-en", "test")
     assert haystack is not None and haystack.gold == [("2", "1")] and haystack.texts == (["x", "y"], ["u", "v"])
     with pytest.raises(DataError, match=r"mteb/sts17-crosslingual-sts \(en-de or de-en, test\) cannot be read"):
@@ -156,4 +156,4 @@ def test_files_without_rows_and_with_cells_without_end(tmp_path: Path) -> None:
     (tmp_path / "stsb").mkdir()
     (tmp_path / "stsb" / "x.csv").write_text('"' + "a" * 200_000 + '",b,3\n')
     with pytest.raises(DataError, match=r"x.csv: not CSV \(field larger than field limit"):
-        Folder(tmp_path).read(Layout(("stsb/x.csv",), (0, 1, 2), comma=True))
+        read_columns(tmp_path / "stsb/x.csv", Layout((), (0, 1, 2), comma=True))

@@ -30,7 +30,7 @@ def haystack(seed: int, split: str = "test", repeated: bool = False) -> tuple[Ha
         left[1] = left[2] = "twice"
         vectors["twice"] = vectors[right[1]]
     ids = [f"zh-{n}" for n in range(ROWS)], [f"en-{n}" for n in range(ROWS)]
-    return Haystack("bucc", "zh-en", split, ids, (left, right), gold), vectors
+    return Haystack("bucc", "zh-en", ("zh", "en"), (left, right), split=split, ids=ids, gold=gold), vectors
 
 
 def space(*vectors: dict[str, FloatArray]) -> Space:
@@ -82,7 +82,7 @@ def test_sentences_that_occur_twice_on_either_side_are_not_extracted() -> None:
     vectors = {text: np.eye(5, dtype=np.float32)[place] for text, place in where.items()}
     ids = [f"zh-{n}" for n in range(6)], [f"en-{n}" for n in range(6)]
     gold = [("zh-0", "en-0"), ("zh-1", "en-1"), ("zh-2", "en-5"), ("zh-3", "en-3"), ("zh-5", "en-5")]
-    mined = mine(Haystack("bucc", "zh-en", "test", ids, (left, right), gold), space(vectors), 2)
+    mined = mine(Haystack("bucc", "zh-en", ("zh", "en"), (left, right), split="test", ids=ids, gold=gold), space(vectors), 2)
     found = dict(zip(mined.left.tolist(), mined.right_answer.tolist(), strict=True))
     assert found == {0: True, 2: False, 5: True} and len(mined.scores) == 3
     assert mined.wanted.tolist() == [1, 1, 1, 1, 0, 1]
@@ -137,5 +137,5 @@ def test_splits_that_the_data_has(tmp_path: Path) -> None:
     assert alone.training is None and alone.test.split == "dev"
     with pytest.raises(DataError, match="bucc fr-en: not in"):
         open_splits(data, "bucc", "fr-en")
-    languages = [language for language, _ in Mining("BUCC", (official, alone)).texts()]
+    languages = [language for part in Mining("BUCC", (official, alone)).sets for language in part.languages]
     assert languages == ["de", "en", "de", "en", "zh", "en"]

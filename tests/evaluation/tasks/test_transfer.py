@@ -59,7 +59,8 @@ def test_the_penalty_is_chosen_on_left_out_rows() -> None:
 
 def rows(language: str, split: str, count: int, labels: list[str], sides: int = 1) -> Labelled:
     texts = tuple([f"{language} {split} {side} {n}" for n in range(count)] for side in range(sides))
-    return Labelled("sib", language, split, texts, labels, (Origin(f"sib/{language}"),))
+    origin = (Origin(f"sib/{language}"),)
+    return Labelled("sib", language, (language,) * sides, texts, origin, split=split, labels=labels)
 
 
 def test_transfer_works_where_spaces_are_aligned() -> None:
@@ -68,7 +69,7 @@ def test_transfer_works_where_spaces_are_aligned() -> None:
     taught = rows("en", "train", 90, labels)
     asked = (rows("de", "test", 60, labels[:60]), rows("sw", "test", 60, labels[:60]))
     task = Transfer("SIB", taught, asked)
-    texts = [text for _, some in task.texts() for text in some]
+    texts = [text for part in task.sets for text in part.texts[0]]
     space = Space({text: row for row, text in enumerate(texts)}, np.concatenate([english, german, -swahili]))
     aligned, mirrored = task.measure(space)
     assert aligned.sample.value() > 0.8 > 0.4 > mirrored.sample.value()

@@ -8,23 +8,10 @@ from pathlib import Path
 from isogloss.amounts import amount
 from isogloss.corpora.reading.compression import SUFFIXES, open_stream
 from isogloss.errors import DataError
+from isogloss.evaluation.data.known_sets import KnownSet, Layout
 from isogloss.evaluation.leak_report import Origin
 
 PIECE = 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the file of a set is in the data folder, and which of its columns are used, in which order.
-
-    The first of `paths` that exists is read; `{a}`, `{b}` (languages), `{split}`, `{part}` and `{code}` (the language in the
-    hub's spelling) are filled in. No columns: the whole line.
-    """
-
-    paths: tuple[str, ...]
-    columns: tuple[int, ...] = ()
-    header: bool = False
-    comma: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +27,24 @@ class Folder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.expanduser()
+        self.name = str(self.folder)
         if not self.folder.is_dir():
             raise DataError(f"{folder}: no such folder of test sets", hint="--data names one, or `hub`")
 
-    @property
-    def name(self) -> str:
-        """The name of the source in results."""
-        return str(self.folder)
-
-    def read(self, layout: Layout, **asked: str) -> Columns | None:
+    def read(self, known: KnownSet, a: str, b: str, split: str, part: str = "") -> Columns | None:
         """The columns of one file; None if it is missing."""
-        for pattern in layout.paths:
-            for suffix in ("", *SUFFIXES):
-                path = self.folder / (pattern.format(**asked) + suffix)
-                if path.is_file():
-                    return Columns(_columns(path, layout), Origin(f"{path.parent.name}/{path.name}", path))
+        layout = known.gold if part == "gold" and known.gold else known.folder
+        for left, right in ((a, b), (b, a))[: 1 + known.either_order]:
+            for pattern in layout.paths:
+                name = pattern.format(a=left, b=right, split=split, part=part, code=known.codes.get(left, left))
+                for path in (self.folder / f"{name}{suffix}" for suffix in ("", *SUFFIXES)):
+                    if path.is_file():
+                        return Columns(read_columns(path, layout), Origin(f"{path.parent.name}/{path.name}", path))
         return None
 
 
-def _columns(path: Path, layout: Layout) -> tuple[list[str], ...]:
+def read_columns(path: Path, layout: Layout) -> tuple[list[str], ...]:
+    """The columns of a file that a layout names."""
     lines = _lines(path)
     first = 1 if layout.header else 0
     if not layout.columns:
@@ -78,13 +64,10 @@ def _columns(path: Path, layout: Layout) -> tuple[list[str], ...]:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a file. Only a line feed ends a line, so that aligned files stay aligned."""
-    pieces = []
     with open_stream(path) as stream:
-        while piece := stream.read(PIECE):
-            pieces.append(piece)
+        content = b"".join(iter(lambda: stream.read(PIECE), b""))
     try:
-        text = b"".join(pieces).decode("utf-8-sig")
+        lines = content.decode("utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 (byte {error.start})", hint="convert it to UTF-8") from error
-    lines = text.split("\n")
     return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]

@@ -4,36 +4,16 @@ Names of repositories and columns come from the data set cards and MTEB's code. 
 what was looked for, never a shorter average.
 """
 
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from isogloss.errors import DataError
 from isogloss.evaluation.data.files import Columns
+from isogloss.evaluation.data.known_sets import HubPlace, KnownSet
 from isogloss.evaluation.leak_report import Origin
 
 HUB = "hub"
-
-
-@dataclass(frozen=True, slots=True)
-class HubPlace:
-    """Where a set is on the hub, and which of its columns are used, in which order.
-
-    `configurations` are tried in turn, with `{a}` and `{b}` (languages) filled in; `codes` has the hub's spelling of languages.
-    `nested`: one row whose cells are lists, as in MTEB's BUCC.
-    """
-
-    repository: str
-    configurations: tuple[str, ...]
-    columns: tuple[str, ...]
-    splits: dict[str, str]
-    codes: dict[str, str]
-    nested: bool = False
-
-    def asked(self, a: str, b: str, split: str) -> tuple[list[str], str]:
-        """The configurations to try, and the hub's name of the split."""
-        a, b = self.codes.get(a, a), self.codes.get(b, b)
-        return [one.format(a=a, b=b) for one in self.configurations], self.splits.get(split, split)
+SPLITS = {"dev": "validation"}  # the hub's names, where they differ
 
 
 class Hub:
@@ -50,19 +30,22 @@ class Hub:
                 hint="pip install datasets, or name a folder of test sets with --data or ISOGLOSS_DATA",
             ) from error
 
-    def read(self, place: HubPlace, a: str, b: str, split: str) -> Columns:
-        """The columns of one set."""
-        configurations, own_split = place.asked(a, b, split)
+    def read(self, known: KnownSet, a: str, b: str, split: str) -> Columns | None:
+        """The columns of one set; None if the hub does not have it."""
+        if (place := known.hub) is None:
+            return None
+        a, b, split = known.codes.get(a, a), known.codes.get(b, b), SPLITS.get(split, split)
+        configurations = [one.format(a=a, b=b) for one in place.configurations]
         problem: Exception | None = None
         for configuration in configurations:
             try:
-                found = self._datasets.load_dataset(place.repository, configuration or None, split=own_split)
-                return Columns(_columns(found, place), Origin(f"{HUB}:{place.repository}/{configuration}/{own_split}"))
+                found = self._datasets.load_dataset(place.repository, configuration or None, split=split)
+                return Columns(_columns(found, place), Origin(f"{HUB}:{place.repository}/{configuration}/{split}"))
             except Exception as error:  # noqa: BLE001 - many classes, all meaning: not available
                 problem = error
         reason = str(problem).strip().split("\n")[0][:160]
         raise DataError(
-            f"{place.repository} ({' or '.join(configurations)}, {own_split}) cannot be read from the hub ({reason})",
+            f"{place.repository} ({' or '.join(configurations)}, {split}) cannot be read from the hub ({reason})",
             hint="is the hub reachable? a folder of test sets can be named with --data instead",
         ) from problem
 

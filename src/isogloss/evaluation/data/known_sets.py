@@ -3,10 +3,7 @@
 `test_sets` reads them; `suites` combines them.
 """
 
-from dataclasses import dataclass
-
-from isogloss.evaluation.data.files import Layout
-from isogloss.evaluation.data.hub import HubPlace
+from dataclasses import dataclass, field
 
 FROM_HUB = "pip install datasets, then `isogloss evaluate MODEL --suite … --data hub` fetches it from the hub"
 
@@ -31,12 +28,39 @@ swh tam tat tel tgl tha tuk tur tzl uig ukr urd uzb vie war wuu xho yid yue zsm
 """
 TATOEBA = tuple(_TATOEBA.split())
 
-_TEST = {"test": "test", "dev": "validation", "train": "train"}
 _SIB = """
 eng_Latn arb_Arab deu_Latn spa_Latn fra_Latn ita_Latn jpn_Jpan kor_Hang nld_Latn pol_Latn por_Latn rus_Cyrl swh_Latn
 tha_Thai tur_Latn zho_Hans
 """
 _SIB_CODES = dict(zip(SIB, _SIB.split(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the file of a set is in the data folder, and which of its columns are used, in which order.
+
+    The first of `paths` that exists is read; `{a}`, `{b}` (languages), `{split}`, `{part}` and `{code}` (the language in the
+    hub's spelling) are filled in. No columns: the whole line.
+    """
+
+    paths: tuple[str, ...]
+    columns: tuple[int, ...] = ()
+    header: bool = False
+    comma: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HubPlace:
+    """Where a set is on the hub, and which of its columns are used, in which order.
+
+    `configurations` are tried in turn, with `{a}` and `{b}` (languages) filled in. `nested`: one row whose cells are lists, as
+    in MTEB's BUCC.
+    """
+
+    repository: str
+    configurations: tuple[str, ...]
+    columns: tuple[str, ...]
+    nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +76,7 @@ class KnownSet:
     alone: bool = False  # subsets are languages, not pairs of them
     either_order: bool = False  # STS.en-ar and STS.ar-en are the same set
     unit: str = ""  # subsets with the same pairs in several languages are resampled together
+    codes: dict[str, str] = field(default_factory=dict)  # the hub's spelling of languages
 
 
 _ALL = (
@@ -59,21 +84,21 @@ _ALL = (
         "sts2017",
         (*STS_SAME, *STS_ACROSS),
         Layout(("sts2017/STS.{a}-{b}.txt", "STS2017-extended/STS.{a}-{b}.txt"), (0, 1, 2)),
-        HubPlace("mteb/sts17-crosslingual-sts", ("{a}-{b}", "{b}-{a}"), ("sentence1", "sentence2", "score"), _TEST, {}),
+        HubPlace("mteb/sts17-crosslingual-sts", ("{a}-{b}", "{b}-{a}"), ("sentence1", "sentence2", "score")),
         either_order=True,
     ),
     KnownSet(
         "stsb",
         ("en-en",),
         Layout(("stsb/sts-{split}.csv", "stsbenchmark/sts-{split}.csv"), (5, 6, 4)),
-        HubPlace("mteb/stsbenchmark-sts", ("",), ("sentence1", "sentence2", "score"), _TEST, {}),
+        HubPlace("mteb/stsbenchmark-sts", ("",), ("sentence1", "sentence2", "score")),
         unit="stsb test",
     ),
     KnownSet(
         "stsb-multi",
         STSB_MULTI,
         Layout(("stsb_multi_mt/stsb-{a}-{split}.csv",), (0, 1, 2), comma=True),
-        HubPlace("PhilipMay/stsb_multi_mt", ("{a}",), ("sentence1", "sentence2", "similarity_score"), _TEST, {}),
+        HubPlace("PhilipMay/stsb_multi_mt", ("{a}",), ("sentence1", "sentence2", "similarity_score")),
         alone=True,
         unit="stsb test",
     ),
@@ -97,7 +122,7 @@ _ALL = (
         "korsts",
         ("ko-ko",),
         Layout(("kor_nlu/KorSTS_sts-{split}.tsv", "KorSTS/sts-{split}.tsv"), (5, 6, 4), header=True),
-        HubPlace("dkoterwa/kor-sts", ("",), ("sentence1", "sentence2", "score"), _TEST, {}),
+        HubPlace("dkoterwa/kor-sts", ("",), ("sentence1", "sentence2", "score")),
         fetch=f"git clone https://github.com/kakaobrain/kor-nlu-datasets, and put its folder KorSTS in DATA; or {FROM_HUB}",
         unit="korsts test",
     ),
@@ -107,14 +132,14 @@ _ALL = (
         Layout(
             ("tatoeba_laser_v1/tatoeba.{a}-eng.{b}", "tatoeba/v1/tatoeba.{a}-eng.{b}", "data/tatoeba/v1/tatoeba.{a}-eng.{b}")
         ),
-        HubPlace("mteb/tatoeba-bitext-mining", ("{a}-eng",), ("sentence1", "sentence2"), _TEST, {}),
+        HubPlace("mteb/tatoeba-bitext-mining", ("{a}-eng",), ("sentence1", "sentence2")),
         fetch=f"git clone --depth 1 https://github.com/facebookresearch/LASER, and put its data/tatoeba in DATA; or {FROM_HUB}",
     ),
     KnownSet(
         "bucc",
         BUCC,
         Layout(("bucc2018_{a}-{b}/{a}-{b}.{split}.{part}", "bucc2018/{a}-{b}/{a}-{b}.{split}.{part}"), (0, 1)),
-        HubPlace("mteb/bucc-bitext-mining", ("{a}-{b}",), ("sentence1", "sentence2", "gold"), _TEST, {}, nested=True),
+        HubPlace("mteb/bucc-bitext-mining", ("{a}-{b}",), ("sentence1", "sentence2", "gold"), nested=True),
         fetch="curl -LO https://comparable.lisn.upsaclay.fr/bucc2018/bucc2018-XX-en.training-gold.tar.bz2 "
         f"(XX: de, fr, ru, zh) and unpack it in DATA; or {FROM_HUB}",
         gold=Layout(("bucc2018_{a}-{b}/{a}-{b}.{split}.gold", "bucc2018/{a}-{b}/{a}-{b}.{split}.gold"), (0, 1)),
@@ -131,19 +156,20 @@ _ALL = (
         "xnli",
         XNLI,
         Layout(("xnli/{split}-{a}.tsv",), (0, 1, 2)),
-        HubPlace("facebook/xnli", ("{a}",), ("premise", "hypothesis", "label"), _TEST, {}),
+        HubPlace("facebook/xnli", ("{a}",), ("premise", "hypothesis", "label")),
     ),
     KnownSet(
         "pawsx",
         PAWSX,
         Layout(("pawsx/{split}-{a}.tsv",), (0, 1, 2)),
-        HubPlace("google-research-datasets/paws-x", ("{a}",), ("sentence1", "sentence2", "label"), _TEST, {}),
+        HubPlace("google-research-datasets/paws-x", ("{a}",), ("sentence1", "sentence2", "label")),
     ),
     KnownSet(
         "sib",
         SIB,
         Layout(("sib200/{code}/{split}.tsv", "sib200/data/annotated/{code}/{split}.tsv"), (2, 1), header=True),
-        HubPlace("Davlan/sib200", ("{a}",), ("text", "category"), _TEST, _SIB_CODES),
+        HubPlace("Davlan/sib200", ("{a}",), ("text", "category")),
+        codes=_SIB_CODES,
     ),
 )
 SETS = {one.name: one for one in _ALL}

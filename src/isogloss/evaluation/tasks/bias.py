@@ -13,13 +13,12 @@
 The simplest remedy is to subtract each language's mean: `space.LanguageMeans`.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from isogloss.evaluation.bootstrap import Average, Correlation, Difference, Joined, share
-from isogloss.evaluation.data.test_sets import RatedPairs, Translations
+from isogloss.evaluation.bootstrap import Correlation, Sample, average, difference, joined, share
+from isogloss.evaluation.data.test_sets import EvaluationSet, RatedPairs
 from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
@@ -39,17 +38,12 @@ class JoinedSets:
     sets: tuple[RatedPairs, ...]
     table: str = "Language bias, joined STS sets"
 
-    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Both sides of every set."""
-        for pairs in self.sets:
-            yield from pairs.sides()
-
     def measure(self, space: Space) -> list[Measured]:
         """Expected score, actual score, and the difference, resampled on the same pairs."""
-        parts = tuple(Correlation(similarities(one, space)["cosine"], one.gold, one.unit) for one in self.sets)
-        expected, actual = Average(parts), Joined(parts)
+        parts = [Correlation(similarities(one, space)["cosine"], one.gold, ((one.unit, len(one.gold)),)) for one in self.sets]
+        expected, actual = average(list(map(Sample.of, parts))), Sample.of(joined(parts))
         origin = tuple(file for one in self.sets for file in one.origin)
-        columns = ((EXPECTED, expected), (ACTUAL, actual), (DIFFERENCE, Difference(actual, expected)))
+        columns = ((EXPECTED, expected), (ACTUAL, actual), (DIFFERENCE, difference(actual, expected)))
         return [Measured(self.table, name, MEASURE, sample, {}, origin, averaged=False) for name, sample in columns]
 
 
@@ -57,20 +51,15 @@ class JoinedSets:
 class MixedRetrieval:
     """Sentences and their translations in one index."""
 
-    sets: tuple[Translations, ...]
+    sets: tuple[EvaluationSet, ...]
     table: str = "Language bias, mixed retrieval"
-
-    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Both sides of every language."""
-        for pairs in self.sets:
-            yield from pairs.sides()
 
     def measure(self, space: Space) -> list[Measured]:
         """For each language, how often the translation is the nearest sentence of both languages."""
         return [self._one(one, space) for one in self.sets]
 
-    def _one(self, pairs: Translations, space: Space) -> Measured:
-        sides = space.of(pairs.foreign, pairs.subset), space.of(pairs.english, "eng")
+    def _one(self, pairs: EvaluationSet, space: Space) -> Measured:
+        sides = space.columns(pairs)
         rows = np.arange(len(sides[0]))
         apart = [nearest(sides[own], sides[1 - own]) == rows for own in (0, 1)]
         mixed = [among_both(sides[own], sides[1 - own]) for own in (0, 1)]

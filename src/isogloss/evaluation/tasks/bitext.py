@@ -9,7 +9,7 @@ gold pair influences the threshold that it is measured with.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,19 +57,17 @@ class Mining:
     """Mining sets in one table."""
 
     table: str
-    sets: tuple[Splits, ...]
+    splits: tuple[Splits, ...]
     k: int = K
 
-    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Both sides of every split."""
-        for splits in self.sets:
-            for haystack in (splits.test, splits.training):
-                if haystack is not None:
-                    yield from zip(haystack.languages, haystack.texts, strict=True)
+    @property
+    def sets(self) -> tuple[Haystack, ...]:
+        """Every split."""
+        return tuple(part for splits in self.splits for part in (splits.test, splits.training) if part is not None)
 
     def measure(self, space: Space) -> list[Measured]:
         """One F1 per language pair."""
-        return [self._one(splits, space) for splits in self.sets]
+        return [self._one(splits, space) for splits in self.splits]
 
     def _one(self, splits: Splits, space: Space) -> Measured:
         mined = mine(splits.test, space, self.k)
@@ -123,11 +121,15 @@ class MinedPairs:
 def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
     """Mine a haystack; each sentence is used at most once."""
     distinct = [list(dict.fromkeys(texts)) for texts in haystack.texts]
-    vectors = [space.of(texts, language) for texts, language in zip(distinct, haystack.languages, strict=True)]
+    vectors = list(map(space.of, distinct, haystack.languages))
     left, right = both_ways(vectors[0], vectors[1], k)
     found = matched(left, right, *candidate_scores(left, right), strategy="max")
-    places = [_only_places(texts) for texts in haystack.texts]
-    rows = [np.array([own.get(text, -1) for text in texts]) for own, texts in zip(places, distinct, strict=True)]
+    times = [Counter(texts) for texts in haystack.texts]
+    row_of = [{text: row for row, text in enumerate(texts)} for texts in haystack.texts]
+    rows = [
+        np.array([own[text] if count[text] == 1 else -1 for text in texts])
+        for own, count, texts in zip(row_of, times, distinct, strict=True)
+    ]
     lefts, rights = rows[0][found.left], rows[1][found.right]
     once = (lefts >= 0) & (rights >= 0)
     lefts, rights, scores = lefts[once], rights[once], found.scores[once].astype(np.float64)
@@ -141,9 +143,3 @@ def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
 def halves(ids: Sequence[str]) -> BoolArray:
     """Two halves that depend only on the ids, so they are the same for every model and machine."""
     return np.array([hashlib.blake2b(name.encode(), digest_size=1).digest()[0] & 1 for name in ids], dtype=np.bool_)
-
-
-def _only_places(texts: Sequence[str]) -> dict[str, int]:
-    """The row of each sentence that occurs once."""
-    times = Counter(texts)
-    return {text: row for row, text in enumerate(texts) if times[text] == 1}

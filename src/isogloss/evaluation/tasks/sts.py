@@ -4,10 +4,9 @@ The papers report Spearman's correlation × 100 of the cosine with the gold scor
 the (negated) Euclidean distance, are in `others`.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from isogloss.evaluation.bootstrap import Correlation
+from isogloss.evaluation.bootstrap import Correlation, Sample
 from isogloss.evaluation.data.test_sets import RatedPairs
 from isogloss.evaluation.metrics import SIMILARITIES, Doubles, pearson, spearman
 from isogloss.evaluation.results import Measured
@@ -23,11 +22,6 @@ class Sts:
     table: str
     sets: tuple[RatedPairs, ...]
 
-    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Both sides of every set."""
-        for pairs in self.sets:
-            yield from pairs.sides()
-
     def measure(self, space: Space) -> list[Measured]:
         """One correlation per set."""
         return [self._one(one, space) for one in self.sets]
@@ -38,11 +32,11 @@ class Sts:
         for name, values in scores.items():
             others[f"Spearman of {name}"] = spearman(values, pairs.gold)
             others[f"Pearson of {name}"] = pearson(values, pairs.gold)
-        sample = Correlation(scores["cosine"], pairs.gold, pairs.unit)
+        sample = Sample.of(Correlation(scores["cosine"], pairs.gold, ((pairs.unit, len(pairs.gold)),)))
         return Measured(self.table, pairs.subset, MEASURE, sample, others, pairs.origin)
 
 
 def similarities(pairs: RatedPairs, space: Space) -> dict[str, Doubles]:
     """The model's similarity of each pair, by cosine, dot product and distance."""
-    left, right = space.of(pairs.left, pairs.languages[0]), space.of(pairs.right, pairs.languages[1])
+    left, right = space.columns(pairs)
     return {name: similarity(left, right) for name, similarity in SIMILARITIES.items()}

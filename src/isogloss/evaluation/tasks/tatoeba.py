@@ -14,15 +14,15 @@ The groups are those of Feng et al. 2020 (LaBSE), also used by Ham & Kim 2021 (Â
 LASER's README names 83 of the 112; the papers count 82 and print no list. The group has the 83, and the table says so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from isogloss.amounts import amount
-from isogloss.evaluation.bootstrap import Average, Sample, share
+from isogloss.evaluation.bootstrap import average, share
 from isogloss.evaluation.data.known_sets import TATOEBA
-from isogloss.evaluation.data.test_sets import Translations
+from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
 from isogloss.mining.margin import best_by_margin
@@ -55,24 +55,21 @@ LOW_RESOURCE = ("kat", "swh", "tgl", "tat")  # Reimers & Gurevych 2020, table 4
 class Tatoeba:
     """Languages with their English translations, and the groups of the papers that they contain."""
 
-    sets: tuple[Translations, ...]
+    sets: tuple[EvaluationSet, ...]
     table: str = TABLE
-
-    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Both sides of every language."""
-        for pairs in self.sets:
-            yield from pairs.sides()
 
     def measure(self, space: Space) -> list[Measured]:
         """One accuracy per language, and one per group."""
-        found = [self._one(one, space) for one in self.sets]
-        return found + self._groups({one.column: one for one in found})
+        found = {one.subset: self._one(one, space) for one in self.sets}
+        groups = [(name, codes) for name, codes in GROUPS.items() if set(codes) <= set(found)]
+        return [*found.values(), *(_group(name, [found[code] for code in codes]) for name, codes in groups)]
 
-    def _one(self, pairs: Translations, space: Space) -> Measured:
-        foreign, english = both_ways(space.of(pairs.foreign, pairs.subset), space.of(pairs.english, "eng"), K)
-        out, back = _right(english.ids[:, 0], pairs.foreign), _right(foreign.ids[:, 0], pairs.english)
+    def _one(self, pairs: EvaluationSet, space: Space) -> Measured:
+        vectors = space.columns(pairs)
+        foreign, english = both_ways(vectors[0], vectors[1], K)
+        out, back = _right(english.ids[:, 0], pairs.texts[0]), _right(foreign.ids[:, 0], pairs.texts[1])
         best = best_by_margin(foreign, english)
-        out_margin, back_margin = _right(best[1], pairs.foreign), _right(best[0], pairs.english)
+        out_margin, back_margin = _right(best[1], pairs.texts[0]), _right(best[0], pairs.texts[1])
         others = {
             DIRECTIONS[0]: float(out.mean()),
             DIRECTIONS[1]: float(back.mean()),
@@ -82,10 +79,6 @@ class Tatoeba:
         }
         sample = share((out.astype(np.float64) + back) / 2, f"{pairs.set} {pairs.subset}")
         return Measured(self.table, pairs.subset, MEASURE, sample, others, pairs.origin, shown=DIRECTIONS)
-
-    def _groups(self, languages: dict[str, Measured]) -> list[Measured]:
-        groups = [(name, codes) for name, codes in GROUPS.items() if len(codes) > 1 and set(codes) <= set(languages)]
-        return [_group(name, [languages[code] for code in codes]) for name, codes in groups]
 
 
 def _right(found: IntArray, texts: Sequence[str]) -> BoolArray:
@@ -97,8 +90,8 @@ def _right(found: IntArray, texts: Sequence[str]) -> BoolArray:
 
 
 def _group(name: str, languages: Sequence[Measured]) -> Measured:
-    samples: tuple[Sample, ...] = tuple(one.sample for one in languages)
+    sample = average([one.sample for one in languages])
     others = {measure: float(np.mean([one.others[measure] for one in languages])) for measure in languages[0].others}
     note = "" if int(name) == len(languages) else f"measured on {amount(len(languages), 'language')}"
     origin = tuple(file for one in languages for file in one.origin)
-    return Measured(GROUP_TABLE, f"{name} langs", MEASURE, Average(samples), others, origin, averaged=False, note=note)
+    return Measured(GROUP_TABLE, f"{name} langs", MEASURE, sample, others, origin, averaged=False, note=note)

@@ -9,7 +9,7 @@ A row of two sentences becomes (u, v, |u − v|, u ∗ v), as in InferSent and L
 English rows, and λ is chosen on them by 3-fold cross-validation. No row of another language is used in training.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ def best_penalty(features: FloatArray, labels: Sequence[str], penalties: Sequenc
 
 def features_of(rows: Labelled, space: Space) -> FloatArray:
     """The embedding of a sentence; for pairs both, their absolute difference and their product."""
-    sides = [space.of(texts, rows.language) for texts in rows.texts]
+    sides = space.columns(rows)
     if len(sides) == 1:
         return sides[0]
     left, right = sides
@@ -79,11 +79,10 @@ class Transfer:
     train: Labelled
     test: tuple[Labelled, ...]
 
-    def texts(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """All rows, of training and test."""
-        for rows in (self.train, *self.test):
-            for texts in rows.texts:
-                yield rows.language, texts
+    @property
+    def sets(self) -> tuple[Labelled, ...]:
+        """The training set and the test sets."""
+        return (self.train, *self.test)
 
     def measure(self, space: Space) -> list[Measured]:
         """The accuracy of the English probe in each language."""
@@ -96,9 +95,9 @@ class Transfer:
         for number, label in enumerate(rows.labels, 1):
             if label not in probe.classes_:
                 raise DataError(
-                    f"{rows.set} {rows.language} {rows.split}, row {number}: the class {label!r} is not in the training rows",
+                    f"{rows.set} {rows.subset} {rows.split}, row {number}: the class {label!r} is not in the training rows",
                     hint=f"the training rows have {', '.join(probe.classes_)}",
                 )
         hits = probe.predict(features_of(rows, space)) == np.asarray(rows.labels)
         unit = f"{rows.set} {rows.split}"  # the same rows in every language
-        return Measured(self.table, rows.language, MEASURE, share(hits, unit), {"penalty": penalty}, rows.origin)
+        return Measured(self.table, rows.subset, MEASURE, share(hits, unit), {"penalty": penalty}, rows.origin)
