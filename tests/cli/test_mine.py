@@ -166,7 +166,7 @@ def test_mine_says_how_it_searched(isogloss: Shell, monkeypatch: pytest.MonkeyPa
     how = ("mine", "x.en", "x.de", "--threshold", "0", "--out", "p.tsv", "--device", "cpu")
     assert "search: exact (comparing all pairs takes about 1 s)" in isogloss(*how)[1]
     assert "of all comparisons would be needed)" in isogloss(*how, "--search", "cells")[1]
-    monkeypatch.setattr("isogloss.search.cell_index.WORTH_IT", 2)  # so few sentences are always compared as quickly
+    monkeypatch.setattr("isogloss.search.cells.WORTH_IT", 2)  # so few sentences are always compared as quickly
     code, out, err = isogloss(*how, "--search", "cells", "--recall", "0.05")
     assert code == 0, err
     assert "search: cells (copies of both sides fit into memory); index of 0 MiB; recall " in out

@@ -13,11 +13,10 @@ from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.progress import Step
-from isogloss.search import cell_index, cells, recall
-from isogloss.search.approximate import Found, search_both_ways
+from isogloss.search import approximate, cells
+from isogloss.search.approximate import Found, Sample, measure_recall, recall_of, sample_rows, search_both_ways, target_recall
 from isogloss.search.cells import CellSearch
 from isogloss.search.neighbours import Neighbours, both_ways
-from isogloss.search.recall import Sample, measure_recall, recall_of, sample_rows, target_recall
 from isogloss.types import FloatArray
 from search.clustered import topical
 
@@ -145,7 +144,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     left, right = topical(1000, seed=9)
     wanted = search_both_ways(left, right, 4, cpu())
     seen: list[int] = []
-    plain, made = CellSearch.stripe, cell_index._made
+    plain, made = CellSearch.stripe, cells._made
 
     def watched(self: CellSearch, number: int, *rest: object) -> bool:
         seen.append(number)
@@ -160,14 +159,14 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     def never(*_: object) -> None:
         raise AssertionError("the index was there")
 
-    monkeypatch.setattr(cell_index, "_made", never)
+    monkeypatch.setattr(cells, "_made", never)
     steps: list[Step] = []
     found = search_both_ways(left, right, 4, cpu(folder=tmp_path), steps.append)
     assert 10 <= len(seen) < before + 10
     assert any("reused" in step.note for step in steps) and steps[-1].done == steps[-1].total == 2000
     assert np.array_equal(found.left.ids, wanted.left.ids) and np.array_equal(found.right.ids, wanted.right.ids)
     assert found.account == wanted.account
-    monkeypatch.setattr(cell_index, "_made", made)
+    monkeypatch.setattr(cells, "_made", made)
     (kept,) = tmp_path.glob("index-*.npz")
     kept.write_bytes(kept.read_bytes()[:500])
     again = search_both_ways(left, right, 4, cpu(folder=tmp_path))
@@ -214,7 +213,7 @@ def test_faiss_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
 
 def test_samples_are_tuned_by_one_half_and_measured_by_the_other() -> None:
     rows = sample_rows(5000, 0)
-    assert len(set(rows.tolist())) == 2 * recall.SAMPLED and rows.tolist() != sample_rows(5000, 1).tolist()
+    assert len(set(rows.tolist())) == 2 * approximate.SAMPLED and rows.tolist() != sample_rows(5000, 1).tolist()
     sample = Sample(np.array([7, 3, 5]), np.array([[1, 2], [3, 4], [5, 6]]))
     assert sample.half == 2
     assert [one.tolist() for one in sample.pairs] == [[7, 7, 3, 3], [1, 2, 3, 4]]

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.search import cells
-from isogloss.search.cell_index import _needed
-from isogloss.search.cells import CellSearch
+from isogloss.search.approximate import Sample
+from isogloss.search.cells import CellSearch, _needed
 from isogloss.search.partition import NEAR, Locations, distances, learn_centers, locate, looks_of, slack_for
-from isogloss.search.recall import Sample
 from isogloss.search.sides import prepare_sides
 from isogloss.types import BoolArray, FloatArray, IntArray
 from mining.oracles import cosine_table, nearest_by_definition, two_sides
@@ -47,14 +46,15 @@ def test_the_nearest_of_all_that_are_compared_are_found(
 ) -> None:
     where = tuple(data.draw(somewhere(len(side), 3)) for side in sides)
     table = np.where(compared(*where), cosine_table(*sides), -np.inf).astype(np.float32)
-    with pytest.MonkeyPatch.context() as patch, prepare_sides(*sides, "cpu", dtype, 32, True, 2**20) as both:
+    with pytest.MonkeyPatch.context() as patch, prepare_sides(*sides, "cpu", dtype, True, 2**20) as both:
         patch.setattr(cells, "STRIPE", stripe)
         search = CellSearch(both, k, (where[0], where[1]), 3, area, 0)
         shares: list[float] = []
         assert all(search.stripe(number, shares.append) for number in reversed(range(search.stripes)))
         found = search.found()
     assert shares[-1] == 1 and search.sentences == len(sides[0]) + len(sides[1])
-    for ids, similarity, own in ((*found[:2], table), (*found[2:], table.T)):
+    for side, own in zip(found, (table, table.T), strict=True):
+        ids, similarity = side.ids, side.similarity
         wanted_ids, wanted = nearest_by_definition(own, k)
         assert similarity.tolist() == wanted
         reached = np.array(wanted) > -np.inf
@@ -86,7 +86,7 @@ def _by_definition(side: FloatArray, centers: FloatArray, slack: float) -> tuple
 @pytest.mark.parametrize("slack", [-1.0, 0.0, 0.15, 0.4, 5.0])
 def test_everybody_looks_into_cells_nearly_as_good_as_the_own(slack: float, threads: int, count: int) -> None:
     left, right = topical(300, seed=1)
-    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.float32, True, 2**20) as both:
         centers = learn_centers(both.left, both.right, count, threads)
         assert centers.shape == (count, both.left.coarse.shape[1]) and not centers[:, 32:].any()
         assert np.allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-5)
@@ -111,7 +111,7 @@ def test_coarse_numbers_locate_like_fine_ones() -> None:
     left, right = topical(400, seed=2)
     places = []
     for dtype in DTYPES:
-        with prepare_sides(left, right, "cpu", dtype, 32, True, 2**20) as both:
+        with prepare_sides(left, right, "cpu", dtype, True, 2**20) as both:
             places.append(locate(both.left, learn_centers(both.left, both.right, 30, 1), 0.1, 1))
     assert abs(len(places[0].looks) - len(places[1].looks)) < 0.2 * len(places[0].looks)
     # k-means may part ways over a rounding; what lies together should still mostly lie together
@@ -121,7 +121,7 @@ def test_coarse_numbers_locate_like_fine_ones() -> None:
 
 def test_learnt_cells_hold_topics_together() -> None:
     left, right = topical(600, topics=12, seed=3)
-    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.float32, True, 2**20) as both:
         centers = learn_centers(both.left, both.right, 40, 1)
         own = [locate(side, centers, 0.0, 1).own for side in (both.left, both.right)]
     assert (own[0][:300] == own[1][:300]).mean() > 0.6  # of 40 cells the same, though the sides lie apart
@@ -144,7 +144,7 @@ def test_learning_moves_centres_to_where_sentences_are(monkeypatch: pytest.Monke
         centers = learn_centers(both.left, both.right, 30, 1)
         return float((both.left.coarse[:800] @ centers.T).amax(1).mean())
 
-    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.float32, True, 2**20) as both:
         learnt = nearness()
         monkeypatch.setattr("isogloss.search.partition.PER_CELL", ((80, 0),))
         assert learnt > 1.1 * nearness()
@@ -154,7 +154,7 @@ def test_a_known_pair_needs_the_lesser_of_two_slacks() -> None:
     left, right = topical(200, seed=6)
     rows = np.arange(200).reshape(2, 100).T.ravel()  # every other one has a translation
     sample = Sample(rows, rows[:, None].repeat(2, axis=1))
-    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.float32, True, 2**20) as both:
         centers = learn_centers(both.left, both.right, 40, 1)
         needed = _needed(both.left, both.right, sample, centers)
         assert len(needed) == 2 * sample.half
@@ -171,7 +171,7 @@ def test_a_known_pair_needs_the_lesser_of_two_slacks() -> None:
 
 def test_a_pair_meets_from_the_slack_on_that_it_needs() -> None:
     left, right = topical(200, seed=4)
-    with prepare_sides(left, right, "cpu", torch.float32, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.float32, True, 2**20) as both:
         centers = learn_centers(both.left, both.right, 15, 1)
         rows, others = both.left.coarse[:50], both.right.coarse[50:100]
         needed = torch.minimum(distances(rows, others, centers), distances(others, rows, centers))

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.search.exact_order import Best, shortlisted
+from isogloss.search.blockwise import Best, shortlisted
 
 OWNERS, OTHERS = 4, 9
 # A cosine is the same whenever it is computed: the value of a pair depends on the pair alone.
@@ -28,7 +28,7 @@ def test_merging_keeps_the_best_of_all_that_came(batches: list[list[tuple[int, i
         there = best.ids[owner] >= 0
         assert best.ids[owner][there].tolist() == [other for _, other in order]
         assert best.similarity[owner][there].tolist() == [-value for value, _ in order]
-        assert float(best.last[owner]) == (-order[-1][0] if len(order) == k else -np.inf)
+        assert float(best.similarity[owner, -1]) == (-order[-1][0] if len(order) == k else -np.inf)
 
 
 @settings(max_examples=60, deadline=None)

@@ -62,7 +62,7 @@ def test_what_one_side_finds_is_told_to_the_other(swapped: bool) -> None:
     assert search.stripe(0, lambda share: None)
     exact = both_ways(left, right, 4, cpu())
     found = search.found()
-    assert np.array_equal(found[0], exact[0].ids) and np.array_equal(found[2], exact[1].ids)
+    assert np.array_equal(found[0].ids, exact[0].ids) and np.array_equal(found[1].ids, exact[1].ids)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
-from isogloss.search import small
+from isogloss.search import neighbours as module
 from isogloss.search.blockwise import FEWEST_LISTED, CandidateList, Direction, ExactSearch
-from isogloss.search.neighbours import SMALLEST_BLOCK, Neighbours, both_ways, neighbours
+from isogloss.search.neighbours import Neighbours, both_ways, neighbours
 from isogloss.search.sides import prepare_sides
+from isogloss.search.stripes import SMALLEST_BLOCK
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sides
 
@@ -24,7 +25,7 @@ from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sid
 @pytest.fixture(autouse=True)
 def _blockwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small as the sides are here, they are searched like large ones."""
-    monkeypatch.setattr(small, "MAX_PRODUCT", 0)
+    monkeypatch.setattr(module, "SMALL_PRODUCT", 0)
 
 
 def same(found: Neighbours, table: FloatArray, k: int) -> None:
@@ -142,7 +143,7 @@ def test_the_product_is_no_further_off_than_it_says(
     one, other = sides[0].astype(np.float64), sides[1].astype(np.float64)
     if normalize:
         one, other = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30) for rows in (one, other))
-    with prepare_sides(*sides, "cpu", dtype, 32, normalize, 2**20) as both:
+    with prepare_sides(*sides, "cpu", dtype, normalize, 2**20) as both:
         rough = (both.left.coarse @ both.right.coarse.T)[: len(one), : len(other)].double().numpy()
         assert np.abs(rough - (one @ other.T - both.constant)).max() <= both.error
         assert len(both.left.coarse) % 32 == 0 and not both.left.coarse[len(one) :].any()
@@ -152,7 +153,7 @@ def test_errors_that_all_point_the_same_way_are_allowed_for() -> None:
     """Equal entries are all rounded alike: the worst that can happen to a product of copies."""
     for dimension in range(2, 90):
         side = np.stack([np.ones(dimension), -np.ones(dimension)]).astype(np.float32)
-        with prepare_sides(side, side, "cpu", torch.bfloat16, 32, True, 2**20) as both:
+        with prepare_sides(side, side, "cpu", torch.bfloat16, True, 2**20) as both:
             rough = (both.left.coarse @ both.right.coarse.T)[:2, :2].double()
             assert float((rough - torch.tensor([[1.0, -1.0], [-1.0, 1.0]])).abs().max()) <= both.error
 
@@ -160,7 +161,7 @@ def test_errors_that_all_point_the_same_way_are_allowed_for() -> None:
 def test_the_further_columns_hold_what_the_means_add() -> None:
     left, right = crowded(50, 24, 1), crowded(40, 24, 2)
     one, other = (rows.astype(np.float64) / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (left, right))
-    with prepare_sides(left, right, "cpu", torch.bfloat16, 32, True, 2**20) as both:
+    with prepare_sides(left, right, "cpu", torch.bfloat16, True, 2**20) as both:
         further = both.left.coarse[:50, 24:26].double().sum(1).numpy()
         wanted = (one - one.mean(axis=0)) @ other.mean(axis=0)
         assert np.abs(further - wanted).max() <= both.left.number_off * 1.001 < 1e-4 * both.left.number
@@ -171,7 +172,7 @@ def test_taking_out_the_mean_makes_the_product_finer() -> None:
     left, right = 5 + crowded(500, 64, 1), 5 + crowded(500, 64, 2)
     unit = [torch.nn.functional.normalize(torch.from_numpy(rows)) for rows in (left, right)]
     plain = sum(float((rows - rows.bfloat16().float()).norm(dim=1).max()) for rows in unit) + 2**-9
-    with prepare_sides(left, right, "cpu", torch.bfloat16, 32, True, 2**30) as both:
+    with prepare_sides(left, right, "cpu", torch.bfloat16, True, 2**30) as both:
         assert both.error < plain / 2
 
 

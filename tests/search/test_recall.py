@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from isogloss.search.approximate import Sample, SearchAccount, measure_recall, recall_of, target_recall
 from isogloss.search.neighbours import Neighbours
-from isogloss.search.recall import Sample, SearchAccount, measure_recall, recall_of, target_recall
 
 
 def account(recall: float | None, wanted: float | None, sampled: int = 1000) -> SearchAccount:

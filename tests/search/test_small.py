@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError
-from isogloss.search import small
+from isogloss.search import neighbours as module
 from isogloss.search.neighbours import both_ways, nearest, neighbours
 from isogloss.types import FloatArray
 
@@ -44,12 +44,12 @@ def test_it_finds_what_the_blockwise_search_finds(left: FloatArray, right: Float
 def test_what_it_leaves_to_the_blockwise_search(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     left, right = (random.normal(size=(rows, 8)).astype(np.float32) for rows in (90, 70))
-    assert small.small_search(left, right, 3, both=True) is not None
+    assert module.small_search(left, right, 3, both=True) is not None
     alike = np.ones((90, 8), np.float32) + 1e-7 * left
-    assert small.small_search(alike, alike, 1, both=True) is None, "everything is a candidate"
+    assert module.small_search(alike, alike, 1, both=True) is None, "everything is a candidate"
     assert np.array_equal(nearest(alike, alike), neighbours(alike, alike, 1, SearchSettings(precision="float32")).ids[:, 0])
-    monkeypatch.setattr(small, "MAX_PRODUCT", 90 * 70 - 1)
-    assert small.small_search(left, right, 3, both=True) is None, "too large"
+    monkeypatch.setattr(module, "SMALL_PRODUCT", 90 * 70 - 1)
+    assert module.small_search(left, right, 3, both=True) is None, "too large"
     monkeypatch.undo()
     right[7, 2] = np.nan
     with pytest.raises(DataError, match="the right vector in row 7 is not finite"):

@@ -9,7 +9,7 @@ from isogloss.cli.options import JsonFlag, option_for
 from isogloss.config.mining import Margin, MiningSettings, Search, Strategy
 
 if TYPE_CHECKING:
-    from isogloss.search.recall import SearchAccount
+    from isogloss.search.approximate import SearchAccount
 
 ModelOption = Annotated[
     str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")

@@ -28,9 +28,8 @@ from isogloss.mining.vectors import BLOCK, embedded
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
-from isogloss.search.approximate import search_both_ways
+from isogloss.search.approximate import SearchAccount, search_both_ways
 from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
-from isogloss.search.recall import SearchAccount
 from isogloss.storage import content_hash
 from isogloss.types import Bitext, Pair
 

@@ -7,8 +7,10 @@ maximum of each group is computed. That gives two things almost for free:
                   more than twice the error of the product is not among the row's k nearest
     a shortcut    groups whose maximum is below the floor are skipped; entries of the others go on a list
 
-Floors rise quickly, so lists stay short: a few dozen entries per sentence. They are pruned as they grow, and the rest is
-computed exactly (`exact_order`). If candidates are closer together than the error, the list is longer, but never wrong.
+Floors rise quickly, so lists stay short: a few dozen entries per sentence. They are pruned as they grow (`shortlisted`), and
+the cosines of the rest are computed in double precision from the vectors as they were given, and rounded once. So the result
+does not depend on the device, the precision of the product, the block size, or the number of threads. If candidates are closer
+together than the error, the list is longer, but never wrong.
 """
 
 import threading
@@ -20,15 +22,45 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import IsoglossError
-from isogloss.search.exact_order import Best, cosines, shortlisted
-from isogloss.search.sides import Side, Sides
-from isogloss.types import FloatArray, IntArray
+from isogloss.search.neighbours import Neighbours
+from isogloss.search.sides import GROUP, Side, Sides
 
-GROUP = 32
 BYTES_LISTED = 96  # what a candidate on a list takes, with the room for sorting it
 FEWEST_LISTED = 2**14
 SETTLED_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # candidates; merging them takes several times their size
+EXACT_AT_ONCE = {"cpu": 512, "cuda": 1 << 18}  # pairs; on a CPU what stays in its cache
 LOWEST = torch.finfo(torch.float32).min
+NO_ID = -1
+
+
+class Best:
+    """The k nearest of every sentence of one side so far: nearest first, ties in order of rows."""
+
+    def __init__(self, owners: int, k: int, device: str) -> None:
+        self.ids = torch.full((owners, k), NO_ID, dtype=torch.int64, device=device)
+        self.similarity = torch.full((owners, k), -torch.inf, dtype=torch.float32, device=device)
+
+    def merge(self, owner: Tensor, other: Tensor, similarity: Tensor) -> None:
+        """Merge candidates with exact cosines; `owner` ascends. Known ones change nothing."""
+        owners, place = torch.unique_consecutive(owner, return_inverse=True)
+        k = self.ids.shape[1]
+        own = torch.arange(len(owners), device=owner.device)
+        place = torch.cat([own.repeat_interleave(k), place])
+        other = torch.cat([self.ids[owners].flatten(), other])
+        similarity = torch.cat([self.similarity[owners].flatten(), similarity])
+        order = torch.sort(other, stable=True).indices
+        order = order[torch.sort(_keys(place[order], similarity[order]), stable=True).indices]
+        place, other, similarity = place[order], other[order], similarity[order]
+        fresh = torch.ones_like(place, dtype=torch.bool)
+        fresh[1:] = (place[1:] != place[:-1]) | (other[1:] != other[:-1])
+        place, other, similarity = place[fresh], other[fresh], similarity[fresh]
+        rank = torch.arange(len(place), device=place.device) - _starts(torch.bincount(place, minlength=len(owners)))[place]
+        kept = rank < k
+        place, rank = place[kept], rank[kept]
+        ids = torch.full((len(owners), k), NO_ID, dtype=torch.int64, device=owner.device)
+        values = torch.full((len(owners), k), -torch.inf, dtype=torch.float32, device=owner.device)
+        ids[place, rank], values[place, rank] = other[kept], similarity[kept]
+        self.ids[owners], self.similarity[owners] = ids, values
 
 
 @dataclass(slots=True, eq=False)
@@ -105,7 +137,7 @@ class Direction:
 
     def remember(self, owner: "Tensor | slice") -> None:
         """Raise the floors to the exact cosines."""
-        self.floor[owner] = torch.maximum(self.floor[owner], self.best.last[owner] - self.constant - self.error)
+        self.floor[owner] = torch.maximum(self.floor[owner], self.best.similarity[owner, -1] - self.constant - self.error)
 
 
 class Search(ABC):
@@ -125,21 +157,21 @@ class Search(ABC):
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
         """Search one stripe, reporting the share that is done; False if it was stopped."""
 
-    def found(self) -> tuple[IntArray, FloatArray, IntArray, FloatArray]:
-        """The neighbours so far: ids and cosines of the left, ids and cosines of the right."""
+    def found(self) -> tuple[Neighbours, Neighbours]:
+        """The neighbours so far, of the left and of the right."""
         with self.of_left.lock, self.of_right.lock:
             left, right = (
-                (best.ids.cpu().numpy().copy(), best.similarity.cpu().numpy().copy())
+                Neighbours(best.ids.cpu().numpy().copy(), best.similarity.cpu().numpy().copy())
                 for best in (self.of_left.best, self.of_right.best)
             )
-        return *left, *right
+        return left, right
 
-    def resume(self, found: tuple[IntArray, FloatArray, IntArray, FloatArray]) -> None:
+    def resume(self, found: tuple[Neighbours, Neighbours]) -> None:
         """Start from what was found before."""
-        for direction, ids, similarity in ((self.of_left, *found[:2]), (self.of_right, *found[2:])):
-            direction.best.ids.copy_(torch.from_numpy(ids))
-            direction.best.similarity.copy_(torch.from_numpy(similarity))
-            direction.remember(slice(0, len(ids)))
+        for direction, side in zip((self.of_left, self.of_right), found, strict=True):
+            direction.best.ids.copy_(torch.from_numpy(side.ids))
+            direction.best.similarity.copy_(torch.from_numpy(side.similarity))
+            direction.remember(slice(0, len(side)))
 
 
 class ExactSearch(Search):
@@ -225,3 +257,42 @@ def group_maxima(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
     if groups.dtype == torch.bfloat16 and groups.device.type == "cpu" and float(floor.min()) > 0:
         return groups.view(torch.int16).amax(dim).view(torch.bfloat16)
     return groups.amax(dim)
+
+
+def shortlisted(owner: Tensor, other: Tensor, rough: Tensor, k: int, slack: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Candidates within `slack` of their owner's k-th, in order of owners, and the bound of each."""
+    order = torch.sort(_keys(owner, rough)).indices
+    owner, other, rough = owner[order], other[order], rough[order]
+    _, place, counts = torch.unique_consecutive(owner, return_inverse=True, return_counts=True)
+    last = _starts(counts) + (k - 1)
+    least = torch.where(counts >= k, rough[last.clamp(max=max(len(rough) - 1, 0))] - slack, -torch.inf)[place]
+    kept = rough >= least
+    return owner[kept], other[kept], rough[kept], least[kept]
+
+
+def cosines(left: Side, right: Side, rows: Tensor, columns: Tensor) -> Tensor:
+    """The exact cosine of each pair of rows."""
+    at_once = EXACT_AT_ONCE[rows.device.type]
+    found = torch.empty(len(rows), dtype=torch.float32, device=rows.device)
+    for start in range(0, len(rows), at_once):
+        one, other = rows[start : start + at_once], columns[start : start + at_once]
+        products = torch.linalg.vecdot(_doubles(left.raw, one), _doubles(right.raw, other))
+        found[start : start + at_once] = products * (left.scale.index_select(0, one) * right.scale.index_select(0, other))
+    return found
+
+
+def _doubles(raw: Tensor, rows: Tensor) -> Tensor:
+    """Rows in double precision. float16 goes through float32, which is exact and much faster."""
+    some = raw.index_select(0, rows)
+    return (some.float() if some.dtype == torch.float16 else some).double()
+
+
+def _keys(owner: Tensor, value: Tensor) -> Tensor:
+    """Keys that sort by owner, then by value, the largest first: one sort instead of two."""
+    bits = (value + 0.0).view(torch.int32)  # + 0: −0 is 0
+    ascending = torch.where(bits >= 0, bits, bits ^ 0x7FFF_FFFF).long()
+    return owner * 2**32 - ascending
+
+
+def _starts(counts: Tensor) -> Tensor:
+    return torch.cumsum(counts, 0) - counts

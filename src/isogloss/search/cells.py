@@ -10,18 +10,26 @@ sentences. Floors, lists and exact cosines are those of the exact search, so onl
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.search.blockwise import LOWEST, CandidateList, Direction, Search
-from isogloss.search.partition import LOOKING_BYTES, TURNS, Locations
-from isogloss.search.sides import Side, Sides
+from isogloss.progress import OnProgress
+from isogloss.search.approximate import SAMPLED, Found, Request, Sample, SearchAccount, sample_rows, target_recall
+from isogloss.search.blockwise import LOWEST, CandidateList, Direction, ExactSearch, Search
+from isogloss.search.neighbours import both_ways
+from isogloss.search.partition import LOOKING_BYTES, TURNS, Locations, distances, learn_centers, locate, looks_of, slack_for
+from isogloss.search.plan import LOOK_BYTES
+from isogloss.search.sides import Side, Sides, prepare_sides
+from isogloss.search.stripes import Arrays, Resources, SearchState, run_stripes, torch_configured
 from isogloss.types import IntArray
 
 STRIPE = 1 << 18  # sentences; with fewer, products are too small to be efficient
+WORTH_IT = 0.35  # share of all comparisons; with more, an exact search is as fast
+PARTS = ("own", "looks", "far", "ends")
 FEWEST = 32  # numbers of sentences are rounded up to a multiple of this
 GROUP = 16  # rows of a product whose maximum is checked first; FEWEST is a multiple of it
 
@@ -42,7 +50,7 @@ class _Asking(NamedTuple):
 class CellSearch(Search):
     """Compare sentences that probe each other's cells."""
 
-    def __init__(self, sides: Sides, k: int, located: tuple[Locations, Locations], cells: int, area: int, room: int) -> None:
+    def __init__(self, sides: Sides, k: int, located: tuple[Locations, ...], cells: int, area: int, room: int) -> None:
         super().__init__(sides, k, room)
         self.cells, self.area = cells, area
         orders = [np.argsort(one.own, kind="stable") for one in located]
@@ -169,3 +177,89 @@ def _reaching_high(block: Tensor, floor: Tensor, axis: int) -> tuple[Tensor, Ten
     group, column = (groups.amax(0) >= least).nonzero(as_tuple=True)
     member, hit = (groups[:, group, column] >= least[column]).nonzero(as_tuple=True)
     return member * groups.shape[1] + group[hit], column[hit]
+
+
+def by_cells(request: Request) -> Found:
+    """The neighbours of both sides; all pairs are compared if that is as fast."""
+    left, right, k, settings = request.left, request.right, request.k, request.settings
+    on, plan = request.resources, request.plan
+    asked = (k, settings.normalize, settings.recall, str(on.dtype), plan.lists, STRIPE, SAMPLED, on.memory, on.threads)
+    kept = SearchState(settings.folder, left, right, (plan.kind, *asked))
+    index_room = 3 * on.memory // 4
+    with (
+        torch_configured(),
+        prepare_sides(left, right, on.device, on.dtype, settings.normalize, index_room // 2) as sides,
+    ):
+        copies = sum(side.coarse.nbytes for side in (sides.left, sides.right))
+        index = kept.index(lambda: _made(sides, request, index_room - copies))
+        compared = float(index["compared"])
+        worth_it = "left_own" in index
+        if worth_it:
+            where = tuple(Locations(*(index[f"{side}_{part}"] for part in PARTS)) for side in ("left", "right"))
+            room = (on.memory - index_room) // on.threads
+            search = CellSearch(sides, k, where, plan.lists, room // 4 // on.dtype.itemsize, room // 2)
+            run_stripes(search, on.threads, kept, request.on_progress, request.stage)
+            found = search.found()
+    if not worth_it:
+        why = f"{compared:.0%} of all comparisons would be needed"
+        account = SearchAccount(kind="exact", why=why, compared=compared, recall_wanted=settings.recall)
+        return Found(*both_ways(left, right, k, settings, request.on_progress, request.stage), account)
+    looks = sum(len(one.looks) for one in where) / (len(left) + len(right))
+    account = SearchAccount(kind=plan.kind, why=plan.why, lists=plan.lists, recall_wanted=settings.recall)
+    account = replace(account, probes=looks, index_bytes=copies + sum(one.bytes for one in where), compared=compared)
+    left_sample, right_sample = (Sample(index[f"{side}_rows"], index[f"{side}_ids"]) for side in ("left", "right"))
+    return Found(*found, account, (left_sample, right_sample))
+
+
+def _made(sides: Sides, request: Request, room: int) -> Arrays:
+    """The cells of all sentences; only the share of comparisons if cells would not help."""
+    on, plan, stage = request.resources, request.plan, f"{request.stage}: sample"
+    ways = ((sides.left, sides.right), (sides.right, sides.left))
+    samples = [
+        _sample(Sides(one, other, sides.constant, sides.error), request.k, seed, on, request.on_progress, stage)
+        for seed, (one, other) in enumerate(ways)
+    ]
+    centers = learn_centers(sides.left, sides.right, plan.lists, on.threads)
+    needed = [_needed(one, other, sample, centers) for (one, other), sample in zip(ways, samples, strict=True)]
+    slack = slack_for(target_recall(request.settings.recall, sum(sample.half for sample in samples)), torch.cat(needed))
+    shares = looks = 0.0
+    for (one, _), sample in zip(ways, samples, strict=True):
+        share, cells = looks_of(_taken(one, sample.rows), centers, slack)
+        shares, looks = shares + share, looks + cells * len(one)
+    arrays: Arrays = {"compared": np.array(shares)}
+    if shares > WORTH_IT or looks * LOOK_BYTES > room:
+        return arrays
+    where = [locate(one, centers, slack, on.threads) for one, _ in ways]
+    for side, there, sample in zip(("left", "right"), where, samples, strict=True):
+        arrays |= {f"{side}_{part}": getattr(there, part) for part in PARTS}
+        arrays |= {f"{side}_rows": sample.rows, f"{side}_ids": sample.ids}
+    return arrays | {"compared": np.array(_compared(where[0], where[1], plan.lists))}
+
+
+def _compared(left: Locations, right: Locations, cells: int) -> float:
+    """The share of all comparisons that are made, those made twice counted twice."""
+    count = 0.0
+    for one, other in ((left, right), (right, left)):
+        count += float(np.bincount(one.looks, minlength=cells) @ np.bincount(other.own, minlength=cells).astype(np.float64))
+    return count / (len(left.own) * len(right.own))
+
+
+def _sample(sides: Sides, k: int, seed: int, on: Resources, on_progress: OnProgress, stage: str) -> Sample:
+    """A sample of the left and its true neighbours on the right, from the same coarse copies."""
+    rows = sample_rows(len(sides.left), seed)
+    few = Sides(sides.left.some(torch.from_numpy(rows).to(on.device)), sides.right, sides.constant, sides.error)
+    at_once = -(-len(rows) // on.threads)
+    search = ExactSearch(few, k, (at_once, on.columns), False, on.memory // 8 // on.threads)
+    run_stripes(search, on.threads, None, on_progress, stage)
+    return Sample(rows, search.found()[0].ids)
+
+
+def _needed(one: Side, other: Side, sample: Sample, centers: Tensor) -> Tensor:
+    """The slack that each known pair of neighbours needs: the smaller of what its sentences need."""
+    rows, ids = sample.pairs
+    mine, theirs = _taken(one, rows), _taken(other, ids)
+    return torch.minimum(distances(mine, theirs, centers), distances(theirs, mine, centers))
+
+
+def _taken(side: Side, rows: IntArray) -> Tensor:
+    return side.coarse[torch.from_numpy(rows).to(side.coarse.device)]

@@ -11,12 +11,13 @@ x′·y′ + m·y′, so
 With r = 0 these are compared by dot product, as lists do. A graph needs distances: r extends all vectors to the length of the
 longest, and the smallest distance is the largest product (Bachrach et al. 2014).
 
-The index finds candidates; they are ranked by their exact cosines (`exact_order`), and count for both sentences. Nothing else
+The index finds candidates; they are ranked by their exact cosines, and count for both sentences. Nothing else
 in isogloss knows faiss.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,14 +28,13 @@ from isogloss.checksums import is_usable, sealing
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import ModelError
 from isogloss.progress import OnProgress, Step
-from isogloss.search.blockwise import Direction, Search
-from isogloss.search.exact_order import cosines
-from isogloss.search.neighbours import Neighbours, Vectors, run_stripes, torch_configured
+from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, sample_rows, target_recall
+from isogloss.search.blockwise import Search, cosines
+from isogloss.search.neighbours import Vectors, neighbours
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
-from isogloss.search.recall import Candidates, Request, Sample, SearchAccount, draw_samples, recall_of, target_recall
-from isogloss.search.resume import SearchState
 from isogloss.search.sides import Side, Sides, without_copies
-from isogloss.types import FloatArray, IntArray
+from isogloss.search.stripes import SearchState, run_stripes, torch_configured
+from isogloss.types import FloatArray
 
 STRIPE = 4096  # sentences that ask together
 ADDED_AT_ONCE = 8192
@@ -53,39 +53,40 @@ class Tuned(NamedTuple):
     candidates: int
 
 
-def by_faiss(request: Request) -> tuple[SearchAccount, Candidates]:
-    """An account, and the neighbours of both sides."""
+def by_faiss(request: Request) -> Found:
+    """The neighbours of both sides."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan, on_progress, stage = request.resources, request.plan, request.on_progress, request.stage
     faiss = import_faiss()
     sides = without_copies(left, right, settings.normalize)
-    exact = SearchSettings(device=settings.device, memory=on.memory, normalize=settings.normalize)
     asked = (k, settings.normalize, settings.recall, plan.kind, plan.lists, plan.code_width, STRIPE)
-    state, how, size = None, [], 0
-    samples = _samples(left, right, k, exact, SearchState(settings.folder, left, right, ("sample", k, settings.normalize)))
-    for turn, sample in enumerate(samples):
+    state, samples, probes, size = None, [], 0.0, 0
+    for turn in range(2):
         kept = SearchState(settings.folder, left, right, (*asked, turn))
         asking, other = (sides.left, sides.right) if turn == 0 else (sides.right, sides.left)
-        with torch_configured(on), _threads(faiss, on.threads):
+        samples.append(_sample(request, turn, kept))
+        with torch_configured(), _threads(faiss, on.threads):
             index = _kept_index(faiss, kept.index_path(".faiss"), plan, other, asking, on.memory // 8, on_progress, stage)
             size = max(size, index_bytes(faiss, index))
-            tuned = tune(index, plan, asking, sample, k, settings.recall)
+            tuned = tune(index, plan, asking, samples[turn], k, settings.recall)
             search = FaissSearch(faiss, index, sides, turn == 1, k, tuned)
             if state is not None:
                 search.resume(state)
             run_stripes(search, on.threads, kept, on_progress, stage)
-        state = search.found()
-        how.append(tuned)
+        state, probes = search.found(), probes + tuned.probes / 2
     assert state is not None  # two turns were taken
-    account = SearchAccount(
-        kind=plan.kind,
-        why=plan.why,
-        lists=plan.lists,
-        probes=sum(one.probes for one in how) / 2,
-        index_bytes=size,
-        recall_wanted=settings.recall,
-    )
-    return account, Candidates(Neighbours(*state[:2]), Neighbours(*state[2:]), samples)
+    account = SearchAccount(kind=plan.kind, why=plan.why, lists=plan.lists, recall_wanted=settings.recall)
+    return Found(*state, replace(account, probes=probes, index_bytes=size), (samples[0], samples[1]))
+
+
+def _sample(request: Request, turn: int, kept: SearchState) -> Sample:
+    """A sample of one side, and its true neighbours, kept beside the index."""
+    settings, left, right = request.settings, request.left, request.right
+    asking, other = (left, right) if turn == 0 else (right, left)
+    rows = sample_rows(len(asking), turn)
+    queries: Vectors = asking[rows]
+    exact = SearchSettings(device=settings.device, memory=request.resources.memory, normalize=settings.normalize)
+    return Sample(rows, kept.index(lambda: {"ids": neighbours(queries, other, request.k, exact).ids})["ids"])
 
 
 def import_faiss() -> Any:  # noqa: ANN401 - faiss has no types
@@ -99,7 +100,7 @@ def import_faiss() -> Any:  # noqa: ANN401 - faiss has no types
 
 
 class FaissSearch(Search):
-    """One side asks an index of the other; what it finds is ranked again, and told to both."""
+    """One side queries an index of the other; what it finds is ranked again, for both directions."""
 
     def __init__(self, faiss: Any, index: Any, sides: Sides, swapped: bool, k: int, tuned: Tuned) -> None:  # noqa: ANN401
         super().__init__(sides, k, 0)
@@ -121,16 +122,13 @@ class FaissSearch(Search):
         place, column = (ids >= 0).nonzero(as_tuple=True)
         owner, member = rows[place], ids[place, column]
         exact = cosines(asking, other, owner, member)
-        _merge(self.own, owner, member, exact)
+        with self.own.lock:
+            self.own.best.merge(owner, member, exact)
         order = torch.sort(member, stable=True).indices
-        _merge(self.back, member[order], owner[order], exact[order])
+        with self.back.lock:
+            self.back.best.merge(member[order], owner[order], exact[order])
         advanced(1.0)
         return True
-
-
-def _merge(direction: Direction, owner: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> None:
-    with direction.lock:
-        direction.best.merge(owner, other, exact)
 
 
 def as_queries(asking: Side, rows: torch.Tensor) -> FloatArray:
@@ -236,33 +234,15 @@ def build_index(faiss: Any, plan: Plan, side: Side, asking: Side, room: int) -> 
 
 
 def index_bytes(faiss: Any, index: Any) -> int:  # noqa: ANN401
-    """What an index takes, as it would be written."""
-    counter = _Counter(faiss)
-    faiss.write_index(index, counter.writer)
-    return counter.bytes
+    """The size of an index, as it would be written."""
+    sizes: list[int] = []
 
-
-class _Counter:
-    """Counts what is written to it, and keeps none of it."""
-
-    def __init__(self, faiss: Any) -> None:  # noqa: ANN401
-        self.bytes = 0
-        self.writer = faiss.PyCallbackIOWriter(self._count, 1 << 20)
-
-    def _count(self, data: bytes) -> int:
-        self.bytes += len(data)
+    def count(data: bytes) -> int:
+        sizes.append(len(data))
         return len(data)
 
-
-def _samples(left: Vectors, right: Vectors, k: int, settings: SearchSettings, kept: SearchState) -> tuple[Sample, Sample]:
-    """A sample of each side, kept beside the index."""
-
-    def made() -> dict[str, IntArray]:
-        one, other = draw_samples(left, right, k, settings)
-        return {"left_rows": one.rows, "left_ids": one.ids, "right_rows": other.rows, "right_ids": other.ids}
-
-    arrays = kept.index(made)
-    return Sample(arrays["left_rows"], arrays["left_ids"]), Sample(arrays["right_rows"], arrays["right_ids"])
+    faiss.write_index(index, faiss.PyCallbackIOWriter(count, 1 << 20))
+    return sum(sizes)
 
 
 @contextmanager

@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.search.neighbours import init_worker
 from isogloss.search.sides import Side
+from isogloss.search.stripes import init_worker
 from isogloss.types import BoolArray, IntArray
 
 PER_CELL = ((16, 4), (80, 3))  # sentences per center, and rounds of k-means with them: the first are cheap

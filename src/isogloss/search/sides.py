@@ -1,6 +1,6 @@
 """The two sides of a search: their vectors as given, and coarse copies for the product.
 
-The product uses whatever precision is fast; only what it cannot rule out is computed again from the vectors (`exact_order`).
+The product uses whatever precision is fast; only what it cannot rule out is computed again from the vectors (`blockwise`).
 To be exact, the error of the product must be bounded; to be fast, the bound must be small. Sentence vectors share a common
 direction that would use up most of the bits, so each side's mean is subtracted. With x = m + x′ and y = n + y′
 
@@ -29,6 +29,7 @@ from isogloss.errors import DataError
 from isogloss.search.neighbours import Vectors
 
 AT_ONCE = 8192  # rows prepared together
+GROUP = 32  # coarse copies have a multiple of this number of rows (see `blockwise`)
 EXTRA = 4  # columns: two for this side's number, and two of ones opposite the other side's
 SINGLE = torch.finfo(torch.float32).eps  # floors and exact cosines are kept in single precision, too
 WIDTHS = 8  # tensor cores need rows of a multiple of this
@@ -74,14 +75,14 @@ class Sides:
 
 @contextmanager
 def prepare_sides(
-    left: Vectors, right: Vectors, device: str, dtype: torch.dtype, multiple: int, normalize: bool, room: int
+    left: Vectors, right: Vectors, device: str, dtype: torch.dtype, normalize: bool, room: int
 ) -> Iterator[Sides]:
     """Prepare both sides. Coarse copies of more than `room` bytes are in temporary files instead of memory."""
     with ExitStack() as stack:
-        one, other = (
-            _opened(stack, vectors, device, dtype, multiple, normalize, room, name)
-            for vectors, name in ((left, "left"), (right, "right"))
-        )
+        one, other = _side(left, normalize, "left", device), _side(right, normalize, "right", device)
+        for side in (one, other):
+            width = -(-(side.raw.shape[1] + EXTRA) // WIDTHS) * WIDTHS
+            side.coarse = stack.enter_context(_zeros(-(-len(side) // GROUP) * GROUP, width, device, dtype, room))
         _fill(one, other, 0)
         _fill(other, one, 2)
         longest = (one.length + one.off) * (other.length + other.off) + one.number + other.number
@@ -95,38 +96,16 @@ def prepare_sides(
 
 def without_copies(left: Vectors, right: Vectors, normalize: bool) -> Sides:
     """Both sides without coarse copies, for searches with an index of their own."""
-    one, other = (
-        _measured(Side(raw, *_blank(raw), torch.zeros(1, 1).expand(len(raw), 1)), normalize, name)
-        for raw, name in ((_as_tensor(left), "left"), (_as_tensor(right), "right"))
-    )
-    return Sides(one, other, 0.0, 0.0)
+    return Sides(_side(left, normalize, "left"), _side(right, normalize, "right"), 0.0, 0.0)
 
 
-def _opened(
-    stack: ExitStack,
-    vectors: Vectors,
-    device: str,
-    dtype: torch.dtype,
-    multiple: int,
-    normalize: bool,
-    room: int,
-    name: str,
-) -> Side:
-    """A side with its scale and mean, and room for its coarse copy."""
-    raw = _as_tensor(vectors).to(device)
-    width = -(-(raw.shape[1] + EXTRA) // WIDTHS) * WIDTHS
-    coarse = stack.enter_context(_space(-(-len(raw) // multiple) * multiple, width, device, dtype, room))
-    return _measured(Side(raw, *_blank(raw), coarse), normalize, name)
-
-
-def _blank(raw: Tensor) -> tuple[Tensor, Tensor]:
-    """Room for scale and mean."""
-    width, device = raw.shape[1], raw.device
-    return torch.ones(len(raw), dtype=torch.float64, device=device), torch.zeros(width, dtype=torch.float64, device=device)
-
-
-def _measured(side: Side, normalize: bool, name: str) -> Side:
-    """The same side, its scale and mean filled in."""
+def _side(vectors: Vectors, normalize: bool, name: str, device: str = "cpu") -> Side:
+    """A side with its scale and mean, without a coarse copy."""
+    with warnings.catch_warnings():  # a read-only mapping is only read here
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        raw = torch.from_numpy(np.asarray(vectors)).to(device)
+    scale, mean = (torch.zeros(size, dtype=torch.float64, device=device) for size in raw.shape)
+    side = Side(raw, scale + 1, mean, torch.zeros(1, 1).expand(len(raw), 1))
     for rows, chunk in side.chunks():
         norms = torch.linalg.vector_norm(chunk, dim=1)
         if not torch.isfinite(norms).all():
@@ -157,15 +136,8 @@ def _fill(side: Side, other: Side, place: int) -> None:
         side.number_off = max(side.number_off, float((number - first.double() - second.double()).abs().max()))
 
 
-def _as_tensor(vectors: Vectors) -> Tensor:
-    """The same memory as a tensor; a read-only mapping is only read here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(np.asarray(vectors))
-
-
 @contextmanager
-def _space(rows: int, width: int, device: str, dtype: torch.dtype, room: int) -> Iterator[Tensor]:
+def _zeros(rows: int, width: int, device: str, dtype: torch.dtype, room: int) -> Iterator[Tensor]:
     """Zeros: in memory, or in a temporary file."""
     if device != "cpu" or rows * width * dtype.itemsize <= room:
         yield torch.zeros(rows, width, dtype=dtype, device=device)
