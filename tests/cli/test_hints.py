@@ -52,6 +52,7 @@ SHOWN_BY = {
     "cli/screens/mined.py": "mine score",
     "cli/screens/waterfall.py": "prepare",
     "cli/options.py": "",
+    "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",
     "cli/corpora.py": "corpora list",
     "cli/screens/corpora_show.py": "corpora show",

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from isogloss import recipes
 from isogloss.cli.app import _without_debug, main
-from isogloss.cli.launch import LEFT_BEHIND, Member, Team, _place, free_port
+from isogloss.cli.launch import LEFT_BEHIND, Team, Worker, free_port, rank_environment
 from isogloss.runs.pipeline import run
 from judged import write_judged
 from tiny import UNTAUGHT, tiny_recipe
@@ -23,7 +23,7 @@ from tiny import UNTAUGHT, tiny_recipe
 
 def team(script: str, size: int = 2, first: int = 0) -> Team:
     """Processes that run a short script instead of isogloss; `first` is the rank of the first one."""
-    places = [_place(local, size, 2 if first else 1, 1 if first else 0, ("127.0.0.1", 1)) for local in range(size)]
+    places = [rank_environment(local, size, 2 if first else 1, 1 if first else 0, ("127.0.0.1", 1)) for local in range(size)]
     return Team(places, [sys.executable, "-c", f"import os, signal, sys, time\nrank = int(os.environ['RANK'])\n{script}"])
 
 
@@ -135,7 +135,7 @@ def test_an_error_is_shown_once_and_is_exit_2(tmp_path: Path) -> None:
 
 def test_every_process_is_told_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    places = [_place(local, 3, 2, 1, ("node0", 29500)) for local in range(3)]
+    places = [rank_environment(local, 3, 2, 1, ("node0", 29500)) for local in range(3)]
     assert [place["RANK"] for place in places] == ["3", "4", "5"]
     assert [place["LOCAL_RANK"] for place in places] == ["0", "1", "2"]
     for place in places:
@@ -143,7 +143,7 @@ def test_every_process_is_told_who_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         assert (place["MASTER_ADDR"], place["MASTER_PORT"]) == ("node0", "29500")
         assert 1 <= 3 * int(place["OMP_NUM_THREADS"]) <= max(3, os.cpu_count() or 1), "together they take the machine once"
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert _place(0, 2, 1, 0, ("x", 1))["OMP_NUM_THREADS"] == "7"
+    assert rank_environment(0, 2, 1, 0, ("x", 1))["OMP_NUM_THREADS"] == "7"
 
 
 def test_ports_are_free() -> None:
@@ -153,11 +153,11 @@ def test_ports_are_free() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-n", "2", "embed", "x.txt"], "embed is not one of its verbs"),
-        (["-n", "2", "--nodes", "2", "run", "r.toml"], "without --main-address"),
-        (["-n", "2", "--nodes", "2", "--node-rank", "2", "--main-address", "a", "run", "r.toml"], "there are 2 machines"),
-        (["-n", "2", "--node-rank", "3", "run", "r.toml"], "--node-rank 3, but there is 1 machine\n"),
-        (["run", "r.toml"], "no GPU here"),
+        (["-n", "2", "embed", "x.txt"], "cannot start embed"),
+        (["-n", "2", "--nodes", "2", "run", "r.toml"], "--nodes needs --main-address"),
+        (["-n", "2", "--nodes", "2", "--node-rank", "2", "--main-address", "a", "run", "r.toml"], "--nodes is 2"),
+        (["-n", "2", "--node-rank", "3", "run", "r.toml"], "--nodes is 1\n"),
+        (["run", "r.toml"], "there is no GPU"),
         (["-n", "0", "run", "r.toml"], "Invalid value"),
         (["-n", "2"], "Missing argument"),
     ],
@@ -221,7 +221,7 @@ time.sleep(0.2)
 sys.exit({LEFT_BEHIND})"""
     assert team(script, 3).work() == 2
     err = capfd.readouterr().err
-    assert err == "isogloss: process 1 of the training failed:\nisogloss: a full disk\n"
+    assert err == "isogloss: process 1 failed:\nisogloss: a full disk\n"
 
 
 def test_where_the_first_one_failed_itself_nothing_is_added(
@@ -250,7 +250,7 @@ sys.exit(7)"""
 def test_a_process_that_the_system_ended_is_said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isogloss.cli.launch.AFTERMATH_SECONDS", 0.1)
     assert team("os.kill(os.getpid(), 9) if rank == 1 else signal.pause()").work() == 137
-    assert "process 1 of the training was ended by signal 9; was there enough memory?" in capfd.readouterr().err
+    assert "process 1 was killed by signal 9; was there enough memory?" in capfd.readouterr().err
 
 
 def test_on_another_machine_than_the_first_errors_are_shown_too(capfd: pytest.CaptureFixture[str]) -> None:
@@ -262,7 +262,7 @@ def test_on_another_machine_than_the_first_errors_are_shown_too(capfd: pytest.Ca
 STOPPED = """
 import signal, sys
 from isogloss.cli import launch
-from isogloss.cli.launch import Team, _place
+from isogloss.cli.launch import Team, rank_environment
 launch.GRACE_SECONDS = 1e6  # nobody is killed for being slow
 signal.signal(signal.SIGINT, signal.default_int_handler)
 script = '''
@@ -276,7 +276,8 @@ except KeyboardInterrupt:
     print("stopped", rank, file=sys.stderr)
     sys.exit(130)
 '''
-sys.exit(Team([_place(rank, 3, 1, 0, ("x", 1)) for rank in range(3)], [sys.executable, "-c", script, sys.argv[1]]).work())
+places = [rank_environment(rank, 3, 1, 0, ("x", 1)) for rank in range(3)]
+sys.exit(Team(places, [sys.executable, "-c", script, sys.argv[1]]).work())
 """
 
 
@@ -294,15 +295,14 @@ def test_ctrl_c_stops_all_of_them(tmp_path: Path, how: signal.Signals) -> None:
 
 def test_a_signal_while_they_are_started_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
-    start = Team._start
+    start = Worker.__init__
 
-    def start_and_be_stopped(self: Team, place: dict[str, str], folder: Path) -> Member:
-        member = start(self, place, folder)
-        started.append(member.process.pid)
+    def start_and_be_stopped(self: Worker, command: list[str], environment: dict[str, str], folder: Path) -> None:
+        start(self, command, environment, folder)
+        started.append(self.process.pid)
         os.kill(os.getpid(), signal.SIGTERM)
-        return member
 
-    monkeypatch.setattr(Team, "_start", start_and_be_stopped)
+    monkeypatch.setattr(Worker, "__init__", start_and_be_stopped)
     assert team("signal.pause()").work() == 143
     assert len(started) == 1 and not alive(started[0])
 

@@ -17,43 +17,25 @@ from isogloss.cli import (
     add,
     clean,
     corpora,
-    distill,
     doctor,
     embed,
     evaluate,
-    finetune,
     init,
     launch,
     mine,
     prepare,
-    quickstart,
     reproduce,
     run,
     score,
-    train_dual,
-    train_laser,
+    short_commands,
 )
 from isogloss.cli.signals import Stopped, stoppable
 from isogloss.errors import IsoglossError
 from isogloss.shown import masked, printable
 from isogloss.system_errors import explained
 
-CONTINUES = (  # verbs that go on where they were stopped, if the same command is given again
-    "quickstart",
-    "run",
-    "distill",
-    "add",
-    "finetune",
-    "prepare",
-    "embed",
-    "corpora get",
-    "mine",
-    "score",
-    "train-dual",
-    "train-laser",
-    "reproduce",
-)
-
+# The same command continues after an interruption, unless it is one of these.
+STARTS_AGAIN = ("init", "evaluate", "doctor", "clean", "corpora list", "corpora show")
 
 app = typer.Typer(
     name="isogloss",
@@ -66,19 +48,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for verb in (
-    quickstart.quickstart,
+    run.quickstart,
     run.run,
     init.init,
     prepare.prepare,
     embed.embed,
-    distill.distill,
+    short_commands.distill,
     add.add,
-    finetune.finetune,
+    short_commands.finetune,
     evaluate.evaluate,
     mine.mine,
     score.score,
-    train_dual.train_dual,
-    train_laser.train_laser,
+    short_commands.train_dual,
+    short_commands.train_laser,
     reproduce.reproduce,
     doctor.doctor,
     clean.clean,
@@ -145,11 +127,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def continues(given: list[str]) -> bool:
-    """Whether the same command goes on where it was stopped."""
+    """Whether the same command continues where it was stopped."""
     words = [word for word in given if not word.startswith("-")]
-    if words[:1] == ["launch"]:  # its own options have values, too
-        return any(word in CONTINUES for word in words)
-    return bool({" ".join(words[:1]), " ".join(words[:2])} & set(CONTINUES))
+    return bool(words) and not {words[0], " ".join(words[:2])} & {*STARTS_AGAIN}
 
 
 def _without_debug(given: list[str]) -> list[str]:

@@ -4,11 +4,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from pydantic.fields import FieldInfo
 from typer import Argument, Context, Option
 
-from isogloss.config import Settings
+from isogloss.config import PairsSettings, Recipe, Settings
 from isogloss.config.problems import bounds_of
 from isogloss.config.settings import choices_of
+from isogloss.config.stages import TASK_DEFAULTS, TASK_LOSSES
+
+METAVARS = {
+    "languages": "de,fr,…",
+    "pairs.language": "XX",
+    "pairs.on_error": "fail|skip|stop-after N",
+    "training.select": "retrieval|loss",
+}
+SHORTER_HELP = {  # where the schema's sentence is about other tasks, too
+    "training.epochs": "Passes over the data.",
+    "training.learning_rate": "Peak learning rate.",
+    "training.select": "What the best checkpoint is chosen by.",
+}
 
 SetOption = Annotated[
     list[str] | None,
@@ -24,13 +38,13 @@ LanguagesOption = Annotated[
     str, Option("--languages", metavar="de,fr,…", help="Keep only these target languages; all of them if not given.")
 ]
 LanguageOption = Annotated[
-    str | None, Option("--language", metavar="XX", help="Target language of two-column files whose name does not say it.")
+    str | None, Option("--language", metavar="XX", help=PairsSettings.model_fields["language"].description)
 ]
 OnErrorOption = Annotated[
     str | None,
     Option(
         "--on-error",
-        metavar="fail|skip|stop-after N",
+        metavar=METAVARS["pairs.on_error"],
         help="What to do with malformed lines: fail, skip (counted), or stop after N of them.  [default: fail]",
     ),
 ]
@@ -43,16 +57,54 @@ def option_for(settings: type[Settings], name: str, *flags: str, **changes: Any)
 
         k: int = option_for(MiningSettings, "k")
 
-    `changes` are arguments of typer's Option that differ, such as `metavar` or a shorter `help`.
+    `changes` are arguments of typer's Option that differ, such as `metavar` or a shorter `help`. With `default=None` the help
+    says what the setting's default is, and that of `presets`.
     """
     field = settings.model_fields[name]
     low, high = bounds_of(field)
     if any(hasattr(limit, "gt") for limit in field.metadata):
         low = None  # typer's limits are inclusive; the settings check the others
-    shown = "|".join(choice for choice in choices_of(field) if choice) or None
-    values = {"help": field.description, "min": low, "max": high, "metavar": shown, **changes}
-    default = values.pop("default", field.default)
+    values = {"help": field.description, "min": low, "max": high, "metavar": _choices(field), **changes}
+    default, presets = values.pop("default", field.default), values.pop("presets", {})
+    if default is None and field.default not in (None, ""):
+        also = [f"; {preset}: {data['stage'][name]}" for preset, data in presets.items() if name in data.get("stage", {})]
+        values["help"] += f"  [default: {field.default}{''.join(also)}]"
     return Option(default, *flags, **values)
+
+
+def _choices(field: FieldInfo) -> str | None:
+    return "|".join(choice for choice in choices_of(field) if choice) or None
+
+
+def recipe_option(
+    key: str, *flags: str, task: str = "", presets: Mapping[str, Mapping[str, Any]] | None = None, help: str = ""
+) -> Any:  # noqa: ANN401
+    """An option for a key of the recipe, None unless it is given: `recipe_option("training.epochs", task="rank")`.
+
+    Choices and help are those of the schema. The default in the help is that of `task` where it has its own, or of the
+    preset "", and then those of other `presets` (recipes as plain data) by their names.
+    """
+    table, _, name = key.rpartition(".")
+    field = _field(key)
+    defaults = {"": {"training": TASK_DEFAULTS, "losses": TASK_LOSSES}.get(table, {}).get(task, {}).get(name, field.default)}
+    defaults |= {preset: data[table][name] for preset, data in (presets or {}).items() if name in data.get(table, {})}
+    shown = "; ".join(f"{preset}: {value}" if preset else f"{value}" for preset, value in defaults.items())
+    text = (help or SHORTER_HELP.get(key) or str(field.description)).removeprefix("bilstm: ")
+    text = text[:1].upper() + text[1:] + (f"  [default: {shown}]" if shown and defaults[""] not in ((), "") else "")
+    return Option(None, *flags, help=text, metavar=METAVARS.get(key) or _choices(field))
+
+
+def option_type(key: str) -> Any:  # noqa: ANN401
+    """The type of an option for a key of the recipe; choices and lists are text."""
+    kind = _field(key).annotation
+    return (kind if kind in (int, float) else str) | None
+
+
+def _field(key: str) -> FieldInfo:
+    table, _, name = key.rpartition(".")
+    owner: Any = Recipe.model_fields[table].annotation if table else Recipe
+    found: FieldInfo = owner.model_fields[name]
+    return found
 
 
 def given_options(context: Context, names: Sequence[str]) -> list[str]:

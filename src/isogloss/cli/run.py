@@ -1,11 +1,14 @@
-"""`isogloss run`: everything a recipe says."""
+"""`isogloss run`: everything a recipe says; `isogloss quickstart`: the same for a recipe that needs no hub and no data."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from isogloss.cli.options import FreshFlag, JsonFlag, ReplaceFlag, SetOption
+from isogloss.cli.options import FreshFlag, JsonFlag, OutFolder, ReplaceFlag, SetOption
+
+if TYPE_CHECKING:
+    from isogloss.config import Recipe
 
 
 def run(
@@ -21,11 +24,40 @@ def run(
     """
     from isogloss import recipes
 
-    loaded = recipes.load(recipe, set_ or [])  # what is wrong with it is said before the seconds that the imports below take
+    run_and_show(recipes.load(recipe, set_ or []), fresh, replace, json)
+
+
+def quickstart(
+    out: OutFolder = Path("runs/quickstart"),
+    set_: SetOption = None,
+    fresh: FreshFlag = False,
+    replace: ReplaceFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """Teach twelve languages to a real English model, here and now.
+
+    isogloss quickstart --out runs/quickstart
+    """
+    from isogloss import recipes
+    from isogloss.amounts import amount
+    from isogloss.cli.screens.progress import say
+    from isogloss.errors import RecipeError
+    from isogloss.runs.pipeline import quickstart_recipe
+
+    recipe = recipes.load(quickstart_recipe(), set_ or [], out)
+    if not recipe.teacher.model:
+        raise RecipeError("quickstart needs a teacher, but teacher.model is empty", hint="use isogloss run without a teacher")
+    languages = f"{amount(len(recipe.languages), 'language')}: {', '.join(recipe.languages)}"
+    say(f"{recipe.teacher.model} (English) teaches {recipe.student.model} {languages}")
+    run_and_show(recipe, fresh, replace, json)
+
+
+def run_and_show(recipe: "Recipe", fresh: bool, replace: bool, json: bool) -> None:
+    """Run a recipe with progress bars, and show the result."""
     from isogloss.cli.screens.outcome import show_run
     from isogloss.cli.screens.progress import progress
     from isogloss.runs import pipeline
 
     with progress() as bars:
-        result = pipeline.run(loaded, bars, fresh, replace)
+        result = pipeline.run(recipe, bars, fresh, replace)
     show_run(result, json)

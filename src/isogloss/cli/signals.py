@@ -1,7 +1,7 @@
-"""How a verb is stopped: Ctrl-C, SIGTERM and SIGHUP all end it the same way.
+"""Signals: Ctrl-C, SIGTERM and SIGHUP stop a command in the same way.
 
-They arrive as a KeyboardInterrupt, so that every block on the way out closes its files, writes down where it stopped and ends
-the processes it started. The exit code is the shell's: 128 and the number of the signal.
+They are raised as a KeyboardInterrupt, so that files are closed, the record says where it stopped, and child processes end. The
+exit code is the shell's: 128 plus the number of the signal.
 """
 
 import functools

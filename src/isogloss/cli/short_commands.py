@@ -1,0 +1,247 @@
+"""The commands that fill in a recipe and run it: `distill`, `finetune`, `train-dual`, `train-laser`.
+
+Each function has the options that its preset (`runs/presets.py`) needs and returns the recipe as plain data. `short_command`
+adds options that are keys of the recipe, with the schema's types, defaults and help, and the flags that all of them have.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from isogloss.cli import options
+from isogloss.cli.options import OutFolder, PairFiles, as_languages, option_for, option_type, recipe_option
+from isogloss.config import StudentSettings, TeacherSettings
+from isogloss.config.stages import StsStage, TranslateStage
+from isogloss.runs.presets import LASER_SCALES, PAPERS, ROUNDS
+
+Data = dict[str, Any]
+Files = list[str] | None
+FLAGS: dict[str, tuple[Any, Any]] = {
+    "set_": (options.SetOption, None),
+    "print_recipe": (options.PrintRecipeFlag, False),
+    "fresh": (options.FreshFlag, False),
+    "replace": (options.ReplaceFlag, False),
+    "json": (options.JsonFlag, False),
+}
+PAIRS = {"--languages": "languages", "--language": "pairs.language", "--on-error": "pairs.on_error"}
+STEPS = {"--steps": "training.steps", "--batch": "training.batch_pairs", "--learning-rate": "training.learning_rate"}
+MACHINE = {"--max-tokens": "student.max_tokens", "--seed": "seed", "--device": "device"}
+NliOption = Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypothesis, label; repeatable.")]
+
+
+def short_command(
+    keys: Mapping[str, str], task: str = "", presets: Mapping[str, Data] | None = None
+) -> Callable[[Callable[..., Data]], Callable[..., None]]:
+    """Make a command of a function that returns a recipe as plain data.
+
+    `keys` maps further options to the keys of the recipe that they set; `task` and `presets` say which defaults their help
+    has, as in `recipe_option`.
+    """
+
+    def decorate(fill: Callable[..., Data]) -> Callable[..., None]:
+        def command(**given: Any) -> None:  # noqa: ANN401
+            flags = {name: given.pop(name) for name in FLAGS}
+            values = {flag: given.pop(_name(flag)) for flag in keys}
+            _run(fill(**given), fill.__name__.replace("_", "-"), _overrides(keys, values), **flags)
+
+        parameters = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in signature(fill).parameters.values()]
+        for flag, key in keys.items():
+            option = recipe_option(key, flag, task=task, presets=presets)
+            parameters.append(_parameter(_name(flag), option_type(key), option))
+        parameters += [_parameter(name, kind, default) for name, (kind, default) in FLAGS.items()]
+        command.__signature__ = signature(fill).replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__name__, command.__doc__, command.__annotations__ = fill.__name__, fill.__doc__, {}
+        return command
+
+    return decorate
+
+
+def _parameter(name: str, kind: Any, default: Any) -> Parameter:  # noqa: ANN401
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+def _name(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def _overrides(keys: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
+    from isogloss.recipes import FromOption
+
+    listed: Data = {
+        **values,
+        **({"--languages": list(as_languages(values["--languages"]))} if values.get("--languages") else {}),
+    }
+    return [FromOption(flag, keys[flag], value) for flag, value in listed.items() if value not in (None, "")]
+
+
+def _run(
+    data: Data, verb: str, given: list[str], set_: Files, print_recipe: bool, fresh: bool, replace: bool, json: bool
+) -> None:
+    from isogloss import recipes
+
+    recipe = recipes.parse(data, [*given, *(set_ or [])], verb)
+    if print_recipe:
+        sys.stdout.write(recipes.dump(recipe, comments=False, defaults=False))
+        return
+    from isogloss.cli.run import run_and_show
+
+    run_and_show(recipe, fresh, replace, json)
+
+
+def _given(**values: Any) -> Data:  # noqa: ANN401
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@short_command(PAIRS)
+def distill(
+    pairs: PairFiles,
+    teacher: str = option_for(TeacherSettings, "model"),
+    student: str = option_for(StudentSettings, "model"),
+    out: OutFolder = Path("runs/distilled"),
+) -> Data:
+    """Teach a student from pairs, measure it, save it: no recipe.
+
+    isogloss distill en-de.tsv --teacher all-MiniLM-L6-v2 --out runs/german
+    """
+    from isogloss.runs.presets import distill_recipe
+
+    return distill_recipe(pairs, out, teacher, student)
+
+
+_FINETUNE = {
+    **STEPS,
+    "--warmup": "training.warmup",
+    "--prompt": "student.prompt",
+    "--dev-checks": "training.dev_checks",
+    "--precision": "training.precision",
+    **MACHINE,
+}
+
+
+@short_command(_FINETUNE, task="sts")
+def finetune(
+    model: Annotated[str, Argument(metavar="MODEL", help="The encoder to start from: hub name or folder.")],
+    nli: NliOption = None,
+    sts: Annotated[Files, Option("--sts", metavar="FILE", help="Two sentences and a score from 0 to 5; repeatable.")] = None,
+    sts_dev: Annotated[Files, Option("--sts-dev", metavar="FILE", help="STS pairs to choose the best weights by.")] = None,
+    augment: bool = option_for(StsStage, "augment", "--augment"),
+    cross_encoder: str | None = option_for(StsStage, "cross_encoder", default=None, metavar="MODEL"),
+    cross_epochs: int | None = option_for(StsStage, "cross_epochs", default=None),
+    neighbours: int | None = option_for(StsStage, "neighbours", default=None),
+    search_by: str | None = option_for(StsStage, "search_by", default=None, metavar="MODEL"),
+    nli_epochs: int | None = recipe_option("training.epochs", task="nli", help="Epochs over the NLI pairs."),
+    sts_epochs: int | None = recipe_option("training.epochs", task="sts", help="Epochs over the STS pairs."),
+    out: OutFolder = Path("runs/finetuned"),
+) -> Data:
+    """Train a sentence encoder on NLI, then STS, as SBERT does.
+
+    isogloss finetune xlm-roberta-base --nli nli.tsv --sts sts.tsv --out sbert
+    """
+    from isogloss.errors import RecipeError
+    from isogloss.runs.presets import finetune_recipe
+
+    labels = _given(cross_encoder=cross_encoder, cross_epochs=cross_epochs, neighbours=neighbours, search_by=search_by)
+    if labels and not augment:
+        option = f"--{next(iter(labels)).replace('_', '-')}"
+        raise RecipeError(f"{option} has no effect without --augment", hint=f"add --augment, or leave {option} out")
+    chosen = labels if augment else None
+    return finetune_recipe(model, out, nli or (), sts or (), sts_dev or (), nli_epochs, sts_epochs, chosen)
+
+
+_DUAL = {
+    "--epochs": "training.epochs",
+    **STEPS,
+    "--warmup": "training.warmup",
+    "--max-candidates": "evaluation.max_candidates",
+    "--trim": "student.trim",
+    **PAIRS,
+    **MACHINE,
+}
+
+
+@short_command(_DUAL, task="rank", presets={"": {"student": {"trim": "off"}}})
+def train_dual(
+    pairs: PairFiles,
+    student: str = option_for(StudentSettings, "model"),
+    out: OutFolder = Path("runs/dual"),
+    like: Annotated[str, Option(metavar="muse|labse", help="Use a paper's settings.")] = "",
+    nli: NliOption = None,
+    qa: Annotated[Files, Option("--qa", metavar="FILE", help="question<TAB>answer, or JSONL; repeatable.")] = None,
+    margin: float | None = recipe_option("losses.margin", presets=PAPERS),
+    hard_negatives: int | None = recipe_option("losses.hard_negatives", presets=PAPERS),
+    rounds: Annotated[
+        int | None, Option(help=f"Trainings from the same start.  [default: 1; with hard negatives: {ROUNDS}]")
+    ] = None,
+    mlm: Annotated[Files, Option("--mlm", metavar="TEXT", help="First train masked tokens of this text; repeatable.")] = None,
+    tlm: Annotated[bool, Option("--tlm", help="First train masked tokens of the pairs.")] = False,
+    shares: Annotated[
+        str, Option(metavar="2,1,1", help="Share of steps for translations, NLI and QA.  [default: by size]")
+    ] = "",
+    pooling: str | None = recipe_option("student.pooling"),
+    temperature: float | None = recipe_option("losses.ranking_temperature", "--temperature"),
+    pretrain_epochs: int | None = recipe_option("training.epochs", task="mlm", help="Epochs of --mlm and --tlm."),
+) -> Data:
+    """Train a dual encoder by ranking translations: mUSE, LaBSE.
+
+    Other tasks (NLI, answers, masked tokens) are trained too if there are files.
+
+    isogloss train-dual en-de.tsv --like labse --out runs/labse
+
+    isogloss train-dual en-de.tsv --like muse --nli nli.tsv --qa questions.tsv
+    """
+    from isogloss.runs.presets import dual_recipe
+
+    losses = _given(margin=margin, hard_negatives=hard_negatives, ranking_temperature=temperature)
+    tasks = nli or (), qa or (), mlm or (), tlm
+    pretrain = _given(epochs=pretrain_epochs)
+    return dual_recipe(pairs, out, student, like, *tasks, _numbers(shares), losses, rounds, pooling, pretrain)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    from isogloss.errors import RecipeError
+
+    try:
+        return tuple(float(part) for part in text.split(",") if text)
+    except ValueError as error:
+        raise RecipeError(f"--shares {text}: expected numbers with commas between them", hint="--shares 2,1,1") from error
+
+
+_LASER = {
+    "--vocabulary": "student.vocabulary",
+    "--vocabulary-kind": "student.vocabulary_kind",
+    "--embedding": "student.embedding",
+    "--hidden": "student.hidden",
+    "--layers": "student.lstm_layers",
+    "--epochs": "training.epochs",
+    **STEPS,
+    "--dev-pairs": "training.dev_pairs",
+    "--select": "training.select",
+    "--checkpoint-seconds": "training.checkpoint_seconds",
+    **PAIRS,
+    **MACHINE,
+}
+
+
+@short_command(_LASER, task="translate", presets=LASER_SCALES)
+def train_laser(
+    pairs: PairFiles,
+    targets: Annotated[str, Option(metavar="en,es", help="The two languages to translate into.")] = "en,es",
+    scale: Annotated[str, Option(metavar="paper|lab", help="The paper's sizes, or small ones.")] = "paper",
+    decoder: int | None = option_for(TranslateStage, "decoder", default=None, presets=LASER_SCALES),
+    dropout: float | None = option_for(TranslateStage, "dropout", default=None),
+    smoothing: float | None = option_for(TranslateStage, "smoothing", default=None),
+    out: OutFolder = Path("runs/laser"),
+) -> Data:
+    """Train LASER: an encoder that learns by translating.
+
+    isogloss train-laser en-de.tsv en-es.tsv --scale lab --out runs/laser
+    """
+    from isogloss.runs.presets import laser_recipe
+
+    stage = {"targets": list(as_languages(targets)), **_given(decoder=decoder, dropout=dropout, smoothing=smoothing)}
+    student = {} if dropout is None else {"student": {"lstm_dropout": dropout}}
+    return laser_recipe(pairs, out, scale, stage, **student)
