@@ -8,6 +8,7 @@ the means, per fold), so any number of sentences can be streamed; the error on h
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,64 +34,53 @@ class Bridge:
         return vectors @ self.weight.T + self.bias
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """The sums over rows that ridge regression needs."""
+    """The sums over rows that ridge regression needs: Σ w [x 1]ᵀ [x 1 y] and Σ w ‖y‖²."""
 
-    count: float
-    x: Matrix
-    y: Matrix
-    xx: Matrix
-    xy: Matrix
+    products: Matrix
     yy: float
 
     @classmethod
-    def zeros(cls, width: int, height: int) -> "Sums":
-        """No rows yet."""
-        return cls(0.0, np.zeros(width), np.zeros(height), np.zeros((width, width)), np.zeros((width, height)), 0.0)
+    def of(cls, x: Matrix, y: Matrix, weight: Matrix) -> "Sums":
+        """The sums over these rows."""
+        left = np.column_stack([x, np.ones(len(x))])
+        return cls((left * weight[:, None]).T @ np.column_stack([left, y]), float(weight @ (y * y).sum(1)))
 
-    def add(self, x: Matrix, y: Matrix, weight: Matrix) -> None:
-        """Add rows with their weights."""
-        weighted = x * weight[:, None]
-        self.count += float(weight.sum())
-        self.x += weighted.sum(0)
-        self.y += weight @ y
-        self.xx += weighted.T @ x
-        self.xy += weighted.T @ y
-        self.yy += float(weight @ (y * y).sum(1))
+    def plus(self, other: "Sums", sign: int = 1) -> "Sums":
+        """The rows of both; with sign −1, the rows of `self` that are not in `other`."""
+        return Sums(self.products + sign * other.products, self.yy + sign * other.yy)
 
-    def __sub__(self, other: "Sums") -> "Sums":
-        """The rows of `self` that are not in `other`."""
-        return Sums(*(getattr(self, name) - getattr(other, name) for name in ("count", "x", "y", "xx", "xy", "yy")))
+    @property
+    def count(self) -> float:
+        """The weight of all rows."""
+        width = len(self.products) - 1
+        return float(self.products[width, width])
 
-    def __add__(self, other: "Sums") -> "Sums":
-        """The rows of both."""
-        return Sums(*(getattr(self, name) + getattr(other, name) for name in ("count", "x", "y", "xx", "xy", "yy")))
-
-    def solve(self, strength: float) -> tuple[Matrix, Matrix]:
-        """Weight (height × width) and bias; the strength is relative to the mean variance of x."""
-        centered_xx = self.xx - np.outer(self.x, self.x) / self.count
-        centered_xy = self.xy - np.outer(self.x, self.y) / self.count
-        width = len(self.x)
-        ridge = strength * max(np.trace(centered_xx) / width, np.finfo(np.float64).tiny)
+    def solve(self, strength: float) -> Matrix:
+        """The map [W b] (height × width + 1); the strength is relative to the mean variance of x."""
+        width = len(self.products) - 1
+        means = self.products[width] / self.count
+        centered = self.products[:width] - np.outer(self.products[:width, width], means)
+        xx, xy = centered[:, :width], centered[:, width + 1 :]
+        ridge = strength * max(np.trace(xx) / width, np.finfo(np.float64).tiny)
         try:
-            weight = np.linalg.solve(centered_xx + ridge * np.eye(width), centered_xy).T
+            weight = np.linalg.solve(xx + ridge * np.eye(width), xy).T
         except np.linalg.LinAlgError:  # all rows are the same vector
-            weight = np.full((len(self.y), width), np.nan)
-        return weight, (self.y - weight @ self.x) / self.count
+            weight = np.full((xy.shape[1], width), np.nan)
+        return np.column_stack([weight, means[width + 1 :] - weight @ means[:width]])
 
-    def squared_error(self, weight: Matrix, bias: Matrix) -> float:
-        """Σ‖W x + b − y‖² over the rows, from the sums."""
-        predicted = ((weight @ self.xx) * weight).sum() + 2 * bias @ weight @ self.x + self.count * bias @ bias
-        crossed = (weight * self.xy.T).sum() + bias @ self.y
-        return float(predicted - 2 * crossed + self.yy)
+    def squared_error(self, solved: Matrix) -> float:
+        """Σ w ‖W x + b − y‖² over the rows, from the sums."""
+        squares, crossed = np.split(self.products, [len(self.products)], axis=1)
+        return float(((solved @ squares) * solved).sum() - 2 * (solved * crossed.T).sum() + self.yy)
 
 
 class BridgeSolver:
     """Solves the bridge from a stream of rows. Rows of the same group stay in the same fold."""
 
     def __init__(self, width: int, height: int, folds: int = 5) -> None:
-        self.folds = [Sums.zeros(width, height) for _ in range(folds)]
+        self.folds = [Sums(np.zeros((width + 1, width + 1 + height)), 0.0) for _ in range(folds)]
 
     def add(self, student: FloatArray, teacher: FloatArray, groups: IntArray, weight: FloatArray | None = None) -> None:
         """Add a batch: row i of `student` maps to row i of `teacher` and counts `weight[i]` times.
@@ -104,30 +94,26 @@ class BridgeSolver:
                 hint="they must be paired",
             )
         weights = np.ones(len(student)) if weight is None else weight.astype(np.float64)
-        fold_of = groups % len(self.folds)
-        for fold, sums in enumerate(self.folds):
-            rows = fold_of == fold
-            if rows.any():
-                sums.add(student[rows].astype(np.float64), teacher[rows].astype(np.float64), weights[rows])
+        for fold in np.unique(groups % len(self.folds)):
+            rows = groups % len(self.folds) == fold
+            x, y = student[rows].astype(np.float64), teacher[rows].astype(np.float64)
+            self.folds[fold] = self.folds[fold].plus(Sums.of(x, y, weights[rows]))
 
     def solve(self, strengths: Sequence[float]) -> Bridge:
         """Choose λ by the error on held-out folds, then solve on all rows."""
-        total = self.folds[0]
-        for sums in self.folds[1:]:
-            total = total + sums
-        if sum(fold.count > 0 for fold in self.folds) < 2:
+        total = reduce(Sums.plus, self.folds)
+        used = [fold for fold in self.folds if fold.count > 0]
+        if len(used) < 2:
             raise DataError("the bridge needs at least two source sentences to choose its strength", hint="add training pairs")
-        errors = {strength: self._left_out_error(total, strength) for strength in strengths}
+        errors = {
+            strength: sum(fold.squared_error(total.plus(fold, -1).solve(strength)) for fold in used) / total.count
+            for strength in strengths
+        }
         best = min(errors, key=lambda strength: errors[strength])
-        weight, bias = total.solve(best)
-        if not np.isfinite(weight).all():
+        solved = total.solve(best).astype(np.float32)
+        if not np.isfinite(solved).all():
             raise ModelError(
                 "the bridge cannot be solved: the student gives every sentence the same embedding",
                 hint="is student.max_tokens very small, or the student untrained?",
             )
-        return Bridge(weight.astype(np.float32), bias.astype(np.float32), best, errors)
-
-    def _left_out_error(self, total: Sums, strength: float) -> float:
-        used = [fold for fold in self.folds if 0 < fold.count < total.count]
-        error = sum(fold.squared_error(*(total - fold).solve(strength)) for fold in used)
-        return error / max(sum(fold.count for fold in used), 1.0)
+        return Bridge(np.ascontiguousarray(solved[:, :-1]), solved[:, -1].copy(), best, errors)

