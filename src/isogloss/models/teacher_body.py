@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from isogloss.errors import ModelError
+from isogloss.kernels.packed import first_position
 from isogloss.models.vocabulary.pieces import Piece, Speller, read_pieces, rows_like
 from isogloss.models.vocabulary.resize import set_token_table, with_rows
 
@@ -61,10 +62,10 @@ def with_vocabulary(
     old: Tensor = body.get_input_embeddings().weight.detach()
     tokenizer = _fitted(tokenizer, teacher, body)
     table, new_rows = _new_table(old, teacher.tokenizer, tokenizer, seed)
-    student = _copy_without_table(teacher, body)
+    shared = body.get_input_embeddings().weight  # not copied: it is replaced anyway
+    student: SentenceTransformer = copy.deepcopy(teacher, {id(shared): shared})
     new_body: PreTrainedModel = student[0].auto_model
     set_token_table(new_body, table, tokenizer.pad_token_id)
-    new_body.config.pad_token_id = tokenizer.pad_token_id
     for role in ("bos_token_id", "eos_token_id"):
         if getattr(new_body.config, role, None) is not None:
             setattr(new_body.config, role, getattr(tokenizer, role))
@@ -80,24 +81,14 @@ def _fitted(
     if pad is None:
         raise ModelError("the new tokenizer has no padding token", hint='add one: tokenizer.pad_token = "<pad>"')
     order = np.arange(1 + max(tokenizer.get_vocab().values()))
-    wanted = _position_padding(body)
-    if wanted is not None and wanted != pad:
+    # RoBERTa, XLM-R and MPNet give their first token position padding + 1: another padding row would shift every position.
+    wanted = first_position(body) - 1
+    if wanted not in (-1, pad):
         order[[wanted, pad]] = order[[pad, wanted]]
     fitted = with_rows(tokenizer, order)
     fitted.model_max_length = int(teacher.max_seq_length or tokenizer.model_max_length)
     fitted.model_input_names = ["input_ids", "attention_mask"]
     return fitted
-
-
-def _position_padding(body: "PreTrainedModel") -> int | None:
-    """The padding row from which RoBERTa, XLM-R and MPNet count positions; None for models that count from 0.
-
-    Their first token has position padding + 1, so another padding row would shift every position.
-    """
-    for name, module in body.named_modules():
-        if isinstance(module, nn.Embedding) and "position" in name and module.padding_idx is not None:
-            return int(module.padding_idx)
-    return None
 
 
 def _new_table(
@@ -118,22 +109,11 @@ def _new_table(
 
 def _special_rows(teachers: "PreTrainedTokenizerFast", tokenizer: "PreTrainedTokenizerFast") -> dict[int, int]:
     """New row → teacher's row, for special tokens with the same role or the same name."""
-    theirs = {str(token): row for row, token in teachers.added_tokens_decoder.items()}
-    ours = {str(token): row for row, token in tokenizer.added_tokens_decoder.items()}
+    theirs, ours = ({str(token): row for row, token in each.added_tokens_decoder.items()} for each in (teachers, tokenizer))
     found = {row: theirs[token] for token, row in ours.items() if token in theirs}
     for role in ROLES:
-        source = next((row for row in _ids(teachers, role) if row is not None), None)
+        sources, rows = ([getattr(each, f"{name}_id", None) for name in role] for each in (teachers, tokenizer))
+        source = next((row for row in sources if row is not None), None)
         if source is not None:
-            found |= {row: source for row in _ids(tokenizer, role) if row is not None}
+            found |= {row: source for row in rows if row is not None}
     return found
-
-
-def _ids(tokenizer: "PreTrainedTokenizerFast", role: tuple[str, ...]) -> list[int | None]:
-    return [getattr(tokenizer, f"{name}_id", None) for name in role]
-
-
-def _copy_without_table(teacher: "SentenceTransformer", body: "PreTrainedModel") -> "SentenceTransformer":
-    """A deep copy of the teacher that shares its token table, which is replaced anyway."""
-    table = body.get_input_embeddings().weight
-    student: SentenceTransformer = copy.deepcopy(teacher, {id(table): table})
-    return student

@@ -61,10 +61,7 @@ class Survey:
     @property
     def used(self) -> IntArray:
         """Rows that any language used, ascending."""
-        used = np.zeros(self.rows, dtype=bool)
-        for seen in self.languages.values():
-            used |= seen.counts > 0
-        return np.flatnonzero(used)
+        return np.flatnonzero(sum((seen.counts for seen in self.languages.values()), np.zeros(self.rows, dtype=np.int64)))
 
     def unknown(self, language: str) -> float:
         """Share of a language's tokens that are the unknown token."""
@@ -113,25 +110,24 @@ def survey_each(tokenizers: "Sequence[PreTrainedTokenizerFast]", texts: Texts) -
 
 def coverage(before: Survey, keep: IntArray, after: Survey) -> tuple[LanguageCoverage, ...]:
     """The coverage of each language if only the rows `keep` are left; `after` counts the same text with those."""
-    return tuple(_compared(language, before, keep, after) for language in sorted(before.languages))
+    pairs = [(language, old, after.languages[language]) for language, old in sorted(before.languages.items())]
+    return tuple(
+        LanguageCoverage(
+            language=language,
+            texts=old.texts,
+            tokens=old.tokens,
+            rows=int(np.count_nonzero(old.counts)),
+            kept=int(old.counts[keep[keep < before.rows]].sum()) / old.tokens if old.tokens else 1.0,
+            unknown_before=before.unknown(language),
+            unknown_after=after.unknown(language),
+            tokens_per_word_before=old.tokens / max(old.words, 1),
+            tokens_per_word_after=new.tokens / max(new.words, 1),
+            unit=unit_of(language),
+        )
+        for language, old, new in pairs
+    )
 
 
 def unit_of(language: str) -> str:
     """What text is counted in: words, or characters for languages without spaces between words."""
     return "character" if language.split("-")[0] in UNSPACED else "word"
-
-
-def _compared(language: str, before: Survey, keep: IntArray, after: Survey) -> LanguageCoverage:
-    old, new = before.languages[language], after.languages[language]
-    return LanguageCoverage(
-        language=language,
-        texts=old.texts,
-        tokens=old.tokens,
-        rows=int(np.count_nonzero(old.counts)),
-        kept=int(old.counts[keep[keep < before.rows]].sum()) / old.tokens if old.tokens else 1.0,
-        unknown_before=before.unknown(language),
-        unknown_after=after.unknown(language),
-        tokens_per_word_before=old.tokens / max(old.words, 1),
-        tokens_per_word_after=new.tokens / max(new.words, 1),
-        unit=unit_of(language),
-    )

@@ -14,8 +14,10 @@ average of the rows that the student used for that text so far. Text of the old 
 `Growth.changed` has the share of changed text per language.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import ne
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,12 +107,10 @@ def changed_segmentations(
     before: "PreTrainedTokenizerFast", after: "PreTrainedTokenizerFast", texts: Texts
 ) -> dict[str, float]:
     """Share of each language's texts that are tokenized differently. Old rows must have kept their numbers."""
-    changed: dict[str, int] = {}
-    seen: dict[str, int] = {}
+    changed, seen = Counter[str](), Counter[str]()
     for language, sentences in texts.items() if isinstance(texts, Mapping) else texts:
         for start in range(0, len(sentences), TEXTS_AT_ONCE):
             chunk = sentences[start : start + TEXTS_AT_ONCE]
-            old, new = token_rows(before, chunk), token_rows(after, chunk)
-            changed[language] = changed.get(language, 0) + sum(rows != others for rows, others in zip(old, new, strict=True))
-        seen[language] = seen.get(language, 0) + len(sentences)
-    return {language: changed.get(language, 0) / max(count, 1) for language, count in sorted(seen.items())}
+            changed[language] += sum(map(ne, token_rows(before, chunk), token_rows(after, chunk)))
+        seen[language] += len(sentences)
+    return {language: changed[language] / max(count, 1) for language, count in sorted(seen.items())}

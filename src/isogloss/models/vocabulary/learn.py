@@ -9,7 +9,8 @@ Jieba and romanizes Greek; this does not.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,12 +36,16 @@ def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrained
 
     With "bpe" the same text gives the same vocabulary, in any order of its sentences.
     """
-    from tokenizers import Tokenizer, models, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     if kind not in KINDS:
         raise ModelError(f"vocabulary kind {kind!r} is not known", hint=f"choose one of {', '.join(KINDS)}")
-    model = models.BPE(unk_token=UNKNOWN, fuse_unk=True) if kind == "bpe" else models.Unigram()
-    backend = _prepared(Tokenizer(model))
+    backend = Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=True) if kind == "bpe" else models.Unigram())
+    spaces = normalizers.Replace(Regex(r"\s+"), " ")
+    backend.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), spaces, normalizers.Strip()])
+    words = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation()])
+    backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
     alphabet = _alphabet(backend, texts, rows // CHARACTERS)
     common: dict[str, Any] = {"vocab_size": rows, "special_tokens": [PAD, END, UNKNOWN], "show_progress": False}
     trainer = (
@@ -49,13 +54,17 @@ def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrained
         else trainers.UnigramTrainer(initial_alphabet=alphabet, unk_token=UNKNOWN, **common)
     )
     try:
-        backend.train_from_iterator(_flat(texts), trainer)
+        backend.train_from_iterator(chain.from_iterable(texts()), trainer)
     except Exception as error:
         raise ModelError(
             f"a vocabulary of {amount(rows, 'piece')} cannot be learned from this text ({str(error).strip()[:120]})",
             hint='try another number of pieces, or kind "bpe"',
         ) from error
-    return _wrapped(_ending(backend))
+    # Every text ends with </s>: empty text has an embedding too, and a decoder learns where to stop.
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"$A {END}", pair=f"$A {END} $B {END}", special_tokens=[(END, backend.token_to_id(END))]
+    )
+    return _wrapped(backend)
 
 
 def save_vocabulary(tokenizer: "PreTrainedTokenizerFast", path: Path) -> None:
@@ -69,37 +78,10 @@ def open_vocabulary(path: Path) -> "PreTrainedTokenizerFast | None":
 
     try:
         found = read_json(path)
-        known = [token["content"] for token in found["added_tokens"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if known != [PAD, END, UNKNOWN]:
-        return None
-    try:
-        return _wrapped(Tokenizer.from_str(json.dumps(found)))
+        known = [token["content"] for token in found["added_tokens"]] == [PAD, END, UNKNOWN]
+        return _wrapped(Tokenizer.from_str(json.dumps(found))) if known else None
     except Exception:  # noqa: BLE001 - tokenizers raises plain Exception
         return None
-
-
-def _prepared(backend: "Tokenizer") -> "Tokenizer":
-    from tokenizers import Regex, decoders, normalizers, pre_tokenizers
-
-    spaces = normalizers.Replace(Regex(r"\s+"), " ")
-    backend.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), spaces, normalizers.Strip()])
-    words = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
-    backend.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation()])
-    backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
-    return backend
-
-
-def _ending(backend: "Tokenizer") -> "Tokenizer":
-    """Every text ends with </s>: empty text has an embedding too, and a decoder learns where to stop."""
-    from tokenizers import processors
-
-    special = [(END, backend.token_to_id(END))]
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"$A {END}", pair=f"$A {END} $B {END}", special_tokens=special
-    )
-    return backend
 
 
 def _wrapped(backend: "Tokenizer") -> "PreTrainedTokenizerFast":
@@ -111,15 +93,10 @@ def _wrapped(backend: "Tokenizer") -> "PreTrainedTokenizerFast":
 def _alphabet(backend: "Tokenizer", texts: Blocks, most: int) -> list[str]:
     """The most frequent characters; ties are broken by code point, so that the result is reproducible."""
     seen: Counter[str] = Counter()
-    for text in _flat(texts):
+    for text in chain.from_iterable(texts()):
         seen.update(backend.normalizer.normalize_str(text))
     del seen[" "]
     if not seen:
         raise DataError("there is no text to learn a vocabulary from", hint="check the pairs: are their texts empty?")
     ranked = sorted(seen, key=lambda character: (-seen[character], character))
     return sorted({SPACE, *ranked[: max(most, 1)]})
-
-
-def _flat(texts: Blocks) -> Iterator[str]:
-    for block in texts():
-        yield from block

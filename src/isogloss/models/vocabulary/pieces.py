@@ -53,12 +53,28 @@ class Spellings:
 
 def read_pieces(tokenizer: "PreTrainedTokenizerFast") -> dict[int, Piece]:
     """The pieces that stand for text, by row: no special or added tokens, no partial characters."""
+    from tokenizers import decoders
+
     state = state_of(tokenizer)
     control = set(tokenizer.all_special_ids) | {token["id"] for token in state["added_tokens"]}
-    read = _reader(tokenizer, state)
-    named = ((row, piece) for row, piece in pieces_of(tokenizer) if row not in control and not NO_TEXT.fullmatch(piece))
-    found = ((row, read(piece)) for row, piece in named)
-    return {row: piece for row, piece in found if piece is not None}
+    named = [(row, piece) for row, piece in pieces_of(tokenizer) if row not in control and not NO_TEXT.fullmatch(piece)]
+    prefix = _continuing_prefix(state)
+    if prefix is not None:
+        joins = _joiner(tokenizer)
+        return {row: _read_wordpiece(piece, prefix, joins) for row, piece in named}
+    if '"ByteLevel"' in json.dumps([state.get("pre_tokenizer"), state.get("decoder")]):
+        decoder = decoders.ByteLevel()
+        decoded = ((row, decoder.decode([piece])) for row, piece in named)
+        texts = [(row, text) for row, text in decoded if "\N{REPLACEMENT CHARACTER}" not in text]
+    else:
+        texts = [(row, piece.replace(SPACE_MARK, " ")) for row, piece in named]
+    return {row: Piece(text.strip(" "), text.startswith(" ")) for row, text in texts}
+
+
+def _read_wordpiece(piece: str, prefix: str, joins: Callable[[str], bool]) -> Piece:
+    if prefix and piece.startswith(prefix) and piece != prefix:
+        return Piece(piece.removeprefix(prefix), False)
+    return Piece(piece, True if joins(piece) else None)  # a comma is the same after a space and after a letter
 
 
 def rows_like(table: Tensor, spellings: Spellings, seed: int) -> Tensor:
@@ -84,7 +100,17 @@ class Speller:
         state = state_of(tokenizer)
         self.continues = _continuing_prefix(state)
         self.normalize, self.joins = _normalizer(tokenizer), _joiner(tokenizer)
-        self.at_start, self.inside = _at_start(state), _inside(state, self.continues)
+        before = state.get("pre_tokenizer")
+        self.at_start = _backend(state | {"pre_tokenizer": _prefixing(before, True)})  # it sees a space before the text
+        if self.continues is None:
+            without = {"pre_tokenizer": _prefixing(before, False), "normalizer": _without_prepend(state.get("normalizer"))}
+            self.inside = _backend(state | without)
+        else:  # WordPiece's prefix is on the first piece too
+            model = state["model"]
+            marks = (self.continues, model["unk_token"])
+            kept = {name: row for name, row in model["vocab"].items() if name.startswith(marks[0]) or name == marks[1]}
+            first = {piece.removeprefix(self.continues): row for piece, row in kept.items()}
+            self.inside = _backend(state | {"model": model | {"vocab": kept | first}})
         self.unknown = -1 if tokenizer.unk_token_id is None else int(tokenizer.unk_token_id)
         self.row_of = {
             (piece.text, bool(piece.begins) or (self.continues is not None and piece.begins is None)): row
@@ -118,39 +144,6 @@ class Speller:
         return (False, True) if begins is None else (begins,)
 
 
-def _reader(tokenizer: "PreTrainedTokenizerFast", state: State) -> Callable[[str], Piece | None]:
-    """A function from a vocabulary entry to its piece; None if it is not text."""
-    prefix = _continuing_prefix(state)
-    if prefix is not None:
-        joins = _joiner(tokenizer)
-        return lambda piece: _read_wordpiece(piece, prefix, joins)
-    if '"ByteLevel"' in json.dumps([state.get("pre_tokenizer"), state.get("decoder")]):
-        return _byte_level_reader()
-    return _read_marked
-
-
-def _read_wordpiece(piece: str, prefix: str, joins: Callable[[str], bool]) -> Piece:
-    if prefix and piece.startswith(prefix) and piece != prefix:
-        return Piece(piece.removeprefix(prefix), False)
-    return Piece(piece, True if joins(piece) else None)  # a comma is the same after a space and after a letter
-
-
-def _read_marked(piece: str) -> Piece:
-    return Piece(piece.replace(SPACE_MARK, " ").strip(" "), piece.startswith(SPACE_MARK))
-
-
-def _byte_level_reader() -> Callable[[str], Piece | None]:
-    from tokenizers import decoders
-
-    decoder = decoders.ByteLevel()
-
-    def read(piece: str) -> Piece | None:
-        text: str = decoder.decode([piece])
-        return None if "\N{REPLACEMENT CHARACTER}" in text else Piece(text.strip(" "), text.startswith(" "))
-
-    return read
-
-
 def _continuing_prefix(state: State) -> str | None:
     """WordPiece's prefix of pieces inside a word; None for vocabularies that mark spaces."""
     model = state["model"]
@@ -171,27 +164,6 @@ def _joiner(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], bool]:
     if splitter is None:
         return lambda text: True
     return lambda text: len(splitter.pre_tokenize_str(normalize("a" + text))) == 1
-
-
-def _at_start(state: State) -> "Tokenizer":
-    """The tokenizer for text at the start of a word: it sees a space before it."""
-    return _backend(state | {"pre_tokenizer": _prefixing(state.get("pre_tokenizer"), True)})
-
-
-def _inside(state: State, prefix: str | None) -> "Tokenizer":
-    """The tokenizer for text inside a word: no space before it, or WordPiece's prefix on its first piece too."""
-    if prefix is not None:
-        model = state["model"]
-        goes_on = {
-            piece: row for piece, row in model["vocab"].items() if piece.startswith(prefix) or piece == model["unk_token"]
-        }
-        first = {piece.removeprefix(prefix): row for piece, row in goes_on.items()}
-        return _backend(state | {"model": model | {"vocab": goes_on | first}})
-    changed = {
-        "pre_tokenizer": _prefixing(state.get("pre_tokenizer"), False),
-        "normalizer": _without_prepend(state.get("normalizer")),
-    }
-    return _backend(state | changed)
 
 
 def _backend(state: State) -> "Tokenizer":

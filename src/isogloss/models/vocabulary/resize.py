@@ -63,7 +63,7 @@ def with_rows(tokenizer: "PreTrainedTokenizerFast", rows: IntArray) -> "PreTrain
         )
     state["added_tokens"] = [token | {"id": new_row[token["id"]]} for token in state["added_tokens"] if token["id"] in new_row]
     _renumber_template(state.get("post_processor"), new_row)
-    return rewrapped(tokenizer, state)
+    return _rewrapped(tokenizer, state)
 
 
 def with_pieces(tokenizer: "PreTrainedTokenizerFast", added: Sequence[NewPiece]) -> "PreTrainedTokenizerFast":
@@ -86,35 +86,23 @@ def with_pieces(tokenizer: "PreTrainedTokenizerFast", added: Sequence[NewPiece])
             f"a {model['type']} vocabulary cannot grow by pieces: it would need the merges that make them",
             hint="start from a student with a Unigram or WordPiece vocabulary",
         )
-    return rewrapped(tokenizer, state)
+    return _rewrapped(tokenizer, state)
 
 
-def rewrapped(tokenizer: "PreTrainedTokenizerFast", state: State) -> "PreTrainedTokenizerFast":
+def _rewrapped(tokenizer: "PreTrainedTokenizerFast", state: State) -> "PreTrainedTokenizerFast":
     """A tokenizer like `tokenizer` with a changed state."""
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
     special = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=Tokenizer.from_str(json.dumps(state)),
-        model_max_length=tokenizer.model_max_length,
-        padding_side=tokenizer.padding_side,
-        model_input_names=tokenizer.model_input_names,
-        **special,
-    )
+    kept = {name: getattr(tokenizer, name) for name in ("model_max_length", "padding_side", "model_input_names")}
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(state)), **kept, **special)
 
 
 def token_rows(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[list[int]]:
     """The rows of each text, without truncation and special tokens."""
-    rows: list[list[int]] = tokenizer(
-        list(texts),
-        add_special_tokens=False,
-        truncation=False,
-        padding=False,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        verbose=False,
-    )["input_ids"]
+    off = ("add_special_tokens", "truncation", "padding", "return_attention_mask", "return_token_type_ids", "verbose")
+    rows: list[list[int]] = tokenizer(list(texts), **dict.fromkeys(off, False))["input_ids"]
     return rows
 
 
