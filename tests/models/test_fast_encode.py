@@ -145,7 +145,7 @@ def test_what_overflows_half_precision_is_computed_again() -> None:
     encoder = taken_apart(model, dtype=torch.float16)
     assert encoder.way is not None
     with torch.inference_mode():
-        chunk = next(iter(encoder._cut(encoder._tokenized(TEXTS[:1]), np.array([0]), np.array([0]))))
+        chunk = next(iter(encoder._cut(encoder.text_tokenizer.store(TEXTS[:1]), np.array([0]), np.array([0]))))
         assert not torch.isfinite(encoder.way(chunk.packed(encoder.device))).all()
     assert np.abs(encoder.encode(MANY) - own(model, MANY)).max() < 1e-4
 

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isogloss.errors import ModelError
 from isogloss.models.loading import choose_device, open_model
@@ -93,7 +92,10 @@ class SentenceEncoder:
             computed += count
             on_progress(Step(stage, computed, len(distinct), "sentences"))
 
-        self._warn_of_unknown(distinct)
+        if not self._warned and (share := self.unknown_share(distinct)) > MOSTLY:
+            self._warned = True
+            message = "%s: %.0f %% of the tokens are unknown to its tokenizer, so its embeddings say little about the text"
+            logger.warning(message, self.name, 100 * share)
         fast = self._fast_encoder(distinct)
         vectors = fast.encode(distinct, done) if fast is not None else self._plainly(distinct, done)
         refuse_broken(vectors, distinct, self.name)
@@ -104,15 +106,8 @@ class SentenceEncoder:
         tokenizer = self.model.tokenizer
         if not texts or getattr(tokenizer, "unk_token_id", None) is None:
             return 0.0
-        return unknown_share(
-            TextTokenizer(tokenizer, int(self.model.max_seq_length or MAX_TOKENS))(_spread(texts))[0], tokenizer
-        )
-
-    def _warn_of_unknown(self, texts: Sequence[str]) -> None:
-        if not self._warned and (share := self.unknown_share(texts)) > MOSTLY:
-            self._warned = True
-            message = "%s: %.0f %% of the tokens are unknown to its tokenizer, so its embeddings say little about the text"
-            logger.warning(message, self.name, 100 * share)
+        ids, _lengths = TextTokenizer(tokenizer, int(self.model.max_seq_length or MAX_TOKENS))(_spread(texts))
+        return unknown_share(ids, tokenizer)
 
     def _plainly(self, texts: Sequence[str], done: Callable[[int], None]) -> FloatArray:
         """With the model's own `encode`, the longest first."""
@@ -201,8 +196,7 @@ def fingerprint(model: "SentenceTransformer", prompt: str = "") -> str:
             settings |= {key: value for key, value in body.config.to_dict().items() if key not in NOT_COMPUTED_WITH}
         digest.add(type(module).__name__, repr(sorted(settings.items(), key=lambda item: item[0])))
     _add_weights(digest, model)
-    tokenizer = model.tokenizer
-    digest.add(described(tokenizer))
+    digest.add(described(model.tokenizer))
     return digest.name()
 
 
@@ -214,13 +208,8 @@ def weights_key(module: "torch.nn.Module") -> str:
 
 
 def _add_weights(digest: ContentHash, module: "torch.nn.Module") -> None:
-    for name, value in sorted(module.state_dict().items()):
-        digest.add(name, _bytes(value))
-
-
-def _bytes(value: "torch.Tensor") -> memoryview:
-    """The tensor's own memory, not a copy: large models may fill most of the RAM."""
+    """Add each tensor's own memory, not a copy: large models may fill most of the RAM."""
     import torch
 
-    flat: NDArray[np.uint8] = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
-    return flat.data
+    for name, value in sorted(module.state_dict().items()):
+        digest.add(name, value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)

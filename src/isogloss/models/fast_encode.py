@@ -87,20 +87,15 @@ class FastEncoder:
 
     def encode(self, texts: Sequence[str], done: Done = lambda _count: None) -> FloatArray:
         """One row per text; `done` is called with the number of finished texts."""
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        with torch.inference_mode(), closing(self._of_texts(texts)) as chunks:  # its thread ends here in any case
-            self._fill(vectors, chunks, done)
-        return vectors
+        with closing(self._of_texts(texts)) as chunks:  # its thread ends here in any case
+            return self._filled(len(texts), chunks, done)
 
     def vectors(self, tokens: TokenStore, rows: IntArray | None = None, done: Done = lambda _count: None) -> FloatArray:
         """The same for tokenized sentences (for `rows` of them, if given)."""
         rows = np.arange(len(tokens)) if rows is None else np.asarray(rows, dtype=np.int64)
-        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         windows = (np.arange(start, min(start + WINDOW, len(rows))) for start in range(0, len(rows), WINDOW))
         chunks = (chunk for places in windows for chunk in self._cut(tokens, rows[places], places))
-        with torch.inference_mode():
-            self._fill(vectors, chunks, done)
-        return vectors
+        return self._filled(len(rows), chunks, done)
 
     def agrees(self, texts: Sequence[str]) -> bool:
         """Whether the model's own `encode` gives the same embeddings for these texts."""
@@ -150,16 +145,13 @@ class FastEncoder:
         """Chunks of all texts; a thread tokenizes the next window in the background."""
         edges = [0, *range(FIRST_WINDOW, len(texts), WINDOW), len(texts)]
         with ThreadPoolExecutor(1) as thread:
-            coming = thread.submit(self._tokenized, texts[: edges[1]])
+            coming = thread.submit(self.text_tokenizer.store, texts[: edges[1]])
             for place, start in enumerate(edges[:-1]):
                 store = coming.result()
                 if place + 2 < len(edges):
-                    coming = thread.submit(self._tokenized, texts[edges[place + 1] : edges[place + 2]])
+                    coming = thread.submit(self.text_tokenizer.store, texts[edges[place + 1] : edges[place + 2]])
                 rows = np.arange(len(store))
                 yield from self._cut(store, rows, rows + start)
-
-    def _tokenized(self, texts: Sequence[str]) -> TokenStore:
-        return self.text_tokenizer.store(texts)
 
     def _cut(self, tokens: TokenStore, rows: IntArray, places: IntArray) -> Iterator[Chunk]:
         """Sentences as chunks; `places` are their rows in the result."""
@@ -186,8 +178,9 @@ class FastEncoder:
 
     # ── from chunks to vectors ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _fill(self, vectors: FloatArray, chunks: Iterable[Chunk], done: Done) -> None:
+    def _filled(self, count: int, chunks: Iterable[Chunk], done: Done) -> FloatArray:
         """Compute all chunks, a few at a time, and write the embeddings to their rows."""
+        vectors = np.empty((count, self.dimension), dtype=np.float32)
         waiting: deque[tuple[Chunk, Callable[[], FloatArray]]] = deque()
 
         def finish() -> None:
@@ -198,14 +191,15 @@ class FastEncoder:
             vectors[chunk.rows] = found
             done(len(chunk.rows))
 
-        workers = self._workers(len(vectors))
-        with self._at_work(workers) as submit:
+        workers = self._workers(count)
+        with torch.inference_mode(), self._at_work(workers) as submit:
             for chunk in chunks:
                 waiting.append((chunk, submit(chunk)))
                 if len(waiting) > IN_FLIGHT * workers:
                     finish()
             while waiting:
                 finish()
+        return vectors
 
     def _workers(self, sentences: int) -> int:
         """One for CUDA; on a CPU one per core, if there are enough sentences."""

@@ -3,14 +3,12 @@
 The package `laser_encoders` downloads the weights when they are first needed. Embeddings are 1024-d and not normalized.
 """
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
 from isogloss.errors import ModelError
-from isogloss.models.encoders.external import ExternalEncoder
+from isogloss.models.encoders.external import ExternalEncoder, optional_package
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
 
@@ -26,10 +24,7 @@ class LaserEncoder(ExternalEncoder):
     def __init__(self, language: str = "") -> None:
         self.language = language
         self.name = f"laser:{language}" if language else "laser"
-        try:
-            package: Any = import_module(PACKAGE)
-        except ImportError as error:
-            raise ModelError("LASER is not installed here", hint=f"pip install {PACKAGE}") from error
+        package = optional_package(PACKAGE, "LASER", PACKAGE)
         try:
             self._pipeline = package.LaserEncoderPipeline(**({"lang": language} if language else {"laser": "laser2"}))
         except Exception as error:

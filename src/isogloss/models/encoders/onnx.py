@@ -4,7 +4,6 @@ The folder has `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`. If the 
 is the embedding. If it has one vector per token, they are pooled and normalized as `modules.json` says.
 """
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from isogloss.errors import ModelError
-from isogloss.models.encoders.external import ExternalEncoder
+from isogloss.models.encoders.external import ExternalEncoder, optional_package
 from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Either, Leaf, check
 from isogloss.storage import content_hash, file_hash, read_json
@@ -32,15 +31,13 @@ class OnnxEncoder(ExternalEncoder):
 
     batch_size = 32
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.name = folder, f"onnx:{folder}"
+    def __init__(self, name: Path | str) -> None:
+        self.folder = folder = Path(name)
+        self.name = f"onnx:{name}"
         self.graph = next((folder / name for name in GRAPHS if (folder / name).is_file()), None)
         if self.graph is None or not (folder / "tokenizer.json").is_file():
             raise ModelError(f"{folder}: no ONNX export in this folder", hint="it needs model.onnx and tokenizer.json")
-        try:
-            runtime: Any = import_module("onnxruntime")
-        except ImportError as error:
-            raise ModelError("onnxruntime is not installed here", hint="pip install onnxruntime") from error
+        runtime = optional_package("onnxruntime", "onnxruntime", "onnxruntime")
         try:
             self._session = runtime.InferenceSession(str(self.graph), providers=runtime.get_available_providers())
         except Exception as error:  # onnxruntime has many classes of errors
@@ -59,10 +56,9 @@ class OnnxEncoder(ExternalEncoder):
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         encoded = self._tokenizer.encode_batch(texts)
+        attributes = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
         fields = {
-            "input_ids": np.array([row.ids for row in encoded], dtype=np.int64),
-            "attention_mask": np.array([row.attention_mask for row in encoded], dtype=np.int64),
-            "token_type_ids": np.array([row.type_ids for row in encoded], dtype=np.int64),
+            field: np.array([getattr(row, name) for row in encoded], dtype=np.int64) for field, name in attributes.items()
         }
         (found,) = self._session.run([self._output], {name: fields[name] for name in fields if name in self._inputs})
         vectors = np.asarray(found, dtype=np.float32)
@@ -77,20 +73,16 @@ def pooled(tokens: FloatArray, mask: NDArray[np.int64], mode: str) -> FloatArray
     """One vector per sentence from one per token; `mask` is 0 for padding."""
     real = mask[:, :, None].astype(np.float32)
     if mode == "cls":
-        first = mask.argmax(axis=1)  # the tokenizer may pad on the left
-        heads: FloatArray = tokens[np.arange(len(tokens)), first]
-        return heads
-    if mode == "max":
-        result: FloatArray = np.where(real > 0, tokens, -np.inf).max(axis=1).astype(np.float32)
-        return result
-    total: FloatArray = (tokens * real).sum(axis=1) / np.maximum(real.sum(axis=1), 1e-9)
-    return total
+        found = tokens[np.arange(len(tokens)), mask.argmax(axis=1)]  # the tokenizer may pad on the left
+    elif mode == "max":
+        found = np.where(real > 0, tokens, -np.inf).max(axis=1)
+    else:
+        found = (tokens * real).sum(axis=1) / np.maximum(real.sum(axis=1), 1e-9)
+    return np.asarray(found, dtype=np.float32)
 
 
 def _after_the_body(folder: Path) -> tuple[str, bool]:
     """How tokens are pooled, and whether the result is normalized: mean and no, if the folder does not say."""
-    if not (folder / "modules.json").is_file():
-        return "mean", False
     mode, normalize = "mean", False
     for module in _read_settings(folder / "modules.json", [{"type": TEXT, "path": INNER_FOLDER}]):
         kind = module["type"].rsplit(".", 1)[-1]
@@ -98,7 +90,7 @@ def _after_the_body(folder: Path) -> tuple[str, bool]:
             mode = _mode(_read_settings(folder / module["path"] / "config.json", OBJECT), folder)
         elif kind == "Normalize":
             normalize = True
-        elif kind not in ("Transformer",):
+        elif kind != "Transformer":
             raise ModelError(
                 f"{folder}: a {kind} module comes after the graph", hint=f"export it with the graph, as an output {SENTENCE}"
             )

@@ -7,10 +7,11 @@ onnx:FOLDER                              an ONNX export (`onnx`)
 cmd:COMMAND                              a program that turns lines into vectors (`command`)
 http://HOST/v1/embeddings#MODEL          a service with the OpenAI API (`endpoint`)
 
-A new kind is one file with a subclass of `ExternalEncoder`, and a line in `_external`.
+A new kind is one file with a subclass of `ExternalEncoder`, and a line in `KINDS`.
 """
 
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 
 from isogloss.errors import ModelError
@@ -18,15 +19,30 @@ from isogloss.models import loading
 from isogloss.models.encoder import Encoder, load
 from isogloss.models.encoders.external import ExternalEncoder
 
+# The name up to its first colon: the module and class, which takes what follows the colon, if there is one.
+KINDS = {
+    "http": "endpoint:Endpoint",
+    "https": "endpoint:Endpoint",
+    "onnx": "onnx:OnnxEncoder",
+    "cmd": "command:CommandEncoder",
+    "laser": "laser:LaserEncoder",
+    "muse": "muse:MuseEncoder",
+}
+
 
 def open_encoder(name: str, device: str = "auto", prompt: str = "", batch_size: int = 32, precision: str = "auto") -> Encoder:
     """Open an encoder of any kind. `prompt` goes before every sentence.
 
     `device`, `batch_size` and `precision` are for models that torch runs; the other kinds choose their own.
     """
-    encoder = _external(name)
-    if encoder is None:
+    if not _is_external(name):
         return load(name, prompt, batch_size, device, precision)
+    kind, colon, rest = name.partition(":")
+    if colon and not rest.strip():
+        raise ModelError(f"{name}: the name is incomplete", hint="write onnx:FOLDER (an ONNX export) or cmd:COMMAND")
+    module, _, class_name = KINDS[kind].partition(":")
+    external: type[ExternalEncoder] = getattr(import_module(f"{__package__}.{module}"), class_name)
+    encoder = external(*([name] if rest.startswith("//") else [rest] if colon else []))
     encoder.prompt = prompt
     return encoder
 
@@ -34,34 +50,18 @@ def open_encoder(name: str, device: str = "auto", prompt: str = "", batch_size: 
 def refuse_missing(names: Iterable[str]) -> None:
     """Raise for a folder that does not exist or has no model in it, before any work and without loading anything."""
     for name in names:
-        external = name.startswith(("http://", "https://", "onnx:", "cmd:", "laser")) or name == "muse"
-        if not external or Path(name).is_dir():
+        if not _is_external(name):
             loading.refuse_missing(name)
 
 
-def _external(name: str) -> ExternalEncoder | None:
-    """An encoder that torch does not run; None for a sentence-transformers model."""
+def _is_external(name: str) -> bool:
+    """Whether a name is of an encoder that torch does not run, and not of a folder."""
     kind, colon, rest = name.partition(":")
-    if colon and kind in ("onnx", "cmd") and not rest.strip():
-        raise ModelError(f"{name}: the name is incomplete", hint="write onnx:FOLDER (an ONNX export) or cmd:COMMAND")
-    if kind in ("http", "https") and rest.startswith("//"):
-        from isogloss.models.encoders.endpoint import Endpoint
-
-        return Endpoint(name)
-    if colon and kind == "onnx":
-        from isogloss.models.encoders.onnx import OnnxEncoder
-
-        return OnnxEncoder(Path(rest))
-    if colon and kind == "cmd":
-        from isogloss.models.encoders.command import CommandEncoder
-
-        return CommandEncoder(rest)
-    if kind == "laser" and not Path(name).is_dir():
-        from isogloss.models.encoders.laser import LaserEncoder
-
-        return LaserEncoder(rest)
-    if name == "muse" and not Path(name).is_dir():
-        from isogloss.models.encoders.muse import MuseEncoder
-
-        return MuseEncoder()
-    return None
+    complete = (
+        rest.startswith("//")
+        if kind in ("http", "https")
+        else colon
+        if kind in ("onnx", "cmd")
+        else kind != "muse" or not colon
+    )
+    return kind in KINDS and bool(complete) and not Path(name).is_dir()
