@@ -32,9 +32,6 @@ SUMS = "SHA256SUMS"
 READ_AT_ONCE = 1 << 20
 
 
-# ── one file ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @contextmanager
 def sealing(path: Path) -> Iterator[Path]:
     """Like `storage.atomic_write`, with a seal at the end of the file."""
@@ -55,12 +52,10 @@ def is_intact(path: Path) -> bool:
     """Whether a file matches its seal; False if it has none or is missing."""
     try:
         with path.open("rb") as handle:
-            length = handle.seek(0, os.SEEK_END) - SEAL_BYTES
-            handle.seek(max(length, 0))
-            found = handle.read(SEAL_BYTES)
-            if length < 0 or found[: len(MARK) + 8] != MARK + length.to_bytes(8, "little"):
-                return False
-            return found[len(MARK) + 8 :] == head_digest(path, length).digest()
+            length = max(handle.seek(0, os.SEEK_END) - SEAL_BYTES, 0)
+            handle.seek(length)
+            mark, found = MARK + length.to_bytes(8, "little"), handle.read()
+            return found.startswith(mark) and found == mark + head_digest(path, length).digest()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return False
 
@@ -113,9 +108,6 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]] | None:
         return dict(stored)
 
 
-# ── rows ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def row_checksums(rows: NDArray[Any]) -> NDArray[np.uint64]:
     """A checksum of each row's bytes, never 0: Σ wᵢ·xᵢ mod 2⁶⁴ over its 8-byte words x, with odd constants w.
 
@@ -130,9 +122,6 @@ def row_checksums(rows: NDArray[Any]) -> NDArray[np.uint64]:
     weights = np.frombuffer(hashlib.shake_128(MARK).digest(8 * words), dtype="<u8") | np.uint64(1)
     sums: NDArray[np.uint64] = np.ascontiguousarray(flat).view("<u8") @ weights
     return np.maximum(sums, np.uint64(1))
-
-
-# ── a folder ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def write_sums(folder: Path, but: tuple[str, ...] = ()) -> None:

@@ -32,8 +32,9 @@ NEARLY_NOTHING = 2**20  # bytes
 class ContentHash:
     """An incremental hash of parts; ("ab", "c") and ("a", "bc") differ."""
 
-    def __init__(self) -> None:
+    def __init__(self, *parts: str | bytes | memoryview) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
+        self.add(*parts)
 
     def add(self, *parts: str | bytes | memoryview) -> None:
         """Add more content."""
@@ -49,9 +50,7 @@ class ContentHash:
 
 def content_hash(*parts: str | bytes | memoryview) -> str:
     """The hash of some parts."""
-    digest = ContentHash()
-    digest.add(*parts)
-    return digest.name()
+    return ContentHash(*parts).name()
 
 
 def file_hash(path: Path) -> str:
@@ -83,11 +82,13 @@ def atomic_write(path: Path) -> Iterator[Path]:
     Works for files and folders; an existing folder is replaced as a whole.
     """
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}")
+    temporary = _beside(path, TEMPORARY_MARK)
     try:
         with explaining_disk(path):
             yield temporary
-            _flush(temporary)
+            for file in filter(Path.is_file, [temporary, *temporary.rglob("*")]):
+                with file.open("rb") as handle:  # on disk before the rename makes it visible
+                    os.fsync(handle.fileno())
             _move_into_place(temporary, path)
     finally:
         remove(temporary)
@@ -101,42 +102,17 @@ def explaining_disk(path: Path) -> Iterator[None]:
     except (IsoglossError, MemoryError):
         raise
     except Exception as error:
-        cause = _why_not_written(path, error)
-        if cause is None:
+        file, cause, is_system_error = Path(file_of(error)), cause_of(error), isinstance(error, OSError)
+        ours = file.name == LOCK or TEMPORARY_MARK in file.name
+        if is_system_error and getattr(error, "errno", 0) == errno.ENOENT and ours:  # as in /proc
+            cause = _NOTHING_MADE
+        elif cause is None and not is_system_error and _is_full(path):  # torch and safetensors raise their own errors
+            cause = _FULL
+        if cause is None or cause.number == errno.ENOMEM:
             raise
-        elsewhere = None if _is_about(path, error) else explained(error)  # a file that was being read
+        about_path = not file.name or file.absolute().is_relative_to(path.absolute().parent)
+        elsewhere = None if about_path else explained(error)  # a file that was being read
         raise elsewhere or not_written(path, cause) from error
-
-
-def _why_not_written(path: Path, error: Exception) -> Cause | None:
-    """Why something could not be written; None if the error is about something else."""
-    if isinstance(error, OSError) and _cannot_be_made(error):
-        return _NOTHING_MADE
-    cause = cause_of(error)
-    if cause is not None:
-        return None if cause.number == errno.ENOMEM else cause
-    if not isinstance(error, OSError) and _is_full(path):  # torch and safetensors raise their own errors for a full disk
-        return _FULL
-    return None
-
-
-def _is_about(path: Path, error: Exception) -> bool:
-    """Whether an error is about the file being written."""
-    name = file_of(error)
-    return not name or Path(name).absolute().is_relative_to(path.absolute().parent)
-
-
-def _in_the_way(path: Path) -> IsoglossError:
-    """The error for a folder that cannot be created because it or a parent is a file."""
-    file = next((place for place in (path, *path.parents) if place.exists() or place.is_symlink()), path)
-    reason = "it is a file, not a folder" if file == path else f"{file} is a file, not a folder"
-    return IsoglossError(f"{path}: cannot be written ({reason})", hint="name a folder; the file is untouched")
-
-
-def _cannot_be_made(error: OSError) -> bool:
-    """Whether creating our own file failed with "not found", as in /proc."""
-    name = Path(file_of(error)).name
-    return error.errno == errno.ENOENT and (name == LOCK or TEMPORARY_MARK in name)
 
 
 def _is_full(path: Path) -> bool:
@@ -177,7 +153,10 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:  # for any reason: a run cannot do without its folder
         if error.errno in (errno.EEXIST, errno.ENOTDIR):
-            raise _in_the_way(path) from error
+            file = next((place for place in (path, *path.parents) if place.exists() or place.is_symlink()), path)
+            reason = f"{'it' if file == path else file} is a file, not a folder"
+            hint = "name a folder; the file is untouched"
+            raise IsoglossError(f"{path}: cannot be written ({reason})", hint=hint) from error
         unknown = Cause(error.errno or 0, error.strerror or str(error), SPACE)
         raise not_written(path, _NOTHING_MADE if error.errno == errno.ENOENT else cause_of(error) or unknown) from error
 
@@ -191,7 +170,7 @@ def refuse_folder(path: Path) -> None:
 def refuse_unwritable(path: Path) -> None:
     """Raise before the work if the output file cannot be written."""
     make_folder(path.parent)
-    trial = path.with_name(f".{path.name}{TEMPORARY_MARK}{uuid.uuid4().hex[:8]}")
+    trial = _beside(path, TEMPORARY_MARK)
     with explaining_disk(path):
         try:
             trial.touch(exist_ok=False)
@@ -264,21 +243,15 @@ def remove_stale_files(folder: Path) -> None:
             remove(leftover)
 
 
-def _flush(path: Path) -> None:
-    """Flush to disk before the rename makes the content visible."""
-    for file in [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]:
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _beside(path: Path, mark: str) -> Path:
+    return path.with_name(f".{path.name}{mark}{uuid.uuid4().hex[:8]}")
 
 
 def _move_into_place(temporary: Path, path: Path) -> None:
     if not temporary.is_dir():
         refuse_folder(path)
     if path.is_dir():  # a folder cannot be renamed over a non-empty one: move that aside first
-        aside = path.with_name(f".{path.name}{ASIDE_MARK}{uuid.uuid4().hex[:8]}")
+        aside = _beside(path, ASIDE_MARK)
         path.rename(aside)
         try:
             temporary.rename(path)

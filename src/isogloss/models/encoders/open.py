@@ -42,7 +42,7 @@ def open_encoder(name: str, device: str = "auto", prompt: str = "", batch_size: 
         raise ModelError(f"{name}: the name is incomplete", hint="write onnx:FOLDER (an ONNX export) or cmd:COMMAND")
     module, _, class_name = KINDS[kind].partition(":")
     external: type[ExternalEncoder] = getattr(import_module(f"{__package__}.{module}"), class_name)
-    encoder = external(*([name] if rest.startswith("//") else [rest] if colon else []))
+    encoder = external(*([name] if kind in ("http", "https") else [rest] if colon else []))
     encoder.prompt = prompt
     return encoder
 
@@ -57,11 +57,5 @@ def refuse_missing(names: Iterable[str]) -> None:
 def _is_external(name: str) -> bool:
     """Whether a name is of an encoder that torch does not run, and not of a folder."""
     kind, colon, rest = name.partition(":")
-    complete = (
-        rest.startswith("//")
-        if kind in ("http", "https")
-        else colon
-        if kind in ("onnx", "cmd")
-        else kind != "muse" or not colon
-    )
-    return kind in KINDS and bool(complete) and not Path(name).is_dir()
+    fits = {"http": rest.startswith("//"), "https": rest.startswith("//"), "onnx": colon, "cmd": colon, "muse": not colon}
+    return kind in KINDS and bool(fits.get(kind, True)) and not Path(name).is_dir()
