@@ -5,15 +5,15 @@ from typing import Annotated
 
 from typer import Option
 
-from isogloss.cli.options import LanguagesOption, option_for
+from isogloss.cli.options import STUDENT_HELP, TEACHER_HELP, LanguagesOption, option_for
 from isogloss.config import StudentSettings, TeacherSettings
 
 
 def init(
     languages: LanguagesOption = "",
     pairs: Annotated[list[str] | None, Option("--pairs", metavar="FILE", help="A file of pairs; repeatable.")] = None,
-    teacher: str = option_for(TeacherSettings, "model", help="The model you trust: hub name or folder."),
-    student: str = option_for(StudentSettings, "model", help="The model that learns: hub name or folder."),
+    teacher: str = option_for(TeacherSettings, "model", help=TEACHER_HELP),
+    student: str = option_for(StudentSettings, "model", help=STUDENT_HELP),
     name: Annotated[str, Option(help="Name of the run; its folder is runs/NAME.")] = "my-run",
     out: Annotated[Path, Option("--out", help="The recipe to write.")] = Path("recipe.toml"),
     force: Annotated[bool, Option("--force", help="Replace an existing recipe.")] = False,

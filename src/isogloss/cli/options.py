@@ -49,6 +49,8 @@ OnErrorOption = Annotated[
     ),
 ]
 PrintRecipeFlag = Annotated[bool, Option("--print-recipe", help="Print the recipe and stop.")]
+TEACHER_HELP = "The model you trust: hub name or folder."
+STUDENT_HELP = "The model that learns: hub name or folder."
 OutFolder = Annotated[Path, Option("--out", help="Folder for the result.")]
 
 

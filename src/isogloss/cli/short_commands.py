@@ -30,6 +30,7 @@ FLAGS: dict[str, tuple[Any, Any]] = {
 PAIRS = {"--languages": "languages", "--language": "pairs.language", "--on-error": "pairs.on_error"}
 STEPS = {"--steps": "training.steps", "--batch": "training.batch_pairs", "--learning-rate": "training.learning_rate"}
 MACHINE = {"--max-tokens": "student.max_tokens", "--seed": "seed", "--device": "device"}
+CROSS_HELP = "With augment: the encoder to train for it, or a trained one; empty: the student."
 NliOption = Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypothesis, label; repeatable.")]
 
 
@@ -99,8 +100,8 @@ def _given(**values: Any) -> Data:  # noqa: ANN401
 @short_command(PAIRS)
 def distill(
     pairs: PairFiles,
-    teacher: str = option_for(TeacherSettings, "model"),
-    student: str = option_for(StudentSettings, "model"),
+    teacher: str = option_for(TeacherSettings, "model", help=options.TEACHER_HELP),
+    student: str = option_for(StudentSettings, "model", help=options.STUDENT_HELP),
     out: OutFolder = Path("runs/distilled"),
 ) -> Data:
     """Teach a student from pairs, measure it, save it: no recipe.
@@ -129,7 +130,7 @@ def finetune(
     sts: Annotated[Files, Option("--sts", metavar="FILE", help="Two sentences and a score from 0 to 5; repeatable.")] = None,
     sts_dev: Annotated[Files, Option("--sts-dev", metavar="FILE", help="STS pairs to choose the best weights by.")] = None,
     augment: bool = option_for(StsStage, "augment", "--augment"),
-    cross_encoder: str | None = option_for(StsStage, "cross_encoder", default=None, metavar="MODEL"),
+    cross_encoder: str | None = option_for(StsStage, "cross_encoder", default=None, metavar="MODEL", help=CROSS_HELP),
     cross_epochs: int | None = option_for(StsStage, "cross_epochs", default=None),
     neighbours: int | None = option_for(StsStage, "neighbours", default=None),
     search_by: str | None = option_for(StsStage, "search_by", default=None, metavar="MODEL"),
@@ -166,7 +167,7 @@ _DUAL = {
 @short_command(_DUAL, task="rank", presets={"": {"student": {"trim": "off"}}})
 def train_dual(
     pairs: PairFiles,
-    student: str = option_for(StudentSettings, "model"),
+    student: str = option_for(StudentSettings, "model", help=options.STUDENT_HELP),
     out: OutFolder = Path("runs/dual"),
     like: Annotated[str, Option(metavar="muse|labse", help="Use a paper's settings.")] = "",
     nli: NliOption = None,
