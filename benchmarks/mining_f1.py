@@ -176,7 +176,7 @@ def calibration(haystack: Haystack, encoder: Remembering, device: str) -> dict[s
             "pairs": pairs,
             "estimated": curve.precision_at(threshold) if pairs else None,
             "precision": correct / pairs if pairs else None,
-            "recall": correct / gold.wanted,
+            "recall": correct / len(gold.pairs),
         }
 
     points = [at(float(one)) for one in curve.thresholds if one >= mined.threshold]
@@ -188,7 +188,7 @@ def calibration(haystack: Haystack, encoder: Remembering, device: str) -> dict[s
         "largest_gap": max(gaps, default=None),
         "without_translation": {
             "estimated": curve.without_translation,
-            "by_gold": 1 - gold.wanted / mined.accounts[0].kept,
+            "by_gold": 1 - len(gold.pairs) / mined.accounts[0].kept,
         },
         "curve": [points[place] for place in kept],
     }

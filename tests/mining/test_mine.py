@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -116,7 +117,7 @@ def test_vectors_and_neighbours_are_found_again(sides: tuple[Path, Path], tmp_pa
 
 def test_vectors_are_halves_of_what_the_model_says(tmp_path: Path) -> None:
     texts = list(GERMAN)
-    rows = embedded("x", iter([texts[:30], texts[30:]]), "key", 40, Interpreter(), tmp_path, tmp_path / "cache")
+    rows = embedded("x", pa.array(texts), np.arange(40, dtype=np.uint64), Interpreter(), tmp_path, tmp_path / "cache")
     assert rows.dtype == np.float16 and np.array_equal(rows, Interpreter().encode(texts).astype(np.float16))
 
 

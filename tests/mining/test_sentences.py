@@ -24,7 +24,7 @@ def test_lines_become_distinct_sentences_that_know_their_line(tmp_path: Path) ->
         assert found.account == Account(read=7, empty=2, duplicate=2)
         assert found.account.kept == len(found) == 3
         assert found.same_as == {"3": "1", "6": "5"}
-        assert list(found.blocks(2)) == [["Hello there.", "Good morning!"], ["Bye."]]
+        assert found.texts.to_pylist() == ["Hello there.", "Good morning!", "Bye."]
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

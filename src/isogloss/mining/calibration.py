@@ -59,21 +59,29 @@ def best_threshold(scores: NDArray[np.floating], right: BoolArray, wanted: int) 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GoldCurve:
-    """Precision and recall by gold pairs: at each threshold, and the number of pairs above it."""
+class Curve:
+    """Precision at thresholds, and the number of pairs above each."""
 
     thresholds: Doubles  # falling
     pairs: NDArray[np.int64]
     precision: Doubles
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """For JSON."""
+        points = zip(self.thresholds.tolist(), self.pairs.tolist(), self.precision.tolist(), strict=True)
+        return [{"threshold": round(at, 5), "pairs": pairs, "precision": round(share, 4)} for at, pairs, share in points]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GoldCurve(Curve):
+    """Precision and recall by gold pairs."""
+
     recall: Doubles
 
     def as_rows(self) -> list[dict[str, Any]]:
         """For JSON."""
-        rows = zip(self.thresholds.tolist(), self.pairs.tolist(), self.precision.tolist(), self.recall.tolist(), strict=True)
-        return [
-            {"threshold": round(threshold, 5), "pairs": pairs, "precision": round(precision, 4), "recall": round(recall, 4)}
-            for threshold, pairs, precision, recall in rows
-        ]
+        rows = zip(Curve.as_rows(self), self.recall.tolist(), strict=True)
+        return [row | {"recall": round(recall, 4)} for row, recall in rows]
 
 
 def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> GoldCurve:
@@ -97,12 +105,9 @@ def _spread(mined: Doubles) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Calibration:
-    """Estimated precision: at each threshold, and the number of pairs above it."""
+class Calibration(Curve):
+    """Estimated precision."""
 
-    thresholds: Doubles  # falling
-    pairs: NDArray[np.int64]
-    precision: Doubles
     without_translation: float  # share of sentences
     least: float  # the lowest threshold: what shuffled pairs reach
 
@@ -118,14 +123,7 @@ class Calibration:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        points = zip(self.thresholds.tolist(), self.pairs.tolist(), self.precision.tolist(), strict=True)
-        return {
-            "without_translation": round(self.without_translation, 4),
-            "curve": [
-                {"threshold": round(threshold, 5), "pairs": pairs, "precision": round(precision, 4)}
-                for threshold, pairs, precision in points
-            ],
-        }
+        return {"without_translation": round(self.without_translation, 4), "curve": self.as_rows()}
 
 
 def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sentences: int) -> Calibration:

@@ -18,11 +18,6 @@ class Gold:
     pairs: set[tuple[str, str]]
     ids: tuple[list[str], list[str]]
 
-    @property
-    def wanted(self) -> int:
-        """Number of gold pairs, found or not."""
-        return len(self.pairs)
-
     def among(self, matches: Matches) -> BoolArray:
         """Which matches are gold."""
         left, right = self.ids

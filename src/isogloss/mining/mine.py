@@ -24,13 +24,12 @@ from isogloss.mining.matching import Matches, matched
 from isogloss.mining.mismatched_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.mining.output import write_pairs
 from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
-from isogloss.mining.vectors import BLOCK, embedded
+from isogloss.mining.vectors import embedded
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.approximate import SearchAccount, search_both_ways
 from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
-from isogloss.storage import content_hash
 from isogloss.types import Bitext, Pair
 
 AUTO, GOLD = "auto", "gold:"
@@ -105,7 +104,11 @@ def mine(
     gold = read_gold(how.threshold.removeprefix(GOLD), left, right) if how.threshold.startswith(GOLD) else None
     encoder = open_encoder(model, how.device) if isinstance(model, str) else model
     with work_folder(how.folder) as folder:
-        vectors = _embed(left, right, encoder, folder, how.cache, on_progress)
+        sides = (("source", left), ("target", right))
+        source_vectors, target_vectors = (
+            embedded(name, side.texts, side.hashes, encoder, folder, how.cache, on_progress) for name, side in sides
+        )
+        vectors = source_vectors, target_vectors
         search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder, search=how.search, recall=how.recall)
         estimate = how.threshold == AUTO or gold is not None  # with gold, the page shows how good the estimate is
         found = search_both_ways(*vectors, how.k + (SPARE if estimate else 0), search, on_progress)
@@ -131,17 +134,6 @@ def _read(
     return left, right
 
 
-def _embed(
-    left: Sentences, right: Sentences, encoder: Encoder, folder: Path, cache: Path | str | None, on_progress: OnProgress
-) -> tuple[Vectors, Vectors]:
-    """The embeddings of both sides, memory-mapped."""
-    source, target = (
-        embedded(name, side.blocks(BLOCK), content_hash(side.hashes.data), len(side), encoder, folder, cache, on_progress)
-        for name, side in (("source", left), ("target", right))
-    )
-    return source, target
-
-
 def _calibrate(
     vectors: tuple[Vectors, Vectors], left: Neighbours, right: Neighbours, matches: Matches, how: MiningSettings
 ) -> Calibration:
@@ -163,7 +155,7 @@ def _select(
     """Choose the threshold, and keep the pairs above it."""
     measured = curve = None
     if gold is not None:
-        labelled = matches.scores, gold.among(matches), gold.wanted
+        labelled = matches.scores, gold.among(matches), len(gold.pairs)
         threshold, curve = best_threshold(*labelled), gold_curve(*labelled)
         measured = retrieved_at(threshold, *labelled)
     elif calibration is not None:

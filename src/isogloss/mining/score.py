@@ -4,7 +4,7 @@ The score is the margin of `mine`: the cosine of the two sides against their nea
 Wrong lines are mostly random, so precision is estimated from shuffled pairs (`calibration`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,11 @@ from isogloss.mining.calibration import Calibration, calibrated
 from isogloss.mining.margin import margin_scores
 from isogloss.mining.mine import AUTO, check_threshold, work_folder
 from isogloss.mining.output import write_pairs
-from isogloss.mining.vectors import BLOCK, embedded
+from isogloss.mining.vectors import embedded
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.neighbours import both_ways, pair_cosines
-from isogloss.storage import content_hash
 from isogloss.types import Bitext, FloatArray, IntArray
 
 NONE = "none"
@@ -77,14 +76,12 @@ def score(
         rows = np.flatnonzero(languages.indices.to_numpy() == number)
         own = bitext.table.take(pa.array(rows))
         scores[rows], wrong = _scored(own, language, encoder, how, on_progress)
-        if how.threshold == NONE:
-            continue
         if how.threshold == AUTO:
             calibrations[language] = calibrated(scores[rows], wrong, wrong[np.isfinite(wrong)], len(rows))
             thresholds[language] = calibrations[language].threshold_for(how.precision)
-        else:
+        elif how.threshold != NONE:
             thresholds[language] = float(how.threshold)
-        kept[rows] = scores[rows] >= thresholds[language]
+        kept[rows] = scores[rows] >= thresholds.get(language, -np.inf)
     table = bitext.table.add_column(0, "score", pa.array(scores)).filter(pa.array(kept))
     return Scored(table, len(bitext), thresholds, calibrations)
 
@@ -98,9 +95,8 @@ def _scored(
         for name in ("source", "target"):
             encoded = pairs.column(name).combine_chunks().dictionary_encode()
             texts, rows = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
-            key = content_hash(Side(texts, language).exact_hashes.data)
-            stage = f"{name} {language}"
-            vectors = embedded(stage, _blocks(texts), key, len(texts), encoder, folder, how.cache, on_progress)
+            hashes = Side(texts, language).exact_hashes
+            vectors = embedded(f"{name} {language}", texts, hashes, encoder, folder, how.cache, on_progress)
             sides.append((vectors, rows))
         (left, of_left), (right, of_right) = sides
         means = [np.zeros(len(left), np.float32), np.zeros(len(right), np.float32)]
@@ -125,8 +121,3 @@ def derangement(rows: IntArray) -> IntArray:
     shuffled = np.empty_like(rows)
     shuffled[order] = rows[np.roll(order, 1)]
     return shuffled
-
-
-def _blocks(texts: pa.Array) -> Iterator[list[str]]:
-    for start in range(0, len(texts), BLOCK):
-        yield texts.slice(start, BLOCK).to_pylist()

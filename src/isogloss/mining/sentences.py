@@ -10,7 +10,7 @@ sentences that are the same on both sides: each would be the other's best match 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,15 +96,11 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def blocks(self, rows: int) -> Iterator[list[str]]:
-        """The texts in blocks."""
-        for start in range(0, len(self), rows):
-            yield self.texts.slice(start, rows).to_pylist()
-
-    def where(self, mask: BoolArray) -> "Sentences":
-        """The sentences that a mask selects."""
-        kept = pa.array(mask)
-        return replace(self, texts=self.texts.filter(kept), ids=self.ids.filter(kept), hashes=self.hashes[mask])
+    def keep(self, mask: BoolArray, reason: str) -> "Sentences":
+        """The sentences that a mask selects; the others are counted under `reason`."""
+        kept, account = pa.array(mask), replace(self.account, **{reason: int((~mask).sum())})
+        texts, ids = self.texts.filter(kept), self.ids.filter(kept)
+        return replace(self, texts=texts, ids=ids, hashes=self.hashes[mask], account=account)
 
 
 def read_sentences(
@@ -114,48 +110,38 @@ def read_sentences(
     how = settings or ReadingSettings()
     label = _label(source)
     language = _checked(how.language)
-    texts, ids, hashes = [], [], []
-    read, too_long = 0, list[int]()
+    texts, ids, hashes, too_long = [], [], [], list[int]()
     lines = _short_lines(_blocks(source, label, language, how), MAX_PARAGRAPH if how.documents else MAX_SENTENCE, too_long)
     for sentences, numbers in _split(lines, language, how.documents):
-        read += len(sentences)
         normal = normalize_block(sentences)
         texts.append(normal)
         ids.append(numbers)
         hashes.append(Side(normal, "").exact_hashes)
-    read += sum(too_long)
-    on_progress(Step(f"reading {label}", read, read, "sentences"))
     every = np.concatenate([np.empty(0, np.uint64), *hashes])
-    account = Account(read=read, too_long=sum(too_long))
-    whole = Sentences(label, _chunked(texts), _chunked(ids), every, account, language)
-    if not read:
+    account = Account(read=len(every) + sum(too_long), too_long=sum(too_long))
+    on_progress(Step(f"reading {label}", account.read, account.read, "sentences"))
+    if not account.read:
         raise DataError(f"{label}: no sentences", hint="it needs one sentence per line")
-    return _useful(whole, how)
+    lines, numbers = (pa.chunked_array(parts, pa.string()) for parts in (texts, ids))
+    return _useful(Sentences(label, lines, numbers, every, account, language), how)
 
 
 def without_shared(left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
     """Both sides without sentences that are the same on both."""
     alone_left, alone_right = ~among(left.hashes, distinct(right.hashes)), ~among(right.hashes, distinct(left.hashes))
-    return _counted(left, alone_left, "on_both_sides"), _counted(right, alone_right, "on_both_sides")
-
-
-def _counted(sentences: Sentences, kept: BoolArray, reason: str) -> Sentences:
-    account = replace(sentences.account, **{reason: int((~kept).sum())})
-    return replace(sentences.where(kept), account=account)
+    return left.keep(alone_left, "on_both_sides"), right.keep(alone_right, "on_both_sides")
 
 
 def _useful(every: Sentences, how: ReadingSettings) -> Sentences:
     """Drop empty lines, duplicates and other languages, in this order."""
-    filled = _counted(every, np.asarray(pc.not_equal(every.texts, "").to_numpy(), dtype=np.bool_), "empty")
+    filled = every.keep(np.asarray(pc.not_equal(every.texts, "").to_numpy(), dtype=np.bool_), "empty")
     _, first, place = np.unique(filled.hashes, return_index=True, return_inverse=True)
     new = np.zeros(len(filled), dtype=np.bool_)
     new[first] = True
-    once = _counted(filled, new, "duplicate")
-    if not new.all():
-        copies = np.flatnonzero(~new)
-        called, known = (filled.ids.take(pa.array(rows)).to_pylist() for rows in (copies, first[place[copies]]))
-        once = replace(once, same_as=dict(zip(called, known, strict=True)))
-    return _counted(once, _in_language(once, how.min_language), "wrong_language")
+    copies = np.flatnonzero(~new)
+    called, known = (filled.ids.take(pa.array(rows)).to_pylist() for rows in (copies, first[place[copies]]))
+    once = replace(filled.keep(new, "duplicate"), same_as=dict(zip(called, known, strict=True)))
+    return once.keep(_in_language(once, how.min_language), "wrong_language")
 
 
 def _in_language(sentences: Sentences, minimum: float) -> BoolArray:
@@ -184,10 +170,12 @@ def _label(source: str | Path | Sequence[str]) -> str:
 
 def _blocks(source: str | Path | Sequence[str], label: str, language: str, how: ReadingSettings) -> Iterator[Block]:
     """Lines and their ids, as written."""
+
+    def with_ids(lines: pa.Array, numbers: IntArray) -> Block:
+        return _with_ids(lines, numbers, label) if how.with_ids else (lines, pc.cast(pa.array(numbers), pa.string()))
+
     if not isinstance(source, str | Path):
-        numbers = np.arange(1, 1 + len(source))
-        lines, named = pa.array(source, pa.string()), pc.cast(pa.array(numbers), pa.string())
-        yield _with_ids(lines, numbers, label) if how.with_ids else (lines, named)
+        yield with_ids(pa.array(source, pa.string()), np.arange(1, 1 + len(source)))
         return
     name, path = str(source), Path(source)
     if name != STANDARD_INPUT and path.is_dir():
@@ -199,8 +187,7 @@ def _blocks(source: str | Path | Sequence[str], label: str, language: str, how: 
         for block in line_blocks(opened, label):
             for fault in block.faults.values():
                 raise fault
-            numbers = pc.cast(pa.array(block.numbers), pa.string())
-            yield _with_ids(block.text(), block.numbers, label) if how.with_ids else (block.text(), numbers)
+            yield with_ids(block.text(), block.numbers)
 
 
 def _short_lines(blocks: Iterator[Block], most: int, too_long: list[int]) -> Iterator[Block]:
@@ -251,7 +238,11 @@ def _split(blocks: Iterator[Block], language: str, documents: bool) -> Iterator[
     if not documents:
         yield from blocks
         return
-    segment = _splitter()
+    try:
+        from sentencex import segment
+    except ImportError as error:
+        hint = 'pip install "isogloss[mining]"'
+        raise IsoglossError("splitting documents into sentences needs the package sentencex", hint=hint) from error
     for paragraphs, numbers in blocks:
         texts: list[str] = []
         ids: list[str] = []
@@ -262,23 +253,8 @@ def _split(blocks: Iterator[Block], language: str, documents: bool) -> Iterator[
         yield pa.array(texts, pa.string()), pa.array(ids, pa.string())
 
 
-def _splitter() -> Callable[[str, str], Sequence[str]]:
-    try:
-        from sentencex import segment
-    except ImportError as error:
-        raise IsoglossError(
-            "splitting documents into sentences needs the package sentencex", hint='pip install "isogloss[mining]"'
-        ) from error
-    found: Callable[[str, str], Sequence[str]] = segment
-    return found
-
-
 def _checked(language: str) -> str:
     code = canonical(language) if language else ""
     if code and not is_shaped_like_a_code(code):
         raise DataError(f"{language!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
     return code
-
-
-def _chunked(parts: Sequence[pa.Array]) -> pa.ChunkedArray:
-    return pa.chunked_array(list(parts), pa.string())

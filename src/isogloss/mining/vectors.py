@@ -7,13 +7,14 @@ They are computed through the shared cache: what any earlier work computed is co
 
 import errno
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from isogloss.checksums import load_array, sealing
+from isogloss.corpora.text.hashing import Hashes
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.vector_cache import Float16Rows
@@ -25,16 +26,16 @@ BLOCK = 16_384  # sentences that are looked up and sorted by length together
 
 def embedded(
     name: str,
-    sentences: Iterable[list[str]],
-    key: str,
-    rows: int,
+    texts: pa.Array | pa.ChunkedArray,
+    hashes: Hashes,
     encoder: Encoder,
     folder: Path,
     cache: Path | str | None = None,
     on_progress: OnProgress = silent,
 ) -> Float16Rows:
-    """The embeddings of sentences, given in blocks, mapped from a file in `folder`; `key` identifies the sentences."""
-    path = folder / f"{name}-{content_hash(key, encoder.fingerprint)[:16]}.npy"
+    """The embeddings of sentences with these hashes, mapped from a file in `folder`."""
+    path = folder / f"{name}-{content_hash(content_hash(hashes.data), encoder.fingerprint)[:16]}.npy"
+    rows = len(texts)
     stage, shape = f"embedding {name}", (rows, encoder.dimension)
     found = load_array(path)
     if found is not None and found.shape == shape:
@@ -45,8 +46,8 @@ def embedded(
     with sealing(path) as temporary:
         file = np.lib.format.open_memmap(temporary, "w+", np.float16, shape)
         _allocate(temporary)
-        start = 0
-        for block in sentences:
+        for start in range(0, rows, BLOCK):
+            block = texts.slice(start, BLOCK).to_pylist()
             end = start + len(block)
 
             def report(step: Step, end: int = end) -> None:
@@ -54,7 +55,6 @@ def embedded(
                 on_progress(Step(stage, end - (step.total - step.done), rows, "sentences", note))
 
             file[start:end] = cached.encode(block, report)
-            start = end
         file.flush()
         del file
     made: Float16Rows = np.load(path, mmap_mode="r")
