@@ -5,14 +5,17 @@ end in one more zero bit are kept: the same half in every corpus and language, s
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from isogloss.corpora.text.hashing import Hashes, distinct
 from isogloss.types import IntArray
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 LIMIT = 2**22  # hashes in memory: 32 MiB, and a few times that while they are counted
-SENTENCES_AT_A_TIME = 2**17
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,37 +83,22 @@ class SourceSketch:
         self._merge()
         cells = sorted(self._hashes)
         corpora, languages = (sorted({cell[place] for cell in cells}) for place in (0, 1))
-        sizes = [len(self._hashes[cell][0]) for cell in cells]
-        hashes = np.concatenate([self._hashes[cell][0] for cell in cells] or [np.empty(0, dtype=np.uint64)])
-        order = np.argsort(hashes)
-        hashes = hashes[order]
-        # Number the sentences: equal hashes have equal numbers.
-        sentence = np.cumsum(np.append(False, hashes[1:] != hashes[:-1])) if len(hashes) else np.empty(0, dtype=np.int64)
-        corpus = np.repeat([corpora.index(cell[0]) for cell in cells], sizes)[order]
-        language = np.repeat([languages.index(cell[1]) for cell in cells], sizes)[order]
-        shared = self.one_in * _shared(sentence, corpus, len(corpora))
-        ways = self.one_in * _ways(sentence, language, len(languages))
+        hashes = [self._hashes[cell][0] for cell in cells]
+        sentence = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *hashes]), return_inverse=True)[1]
+        corpus, language = (
+            _incidence(sentence, np.repeat([names.index(cell[place]) for cell in cells], list(map(len, hashes))), len(names))
+            for place, names in enumerate((corpora, languages))
+        )
+        shared = self.one_in * (corpus.T @ corpus).toarray()
+        ways = self.one_in * np.bincount(np.diff(language.indptr))[1:]
         return Overlap(tuple(corpora), tuple(tuple(row) for row in shared.tolist()), tuple(ways.tolist()), self.one_in)
 
 
-def _shared(sentence: IntArray, corpus: IntArray, corpora: int) -> IntArray:
-    """For every two corpora, the number of sentences in both; `sentence` is sorted."""
-    counts = np.zeros((corpora, corpora), dtype=np.int64)
-    last = int(sentence[-1]) + 1 if len(sentence) else 0
-    for start in range(0, last, SENTENCES_AT_A_TIME):
-        stop = min(start + SENTENCES_AT_A_TIME, last)
-        rows = slice(*np.searchsorted(sentence, [start, stop]))
-        has = np.zeros((stop - start, corpora), dtype=np.float32)  # counts stay below 2^24, so float32 is exact
-        has[sentence[rows] - start, corpus[rows]] = 1
-        counts += (has.T @ has).astype(np.int64)
-    return counts
+def _incidence(sentence: IntArray, column: IntArray, columns: int) -> "csr_array":
+    """Sentences × corpora (or languages): 1 where a sentence is in a corpus."""
+    from scipy.sparse import csr_array
 
-
-def _ways(sentence: IntArray, language: IntArray, languages: int) -> IntArray:
-    """The numbers of sentences in one language, in two languages, and so on."""
-    if not len(sentence):
-        return np.empty(0, dtype=np.int64)
-    pairs = np.sort(sentence * languages + language)
-    once = pairs[np.append(True, pairs[1:] != pairs[:-1])]
-    ways: IntArray = np.bincount(np.bincount(once // languages))[1:]
-    return ways
+    ones, shape = np.ones(len(sentence), dtype=np.int64), (int(sentence.max(initial=-1)) + 1, columns)
+    found = csr_array((ones, (sentence, column.astype(np.int64))), shape=shape)
+    found.data[:] = 1  # what occurs twice was added up
+    return found

@@ -31,6 +31,7 @@ from isogloss.types import ROWS_A_BLOCK, SCHEMA, TEST, TRAIN, Bitext, PairCounts
 
 MANIFEST, MARK, FORMAT = "manifest.json", "isogloss_store", 1
 PAIRS, DROPPED, SCORED = "pairs", "dropped", "scored"
+AGAIN = "run the same isogloss prepare again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,12 @@ class Store:
             try:
                 # In this thread: Arrow's own threads keep what they free, more with every group.
                 with pq.ParquetFile(path, pre_buffer=False) as file:
-                    _refuse_other_columns(file, path)
+                    if not file.schema_arrow.equals(SCHEMA):  # Arrow ignores missing columns
+                        raise DataError(f"{path}: not a part of a store", hint=AGAIN)
                     for group in range(file.num_row_groups):
                         yield file.read_row_group(group, columns=list(columns), use_threads=False)
             except PARQUET_FAULTS as error:
-                raise DataError(
-                    f"{path}: a part of the store cannot be read ({error})", hint="run the same isogloss prepare again"
-                ) from error
+                raise DataError(f"{path}: a part of the store cannot be read ({error})", hint=AGAIN) from error
 
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs, or those of one split, a bounded number at a time, in order."""
@@ -97,8 +97,8 @@ class Store:
         for table in self.tables():
             tables.append(table.filter(pc.is_in(table.column("language"), wanted)) if languages else table)
         joined = pa.concat_tables(tables)
-        columns = [_one_chunk(joined.column(name)) for name in SCHEMA.names]
-        return Bitext(pa.Table.from_arrays(columns, schema=SCHEMA), self.source_language)
+        # One chunk per column, or as few as Arrow allows.
+        return Bitext(joined.combine_chunks(), self.source_language)
 
     def blocks(self, files: Sequence[str] | None = None) -> Blocks:
         """The pairs of all parts, or of some files, as a reader gives them: for another preparation."""
@@ -112,18 +112,12 @@ def _refuse_damaged(path: Path, checksum: str) -> None:
     except FileNotFoundError:
         return  # reading it explains that
     if _checksum(path, there.st_ino, there.st_size, there.st_mtime_ns) != checksum:
-        raise DataError(f"{path}: this part of the store is damaged", hint="run the same isogloss prepare again")
+        raise DataError(f"{path}: this part of the store is damaged", hint=AGAIN)
 
 
 @cache
 def _checksum(path: Path, inode: int, size: int, modified: int) -> str:
     return file_hash(path)
-
-
-def _refuse_other_columns(file: pq.ParquetFile, path: Path) -> None:
-    """Raise if columns are missing, which Arrow ignores."""
-    if not file.schema_arrow.equals(SCHEMA):
-        raise DataError(f"{path}: not a part of a store", hint="run the same isogloss prepare again")
 
 
 def training_data(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -152,22 +146,11 @@ def scan_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def leaks_in_words(scan: dict[str, Any]) -> str:
     """The result of the scan as a sentence."""
-    checked = _checked_sets(scan)
+    more = len(scan["sets"]) - 3
+    checked = ", ".join([*scan["sets"][:3], *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
     if scan["removed"]:
         return f"{amount(scan['removed'], 'pair')} of the checked test sets removed from training ({checked})."
     return f"No training pair appears in the checked test sets ({checked})."
-
-
-def _checked_sets(scan: dict[str, Any]) -> str:
-    more = len(scan["sets"]) - 3
-    return ", ".join([*scan["sets"][:3], *([amount(more, "more set")] if more > 0 else []), "held-out rows"])
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column in one chunk; columns of more than 1 GiB keep theirs."""
-    if column.nbytes < 2**30:
-        return pa.chunked_array([pa.concat_arrays(column.chunks)] if column.num_chunks else [pa.array([], pa.string())])
-    return column
 
 
 def is_store(path: Path) -> bool:
@@ -190,18 +173,15 @@ def open_store(folder: Path | str) -> Store:
     manifest = read_manifest(path)
     if manifest is None:
         if (path / MANIFEST).is_file():
-            hint = "run the same isogloss prepare again"
-            raise DataError(f"{path}: not a prepared store: its {MANIFEST} is damaged, or belongs to something else", hint=hint)
+            raise DataError(
+                f"{path}: not a prepared store: its {MANIFEST} is damaged, or belongs to something else", hint=AGAIN
+            )
         raise DataError(f"{path}: not a prepared store", hint="create one with isogloss prepare FILES --out FOLDER")
     if manifest[MARK] != FORMAT:
-        raise DataError(
-            f"{path}: written by another version of isogloss (format {str(manifest[MARK])[:40]})",
-            hint="run isogloss prepare again",
-        )
+        other = f"written by another version of isogloss (format {str(manifest[MARK])[:40]})"
+        raise DataError(f"{path}: {other}", hint="run isogloss prepare again")
     try:
         check_manifest(manifest, path, PAIRS)
     except Misfit as error:
-        raise DataError(
-            f"{path}: its {MANIFEST} is not that of a store: {error}", hint="run the same isogloss prepare again"
-        ) from error
+        raise DataError(f"{path}: its {MANIFEST} is not that of a store: {error}", hint=AGAIN) from error
     return Store(path, manifest)

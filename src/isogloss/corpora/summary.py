@@ -3,7 +3,7 @@
 `summarize` reads the pairs once, in bounded memory. `isogloss corpora show` prints it, `report/corpora_page.py` draws it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -123,69 +123,47 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
 
     `limit` bounds the memory for comparing source sentences; beyond it they are sampled (overlap.py).
     """
-    collector = _Collector(samples, limit)
-    for table in store.tables():
-        for start in range(0, table.num_rows, ROWS_AT_A_TIME):
-            collector.add(table.slice(start, ROWS_AT_A_TIME))
-            on_progress(Step("reading the store", collector.rows, len(store), "pairs"))
-    if collector.rows != len(store) or not collector.rows:
+    sketch, random = SourceSketch(limit), np.random.default_rng(SEED)
+    lengths: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # by language and side
+    drawn: dict[str, list[tuple[float, Pair]]] = defaultdict(list)  # pairs with the lowest random tickets
+    rows = 0
+    for block in _blocks(store):
+        sides = {name: Side(block.column(name), "") for name in ("source", "target")}
+        tokens = {name: side.token_counts for name, side in sides.items()}
+        tickets = random.random(block.num_rows)
+        for corpus, language, own in _groups(block):
+            sketch.add(corpus, language, sides["source"].exact_hashes[own])
+            for name, counted in tokens.items():
+                times = np.bincount(counted[own])
+                found = np.flatnonzero(times)
+                lengths[language, name].update(dict(zip(found.tolist(), times[found].tolist(), strict=True)))
+            best = own[np.argsort(tickets[own])[:samples]]
+            pairs = (Pair(**row) for row in block.take(pa.array(best)).to_pylist())
+            drawn[language] += zip(tickets[best].tolist(), pairs, strict=True)
+            drawn[language] = sorted(drawn[language], key=lambda draw: draw[0])[:samples]
+        rows += block.num_rows
+        on_progress(Step("reading the store", rows, len(store), "pairs"))
+    if rows != len(store) or not rows:
         raise DataError(
-            f"{store.folder}: its parts have {amount(collector.rows, 'pair')}, {MANIFEST} says {len(store):,}",
+            f"{store.folder}: its parts have {amount(rows, 'pair')}, {MANIFEST} says {len(store):,}",
             hint="run the same isogloss prepare again",
         )
-    return collector.summary(store)
+    train, test = (store.pair_counts().of_split(split) for split in (TRAIN, TEST))
+    cells = tuple(Cell(*key, train.get(key, 0), test.get(key, 0)) for key in sorted({*train, *test}))
+    languages = []
+    for code in sorted(drawn):
+        there = [cell for cell in cells if cell.language == code]
+        in_train, in_test = sum(cell.train for cell in there), sum(cell.test for cell in there)
+        source, target = (Lengths.of(lengths[code, side]) for side in ("source", "target"))
+        languages.append(LanguageSummary(code, in_train, in_test, source, target, tuple(pair for _, pair in drawn[code])))
+    plans = tuple(_plan(scheme, cells) for scheme in SCHEMES)
+    return Summary(store.source_language, cells, tuple(languages), sketch.overlap(), plans)
 
 
-class _Collector:
-    """Collects the statistics of blocks of pairs."""
-
-    def __init__(self, samples: int, limit: int) -> None:
-        self.rows = 0
-        self._lengths: dict[tuple[str, str], Counter[int]] = {}
-        self._sketch = SourceSketch(limit)
-        self._samples = samples
-        self._random = np.random.default_rng(SEED)
-        self._drawn: dict[str, list[tuple[float, Pair]]] = {}
-
-    def add(self, table: pa.Table) -> None:
-        """Add a block of pairs."""
-        source, target = (Side(table.column(name), "") for name in ("source", "target"))
-        tokens = {"source": source.token_counts, "target": target.token_counts}
-        tickets = self._random.random(table.num_rows)
-        for corpus, language, rows in _groups(table):
-            self._sketch.add(corpus, language, source.exact_hashes[rows])
-            for side, counted in tokens.items():
-                self._count_lengths(language, side, counted[rows])
-            self._draw(language, table, rows, tickets)
-        self.rows += table.num_rows
-
-    def _count_lengths(self, language: str, side: str, lengths: IntArray) -> None:
-        times = np.bincount(lengths)
-        found = np.flatnonzero(times)
-        self._lengths.setdefault((language, side), Counter()).update(
-            dict(zip(found.tolist(), times[found].tolist(), strict=True))
-        )
-
-    def _draw(self, language: str, table: pa.Table, rows: IntArray, tickets: "np.typing.NDArray[np.float64]") -> None:
-        """Keep the pairs with the lowest random tickets."""
-        best = rows[np.argsort(tickets[rows])[: self._samples]]
-        pairs = [Pair(**row) for row in table.take(pa.array(best)).to_pylist()]
-        found = [*self._drawn.get(language, []), *zip(tickets[best].tolist(), pairs, strict=True)]
-        self._drawn[language] = sorted(found, key=lambda one: one[0])[: self._samples]
-
-    def summary(self, store: Store) -> Summary:
-        """The summary of all blocks, with the counts of the manifest."""
-        train, test = (store.pair_counts().of_split(split) for split in (TRAIN, TEST))
-        cells = tuple(Cell(*key, train.get(key, 0), test.get(key, 0)) for key in sorted({*train, *test}))
-        languages = tuple(self._language(code, cells) for code in sorted(self._drawn))
-        plans = tuple(_plan(scheme, cells) for scheme in SCHEMES)
-        return Summary(store.source_language, cells, languages, self._sketch.overlap(), plans)
-
-    def _language(self, language: str, cells: tuple[Cell, ...]) -> LanguageSummary:
-        own = [cell for cell in cells if cell.language == language]
-        source, target = (Lengths.of(self._lengths[language, side]) for side in ("source", "target"))
-        train, test = sum(cell.train for cell in own), sum(cell.test for cell in own)
-        return LanguageSummary(language, train, test, source, target, tuple(pair for _, pair in self._drawn[language]))
+def _blocks(store: Store) -> Iterator[pa.Table]:
+    for table in store.tables():
+        for start in range(0, table.num_rows, ROWS_AT_A_TIME):
+            yield table.slice(start, ROWS_AT_A_TIME)
 
 
 def _groups(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:
