@@ -60,13 +60,6 @@ def test_scores_data_and_usage(model: SentenceTransformer) -> None:
     assert {one.metric_type: one.metric_value for one in data.eval_results} == {"to_source": 0.9, "from_source": 0.95}
 
 
-def test_intervals_follow_their_averages(model: SentenceTransformer) -> None:
-    report = Report("m", (LanguageScores("de", 10, None, 0.9, 1.0, None),), 40)
-    text = model_card(CardInfo(name="x", description="", reports=[report], intervals={"to_source": (0.85, 0.94)}), model)
-    assert "| de | 90.0 | 100.0 |" in text and "| average | 90.0 (85.0–94.0) | 100.0 |" in text
-    assert next(one.metric_value for one in metadata(text).eval_results or [] if one.metric_type == "to_source") == 0.9
-
-
 def test_without_a_teacher_none_is_mentioned(model: SentenceTransformer) -> None:
     report = Report("m", (LanguageScores("de", 10, None, 0.95, 1.0, None),), 40)
     text = model_card(CardInfo(name="mine", description="A dual encoder.", reports=[report], tags=["dual-encoder"]), model)

@@ -56,7 +56,5 @@ def test_markup_is_not_escaped_twice_and_text_always_once() -> None:
 
 
 def test_attributes() -> None:
-    assert tag("rect", x=0, y=0.125, class_="a", aria_label="b", hidden=True, id=None, draggable=False) == (
-        '<rect x="0" y="0.125" class="a" aria-label="b" hidden="hidden"/>'
-    )
+    assert tag("rect", x=0, y=0.125, class_="a", aria_label="b") == '<rect x="0" y="0.125" class="a" aria-label="b"/>'
     assert tag("div") == "<div></div>", "only empty elements of HTML may close themselves"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from isogloss.amounts import amount
 from isogloss.corpora.reading.languages import canonical
-from isogloss.evaluation.compare import Cell, Comparison, ScoreTable
+from isogloss.evaluation.compare import Cell, Column, Comparison, ScoreTable
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 WIDEST = 13  # columns that fit on a page
@@ -80,7 +80,7 @@ def score(value: float, column: str = "") -> str:
 def _grid(table: ScoreTable, comparison: Comparison, cell: Callable[[Cell, str], str], widest: int) -> Grid:
     names, notes = short_names(comparison.models), _notes(table, comparison)
     written = [[cell(one, column.name) for one in column.cells] for column in table.columns]
-    best = [_best([_goodness(one.value, column.name) for one in column.cells]) for column in table.columns]
+    best = [_best(column) for column in table.columns]
     header = tuple(column.name for column in table.columns)
     if len(header) > widest:
         lines = [Line(name, tuple(row), tuple(mark)) for name, row, mark in zip(header, written, best, strict=True)]
@@ -88,23 +88,17 @@ def _grid(table: ScoreTable, comparison: Comparison, cell: Callable[[Cell, str],
     lines = []
     for place, name in enumerate(names):
         lines.append(Line(name, tuple(row[place] for row in written), tuple(row[place] for row in best)))
-        shown = [one for one in table.columns[0].shown if all(one in column.cells[place].others for column in table.columns)]
-        lines += [_other(table, place, one) for one in shown]
+        others = [column.cells[place].others for column in table.columns]
+        for measure in table.columns[0].shown:  # a direction, a precision: below the model's own line
+            if all(measure in own for own in others):
+                lines.append(Line(f"  {measure}", tuple(score(own[measure]) for own in others), (False,) * len(others)))
     return Grid(table.title, "Model", header, tuple(lines), notes)
 
 
-def _other(table: ScoreTable, place: int, measure: str) -> Line:
-    """A line below a model's own: a direction, a precision."""
-    cells = tuple(score(column.cells[place].others[measure]) for column in table.columns)
-    return Line(f"  {measure}", cells, (False,) * len(cells))
-
-
-def _goodness(value: float, column: str) -> float:
-    return -abs(value) if column == DIFFERENCE else value
-
-
-def _best(values: Sequence[float]) -> list[bool]:
-    return [len(values) > 1 and round(value, 3) == round(max(values), 3) for value in values]
+def _best(column: Column) -> list[bool]:
+    """Which cells have the highest score, or the smallest difference; none if there is only one model."""
+    values = [round(-abs(cell.value) if column.name == DIFFERENCE else cell.value, 3) for cell in column.cells]
+    return [len(values) > 1 and value == max(values) for value in values]
 
 
 def _notes(table: ScoreTable, comparison: Comparison) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ The metadata (language, license, base model, tags, datasets, results) and the us
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isogloss.amounts import amount
 from isogloss.evaluation.regressions import IN_WORDS
@@ -86,8 +86,8 @@ class CardInfo:
     """All that a model card says.
 
     `description` is a paragraph: what the model is and what it was trained on. `reports` are the alignment scores after each
-    stage, the final one last; `stages` are dev scores of stages without such a report. `intervals` has (low, high) for
-    metrics of the final report's average, by name. `examples` are sentences in the model's languages. `recipe` is TOML.
+    stage, the final one last; `stages` are dev scores of stages without such a report. `examples` are sentences in the
+    model's languages. `recipe` is TOML.
     """
 
     name: str
@@ -99,7 +99,6 @@ class CardInfo:
     license: str = ""
     reports: Sequence[Report] = ()
     stages: Sequence[StageScore] = ()
-    intervals: Mapping[str, tuple[float, float]] | None = None
     regressions: Sequence[Mapping[str, Any]] = ()
     data: Sequence[DataRow] = ()
     leak_scan: str = ""
@@ -137,11 +136,12 @@ def example_sentences(pairs: PairSource) -> list[str]:
     return []
 
 
-class _HeldOut:
+class _HeldOut(NamedTuple):
     """The evaluator that sentence-transformers' card data expects beside results."""
 
-    def __init__(self, description: str, name: str, primary_metric: str) -> None:
-        self.description, self.name, self.primary_metric = description, name, primary_metric
+    description: str
+    name: str
+    primary_metric: str
 
 
 def _card_data(info: CardInfo, model: "SentenceTransformer") -> "SentenceTransformerModelCardData":
@@ -157,8 +157,7 @@ def _card_data(info: CardInfo, model: "SentenceTransformer") -> "SentenceTransfo
     data.base_model = _hub_name(info.base_model)
     data.register_model(model)
     data.usage_examples = [printable(text) for text in info.examples[:EXAMPLES]] or None
-    for evaluator, metrics in _results(info):
-        data.eval_results_dict[evaluator] = metrics
+    data.eval_results_dict.update(_results(info))
     return data
 
 
@@ -168,23 +167,17 @@ def _hub_name(name: str) -> str | None:
     return BUNDLED.get(name, name if on_hub else None)
 
 
-def _results(info: CardInfo) -> list[tuple[_HeldOut, dict[str, float | str]]]:
-    """Averages over languages for the hub's metadata; an interval follows its value."""
-    found: list[tuple[_HeldOut, dict[str, float | str]]] = []
+def _results(info: CardInfo) -> dict[_HeldOut, dict[str, float]]:
+    """Averages over languages for the hub's metadata."""
+    found = {}
     if info.reports:
-        average, intervals = info.reports[-1].average(), info.intervals or {}
+        average = info.reports[-1].average()
         scores = {name: getattr(average, name) for name in ("to_source", "from_source", "teacher_index", "cosine")}
-        metrics: dict[str, float | str] = {
-            name: f"{value:.4f} ({intervals[name][0]:.4f} to {intervals[name][1]:.4f})"
-            if name in intervals
-            else round(value, 4)
-            for name, value in scores.items()
-            if value is not None
-        }
-        found.append((_HeldOut("Translation retrieval", "held-out-pairs", "to_source"), metrics))
+        metrics = {name: round(value, 4) for name, value in scores.items() if value is not None}
+        found[_HeldOut("Translation retrieval", "held-out-pairs", "to_source")] = metrics
     for stage in info.stages:
         evaluator = _HeldOut("Semantic Similarity", f"dev-set-{stage.name.lower()}", "spearman_cosine")
-        found.append((evaluator, {"spearman_cosine": round(stage.after, 4)}))
+        found[evaluator] = {"spearman_cosine": round(stage.after, 4)}
     return found
 
 
@@ -204,23 +197,17 @@ def _stage_table(info: CardInfo) -> str:
 
 
 def _score_table(info: CardInfo) -> str:
-    """Scores per language after the last stage, and averages with their intervals."""
+    """Scores per language after the last stage, and their averages."""
     if not info.reports:
         return ""
-    report, intervals = info.reports[-1], info.intervals or {}
-    columns = {"teacher_index": "teacher's index", "to_source": "to source", "from_source": "from source"}
-    columns |= {"cosine": "cosine to teacher"}
-    if not info.teacher:
-        columns = {name: title for name, title in columns.items() if "teacher" not in title}
-    rows = []
-    for score in (*report.scores, report.average()):
-        row = [_shown(name, getattr(score, name)) for name in columns]
-        if score.language == "average":
-            row = [
-                f"{cell} ({_shown(name, intervals[name][0])}–{_shown(name, intervals[name][1])})" if name in intervals else cell
-                for name, cell in zip(columns, row, strict=True)
-            ]
-        rows.append([score.language, *row])
+    report = info.reports[-1]
+    columns = {"to_source": "to source", "from_source": "from source"}
+    if info.teacher:
+        columns = {"teacher_index": "teacher's index", **columns, "cosine": "cosine to teacher"}
+    rows = [
+        [score.language, *(_shown(name, getattr(score, name)) for name in columns)]
+        for score in (*report.scores, report.average())
+    ]
     sentence = f"Accuracy at 1 in percent on held-out sentences, {amount(report.candidates, 'candidate')}."
     return _table("Scores", sentence, ["language", *columns.values()], rows)
 

@@ -1,1 +1,1 @@
-"""What was found, as one self-contained HTML file with its pictures: no script, no font, nothing fetched."""
+"""Self-contained HTML pages with charts: no scripts, no fonts, nothing loaded."""

@@ -24,9 +24,6 @@ def cleaning_sections(manifest: Mapping[str, Any]) -> list[Section]:
     return [section for section in sections if section is not None]
 
 
-# ── waterfall ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _waterfall(manifest: Mapping[str, Any]) -> Section:
     """Pairs in, what each rule dropped, pairs out, with examples. Rules that dropped nothing are named together."""
     rows_in, rows_out = manifest["rows_in"], manifest["rows_out"]
@@ -85,9 +82,6 @@ def _short(share: float) -> str:
     """A percentage that fits into a cell; small ones are only colored."""
     hundred = 100 * share
     return f"{hundred:.0f}" if hundred >= 9.95 else (f"{hundred:.1f}" if hundred >= 0.05 else "")
-
-
-# ── leaks and thresholds ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _leaks(manifest: Mapping[str, Any]) -> Section:

@@ -25,6 +25,7 @@ from isogloss.report.page import (
     page,
     percent,
     render,
+    totals,
 )
 from isogloss.report.sharing_sections import sharing_sections
 from isogloss.storage import write_text
@@ -64,9 +65,6 @@ def corpora_page(store: Store, summary: Summary) -> str:
     return page(store.folder.resolve().name, lead, figures, sections)
 
 
-# ── sizes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _sizes(summary: Summary) -> Section:
     """Languages by corpora, as a picture and as numbers."""
     corpora, languages = (_by_size(summary.cells, name) for name in ("corpus", "language"))
@@ -88,13 +86,9 @@ def _sizes(summary: Summary) -> Section:
 
 
 def _by_size(cells: Sequence[Cell], name: str) -> list[str]:
-    sizes: dict[str, int] = {}
-    for cell in cells:
-        sizes[getattr(cell, name)] = sizes.get(getattr(cell, name), 0) + cell.pairs
+    sizes = totals(cells, name, "pairs")
     return sorted(sizes, key=lambda key: (-sizes[key], key))
 
-
-# ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SPLITS = (("train", "train"), ("test", "held out"))
 
@@ -133,15 +127,10 @@ def _languages(summary: Summary) -> Section:
     """Size and token lengths of each language."""
     largest = max(language.pairs for language in summary.languages)
     first = 1 if not any(own.source.histogram[0] + own.target.histogram[0] for own in summary.languages) else 0
-    rows = [
-        [
-            own.language,
-            *_splits(own.train, own.test, largest),
-            *_lengths(own.source, own, first),
-            *_lengths(own.target, own, first),
-        ]
-        for own in summary.languages
-    ]
+    rows = []
+    for own in summary.languages:
+        lengths = _lengths(own.source, own, first) + _lengths(own.target, own, first)
+        rows.append([own.language, *_splits(own.train, own.test, largest), *lengths])
     sides = [Column("median", NUMBER), Column("95\u00a0%", NUMBER), Column("longest", NUMBER)]
     columns = [Column("language"), Column("pairs", PICTURE), Column("train", NUMBER), Column("held out", NUMBER)]
     columns += [Column(f"{summary.source_language} tokens", PICTURE), *sides, Column("its own tokens", PICTURE), *sides]
@@ -164,26 +153,15 @@ def _lengths(lengths: Lengths, language: LanguageSummary, first: int) -> list[st
     return [svg.histogram(counts, hovers), number(lengths.median), number(lengths.most), number(lengths.longest)]
 
 
-# ── samples ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _samples(summary: Summary) -> Section:
     """A few pairs of each language, to read."""
-    samples: list[tuple[str, list[ShownPair]]] = []
+    samples = []
     for own in summary.languages:
-        pairs = [
-            ShownPair(
-                _cut(pair.source),
-                _cut(pair.target),
-                summary.source_language,
-                own.language,
-                f"{named(pair.corpus)}, {pair.split}",
-            )
-            for pair in own.samples
-        ]
+        codes = summary.source_language, own.language
+        pairs = [ShownPair(_cut(p.source), _cut(p.target), *codes, f"{named(p.corpus)}, {p.split}") for p in own.samples]
         samples.append((own.language, pairs))
-    body: Markup = render("samples.html", samples=samples)
-    return Section("samples", "Samples", "Pairs drawn at random, the same ones every time.", [body])
+    note = "Pairs drawn at random, the same ones every time."
+    return Section("samples", "Samples", note, [render("samples.html", samples=samples)])
 
 
 def _cut(text: str) -> str:

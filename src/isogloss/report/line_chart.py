@@ -1,7 +1,6 @@
-"""Lines over an axis: how one number follows another, with a value marked. `svg` has the pictures that need no axes.
+"""Line charts with axes and a marked value; `svg` has the charts without axes.
 
-Colours are those of the page's style sheet. Labels stand outside the frame (below, to the left and, for the mark, above), so
-that none can lie on another or on a line.
+Colors come from the page's style sheet. Labels are outside the frame, so they cover neither lines nor each other.
 """
 
 import math
@@ -18,7 +17,7 @@ SMALL: dict[str, Attribute] = {"font_size": 11, "fill": "var(--quiet)"}  # attri
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Points from left to right, the colour they have in the style sheet (`train`, `test`), and what the pointer shows."""
+    """Points from left to right, their color in the style sheet (`train`, `test`), and hover texts."""
 
     kind: str
     points: Sequence[tuple[float, float]]
@@ -27,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From where to where, and how a number on it is written."""
+    """The ends of an axis, and how its numbers are formatted."""
 
     low: float
     high: float
@@ -35,18 +34,18 @@ class Axis:
 
     @classmethod
     def around(cls, values: Iterable[float]) -> "Axis":
-        """As far as the values go; a single one has some room."""
+        """An axis over these values; a single value gets a margin."""
         known = list(values)
         low, high = min(known, default=0.0), max(known, default=1.0)
         room = 0.0 if high > low else max(abs(low) * 0.05, 1e-3)
         return cls(low - room, high + room)
 
     def share(self, value: float) -> float:
-        """Where a value lies: 0 at the low end, 1 at the high one."""
+        """The position of a value: 0 at the low end, 1 at the high end."""
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Round numbers on it, at most so many steps apart, and how they are written."""
+        """Round numbers with their labels, at most `most` steps."""
         rough = (self.high - self.low) / max(most, 1)
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(one * power for one in STEPS if one * power >= rough * (1 - 1e-9))
@@ -58,7 +57,7 @@ class Axis:
 def line_chart(
     lines: Sequence[Line], across: Axis, down: Axis, name: str, what: str, room: int, high: int, mark: tuple[float, str] | None
 ) -> Markup:
-    """The picture, `room` pixels wide. `what` is on the axis below; `mark` is a value on it, with what to write over it."""
+    """A chart `room` pixels wide. `what` labels the horizontal axis; `mark` is a value on it and its label."""
     wide, tall = room - LEFT - RIGHT, high - TOP - BOTTOM
 
     def x(value: float) -> float:
@@ -101,7 +100,7 @@ def _below(x: float, text: str, high: int) -> Markup:
 
 
 def _marked(x: float, text: str, third: float, last_third: float, high: int) -> list[Markup]:
-    """A line from top to bottom, and its label over it, to the side where there is room."""
+    """A vertical line with its label above, aligned to the side with space."""
     anchor = "start" if x < third else "end" if x > last_third else "middle"
     look: dict[str, Attribute] = {"stroke": "var(--ink)", "stroke_dasharray": "4 3", "data_kind": "mark"}
     line = tag("line", x1=x, x2=x, y1=TOP - 4, y2=high - BOTTOM, **look)

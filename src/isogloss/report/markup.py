@@ -13,7 +13,7 @@ from markupsafe import Markup as Markup
 VOID = frozenset({"br", "rect", "line", "path", "circle"})
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-Attribute = str | int | float | bool | None
+Attribute = str | int | float
 
 
 def xml_text(value: object) -> object:
@@ -32,24 +32,14 @@ def join(pieces: Iterable[str], between: str = "") -> Markup:
 
 
 def tag(name: str, /, *content: str, **attributes: Attribute) -> Markup:
-    """An element. Attributes are written as Python allows: `class_` for class, `aria_label` for aria-label.
-
-    None and False leave an attribute out, True writes its name as its value; numbers are written short.
-    """
-    given = {key: value for key, value in attributes.items() if value is not None and value is not False}
-    written = "".join(f' {_name(key)}="{_value(key, value)}"' for key, value in given.items())
+    """An element. Attributes are written as Python allows: `class_` for class, `aria_label` for aria-label."""
+    written = "".join(f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"' for key, value in attributes.items())
     if name in VOID:
         return Markup(f"<{name}{written}/>")
     return Markup(f"<{name}{written}>{join(content)}</{name}>")
 
 
-def _name(key: str) -> str:
-    return key.rstrip("_").replace("_", "-")
-
-
-def _value(key: str, value: Attribute) -> str:
-    if value is True:
-        return _name(key)
+def _value(value: Attribute) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if value < 1000 else f"{value:.1f}"
     return escape(str(value))

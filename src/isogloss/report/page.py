@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -89,6 +89,14 @@ def heat_maps(
 def named(corpus: str) -> str:
     """The name of a corpus; pairs given from Python may have none."""
     return corpus or "(no name)"
+
+
+def totals(rows: Iterable[object], name: str, count: str) -> dict[str, float]:
+    """The sum of the attribute `count` for each value of the attribute `name`."""
+    found: dict[str, float] = {}
+    for row in rows:
+        found[getattr(row, name)] = found.get(getattr(row, name), 0) + getattr(row, count)
+    return found
 
 
 def number(value: int) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import Overlap
-from isogloss.corpora.summary import Plan, Summary
+from isogloss.corpora.summary import Summary
 from isogloss.report import svg
 from isogloss.report.markup import Markup, join, tag
-from isogloss.report.page import NUMBER, PICTURE, Column, Section, Table, heat_maps, named, number, percent
+from isogloss.report.page import NUMBER, PICTURE, Column, Section, Table, heat_maps, named, number, percent, totals
 
 LARGEST = 10
 SHARES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -89,25 +89,15 @@ def _balance(summary: Summary) -> Section:
 
 
 def _plans(summary: Summary, name: str, folded: str = "") -> Table:
-    trained: dict[str, int] = {}
-    for cell in summary.cells:
-        trained[getattr(cell, name)] = trained.get(getattr(cell, name), 0) + cell.train
+    trained = totals(summary.cells, name, "train")
     columns = [Column(name), Column("to train on", NUMBER)]
     columns += [Column(join([tag("code", one.scheme), tag("br"), SCHEMES[one.scheme]]), NUMBER) for one in summary.plans]
-    drawn = [_drawn(plan, name) for plan in summary.plans]
+    drawn = [totals(plan.shares, name, "per_epoch") for plan in summary.plans]
     rows = []
     for key, pairs in sorted(trained.items()):
-        cells = [named(key), number(pairs)]
+        cells = [named(key), number(int(pairs))]
         for one in drawn:
             share, passes = one.get(key, 0.0) / max(sum(one.values()), 1), one.get(key, 0.0) / max(pairs, 1)
             cells.append(join([percent(share), tag("small", f"× {passes:.3g}")], " "))
         rows.append(cells)
     return Table(columns, rows, folded)
-
-
-def _drawn(plan: Plan, name: str) -> dict[str, float]:
-    """Pairs per epoch of each corpus or language."""
-    drawn: dict[str, float] = {}
-    for share in plan.shares:
-        drawn[getattr(share, name)] = drawn.get(getattr(share, name), 0.0) + share.per_epoch
-    return drawn

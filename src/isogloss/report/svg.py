@@ -1,8 +1,8 @@
-"""The pictures: a heat map, a bar, a histogram, the steps of a waterfall; each an `svg` element that needs nothing else.
+"""Charts as `svg` elements: heat map, bar, histogram, and the steps of a waterfall.
 
-Colours are classes (`heat-1` to `heat-9`, `train`, `dropped`, …) that the page's style sheet fills in, so one picture
-serves light and dark. Bars and histograms stretch to the room they get and hold no text: labels stand beside them as
-HTML, which a phone can wrap. Numbers are in `title` elements, which browsers show under the pointer.
+Colors are classes (`heat-1` to `heat-9`, `train`, `dropped`, …) from the page's style sheet, so one picture works in light and
+dark mode. Bars and histograms stretch to the available width and have no text: labels are HTML next to them, which can wrap on
+a phone. Numbers are in `title` elements, shown on hover.
 """
 
 import math
@@ -20,14 +20,11 @@ GAP, NARROWEST, WIDEST = 1, 11, 34
 WIDTH, HEIGHT, LEAST = 1000, 100, 3.0  # of pictures that are stretched; a bar that is there is never narrower than LEAST
 
 
-# ── colours ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Which of the nine colours a number has: each bound is the largest number of its colour, the last colour is open.
+    """Which of the nine colors a number has: each bound is the largest number of its color, the last one has no limit.
 
-    With fewer bounds the strong colours are used, so that what is largest always stands out.
+    With fewer bounds the strong colors are used, so that the largest numbers always stand out.
     """
 
     bounds: tuple[float, ...]
@@ -35,21 +32,21 @@ class Scale:
 
     @classmethod
     def counts(cls, largest: float) -> Self:
-        """For counts: 1, 3, 10, 30 and so on, the highest eight below the largest."""
+        """Bounds 1, 3, 10, 30, …: the highest eight below the largest count."""
         steps = [step * 10**power for power in range(16) for step in (1, 3)]
         return cls(tuple(step for step in steps if step < largest)[1 - LEVELS :], lambda count: f"{count:,.0f}")
 
     @classmethod
     def shares(cls, bounds: Sequence[float]) -> Self:
-        """For shares between 0 and 1."""
+        """Shares between 0 and 1."""
         return cls(tuple(bounds), lambda share: f"{100 * share:g} %")
 
     def level(self, number: float) -> int:
-        """The colour of a number: 1 is the faintest, 9 the strongest."""
+        """The color of a number: 1 is the faintest, 9 the strongest."""
         return LEVELS - len(self.bounds) + bisect_left(self.bounds, number)
 
     def legend(self, smallest: float) -> Markup:
-        """What the colours stand for, from that of the smallest number on."""
+        """A legend of the colors that occur."""
         labels = [f"≤ {self.form(bound)}" for bound in self.bounds]
         labels.append(f"> {self.form(self.bounds[-1])}" if self.bounds else "all")
         levels = range(LEVELS - len(self.bounds), LEVELS + 1)
@@ -58,17 +55,14 @@ class Scale:
 
 
 def legend(keys: Iterable[tuple[str, str]]) -> Markup:
-    """What colours stand for: each a class and a label."""
+    """A legend of classes and labels."""
     boxes = (tag("span", tag("i", class_=kind), label, class_="key") for kind, label in keys)
     return tag("p", join(boxes), class_="legend")
 
 
-# ── heat map ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One filled cell of a heat map: where, its colour, what the pointer shows, what stands in it."""
+    """One filled cell of a heat map: its place, color level, hover text and label."""
 
     row: int
     column: int
@@ -80,9 +74,9 @@ class Spot:
 def heat_map(
     rows: Sequence[str], columns: Sequence[str], spots: Iterable[Spot], name: str, room: int, high: int = 18
 ) -> Markup:
-    """Rows by columns, in `room` pixels; column labels lie flat where all of them fit over their cells, and else stand.
+    """Rows by columns in `room` pixels; column labels are rotated unless all of them fit above their cells.
 
-    It keeps its size, so that labels stay readable: with very many columns it is wider than the room, and must scroll.
+    Cells have a minimum width, so that labels stay readable: with many columns the picture is wider than `room` and scrolls.
     """
     left = max(map(_width, rows), default=0.0) + 7
     wide = max(NARROWEST, min(WIDEST, (room - left) / max(len(columns), 1)))
@@ -94,7 +88,7 @@ def heat_map(
     right, bottom = left + wide * len(columns), top + high * len(rows)
     pieces = [
         *(tag("rect", class_="stripe", x=left, y=y, width=right - left - GAP, height=high - GAP) for y in down),
-        *(_row_label(text, left, y + high / 2) for text, y in zip(rows, down, strict=True)),
+        *(tag("text", text, x=left - 5, y=y + high / 2 + 3.5, text_anchor="end") for text, y in zip(rows, down, strict=True)),
         *(_column_label(text, x + wide / 2, top, flat) for text, x in zip(columns, across, strict=True)),
         *(_spot(spot, across[spot.column], down[spot.row], wide, high) for spot in spots),
     ]
@@ -104,18 +98,11 @@ def heat_map(
 
 
 def _width(text: str) -> float:
-    """About how many pixels a label takes at the size the style sheet gives it (11 px); rather too many than too few."""
-    return sum(map(_letter_width, text))
-
-
-def _letter_width(letter: str) -> float:
-    if letter in SLIM:
-        return 4.2
-    return 9.8 if letter in BROAD else 11.5 if east_asian_width(letter) in "WF" else 6.9
-
-
-def _row_label(text: str, left: float, middle: float) -> Markup:
-    return tag("text", text, x=left - 5, y=middle + 3.5, text_anchor="end")
+    """An upper estimate of a label's width in pixels, at the style sheet's 11 px."""
+    return sum(
+        4.2 if letter in SLIM else 9.8 if letter in BROAD else 11.5 if east_asian_width(letter) in "WF" else 6.9
+        for letter in text
+    )
 
 
 def _column_label(text: str, middle: float, top: float, flat: bool) -> Markup:
@@ -133,11 +120,8 @@ def _spot(spot: Spot, x: float, y: float, wide: float, high: float) -> Markup:
     return tag("g", *shown)
 
 
-# ── pictures that stretch ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def bar(parts: Sequence[tuple[float, str]], whole: float, hover: str = "") -> Markup:
-    """A bar of coloured parts from the left, each a number and a class, beside the whole that fills the room."""
+    """A bar of colored parts, each a number and a class; `whole` is the number that fills the width."""
     pieces, start = [tag("title", hover)] if hover else [], 0.0
     for number, kind in parts:
         width = WIDTH * number / whole if whole else 0.0
@@ -150,7 +134,7 @@ def bar(parts: Sequence[tuple[float, str]], whole: float, hover: str = "") -> Ma
 def step(start: float, stop: float, lowest: float, highest: float, kind: str, hover: str) -> Markup:
     """A bar of a waterfall: from `start` to `stop` on an axis from `lowest` to `highest`.
 
-    Where it comes from below an axis that does not begin at 0, it is drawn torn.
+    A bar that starts below `lowest` is drawn with a break.
     """
     scale = WIDTH / max(highest - lowest, 1e-9)
     left, right = ((max(value, lowest) - lowest) * scale for value in (start, stop))
@@ -161,7 +145,7 @@ def step(start: float, stop: float, lowest: float, highest: float, kind: str, ho
 
 
 def histogram(counts: Sequence[int], hovers: Sequence[str]) -> Markup:
-    """Columns side by side, the tallest as high as the room; the pointer shows what each stands for."""
+    """Columns side by side with hover texts; the tallest has the full height."""
     wide, tallest = WIDTH / max(len(counts), 1), max(counts, default=0)
     pieces = [tag("rect", class_="floor", x=0, y=HEIGHT - 3, width=WIDTH, height=3)]
     for place, (count, hover) in enumerate(zip(counts, hovers, strict=True)):
