@@ -1,6 +1,7 @@
 """Which engine a recipe gets, and that every setting of it arrives."""
 
 from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +137,8 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
     def engine(training: TrainingSettings, combined: LossSettings) -> object:
         student = a_student(models)
         student.model.to("cuda")
-        made = distill_engine(student, some_material(student), an_optimizer(7), Recipe(training=training, losses=combined))
+        optimizer = replace(an_optimizer(7), optimizer=training.optimizer)
+        made = distill_engine(student, some_material(student), optimizer, Recipe(training=training, losses=combined))
         made.close()
         return made
 
