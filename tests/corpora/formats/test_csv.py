@@ -2,14 +2,15 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.corpora.formats import quoted
-from isogloss.corpora.formats.quoted import split_quoted
+from isogloss.corpora.formats import csv as our_csv
+from isogloss.corpora.formats.csv import split_quoted
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.readers import read
 from parallel import SOME, complaint, packings, put, rows, sides
@@ -46,7 +47,7 @@ def test_packed(tmp_path: Path, packing: str) -> None:
 
 @given(st.text(st.sampled_from('a",'), max_size=30))
 def test_splitting_agrees_with_the_csv_module(record: str) -> None:
-    ours = split_quoted(record, ",")
+    ours = split_quoted([record], ",") if record else [""]
     theirs = list(csv.reader([record])) if record else [[""]]
     assert ours is None or ours == [cell for row in theirs for cell in row]
     assert (ours is None) == is_open(record)
@@ -78,13 +79,12 @@ def test_the_work_for_quotes_that_are_never_closed_grows_with_the_file(
 ) -> None:
     """Counted in characters that are looked at for cells, which were up to a thousand times those of the file."""
     looked_at = []
-    cells = quoted._cells
+    reader = csv.reader
 
-    def counted(text: str, separator: str) -> tuple[list[str], int | None]:
-        looked_at.append(len(text))
-        return cells(text, separator)
+    def counted(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
+        return reader((looked_at.append(len(line)) or line for line in lines), delimiter=delimiter)  # type: ignore[func-returns-value]
 
-    monkeypatch.setattr(quoted, "_cells", counted)
+    monkeypatch.setattr(csv, "reader", counted)
     text = 'en,de\na,b\nc,"d\n' + f"{line}\n" * 3000
     path = put(tmp_path / "x.csv", text)
     assert len(read(path, on_error="skip")) >= 1
@@ -92,7 +92,7 @@ def test_the_work_for_quotes_that_are_never_closed_grows_with_the_file(
 
 
 def test_a_record_may_not_take_all_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quoted, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(our_csv, "MAX_CHARACTERS", 100)
     path = put(tmp_path / "x.csv", 'en,de\na,"' + ("b" * 40 + "\n") * 4 + '"\nc,d\n')
     assert "line 2: a quote is opened and not closed" in complaint(path).message
 
@@ -103,7 +103,7 @@ def test_a_first_line_of_very_many_columns_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_quote_that_is_never_closed_costs_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quoted, "MAX_LINES", 5)
+    monkeypatch.setattr(our_csv, "MAX_LINES", 5)
     path = put(tmp_path / "en-de.csv", "a,b\n" + '"open,c\n' + "".join(f"x{n},y{n}\n" for n in range(20)))
     assert "line 2: a quote is opened and not closed" in complaint(path).message
     faults = Faults("skip")

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.formats import quoted
 from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
-from isogloss.corpora.formats.first_line import read_first_line
+from isogloss.corpora.formats.csv import quoted_blocks, read_first_line, too_few
 from isogloss.corpora.formats.layout import Layout
 from isogloss.corpora.reading.blocks import Blocks, cut
 from isogloss.corpora.reading.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
@@ -30,7 +29,7 @@ def blocks(source: Source, faults: Faults) -> Blocks:
         if opened is None:
             return
         if opened.quoted:
-            yield from quoted.blocks_of(opened.lines, opened.separator, opened.layout, source, faults)
+            yield from quoted_blocks(opened, source, faults)
             return
         for block in opened.lines:
             yield from cut(_pairs(block, opened.layout, source, faults))
@@ -73,7 +72,7 @@ def _pairs(block: LineBlock, layout: Layout, source: Source, faults: Faults) -> 
             return fault or BLANK
         width = int(grid.widths[row])
         short = width < layout.width
-        return quoted.too_few(f"{source.name} line {block.first + row}", width, layout.width) if short else None
+        return too_few(f"{source.name} line {block.first + row}", width, layout.width) if short else None
 
     suspects = marked(block.faults, len(block)) | (grid.widths < layout.width)
     return assemble(cells, f"{source.name} line", faults, explain, suspects)

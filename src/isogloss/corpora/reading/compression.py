@@ -13,7 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, cast
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer as Buffer
 
 STANDARD_INPUT = Path("-")
-_CODECS = {".gz": "gzip", ".zst": "zstd"}  # by Arrow, which is fastest
 _MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ": ".xz"}
 SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 _SHORT_TAR = {".tgz": ".tar.gz", ".txz": ".tar.xz", ".tbz2": ".tar.bz2", ".tzst": ".tar.zst"}
@@ -56,17 +55,12 @@ class _Readable(Protocol):
 
 
 class ByteStream:
-    """The decompressed bytes of one file. It counts lines, to say where damage begins.
+    """The decompressed bytes of one file, given out by `read`. It counts lines, to say where damage begins."""
 
-    `again` opens the same bytes from the beginning: Arrow gives nothing of a piece that is not complete.
-    """
-
-    def __init__(
-        self, raw: _Readable, name: str, owned: ExitStack, packed: bool, again: "Callable[[], ByteStream] | None" = None
-    ) -> None:
-        self._raw, self._owned, self._packed, self._again = raw, owned, packed, again
+    def __init__(self, read: Callable[[int], bytes], name: str, owned: ExitStack, packed: bool) -> None:
+        self._read, self._owned, self._packed = read, owned, packed
         self.name = name
-        self.lines, self._given = 0, 0
+        self.lines = 0
 
     def read(self, size: int) -> bytes:
         """The next `size` bytes; fewer only at the end."""
@@ -82,32 +76,17 @@ class ByteStream:
 
     def _piece(self, size: int) -> bytes:
         try:
-            piece = self._raw.read(size)
+            piece = self._read(size)
         except _DAMAGE as error:
             if not self._packed:
                 raise DataError(f"{self.name}: cannot be read ({_reason(error)})", hint="check the disk") from error
-            lines = self.lines + self._salvaged().count(b"\n")
-            where = f" after line {lines:,}" if lines else ""
+            where = f" after line {self.lines:,}" if self.lines else ""
             cut = isinstance(error, EOFError) or "truncated" in str(error).lower()
             what = f"is cut short{where}" if cut else f"is damaged{where} ({_reason(error)})"
             raise DataError(f"{self.name}: the compressed file {what}", hint="download or compress it again") from error
         if self._packed:
             self.lines += piece.count(b"\n")
-            self._given += len(piece)
         return piece
-
-    def _salvaged(self) -> bytes:
-        """The readable start of the piece that could not be read."""
-        found: list[bytes] = []
-        with suppress(*_DAMAGE), ExitStack() as stack:
-            if self._again is not None:
-                again = stack.enter_context(self._again())
-                left = self._given
-                while left:
-                    left -= len(again._raw.read(min(left, _PIECE)))
-                while len(found) < _PIECE and (one := again._raw.read(1)):
-                    found.append(one)
-        return b"".join(found)
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
@@ -153,7 +132,7 @@ def open_file(path: Path, suffix: str, name: str = "") -> ByteStream:
             raise DataError(f"{name}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
         except ValueError as error:  # a NUL in the name
             raise DataError(f"{str(path)!r}: no such file", hint="check the path") from error
-        return _unpacked(cast("_Readable", raw), name, suffix, owned.pop_all(), lambda: open_file(path, suffix, name))
+        return _unpacked(cast("_Readable", raw), name, suffix, owned.pop_all())
 
 
 def _open_standard_input() -> ByteStream:
@@ -177,7 +156,7 @@ class _Decompressor(Protocol):
 class _Members:
     """Decompresses one or several concatenated streams (pbzip2 writes such).
 
-    The standard library silently stops at a damaged second stream; Arrow fails on an empty one.
+    The files of the standard library silently stop at a damaged second stream; Arrow fails on an empty one.
     """
 
     def __init__(self, raw: _Readable, new: Callable[[], _Decompressor]) -> None:
@@ -223,19 +202,21 @@ class _Borrowed(io.RawIOBase):
         return len(piece)
 
 
-def _unpacked(
-    raw: _Readable, name: str, suffix: str, owned: ExitStack, again: Callable[[], ByteStream] | None = None
-) -> ByteStream:
+def _unpacked(raw: _Readable, name: str, suffix: str, owned: ExitStack) -> ByteStream:
     if not suffix:
-        return ByteStream(raw, name, owned, packed=False)
+        return ByteStream(raw.read, name, owned, packed=False)
     buffered = cast("io.BufferedReader", raw)
-    if hasattr(buffered, "peek") and not buffered.peek(1):
+    if not buffered.peek(1):
         owned.close()
         raise DataError(f"{name}: the compressed file is cut short (it is empty)", hint="download it again")
-    if suffix in _STRICT:
-        return ByteStream(_Members(raw, _STRICT[suffix]), name, owned, packed=True)
-    raw = owned.enter_context(pa.CompressedInputStream(buffered, _CODECS[suffix]))
-    return ByteStream(raw, name, owned, True, again)
+    read: Callable[[int], bytes]
+    if suffix == ".gz":
+        read = gzip.GzipFile(fileobj=buffered).read1  # unlike `read`, it gives what comes before damage
+    elif suffix == ".zst":
+        read = owned.enter_context(pa.CompressedInputStream(buffered, "zstd")).read
+    else:
+        read = _Members(raw, _STRICT[suffix]).read
+    return ByteStream(read, name, owned, packed=True)
 
 
 def looks_packed(head: bytes) -> str:
@@ -282,7 +263,7 @@ def _open_member(path: Path, member: str) -> ByteStream:
         name = f"{path}:{member}"
         if suffix:
             return _unpacked(io.BufferedReader(cast("io.RawIOBase", raw)), name, suffix, owned.pop_all())
-        return ByteStream(raw, name, owned.pop_all(), packed=True)
+        return ByteStream(raw.read, name, owned.pop_all(), packed=True)
 
 
 def _open_zipped(path: Path, member: str, owned: ExitStack) -> _Readable:

@@ -266,10 +266,9 @@ class _Search:
         if source.language or self.columns or source.format not in ("tsv", "csv"):
             return True
         from isogloss.corpora.formats import csv, tsv
-        from isogloss.corpora.formats.first_line import names_its_languages
 
         separators = tsv.SEPARATORS if source.format == "tsv" else csv.SEPARATORS
-        return names_its_languages(source, separators, quoted=source.format == "csv")
+        return csv.names_its_languages(source, separators, quoted=source.format == "csv")
 
     def _source(self, entry: Entry, kind: str) -> Source:
         """A source of one file."""
