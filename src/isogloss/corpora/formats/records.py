@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -31,63 +31,44 @@ RecordOrFault = Record | DataError
 
 def gathered(records: Iterator[RecordOrFault], name: str, faults: Faults, unit: str = "line") -> Blocks:
     """Blocks of the good records; the others go to `faults`. `unit` is what `Record.line` counts."""
-    block = _Block()
+    columns: list[list[Any]] = [[] for _ in BLOCK_SCHEMA]  # a Python list per row would cost as much as reading the file
+    size = 0
     for record in records:
         if isinstance(record, DataError):
             faults.add(record)
             continue
-        if block.is_full(len(record.targets)):
-            yield block.table()
-            block = _Block()
-        if not block.add(record):
+        if columns[0] and (len(columns[0]) + len(record.targets) > MAX_ROWS or size > MAX_TEXT):
+            yield _table(columns)
+            columns, size = [[] for _ in BLOCK_SCHEMA], 0
+        if values := _checked(record):
+            for column, added in zip(columns, values):  # noqa: B905 - in the innermost loop
+                column += added
+            size += len(values[0]) * len(values[0][0]) + sum(map(len, values[1]))
+        else:
             targets: list[tuple[str, str | None]] = [(code, text.strip()) for code, text in record.targets]
             place, split = f"{name} {unit} {record.line}", record.split.strip()
             faults.add(row_error(place, record.source.strip(), targets, split, record.score))
-    if block.lines:
-        yield block.table()
+    if columns[0]:
+        yield _table(columns)
 
 
-class _Block:
-    """Pairs column by column: a Python list per row would cost as much as reading the file."""
+def _checked(record: Record) -> tuple[list[Any], ...] | None:
+    """The values of a record for the columns of a block; None if anything about it does not fit."""
+    line, source, sides, split, score = record
+    source, split = source.strip(), split.strip()
+    number = None if score is None else _number(score)
+    languages = [known_code(code) for code, _ in sides]
+    targets = [text.strip() for _, text in sides]
+    finite = number is None or abs(number) < _LARGEST  # False for nan
+    if not (source and split in SPLITS and all(languages) and all(targets) and finite):
+        return None
+    count = len(targets)
+    return [source] * count, targets, languages, [split] * count, [number] * count, [line] * count
 
-    def __init__(self) -> None:
-        self.lines: list[int] = []
-        self._sources: list[str] = []
-        self._targets: list[str] = []
-        self._languages: list[str] = []
-        self._splits: list[str] = []
-        self._scores: list[float | None] = []
-        self._size = 0
 
-    def is_full(self, coming: int) -> bool:
-        """Whether `coming` more pairs are too many."""
-        return bool(self.lines) and (len(self.lines) + coming > MAX_ROWS or self._size > MAX_TEXT)
-
-    def add(self, record: Record) -> bool:
-        """Add a record; False if anything about it does not fit."""
-        line, source, sides, split, score = record
-        source, split = source.strip(), split.strip()
-        number = None if score is None else _number(score)
-        languages = [known_code(code) for code, _ in sides]
-        targets = [text.strip() for _, text in sides]
-        finite = number is None or abs(number) < _LARGEST  # False for nan
-        if not (source and split in SPLITS and all(languages) and all(targets) and finite):
-            return False
-        count = len(targets)
-        self.lines += [line] * count
-        self._sources += [source] * count
-        self._targets += targets
-        self._languages += languages
-        self._splits += [split] * count
-        self._scores += [number] * count
-        self._size += len(source) * count + sum(map(len, targets))
-        return True
-
-    def table(self) -> pa.Table:
-        """The pairs so far."""
-        columns = [self._sources, self._targets, self._languages, self._splits, self._scores, self.lines]
-        arrays = [pa.array(column, one.type) for column, one in zip(columns, BLOCK_SCHEMA, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=BLOCK_SCHEMA)
+def _table(columns: list[list[Any]]) -> pa.Table:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, BLOCK_SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=BLOCK_SCHEMA)
 
 
 @lru_cache(maxsize=1024)

@@ -128,11 +128,20 @@ def open_file(path: Path, suffix: str, name: str = "") -> ByteStream:
     with ExitStack() as owned:
         try:
             raw = owned.enter_context(path.open("rb", buffering=0 if not suffix else -1))
-        except OSError as error:
-            raise DataError(f"{name}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
-        except ValueError as error:  # a NUL in the name
-            raise DataError(f"{str(path)!r}: no such file", hint="check the path") from error
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise unreadable(name, error) from error
         return _unpacked(cast("_Readable", raw), name, suffix, owned.pop_all())
+
+
+def unreadable(name: str, error: Exception) -> DataError:
+    """The error for a file that cannot be opened."""
+    shown = name if len(name) < 200 else f"{name[:100]}…{name[-60:]}"
+    what = f"cannot be read ({_reason(error)})"
+    if isinstance(error, FileNotFoundError | ValueError):
+        shown, what = shown.replace("\0", "\\0"), "no such file"
+    elif isinstance(error, IsADirectoryError):
+        what = "is a folder, not a file"
+    return DataError(f"{shown}: {what}", hint="check the path and who may read it")
 
 
 def _open_standard_input() -> ByteStream:
@@ -245,7 +254,7 @@ def _explaining_archive(path: Path) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, PermissionError) as error:
-        raise DataError(f"{path}: cannot be read ({_reason(error)})", hint="check the path and who may read it") from error
+        raise unreadable(str(path), error) from error
     except _DAMAGE as error:
         raise DataError(f"{path}: the archive is damaged ({_reason(error)})", hint="download it again") from error
 

@@ -93,15 +93,19 @@ def numbered(blocks: Iterable[LineBlock]) -> Iterator[tuple[int, str | DataError
             yield block.first + row, block.faults.get(row, line)
 
 
-def numbered_lines(path: Path, member: str = "") -> Iterator[tuple[int, str]]:
-    """The lines of a file, or of a file in an archive, with their numbers; one that is not UTF-8 raises."""
-    if not path.is_file():
-        raise DataError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}", hint="name a file")
+def text_blocks(path: Path, member: str = "") -> Iterator[LineBlock]:
+    """The lines of a text file, of a file in an archive, or of standard input ("-"); one that is not UTF-8 raises."""
     with open_stream(path, member) as stream:
-        for number, line in numbered(line_blocks(stream, stream.name)):
-            if isinstance(line, DataError):
-                raise DataError(line.message, hint="convert it to UTF-8")
-            yield number, line
+        for block in line_blocks(stream, stream.name):
+            for fault in block.faults.values():
+                raise DataError(fault.message, hint="convert it to UTF-8")
+            yield block
+
+
+def numbered_lines(path: Path, member: str = "") -> Iterator[tuple[int, str]]:
+    """The same line by line, with their numbers and line ends."""
+    for block in text_blocks(path, member):
+        yield from enumerate(block.text().to_pylist(), block.first)
 
 
 def _whole_lines(stream: ByteStream, name: str) -> Iterator[bytes]:

@@ -18,11 +18,10 @@ import pyarrow.compute as pc
 
 from isogloss.corpora import phrasebook
 from isogloss.corpora.formats.assemble import trimmed
-from isogloss.corpora.reading.compression import open_stream
 from isogloss.corpora.reading.filenames import FORMATS, Entry, corpus_of, stem_of
 from isogloss.corpora.reading.in_memory import PairData, are_paths, as_bitext
 from isogloss.corpora.reading.languages import canonical
-from isogloss.corpora.reading.lines import LineBlock, line_blocks
+from isogloss.corpora.reading.lines import text_blocks
 from isogloss.corpora.reading.malformed import Faults, unread_in_words
 from isogloss.corpora.reading.sources import STORE, Source, find_sources, target_code
 from isogloss.corpora.store import open_store
@@ -107,7 +106,7 @@ def read_source_text(files: Sequence[str | Path], source_language: str = "en") -
         if str(name) == phrasebook.READER and not path.is_file():
             path, corpus = phrasebook.reader_path(), phrasebook.READER
         corpus = corpus or corpus_of(Entry(path), stem_of(path.name), source_language)
-        for block in _text_blocks(str(path), "source text is one sentence per line, plain or compressed"):
+        for block in text_blocks(path):
             text = trimmed(pc.replace_substring(block.text(), "\t", " "))
             text = text.filter(pc.not_equal(text, ""))
             constant = [pa.repeat(value, len(text)) for value in (source_language, corpus, TRAIN)]
@@ -118,28 +117,12 @@ def read_source_text(files: Sequence[str | Path], source_language: str = "en") -
 def read_lines(name: str) -> list[str]:
     """Lines of a text file (plain or compressed), or of standard input for "-"; blank lines are kept."""
     lines: list[str] = []
-    for block in _text_blocks(name, "give a file with one sentence per line, or - for standard input"):
+    for block in text_blocks(Path(name)):
         lines += [line.rstrip("\r\n") if not line.isspace() else "" for line in block.text().to_pylist()]
     if not any(lines):
         empty = "standard input is empty" if name == "-" else f"{name}: the file is empty"
         raise DataError(empty, hint="it needs one sentence per line")
     return lines
-
-
-def _text_blocks(name: str, hint: str) -> Iterator[LineBlock]:
-    path = Path(name)
-    label = "standard input" if name == "-" else name
-    try:
-        missing = name != "-" and not path.exists()
-    except OSError as error:  # for example, the name is too long
-        raise DataError(f"{name[:200]}: cannot be read ({error.strerror})", hint=hint) from error
-    if missing or path.is_dir():
-        raise DataError(f"{name}: {'no such file' if missing else 'is a folder, not a file'}", hint=hint)
-    with open_stream(path) as opened:
-        for block in line_blocks(opened, label):
-            for fault in block.faults.values():
-                raise fault
-            yield block
 
 
 def joined(first: Bitext, *others: Bitext) -> Bitext:

@@ -11,7 +11,7 @@ from pathlib import Path
 from isogloss.amounts import amount
 from isogloss.corpora import phrasebook
 from isogloss.corpora.reading.compression import STANDARD_INPUT as STANDARD_INPUT
-from isogloss.corpora.reading.compression import ByteStream, is_archive, members, open_stream, unpacked_name
+from isogloss.corpora.reading.compression import ByteStream, is_archive, members, open_stream, unpacked_name, unreadable
 from isogloss.corpora.reading.filenames import (
     FORMATS,
     Entry,
@@ -114,9 +114,7 @@ def _exists(path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
         return ""
     except OSError as error:
-        name = str(path)
-        shown = name if len(name) < 200 else f"{name[:100]}…{name[-60:]}"
-        raise DataError(f"{shown}: cannot be read ({error.strerror})", hint=_MISSING_HINT) from error
+        raise unreadable(str(path), error) from error
     return "folder" if path.is_dir() else "file"
 
 
