@@ -1,17 +1,11 @@
-"""gettext's compiled .mo files, read with polib.
-
-polib reads strings that run past the end of a file as if they were whole, and stops at one that is not UTF-8. So the table
-is checked first, and strings are decoded here, entry by entry.
-"""
+"""gettext's compiled .mo files: two tables that say where the originals and their translations are."""
 
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
 
-import polib
-
 from isogloss.corpora.formats.po import Header, entry_texts
-from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
+from isogloss.corpora.formats.records import RecordOrFault, gathered
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.lines import not_utf8
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
@@ -29,30 +23,29 @@ def blocks(source: Source, faults: Faults) -> Blocks:
 
 def texts(source: Source) -> Iterator[list[tuple[str, str]]]:
     """All strings of every entry, each with its .po keyword; entries that are not UTF-8 are skipped."""
-    for entry in _catalog(source):
+    for original, translation in _strings(source):
         with suppress(UnicodeDecodeError):
-            yield entry_texts(_decoded(entry))
+            yield entry_texts(_texts(original, translation))
 
 
 def _records(source: Source, faults: Faults) -> Iterator[RecordOrFault]:
-    catalog = _catalog(source)
     header: Header | None = None
-    for number, entry in enumerate(catalog, start=2 if catalog.metadata else 1):
+    for number, strings in enumerate(_strings(source), start=1):
         try:
-            metadata = {name: _utf8(value) for name, value in catalog.metadata.items()} if header is None else {}
-            header = header or Header.read(metadata, source)
-            pairs = header.pairs(_decoded(entry))
+            found = _texts(*strings)
         except UnicodeDecodeError as error:
             fault = not_utf8(error.object, error.start, source.name, number)
             yield DataError(fault.message.replace(" line ", " entry "), hint=f"msgunfmt and msgconv change it; or {SKIPPING}")
             continue
-        if not pairs:
-            faults.passed_over["untranslated"] += 1
-        yield from (Record(number, *pair) for pair in pairs)
+        if not found["msgid"]:
+            header = Header.read(found["msgstr"], source)
+            continue
+        header = header or Header.read("", source)
+        yield from header.records(found, number, faults)
 
 
-def _catalog(source: Source) -> polib.MOFile:
-    """The file's entries; as Latin-1, which has a character for every byte."""
+def _strings(source: Source) -> list[tuple[bytes, bytes]]:
+    """Originals and translations."""
     with source.open() as stream:
         data = stream.read(_LARGEST)
     order = _BYTE_ORDERS.get(data[:4])
@@ -60,20 +53,21 @@ def _catalog(source: Source) -> polib.MOFile:
         raise DataError(f"{source.name}: not a .mo file", hint="it should come from msgfmt; is it a .po file?")
     try:
         count, *tables = struct.unpack_from(f"{order}3I", data, 8)
+        sides = []
         for table in tables:
-            for length, start in struct.iter_unpack(f"{order}2I", data[table : table + 8 * count]):
-                if start + length > len(data):
-                    raise ValueError(start)
-        return polib.mofile(data, encoding="latin-1")
-    except (struct.error, ValueError, OSError) as error:
+            places = list(struct.iter_unpack(f"{order}2I", data[table : table + 8 * count]))
+            if len(places) != count or any(start + length > len(data) for length, start in places):
+                raise ValueError(table)
+            sides.append([data[start : start + length] for length, start in places])
+    except (struct.error, ValueError) as error:
         raise DataError(f"{source.name}: the .mo file is damaged", hint="make it again with msgfmt") from error
+    return list(zip(*sides, strict=True))
 
 
-def _utf8(text: str) -> str:
-    return text.encode("latin-1").decode()
-
-
-def _decoded(entry: polib.MOEntry) -> polib.MOEntry:
-    forms = {number: _utf8(text) for number, text in entry.msgstr_plural.items()}
-    texts = {name: _utf8(getattr(entry, name)) for name in ("msgid", "msgid_plural", "msgstr")}
-    return polib.MOEntry(**texts, msgstr_plural=forms)
+def _texts(original: bytes, translation: bytes) -> dict[str, str]:
+    """The strings of an entry by their .po keywords; a context comes before U+0004, plurals are separated by NULs."""
+    msgid, *plural = original.decode().rpartition("\x04")[2].split("\0")
+    if not plural:
+        return {"msgid": msgid, "msgstr": translation.decode()}
+    forms = {f"msgstr[{number}]": text for number, text in enumerate(translation.decode().split("\0"))}
+    return {"msgid": msgid, "msgid_plural": plural[0], **forms}
