@@ -174,6 +174,7 @@ def test_mine_says_how_it_searched(isogloss: Shell, monkeypatch: pytest.MonkeyPa
     told = json.loads(isogloss(*how, "--search", "cells", "--recall", "0.05", "--json")[1])["search"]
     assert told["kind"] == "cells" and told["recall_wanted"] == 0.05 and 0 < told["recall"] <= 1 and told["index_bytes"] > 0
     monkeypatch.setitem(sys.modules, "faiss", None)
+    monkeypatch.delitem(sys.modules, "isogloss.search.faiss_index", raising=False)
     code, _, err = isogloss(*how, "--search", "hnsw")
     assert code == 2 and "needs the package faiss" in err and "pip install 'isogloss[mining]'" in err
 

@@ -203,6 +203,7 @@ def test_auto_says_what_it_does_and_why() -> None:
 
 def test_faiss_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
+    monkeypatch.delitem(sys.modules, "isogloss.search.faiss_index", raising=False)
     left, right = topical(100)
     for kind in ("hnsw", "ivf-pq"):
         with pytest.raises(IsoglossError, match="needs the package faiss") as caught:

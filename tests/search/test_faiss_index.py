@@ -52,13 +52,12 @@ def test_the_index_is_asked_for_the_true_order() -> None:
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_what_one_side_finds_is_told_to_the_other(swapped: bool) -> None:
-    faiss = faiss_index.import_faiss()
     left, right = topical(300)
     sides, plan = without_copies(left, right, True), choose(300, 300, 32, 2**30, 0.9, "ivf-pq")
     asking, other = (sides.right, sides.left) if swapped else (sides.left, sides.right)
-    index = faiss_index.build_index(faiss, plan, other, asking, 2**20)
+    index = faiss_index.build_index(plan, other, asking, 2**20)
     index.add(as_entries(other, asking, torch.arange(300)))
-    search = FaissSearch(faiss, index, sides, swapped, 4, Tuned(plan.lists, 300))  # everything is looked at
+    search = FaissSearch(index, sides, swapped, 4, Tuned(plan.lists, 300))  # everything is looked at
     assert search.stripe(0, lambda share: None)
     exact = both_ways(left, right, 4, cpu())
     found = search.found()

@@ -8,8 +8,8 @@ read.
 
 import re
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -109,18 +109,9 @@ def prepare(
     else:
         bitext = pairs if isinstance(pairs, Bitext) else read(pairs, language=language, source_language=source_language)
         feeds = from_bitext(bitext, lambda corpus: any(fnmatchcase(corpus, pattern) for pattern in dictionaries))
-    with _folder(out) as folder:
-        store = prepare_store(feeds, folder, options)
+    with tempfile.TemporaryDirectory(prefix="isogloss-") if out is None else nullcontext(out) as folder:
+        store = prepare_store(feeds, Path(folder) / "store" if out is None else Path(folder), options)
         return Prepared(store.bitext(), store.manifest, store.folder if out else None)
-
-
-@contextmanager
-def _folder(out: Path | str | None) -> Iterator[Path]:
-    if out is not None:
-        yield Path(out)
-        return
-    with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
-        yield Path(temporary) / "store"
 
 
 def prepare_store(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store:

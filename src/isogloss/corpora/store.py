@@ -57,7 +57,6 @@ class Store:
         return tuple(sorted(self.manifest["languages"]))
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return int(self.manifest["rows_out"])
 
     def pair_counts(self) -> PairCounts:

@@ -88,16 +88,12 @@ class Direction:
 
     def __init__(self, owners: Side, others: Side, k: int, constant: float, error: float) -> None:
         self.owners, self.others, self.constant, self.error = owners, others, constant, error
-        self.best = Best(len(owners), min(k, len(others)), owners.raw.device.type)
+        self.k = min(k, len(others))
+        self.best = Best(len(owners), self.k, owners.raw.device.type)
         # Padding rows of the last block have no neighbours: nothing reaches their floor.
         self.floor = torch.full((len(owners.coarse),), torch.inf, device=owners.raw.device)
         self.floor[: len(owners)] = LOWEST
         self.lock = threading.Lock()
-
-    @property
-    def k(self) -> int:
-        """How many neighbours are searched for."""
-        return self.best.ids.shape[1]
 
     def raise_floor(self, start: int, maxima: Tensor, entries: Tensor) -> None:
         """Set the floor from the k-th largest group maximum of the first block (owners × groups)."""

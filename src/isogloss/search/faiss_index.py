@@ -18,6 +18,7 @@ in isogloss knows faiss.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ import torch
 from isogloss.checksums import is_usable, sealing
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import ModelError
-from isogloss.progress import OnProgress, Step
+from isogloss.progress import Step
 from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, sample_rows, target_recall
 from isogloss.search.blockwise import Search, cosines
 from isogloss.search.neighbours import Vectors, neighbours
@@ -35,6 +36,12 @@ from isogloss.search.plan import LINKS, REFINED, Plan, index_width
 from isogloss.search.sides import Side, Sides, without_copies
 from isogloss.search.stripes import SearchState, run_stripes, torch_configured
 from isogloss.types import FloatArray
+
+try:
+    faiss: Any = import_module("faiss")  # its type stubs are wrong
+except ImportError as error:
+    hint = "pip install 'isogloss[mining]', or allow more memory, or set --search exact"
+    raise ModelError("an index for what does not fit into memory needs the package faiss", hint=hint) from error
 
 STRIPE = 4096  # sentences that ask together
 ADDED_AT_ONCE = 8192
@@ -56,8 +63,7 @@ class Tuned(NamedTuple):
 def by_faiss(request: Request) -> Found:
     """The neighbours of both sides."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
-    on, plan, on_progress, stage = request.resources, request.plan, request.on_progress, request.stage
-    faiss = import_faiss()
+    on, plan = request.resources, request.plan
     sides = without_copies(left, right, settings.normalize)
     asked = (k, settings.normalize, settings.recall, plan.kind, plan.lists, plan.code_width, STRIPE)
     state, samples, probes, size = None, [], 0.0, 0
@@ -65,14 +71,14 @@ def by_faiss(request: Request) -> Found:
         kept = SearchState(settings.folder, left, right, (*asked, turn))
         asking, other = (sides.left, sides.right) if turn == 0 else (sides.right, sides.left)
         samples.append(_sample(request, turn, kept))
-        with torch_configured(), _threads(faiss, on.threads):
-            index = _kept_index(faiss, kept.index_path(".faiss"), plan, other, asking, on.memory // 8, on_progress, stage)
-            size = max(size, index_bytes(faiss, index))
+        with torch_configured(), _threads(on.threads):
+            index = _kept_index(request, kept.index_path(".faiss"), other, asking)
+            size = max(size, index_bytes(index))
             tuned = tune(index, plan, asking, samples[turn], k, settings.recall)
-            search = FaissSearch(faiss, index, sides, turn == 1, k, tuned)
+            search = FaissSearch(index, sides, turn == 1, k, tuned)
             if state is not None:
                 search.resume(state)
-            run_stripes(search, on.threads, kept, on_progress, stage)
+            run_stripes(search, on.threads, kept, request.on_progress, request.stage)
         state, probes = search.found(), probes + tuned.probes / 2
     assert state is not None  # two turns were taken
     account = SearchAccount(kind=plan.kind, why=plan.why, lists=plan.lists, recall_wanted=settings.recall)
@@ -89,22 +95,12 @@ def _sample(request: Request, turn: int, kept: SearchState) -> Sample:
     return Sample(rows, kept.index(lambda: {"ids": neighbours(queries, other, request.k, exact).ids})["ids"])
 
 
-def import_faiss() -> Any:  # noqa: ANN401 - faiss has no types
-    """The library, or a sentence on how to get it."""
-    try:
-        import faiss
-    except ImportError as error:
-        hint = "pip install 'isogloss[mining]', or allow more memory, or set --search exact"
-        raise ModelError("an index for what does not fit into memory needs the package faiss", hint=hint) from error
-    return faiss
-
-
 class FaissSearch(Search):
     """One side queries an index of the other; what it finds is ranked again, for both directions."""
 
-    def __init__(self, faiss: Any, index: Any, sides: Sides, swapped: bool, k: int, tuned: Tuned) -> None:  # noqa: ANN401
+    def __init__(self, index: Any, sides: Sides, swapped: bool, k: int, tuned: Tuned) -> None:  # noqa: ANN401
         super().__init__(sides, k, 0)
-        self.faiss, self.index, self.tuned = faiss, index, tuned
+        self.index, self.tuned = index, tuned
         both = (self.of_left, self.of_right)
         self.own, self.back = both[::-1] if swapped else both
         self.sentences = len(self.own.owners)
@@ -116,7 +112,7 @@ class FaissSearch(Search):
         if self.stopped.is_set():
             return False
         asking, other = self.own.owners, self.own.others
-        self.faiss.omp_set_num_threads(1)  # of this thread: stripes are searched several at once
+        faiss.omp_set_num_threads(1)  # of this thread: stripes are searched several at once
         rows = torch.arange(number * STRIPE, min((number + 1) * STRIPE, len(asking)))
         ids = torch.from_numpy(self.index.search(as_queries(asking, rows), min(self.tuned.candidates, len(other)))[1])
         place, column = (ids >= 0).nonzero(as_tuple=True)
@@ -187,31 +183,23 @@ def _look(index: Any, probes: int) -> None:  # noqa: ANN401
         index.nprobe = probes
 
 
-def _kept_index(
-    faiss: Any,  # noqa: ANN401
-    path: Path | None,
-    plan: Plan,
-    side: Side,
-    asking: Side,
-    room: int,
-    on_progress: OnProgress,
-    stage: str,
-) -> Any:  # noqa: ANN401
+def _kept_index(request: Request, path: Path | None, side: Side, asking: Side) -> Any:  # noqa: ANN401 - faiss has no types
     """The index of a side: read, where it was kept, or built and kept."""
     if path is not None and is_usable(path):
         return faiss.read_index(str(path))
-    index = build_index(faiss, plan, side, asking, room)
+    plan = request.plan
+    index = build_index(plan, side, asking, request.resources.memory // 8)
     length = _longest(side, asking) if plan.kind == "hnsw" else 0.0
     for rows in _blocks(side):
         index.add(as_entries(side, asking, rows, length))
-        on_progress(Step(f"{stage}: index", int(rows[-1]) + 1, len(side), "sentences", plan.kind))
+        request.on_progress(Step(f"{request.stage}: index", int(rows[-1]) + 1, len(side), "sentences", plan.kind))
     if path is not None:
         with sealing(path) as temporary:
             faiss.write_index(index, str(temporary))
     return index
 
 
-def build_index(faiss: Any, plan: Plan, side: Side, asking: Side, room: int) -> Any:  # noqa: ANN401
+def build_index(plan: Plan, side: Side, asking: Side, room: int) -> Any:  # noqa: ANN401
     """An index with nothing in it yet, trained where it has to be."""
     width = index_width(side.raw.shape[1])
     wanted = min(max(PER_LIST * plan.lists, 2**14), max(room // (8 * width), 256))
@@ -233,7 +221,7 @@ def build_index(faiss: Any, plan: Plan, side: Side, asking: Side, room: int) -> 
     return index
 
 
-def index_bytes(faiss: Any, index: Any) -> int:  # noqa: ANN401
+def index_bytes(index: Any) -> int:  # noqa: ANN401
     """The size of an index, as it would be written."""
     sizes: list[int] = []
 
@@ -246,7 +234,7 @@ def index_bytes(faiss: Any, index: Any) -> int:  # noqa: ANN401
 
 
 @contextmanager
-def _threads(faiss: Any, threads: int) -> Iterator[None]:  # noqa: ANN401
+def _threads(threads: int) -> Iterator[None]:
     """So many threads for training, adding and tuning."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(threads)

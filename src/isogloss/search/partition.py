@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from isogloss.search.sides import Side
 from isogloss.search.stripes import init_worker
@@ -80,11 +81,13 @@ def learn_centers(left: Side, right: Side, cells: int, threads: int) -> Tensor:
         sample[:, left.raw.shape[1] :] = 0  # the extra columns are not part of the position
         if centers is None:
             first = torch.from_numpy(np.sort(drawn.permutation(len(sample))[:cells])).to(sample.device)
-            centers = _unit(sample[first].float()).to(sample.dtype)
+            centers = normalize(sample[first].float()).to(sample.dtype)
         for _ in range(rounds):
             centers = _moved(sample, centers, threads)
     assert centers is not None  # there are rounds
-    return _neighbours_together(centers)
+    # Near ones are close by, so that sentences of a stripe probe the same cells.
+    few = centers[:: max(int(len(centers) ** 0.5), 1)]
+    return centers[torch.sort((centers.float() @ few.float().T).argmax(1), stable=True).indices]
 
 
 def _drawn(side: Side, share: float, drawn: np.random.Generator) -> Tensor:
@@ -96,25 +99,11 @@ def _drawn(side: Side, share: float, drawn: np.random.Generator) -> Tensor:
 def _moved(sample: Tensor, centers: Tensor, threads: int) -> Tensor:
     """One round of k-means; empty centers stay where they are."""
     sums = torch.zeros(centers.shape, dtype=torch.float32, device=centers.device)
-
-    def nearest(rows: slice) -> tuple[slice, Tensor]:
-        return rows, _own(_scores(sample[rows], centers))
-
-    for rows, own in in_chunks(nearest, len(sample), len(centers), threads):
+    owns = in_chunks(lambda rows: (rows, _own(_scores(sample[rows], centers))), len(sample), len(centers), threads)
+    for rows, own in owns:
         sums.index_add_(0, own, sample[rows].float())
     empty = sums.square().sum(1) == 0
-    return torch.where(empty[:, None], centers, _unit(sums).to(centers.dtype))
-
-
-def _unit(rows: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(rows, dim=1)
-
-
-def _neighbours_together(centers: Tensor) -> Tensor:
-    """The centers ordered so that near ones are close by: sentences of a stripe then probe the same cells."""
-    few = centers[:: max(int(len(centers) ** 0.5), 1)]
-    order = torch.sort((centers.float() @ few.float().T).argmax(1), stable=True).indices
-    return centers[order]
+    return torch.where(empty[:, None], centers, normalize(sums).to(centers.dtype))
 
 
 def locate(side: Side, centers: Tensor, slack: float, threads: int) -> Locations:

@@ -66,26 +66,21 @@ def choose(
         return Plan("exact", f"comparing all pairs takes about {duration(max(1.0, seconds))}")
     if recall == 1:
         return Plan("exact", "nothing may be missed")
-    plans = {
-        "cells": _cells(left, right, dimension, recall, on),
-        "hnsw": _graph(max(left, right), dimension, recall),
-        **{f"ivf-pq {width}": _codes(max(left, right), dimension, recall, width) for width in CODE_WIDTHS},
-    }
-    return _first_that_fits(plans, left + right, 3 * memory // 4, recall, asked)
+    plans = [_cells(left, right, dimension, recall, on), _graph(max(left, right), dimension, recall)]
+    plans += [_codes(max(left, right), dimension, recall, width) for width in CODE_WIDTHS]
+    any_kind = asked in ("auto", "approximate")
+    plans = [plan for plan in plans if (plan.kind != "hnsw" or recall >= GRAPH_RECALL if any_kind else plan.kind == asked)]
+    return _first_that_fits(plans, left + right, 3 * memory // 4, asked)
 
 
-def _first_that_fits(plans: dict[str, Plan], sentences: int, room: int, recall: float, asked: str) -> Plan:
-    """The fastest kind that fits into memory."""
-    if asked in ("auto", "approximate"):
-        plans = {name: plan for name, plan in plans.items() if name != "hnsw" or recall >= GRAPH_RECALL}
-    else:
-        plans = {name: plan for name, plan in plans.items() if plan.kind == asked}
-    for plan in plans.values():
+def _first_that_fits(plans: list[Plan], sentences: int, room: int, asked: str) -> Plan:
+    """The first, and so the fastest, that fits into memory."""
+    for plan in plans:
         if plan.memory <= room:
             return plan
     if asked == "auto":
         return Plan("exact", "no index fits into memory")
-    least = min(plans.values(), key=lambda plan: plan.memory)
+    least = min(plans, key=lambda plan: plan.memory)
     raise DataError(
         f"an index of {amount(sentences, 'sentence')} ({least.kind}) takes {_size(least.memory)}, but there is"
         f" {_size(room)} for it",
@@ -102,9 +97,9 @@ def _cells(left: int, right: int, dimension: int, recall: float, on: Machine) ->
 
 
 def _graph(rows: int, dimension: int, recall: float) -> Plan:
-    width = index_width(dimension)
+    width, depth = index_width(dimension), int(min(max(0.5 / (1 - recall), 16), 1024))
     memory = rows * (2 * width + 4 * (2 * LINKS + 2) + 4 * LINKS // 8 + 24)
-    return Plan("hnsw", f"copies do not fit, and codes are too coarse for a recall of {recall:g}", 0, _depth(recall), 0, memory)
+    return Plan("hnsw", f"copies do not fit, and codes are too coarse for a recall of {recall:g}", 0, depth, 0, memory)
 
 
 def _codes(rows: int, dimension: int, recall: float, code_width: int) -> Plan:
@@ -130,10 +125,6 @@ def _lists(rows: int, per_root: float) -> int:
 
 def _probes(lists: int, recall: float) -> int:
     return min(max(int(lists * 0.0005 / (1 - recall)), 4), lists)
-
-
-def _depth(recall: float) -> int:
-    return int(min(max(0.5 / (1 - recall), 16), 1024))
 
 
 def _size(size: int) -> str:

@@ -32,7 +32,6 @@ class PairBatch:
     dictionary: bool = False
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.source)
 
 

@@ -61,7 +61,8 @@ class Sampler:
         """
         if self._source is not None:
             return _sources_in_random_order(self._source, self.seed, epoch)
-        portion = portion or self._allotment.portion(epoch, self._starts)
+        whole = self._allotment
+        portion = portion or Portion(whole.rates, whole.counts(epoch), whole.before(epoch), self._starts)
         counts, before = portion.counts, portion.before
         places: Indices = np.empty(int(counts.sum()), dtype=self._pairs.dtype)
         visits = np.empty(len(places) if self._units and len(counts) > 1 else 0, dtype=np.int64)

@@ -31,7 +31,6 @@ class Strata:
     size: IntArray
 
     def __len__(self) -> int:
-        """Number of strata."""
         return len(self.size)
 
 
@@ -40,7 +39,8 @@ def strata_of(corpus: IntArray, language: IntArray, settings: BalanceSettings, p
 
     With `pairs`, a row stands for that many pairs.
     """
-    corpus = corpus if _tells_corpora(settings) else np.zeros_like(corpus)
+    capped = settings.cap_corpus or settings.cap_language or settings.cap_corpus_language
+    corpus = corpus if settings.scheme != "everything" or capped else np.zeros_like(corpus)
     language = language if tells_languages(settings) else np.zeros_like(language)
     languages = int(language.max(initial=0)) + 1
     cell = corpus * languages + language
@@ -54,10 +54,6 @@ def strata_of(corpus: IntArray, language: IntArray, settings: BalanceSettings, p
 def tells_languages(settings: BalanceSettings) -> bool:
     """Whether strata are by language, so that translations of a source are in several of them."""
     return settings.scheme in ("languages", "datasets") or bool(settings.cap_language or settings.cap_corpus_language)
-
-
-def _tells_corpora(settings: BalanceSettings) -> bool:
-    return settings.scheme != "everything" or bool(settings.cap_corpus or settings.cap_language or settings.cap_corpus_language)
 
 
 def rates_of(strata: Strata, settings: BalanceSettings) -> Rates:
@@ -149,10 +145,6 @@ class Allotment:
         self.counts(epoch)
         return self._before[epoch]
 
-    def portion(self, epoch: int, names: IntArray) -> Portion:
-        """The whole of an epoch."""
-        return Portion(self.rates, self.counts(epoch), self.before(epoch), names)
-
     def _next(self) -> IntArray:
         counts = self.whole.copy()
         self._owed += self._fraction
@@ -210,11 +202,8 @@ class Share:
 def plan(pairs: Mapping[tuple[str, str], int], settings: BalanceSettings) -> tuple[Share, ...]:
     """What an epoch draws from each corpus in each language; `pairs` is `PairCounts.of_split()`."""
     cells = sorted(cell for cell, number in pairs.items() if number)
-    corpora = {name: code for code, name in enumerate(dict.fromkeys(name for name, _ in cells))}
-    languages = {name: code for code, name in enumerate(dict.fromkeys(name for _, name in cells))}
     size = np.array([pairs[cell] for cell in cells], dtype=np.int64)
-    corpus = np.array([corpora[name] for name, _ in cells], dtype=np.int64)
-    language = np.array([languages[name] for _, name in cells], dtype=np.int64)
+    corpus, language = (np.unique([cell[place] for cell in cells], return_inverse=True)[1] for place in (0, 1))
     strata = strata_of(corpus, language, settings, size)
     per_epoch = rates_of(strata, settings)[strata.of_pair] * size / strata.size[strata.of_pair]
     return tuple(Share(*cell, pairs[cell], drawn) for cell, drawn in zip(cells, per_epoch.tolist(), strict=True))

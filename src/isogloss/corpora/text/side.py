@@ -30,7 +30,6 @@ class Side:
         self.language = language
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.texts)
 
     @cached_property
