@@ -1,7 +1,6 @@
 """Which engine a recipe gets, and that every setting of it arrives."""
 
-from dataclasses import fields
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
