@@ -136,7 +136,7 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
     def engine(training: TrainingSettings, combined: LossSettings) -> object:
         student = a_student(models)
         student.model.to("cuda")
-        optimizer = replace(an_optimizer(7), optimizer=training.optimizer)
+        optimizer = an_optimizer(7, optimizer=training.optimizer)
         made = distill_engine(student, some_material(student), optimizer, Recipe(training=training, losses=combined))
         made.close()
         return made
