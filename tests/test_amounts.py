@@ -61,7 +61,7 @@ EXCEPTIONS = {
     "len(vectors)",
     "processes",
     "course.suspicious",
-    "self.failures",
+    "failures",
     "self.losses[worst]",
     "training.accumulate",
     "growth['rows_after']",
