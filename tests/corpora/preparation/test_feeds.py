@@ -36,7 +36,7 @@ def test_a_copy_of_standard_input_is_called_that(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^standard input line 2: 1 column"):
         list(stream(copies[0], Faults()))
     (tmp_path / "one").unlink()
-    with pytest.raises(DataError, match=r"^standard input: no such file"):
+    with pytest.raises(DataError, match=r"^standard input: cannot be read"):
         from_source(copies[0])
     with pytest.raises(DataError, match=r"^standard input: no such file"):
         list(stream(copies[0], Faults()))
