@@ -26,8 +26,7 @@ from isogloss.evaluation.space import LanguageMeans, read_means
 from isogloss.models.encoders.onnx import _after_the_body, _tokenizer
 from isogloss.models.saving import TRAINING
 from isogloss.report.corpora_page import corpora_page
-from isogloss.runs.finished import open_finished
-from isogloss.runs.lineage import learnt_in_all
+from isogloss.runs.finished import combined_training, open_finished
 from isogloss.shown import printable
 from parallel import put
 
@@ -85,7 +84,7 @@ class Notes:
         scan_of(store.manifest), unread(store.manifest), from_store(store), store.languages, len(store)
         if random.random() < 0.5:
             corpora_page(store, self.summary)
-            learnt_in_all(self.training, training_data(store.manifest))
+            combined_training(self.training, training_data(store.manifest))
         else:
             with redirect_stdout(io.StringIO()) as shown, mock.patch.object(output, "_file", None):
                 show_waterfall(store, {})
@@ -113,7 +112,7 @@ class Notes:
         found = leaks.scan_of(self.model)
         assert found is None or all(isinstance(name, str) for name in (*found.names, *found.corpora))
         before = open_finished(str(self.folder / "run")).training
-        learnt_in_all(before, self.training)
+        combined_training(before, self.training)
         assert isinstance((before or {}).get("added", []), list)
 
     def model_folders(self, random: Random) -> None:

@@ -1,7 +1,7 @@
 """Value types shared by all folders. They hold data; they never read, write or train."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
@@ -87,6 +87,25 @@ class PairSource(Protocol):
     def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
         """The pairs, or those of one split, with the columns of `SCHEMA`, in blocks and always in the same order."""
         ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairView:
+    """A `PairSource` made of others: some languages of a store, several stores as one, a sample."""
+
+    source_language: str
+    languages: tuple[str, ...]
+    hash: str
+    counts: PairCounts
+    in_blocks: Callable[..., Iterator[pa.Table]]
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return self.counts.total()
+
+    def pair_counts(self) -> PairCounts:
+        """Pairs by corpus, language and split."""
+        return self.counts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

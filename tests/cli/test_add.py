@@ -89,7 +89,7 @@ def test_a_refusal_is_a_table_a_sentence_and_exit_2(isogloss: Shell, place: Path
         ("runs/mine sw pairs.tsv", "no pairs for sw"),
         ("runs/gone ru en-ru.tsv", "runs/gone: no such folder"),
         ("runs/mine ru gone.tsv", "gone.tsv: no such file"),
-        ("runs/mine ru en-ru.tsv --out runs/mine", "is never changed"),
+        ("runs/mine ru en-ru.tsv --out runs/mine", "must not change"),
         ("runs/mine ru en-ru.tsv --out runs/new --on-error never", "never"),
         ("runs/mine ru en-ru.tsv --set training.epoch=1", "unknown key training.epoch"),
     ],

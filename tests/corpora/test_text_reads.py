@@ -12,7 +12,7 @@ from isogloss.config import EvaluationSettings
 from isogloss.corpora.preparation.pair_selection import ScoredPart
 from isogloss.corpora.prepare import prepare_store
 from isogloss.corpora.store import Store
-from isogloss.runs.gathering import LanguageSubset
+from isogloss.runs.gathering import language_subset
 from isogloss.runs.measure import measured_pairs, pair_counts
 from isogloss.types import PairCounts
 
@@ -49,7 +49,7 @@ def test_counts_are_those_of_the_pairs_and_read_nothing(tmp_path: Path, monkeypa
             yield table
 
     monkeypatch.setattr(Store, "tables", counted)
-    counts, german = store.pair_counts(), LanguageSubset(store, ["de"])
+    counts, german = store.pair_counts(), language_subset(store, ["de"])
     assert {cell: count for cell, count in counts.cells.items() if count} == PairCounts.of(known.table).cells
     assert counts.total() == len(store) == len(known)
     assert counts.total(language="de", split="train") == len(known.where(language="de", split="train"))

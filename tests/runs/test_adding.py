@@ -174,7 +174,7 @@ def test_the_gate_refuses_and_leaves_everything_as_it_was(place: Path, added: Ru
     refused = record_of(candidate)
     assert refused["status"] == "refused"
     assert json.loads((candidate / "results.json").read_text())["gate"]["lost"]["de"] > 1
-    with pytest.raises(ModelError, match="was refused by its gate"):
+    with pytest.raises(ModelError, match="the gate refused this run"):
         open_finished(str(candidate))
     steps: list[Step] = []
     taken = add(asked(place, "kept").replace(gate=100.0), DESTRUCTIVE, steps.append, replace=True)
@@ -190,7 +190,7 @@ def test_killed_after_its_model_was_saved_it_goes_on(place: Path, monkeypatch: p
         raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr("isogloss.runs.adding.weights_hash", stop)
+        patch.setattr("isogloss.runs.run.weights_hash", stop)
         with pytest.raises(Stop):
             add(settings, [SHORT])
     assert (place / "saved" / "model").exists() and not (place / "saved" / "run.json").exists()

@@ -6,6 +6,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 
 from isogloss import recipes
+from isogloss.config import as_dict
 from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.runs import doctor
@@ -60,7 +61,7 @@ def test_every_language_has_its_counts_and_starved_ones_a_word(
 
 def test_a_recipe_without_a_teacher(models: Path, tsv: Path, tmp_path: Path) -> None:
     found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, *UNTAUGHT)))
-    assert found["teacher"].text == "none, and nothing in the recipe follows one"
+    assert found["teacher"].text == "none, and no loss needs one"
     assert all(finding.verdict != "bad" for finding in found.values())
 
 
@@ -125,6 +126,20 @@ def test_steps_are_those_of_the_training(models: Path, bitext: Bitext, tsv: Path
         student = Student.from_pretrained(str(models / "student"), device="cpu")
         session = Distillation(student, load(str(models / "teacher"), device="cpu"), bitext, recipe)
         assert most_steps(bitext, recipe) == session._schedule().steps
+
+
+def test_each_stage_is_checked_with_its_own_settings(models: Path, tsv: Path, tmp_path: Path) -> None:
+    data = as_dict(tiny_recipe(models, tsv, tmp_path, "training.train_layers=0"))
+    first = {"task": "distill", "name": "first"}
+    warm = {"task": "distill", "name": "warm", "training": {"warmup": 10_000.0}}
+    deep = {"task": "distill", "name": "deep", "training": {"train_layers": 99}}
+    wide = {"task": "distill", "name": "wide", "losses": {"dimensions": [4096]}}
+    for stages, stage in (([warm], ""), ([first, deep], "deep"), ([wide, first], "wide")):
+        found = by_name(examine_recipe(recipes.parse(data | {"stage": [{"task": "bridge"}, *stages]})))
+        assert found["student"].verdict == ("bad" if stage else "good") and found["student"].text.startswith(
+            f"stage {stage}: " if stage else str(models)
+        )
+        assert ("stage warm" in found) is (stage == "")
 
 
 def test_trackers_that_are_not_known(models: Path, tsv: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss.progress import Step
-from isogloss.runs.replay import Clear, Drawn, Together, draw, equal_shares, held_out_text
+from isogloss.runs.replay import draw, equal_shares, held_out_text, open_drawn, together, without_held_out
 from isogloss.types import TEST, TRAIN, Bitext, Pair, PairSource
 
 NOTHING = np.zeros(0, dtype=np.uint64)
@@ -40,7 +40,7 @@ def test_a_draw_is_balanced_without_repetition_and_of_training_pairs(tmp_path: P
     old = bitext(("de", 100), ("ru", 20), ("ko", 50))
     drawn = draw(old, 90, NOTHING, 17, tmp_path)
     assert drawn is not None
-    assert drawn.counts == {"de": 36, "ko": 36, "ru": 18} and len(drawn) == 90
+    assert drawn.counts.of_split() == {("", "de"): 36, ("", "ko"): 36, ("", "ru"): 18} and len(drawn) == 90
     found = rows(drawn)
     assert len(set(found)) == 90 and set(found) <= set(rows(old, TRAIN))
     assert drawn.languages == ("de", "ko", "ru"), "source text is no language"
@@ -55,13 +55,14 @@ def test_a_draw_is_the_seeds_and_kept(tmp_path: Path) -> None:
     elsewhere = draw(old, 40, NOTHING, 1, tmp_path / "b")
     other = draw(old, 40, NOTHING, 2, tmp_path)
     assert first is not None and again is not None and elsewhere is not None and other is not None
-    assert [step.note for step in steps] == ["reused"] and again.path == first.path
+    assert [step.note for step in steps] == ["reused"]
     assert rows(first) == rows(again) == rows(elsewhere) and first.hash == again.hash == elsewhere.hash
     assert rows(other) != rows(first) and other.hash != first.hash
     german = draw(bitext(("de", 100)), 20, NOTHING, 1, tmp_path)
     assert german is not None and rows(german) == [pair for pair in rows(first) if pair.language == "de"]
-    first.path.write_bytes(b"PAR1 half")
-    assert Drawn.open(first.path, "en", first.hash) is None
+    (path,) = tmp_path.glob(f"replay-{first.hash[:16]}.parquet")
+    path.write_bytes(b"PAR1 half")
+    assert open_drawn(path, "en", first.hash) is None
     mended = draw(old, 40, NOTHING, 1, tmp_path)
     assert mended is not None and rows(mended) == rows(elsewhere), "a damaged file is drawn again"
 
@@ -77,12 +78,12 @@ def test_held_out_text_of_others_is_not_trained_on(tmp_path: Path) -> None:
             Pair("source 7", "sw target d", "sw", "n", TEST),  # trained on before: not again
         ]
     )
-    held = held_out_text(Together((old, new)))
-    clear = Clear(new, held)
-    assert clear.left_out == 2 and len(clear) == 3
+    held = held_out_text(together((old, new)))
+    clear = without_held_out(new, held)
+    assert len(clear) == 3
     assert [pair.target for pair in rows(clear)] == ["sw target b", "sw target c", "sw target d"]
     assert [pair.target for pair in rows(clear, TRAIN)] == ["sw target b"]
-    assert clear.hash != new.hash and Clear(new, NOTHING).hash == new.hash
+    assert clear.hash != new.hash and without_held_out(new, NOTHING).hash == new.hash
     drawn = draw(old, 1000, held, 17, tmp_path)
     assert drawn is not None and {pair.source for pair in rows(drawn)} == {
         pair.source for pair in old if pair.split == TRAIN and pair.language == "de" and pair.source != "source 7"
@@ -91,9 +92,9 @@ def test_held_out_text_of_others_is_not_trained_on(tmp_path: Path) -> None:
 
 def test_together_is_one_after_the_other() -> None:
     parts = bitext(("de", 5)), bitext(("ru", 4))
-    both = Together(parts)
+    both = together(parts)
     assert rows(both) == [*rows(parts[0]), *rows(parts[1])] and len(both) == len(rows(both))
-    assert both.languages == ("de", "en", "ru") and both.hash != Together(parts[::-1]).hash
+    assert both.languages == ("de", "en", "ru") and both.hash != together(parts[::-1]).hash
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Preflight: what would go wrong, found before an hour is spent.
 
-`examine_machine` looks at versions, devices, memory and disk; `examine_recipe` loads the models and looks at norms,
-dimensions, pooling, prompts, settings that would change nothing and, language by language, at how many pairs there are and
-how the student's vocabulary copes with the text.
+`examine_machine` looks at versions, devices, memory and disk. `examine_recipe` loads the models and looks at norms, dimensions,
+pooling and prompts; at settings of each stage that cannot work or change nothing; and for each language at the number of pairs
+and at how the student's vocabulary splits its text.
 """
 
 import os
@@ -35,6 +35,7 @@ from isogloss.runs.trackers import refuse_missing
 from isogloss.storage import cache_folder
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.engines.choose import ignored_settings, refuse_misfits
+from isogloss.training.health import Diagnosis
 from isogloss.training.schedules import unfinished_warmup
 from isogloss.types import TEST, TRAIN, Bitext
 
@@ -55,7 +56,7 @@ RUN_GIB = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at: what it is, how it is, and what to change if it is not good."""
+    """One thing that was checked: what it is, what was found, and what to change if it is not good."""
 
     about: str
     verdict: Verdict
@@ -114,12 +115,37 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     findings.append(_teacher(teacher, bitext.sources()[:SAMPLE], recipe))
     if findings[-1].verdict == "bad":
         return findings
-    wanted, steps = None if teacher is None else teacher.dimension, most_steps(bitext, recipe)
+    wanted = None if teacher is None else teacher.dimension
     findings.append(_student(student, recipe, wanted))
-    found = [*ignored_settings(student.dimension, wanted, recipe), unfinished_warmup(recipe.training.warmup, steps)]
-    findings += [Finding("settings", "note", one.sentence, one.hint) for one in found if one is not None]
+    findings += _settings(student, recipe, bitext, wanted)
     findings += _languages(student, bitext, recipe)
     return findings
+
+
+def distillations(recipe: Recipe) -> dict[str, Recipe]:
+    """For each distill stage the recipe with that stage's own training and losses, and with a bridge if one comes before."""
+    if not recipe.stage:
+        return {"": recipe}
+    found, bridged = {}, False
+    for stage in recipe.stages:
+        bridged = bridged or stage.task == "bridge"
+        if stage.task == "distill":
+            own = {"training": recipe.training_of(stage), "losses": recipe.losses_of(stage)}
+            found[stage.name] = recipe.replace(stage=(), bridge=recipe.bridge.replace(enabled=bridged), **own)
+    return found
+
+
+def _settings(student: Student, recipe: Recipe, bitext: Bitext, wanted: int | None) -> list[Finding]:
+    """Settings without an effect, stage by stage."""
+    notes: list[tuple[str, Diagnosis | None]] = []
+    for name, own in distillations(recipe).items():
+        notes += [(name, note) for note in ignored_settings(student.dimension, wanted, own)]
+        notes.append((name, unfinished_warmup(own.training.warmup, most_steps(bitext, own))))
+    for stage in recipe.stages:
+        if stage.task in ("rank", "tlm", "translate"):
+            own = recipe.replace(training=recipe.training_of(stage))
+            notes.append((stage.name, unfinished_warmup(own.training.warmup, most_steps(bitext, own))))
+    return [Finding(f"stage {name}" if name else "settings", "note", note.sentence, note.hint) for name, note in notes if note]
 
 
 def _without_pairs(recipe: Recipe) -> list[Finding]:
@@ -177,21 +203,23 @@ def _trackers(recipe: Recipe) -> list[Finding]:
 
 
 def most_steps(bitext: Bitext, recipe: Recipe) -> int:
-    """The steps that training will have if no dev pairs are put aside; they take a few.
+    """The most steps that training can have: none of the pairs are dev pairs.
 
-    Batches that are counted in tokens cannot be known before text is tokenized: each has one pair, for all that is known.
+    The number of batches by tokens is unknown before text is tokenized: here each has one pair.
     """
     table, settings = bitext.where(split=TRAIN).table, recipe.training
     columns = [table.column(name).combine_chunks().dictionary_encode() for name in ("source", "corpus", "language")]
     source, corpus, language = (one.indices.to_numpy(zero_copy_only=False).astype(np.int64) for one in columns)
     rows = PairRows(source, source, corpus, language)
     batch = 1 if settings.batch_tokens else settings.batch_pairs
-    return Schedule(rows, recipe.balance, recipe.seed, settings.epochs, batch).steps if len(source) else 0
+    if settings.steps or not len(source):
+        return settings.steps if len(source) else 0
+    return Schedule(rows, recipe.balance, recipe.seed, settings.epochs, batch).steps
 
 
 def _teacher(teacher: Encoder | None, sample: Sequence[str], recipe: Recipe) -> Finding:
     if teacher is None:
-        return Finding("teacher", "good", "none, and nothing in the recipe follows one")
+        return Finding("teacher", "good", "none, and no loss needs one")
     try:
         lengths = np.linalg.norm(teacher.encode(sample), axis=1)
     except IsoglossError as error:
@@ -215,22 +243,20 @@ def _student(student: Student, recipe: Recipe, wanted: int | None) -> Finding:
     text = f"{recipe.student.model}: {student.dimension}-d, {student.pooling} pooling"
     if student.trimming:
         text += f", vocabulary {student.trimming.rows_before:,} → {student.trimming.rows_after:,} rows"
-    if recipe.training.train_layers:
+    for name, own in distillations(recipe).items():
         try:
-            SplitBody(student.body, recipe.training.train_layers)
+            if own.training.train_layers:
+                SplitBody(student.body, own.training.train_layers)
+            refuse_misfits(student, wanted, own)
         except IsoglossError as error:
-            return Finding("student", "bad", error.message, error.hint)
-    try:
-        refuse_misfits(student, wanted, recipe)
-    except IsoglossError as error:
-        return Finding("student", "bad", error.message, error.hint)
+            return Finding("student", "bad", f"stage {name}: {error.message}" if name else error.message, error.hint)
     if student.pooling not in ("mean", "cls"):
         return Finding("student", "note", text, "mean pooling is what the papers use")
     return Finding("student", "good", text)
 
 
 def pooling_of(model: "SentenceTransformer") -> str:
-    """How a model makes one vector of many: "mean pooling", or what is known of it."""
+    """How token states become an embedding, such as "mean pooling"."""
     for module in model:
         if type(module).__name__ == "Pooling":
             mode = getattr(module, "pooling_mode", None) or module.get_pooling_mode_str()
@@ -239,7 +265,7 @@ def pooling_of(model: "SentenceTransformer") -> str:
 
 
 def _languages(student: Student, bitext: Bitext, recipe: Recipe) -> list[Finding]:
-    """Every language: how many pairs it has, and how the student's vocabulary copes with its text."""
+    """For each language the number of pairs, and how the student's vocabulary splits its text."""
     texts: dict[str, list[str]] = {language: [] for language in (*map(canonical, recipe.languages), *bitext.languages)}
     for language, some in text_blocks(bitext):
         own = texts.setdefault(language, [])
@@ -268,7 +294,7 @@ def _counted(language: str, train: int, test: int) -> Finding:
 
 
 def _joined(findings: Sequence[Finding]) -> Finding:
-    """Findings about the same as one, with the worst verdict."""
+    """Several findings as one, with the worst verdict."""
     worst = max((one.verdict for one in findings), key=SEVERITY.index)
     advice = "; ".join(one.advice for one in findings if one.advice)
     return Finding(findings[0].about, worst, "; ".join(one.text for one in findings), advice)
@@ -288,7 +314,7 @@ def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
     if unknown > MANY_UNKNOWN:
         return Finding(language, "bad", text, "the student's vocabulary does not know this script: choose another student")
     if fertility > (MANY_TOKENS_PER_CHARACTER if unspaced else MANY_TOKENS_PER_WORD):
-        return Finding(language, "note", text, "words fall into many pieces: expect a weaker result, or another student")
+        return Finding(language, "note", text, "words are split into many pieces: choose another student for a better result")
     if cut > 0.05:
         return Finding(language, "note", text, "many sentences are truncated: raise student.max_tokens")
     return Finding(language, "good", text)

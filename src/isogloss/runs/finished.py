@@ -1,26 +1,26 @@
 """A finished student: its model, the recipe it came from, and the pairs it was trained on.
 
-The folder of a run has all of that (`run.json`, `results.json`, its store); for a saved model alone the user has to name the
+The folder of a run has all of that (`run.json`, `results.json`, its store). For a saved model alone the user has to name the
 teacher and the pairs. `adding` starts from here; nothing here writes.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from isogloss.corpora.leaks.scan import ScannedSet, scanned_before
 from isogloss.corpora.preparation.manifest_schema import TRAINING as KNOWN_TRAINING
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.store import Store, open_store, read_manifest
 from isogloss.errors import DataError, ModelError, RecipeError
 from isogloss.models.loading import FINISH_A_RUN
 from isogloss.models.saving import TRAINING
-from isogloss.runs.gathering import LanguageSubset
 from isogloss.runs.record import RECORD
 from isogloss.runs.run_folder import MODEL, PAIRS, RESULTS
 from isogloss.shapes import OBJECT, TEXT, Each, Misfit, check
-from isogloss.storage import WORK, read_json
+from isogloss.storage import WORK, content_hash, read_json
 
 logger = logging.getLogger(__name__)
 
@@ -29,11 +29,13 @@ FINISHED_RUN = {
     "hashes": {"pairs": TEXT, "teacher": TEXT},
     "stores?": [{"folder": TEXT, "hash": TEXT, "languages": [TEXT]}],
 }
+NAME_PAIRS = "name pairs of its languages: --replay-from PAIRS"
+StorePart = tuple[Store, tuple[str, ...]]  # a store, and which of its languages
 
 
 @dataclass(frozen=True, slots=True)
-class LearntFrom:
-    """A store that a student learnt from: where it was, its hash, and which of its languages (none named: all)."""
+class TrainedOn:
+    """A store that a student was trained on: where it was, its hash, and which of its languages (empty: all)."""
 
     folder: str
     hash: str
@@ -42,53 +44,50 @@ class LearntFrom:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A finished student. `recipe` is plain data, as run.json has it; what is not known is empty."""
+    """A finished student. `recipe` is plain data, as in run.json; what is unknown is empty."""
 
     folder: Path
     model: Path
     recipe: dict[str, Any]
-    stores: tuple[LearntFrom, ...] = ()
+    stores: tuple[TrainedOn, ...] = ()
     languages: tuple[str, ...] = ()
     teacher: str = ""  # its fingerprint
 
     @property
     def training(self) -> dict[str, Any] | None:
-        """What the model says about the text it learnt from; None where it says nothing."""
+        """What the model's folder says about its training text; None if it says nothing."""
         try:
             known = check(read_json(self.model / TRAINING), {"added?": [OBJECT]})
             return dict(check(known, KNOWN_TRAINING) if "leak_scan" in known else known)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            logger.warning(
-                "%s cannot be read (%s): nothing is known of what the model learnt from", self.model / TRAINING, error
-            )
+            logger.warning("%s cannot be read (%s), so the model's training text is unknown", self.model / TRAINING, error)
             return None
 
-    def old_pairs(self) -> list[LanguageSubset]:
-        """The pairs it learnt from, store by store."""
+    def old_pairs(self) -> list[StorePart]:
+        """The stores it was trained on."""
         if not self.stores:
             raise DataError(
-                f"{self.folder}: nobody knows which pairs this model learnt from, so none can be replayed",
-                hint="name pairs of its languages: --replay-from PAIRS",
+                f"{self.folder}: it is not known which pairs this model was trained on, so none can be replayed",
+                hint=NAME_PAIRS,
             )
-        return [translations(self._store(one), one.languages) for one in self.stores]
+        return [target_languages(self._store(known), known.languages) for known in self.stores]
 
-    def _store(self, known: LearntFrom) -> Store:
-        """The store as it was: a changed one may hold out what was trained on."""
+    def _store(self, known: TrainedOn) -> Store:
+        """The unchanged store: another one may hold out pairs that were trained on."""
         for place in (self.folder / known.folder, Path(known.folder), self.folder / PAIRS):
             manifest = read_manifest(place)
             if manifest is not None and manifest.get("hash") == known.hash:
                 return open_store(place)
         raise DataError(
-            f"{self.folder}: the pairs it learnt from are gone or have changed; they were in {known.folder}",
-            hint="name pairs of its languages: --replay-from PAIRS",
+            f"{self.folder}: the pairs it was trained on are gone or have changed; they were in {known.folder}", hint=NAME_PAIRS
         )
 
 
-def translations(store: Store, languages: Sequence[str] = ()) -> LanguageSubset:
-    """The pairs of some languages of a store, or of all: source text without translations is not among them."""
-    return LanguageSubset(store, languages or [one for one in store.languages if one != store.source_language])
+def target_languages(store: Store, languages: tuple[str, ...] = ()) -> StorePart:
+    """A store with the languages named, or all but the source language (text without translations)."""
+    return store, languages or tuple(language for language in store.languages if language != store.source_language)
 
 
 def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
@@ -98,7 +97,9 @@ def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
         raise ModelError(f"{name}: no such folder", hint="name a finished run, or a folder with a saved model")
     if (folder / RECORD).is_file():
         if teacher or original:
-            raise RecipeError(f"{name}: a run knows its teacher and its student", hint="leave --teacher and --original out")
+            raise RecipeError(
+                f"{name}: the record of this run names its teacher and its student", hint="leave --teacher and --original out"
+            )
         return _run(folder)
     if folder.name == MODEL and (folder.parent / RECORD).is_file() and not teacher:
         return _run(folder.parent)
@@ -106,12 +107,11 @@ def open_finished(name: str, teacher: str = "", original: str = "") -> Finished:
         if (folder / WORK).is_dir():
             raise _unfinished(folder)
         raise ModelError(
-            f"{name}: neither a finished run nor a saved model", hint="it needs run.json and model, or modules.json"
+            f"{name}: neither a finished run nor a saved model",
+            hint="a run has run.json and model/, a saved model has modules.json",
         )
     if not teacher:
-        raise RecipeError(
-            f"{name}: a model without a record: nobody knows by whom it was taught", hint="tell it: --teacher NAME"
-        )
+        raise RecipeError(f"{name}: a model without a run.json, so its teacher is unknown", hint="name it: --teacher NAME")
     student = {"model": original} if original else {"model": str(folder), "trim": "off"}
     return Finished(folder, folder, {"teacher": {"model": teacher}, "student": student})
 
@@ -123,11 +123,11 @@ def _unfinished(folder: Path) -> ModelError:
 def _run(folder: Path) -> Finished:
     record = _read(folder / RECORD)
     if record.get("status") == "refused":
-        raise ModelError(f"{folder}: was refused by its gate", hint="accept it first, with --gate off, or add to another run")
+        raise ModelError(f"{folder}: the gate refused this run", hint="accept it with --gate off, or add to another run")
     if record.get("status") != "finished":
         raise _unfinished(folder)
     if not (folder / RESULTS).is_file() or not (folder / MODEL / "modules.json").is_file():
-        raise ModelError(f"{folder}: the run is finished, but its {RESULTS} or its {MODEL} is gone", hint=FINISH_A_RUN)
+        raise ModelError(f"{folder}: the run is finished, but {RESULTS} or {MODEL} is missing", hint=FINISH_A_RUN)
     results = _read(folder / RESULTS)
     try:
         check(record, FINISHED_RUN)
@@ -140,7 +140,7 @@ def _run(folder: Path) -> Finished:
     recipe, hashes = record["recipe"], record["hashes"]
     wanted = tuple(map(canonical, recipe["languages"]))
     stores = record.get("stores") or [{"folder": results["store"], "hash": hashes["pairs"], "languages": wanted}]
-    known = tuple(LearntFrom(one["folder"], one["hash"], tuple(one["languages"])) for one in stores)
+    known = tuple(TrainedOn(store["folder"], store["hash"], tuple(store["languages"])) for store in stores)
     measured = [tuple(stage["languages"]) for stage in results["stages"].values()]
     return Finished(folder, folder / MODEL, recipe, known, wanted or (measured or [()])[-1], hashes["teacher"])
 
@@ -153,3 +153,33 @@ def _read(path: Path) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise ModelError(f"{path}: not a record of a run", hint="run it again to write it")
     return found
+
+
+def combined_training(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said about the training text of a model that was trained before and is trained now.
+
+    Its text was scanned for an evaluation set only if all of it was; if the earlier text is unknown, no scan is claimed.
+    """
+    if before is None or "leak_scan" not in before:
+        return {key: value for key, value in now.items() if key != "leak_scan"}
+    scans = [account["leak_scan"] for account in (before, now)]
+    removed = _added_up(*(scan["removed"] for scan in scans))
+    sets = scanned_before([[_guarded(one, scan) for one in scan["sets"]] for scan in scans], [])
+    return {
+        "hash": content_hash(before["hash"], now["hash"]),
+        "source_language": now["source_language"],
+        "rows_in": before["rows_in"] + now["rows_in"],
+        "rows_out": before["rows_out"] + now["rows_out"],
+        "languages": {**before["languages"], **now["languages"]},
+        "corpora": {**before["corpora"], **now["corpora"]},
+        "leak_scan": {"level": now["leak_scan"]["level"], "sets": [asdict(one) for one in sets], "removed": removed},
+        "dropped": _added_up(before["dropped"], now["dropped"]),
+    }
+
+
+def _guarded(one: Mapping[str, Any], scan: Mapping[str, Any]) -> ScannedSet:
+    return ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"]))
+
+
+def _added_up(*counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: sum(one.get(name, 0) for one in counts) for name in dict.fromkeys(name for one in counts for name in one)}

@@ -27,7 +27,7 @@ from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.errors import DataError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import cache_folder, content_hash, explaining_disk
-from isogloss.types import PairCounts, PairSource
+from isogloss.types import PairCounts, PairSource, PairView
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def gather_source(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -
     """The pairs of a recipe as they are streamed from the store in `out` (or the one it names), and that store."""
     store = the_store(recipe, out, on_progress)
     wanted = _wanted(recipe, store)
-    return (LanguageSubset(store, wanted) if wanted and set(store.languages) - set(wanted) else store), store
+    return (language_subset(store, wanted) if wanted and set(store.languages) - set(wanted) else store), store
 
 
 def the_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -> Store:
@@ -60,27 +60,16 @@ def _wanted(recipe: Recipe, store: Store) -> tuple[str, ...]:
     return (*map(canonical, recipe.languages), store.source_language) if recipe.languages else ()
 
 
-class LanguageSubset:
-    """Some languages of a store, as a source of pairs."""
+def language_subset(store: Store, languages: Sequence[str]) -> PairView:
+    """The pairs of some languages of a store."""
+    chosen = tuple(sorted(set(languages) & set(store.languages)))
+    counts = PairCounts({cell: count for cell, count in store.pair_counts().cells.items() if cell[1] in chosen})
 
-    def __init__(self, store: Store, languages: Sequence[str]) -> None:
-        self.store, self.languages = store, tuple(sorted(set(languages) & set(store.languages)))
-        self.source_language = store.source_language
-        self.hash = content_hash(store.hash, *self.languages)
+    def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
+        for block in store.in_blocks(split):
+            yield block.filter(pc.is_in(block.column("language"), pa.array(chosen, pa.string())))
 
-    def __len__(self) -> int:
-        """Number of pairs."""
-        return self.pair_counts().total()
-
-    def pair_counts(self) -> PairCounts:
-        """Pairs by corpus, language and split, from the store's manifest."""
-        return PairCounts({cell: count for cell, count in self.store.pair_counts().cells.items() if cell[1] in self.languages})
-
-    def in_blocks(self, split: str | None = None) -> Iterator[pa.Table]:
-        """The pairs of these languages, block by block."""
-        wanted = pa.array(self.languages, pa.string())
-        for block in self.store.in_blocks(split):
-            yield block.filter(pc.is_in(block.column("language"), wanted))
+    return PairView(store.source_language, chosen, content_hash(store.hash, *chosen), counts, in_blocks)
 
 
 def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:
