@@ -1,6 +1,6 @@
 """Which engine a recipe gets, and that every setting of it arrives."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
