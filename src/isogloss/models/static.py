@@ -152,7 +152,7 @@ def static_student(
     if encoder is None:
         table[rows_with_text] = np.random.default_rng(seed).normal(size=(len(rows_with_text), dimension)) / np.sqrt(dimension)
     else:
-        table[rows_with_text] = _principal(_kept_vectors(encoder, tokenizer, rows_with_text, on_progress, cache), dimension)
+        table[rows_with_text] = _principal(token_vectors(encoder, tokenizer, rows_with_text, on_progress, cache), dimension)
         table[rows_with_text] *= _rarity(tokenizer, rows_with_text, sif)[:, None] if sif else 1.0
     backend: Tokenizer = with_rows(tokenizer, np.arange(rows)).backend_tokenizer  # a copy: the caller's is not changed
     backend.no_truncation()
@@ -160,43 +160,35 @@ def static_student(
     return StaticStudent(model, name, prompt, max_tokens)
 
 
-def _kept_vectors(
+def token_vectors(
     encoder: "SentenceTransformer",
     tokenizer: "PreTrainedTokenizerFast",
     rows: IntArray,
-    on_progress: OnProgress,
-    cache: Path | None,
+    on_progress: OnProgress = silent,
+    cache: Path | None = None,
 ) -> FloatArray:
-    """`token_vectors`, from the cache if they were computed before."""
-    if cache is None:
-        return token_vectors(encoder, tokenizer, rows, on_progress)
-    named = fingerprint(encoder), described(tokenizer), encoder.device.type, rows.tobytes()
-    path = cache / TOKEN_TABLES / f"{content_hash(*named)}.npy"
-    kept = load_array(path)
-    if kept is not None and kept.shape == (len(rows), embedding_dimension(encoder)):
-        on_progress(Step("token table", len(rows), len(rows), "tokens", "reused from the cache"))
-        return np.asarray(kept)
-    vectors = token_vectors(encoder, tokenizer, rows, on_progress)
-    try:
-        save_array(path, vectors)
-    except IsoglossError as error:  # the cache is optional
-        logger.warning("the token table is not cached: %s", error.message)
-    return vectors
-
-
-def token_vectors(
-    encoder: "SentenceTransformer", tokenizer: "PreTrainedTokenizerFast", rows: IntArray, on_progress: OnProgress = silent
-) -> FloatArray:
-    """The encoder's embedding of each of these tokens alone, between its special tokens.
+    """The encoder's embedding of each of these tokens alone, between its special tokens; from the cache if it is there.
 
     If the tokenizer is not the encoder's own, the text of each piece is encoded instead.
     """
+    vectors = np.empty((len(rows), embedding_dimension(encoder)), dtype=np.float32)
+    if cache is not None:
+        named = fingerprint(encoder), described(tokenizer), encoder.device.type, rows.tobytes()
+        path = cache / TOKEN_TABLES / f"{content_hash(*named)}.npy"
+        kept = load_array(path)
+        if kept is not None and kept.shape == vectors.shape:
+            on_progress(Step("token table", len(rows), len(rows), "tokens", "reused from the cache"))
+            return np.asarray(kept)
     encode = (_by_row if encoder.tokenizer.get_vocab() == tokenizer.get_vocab() else _by_text)(encoder, tokenizer)
     at_once = TOKENS_AT_ONCE if encoder.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED
-    vectors = np.empty((len(rows), embedding_dimension(encoder)), dtype=np.float32)
     for start in range(0, len(rows), at_once):
         vectors[start : start + at_once] = encode(rows[start : start + at_once])
         on_progress(Step("token table", min(start + at_once, len(rows)), len(rows), "tokens"))
+    if cache is not None:
+        try:
+            save_array(path, vectors)
+        except IsoglossError as error:  # the cache is optional
+            logger.warning("the token table is not cached: %s", error.message)
     return vectors
 
 

@@ -77,12 +77,8 @@ class Student:
         body = getattr(self.model[0], "auto_model", None)
         positions = None if body is None else position_count(body)
         if positions is not None and max_tokens > positions:
-            logger.warning(
-                "%s: max_tokens = %d, but the model has %d positions: longer text is truncated there",
-                self.name,
-                max_tokens,
-                positions,
-            )
+            message = "%s: max_tokens = %d, but the model has %d positions: longer text is truncated there"
+            logger.warning(message, self.name, max_tokens, positions)
             max_tokens = positions
         self.model.max_seq_length = max_tokens
 
@@ -234,22 +230,16 @@ class Student:
 
     def add_bridge(self, bridge: Bridge, normalize: bool) -> None:
         """Append the bridge as a Dense layer, and a Normalize layer if the teacher's embeddings have unit length."""
-        from sentence_transformers.sentence_transformer.modules import Dense, Normalize
+        from sentence_transformers.sentence_transformer.modules import Dense
 
         height, width = bridge.weight.shape
         if width != self.dimension:
             raise ModelError(f"the bridge takes {width}-d vectors, the student gives {self.dimension}-d", hint="solve it again")
-        dense = Dense(
-            width,
-            height,
-            bias=True,
-            activation_function=nn.Identity(),
-            init_weight=torch.from_numpy(bridge.weight.copy()),
-            init_bias=torch.from_numpy(bridge.bias.copy()),
-        )
-        self._append(dense)
+        weight, bias = (torch.from_numpy(part.copy()) for part in (bridge.weight, bridge.bias))
+        dense = Dense(width, height, True, nn.Identity(), init_weight=weight, init_bias=bias)
+        self.model.append(dense.to(self.model.device))
         if normalize:
-            self._append(Normalize())
+            self.add_normalization()
         self.model.eval()
 
     def add_normalization(self) -> None:
@@ -257,10 +247,7 @@ class Student:
         from sentence_transformers.sentence_transformer.modules import Normalize
 
         if not isinstance(self.model[-1], Normalize):
-            self._append(Normalize())
-
-    def _append(self, module: nn.Module) -> None:
-        self.model.append(module.to(self.model.device))
+            self.model.append(Normalize())
 
     def forward(self, features: dict[str, Tensor]) -> Tensor:
         """Embeddings of a padded batch, with gradients if they are enabled."""
