@@ -129,7 +129,7 @@ class SentenceEncoder:
     def _fast_encoder(self, texts: Sequence[str]) -> "FastEncoder | None":
         """The fast encoder, once it pays off; checked once on a sample of the texts."""
         self._asked += len(texts)
-        if self._settled and self._fast is not None and self._fast.device != self.model.device:
+        if self._fast is not None and self._fast.device != self.model.device:
             self._settled = False  # the model was moved since
         if not self._settled and self._asked >= WORTH_PREPARING:
             self._settled, self._fast = True, self._agreeing(_spread(texts))
@@ -141,12 +141,10 @@ class SentenceEncoder:
         from isogloss.models.fast_encode import fast_encoder
 
         half = self.precision == "float16" or (self.precision == "auto" and self.model.device.type == "cuda")
-        default = self.model.prompts.get(self.model.default_prompt_name or "", "")
+        prompt = self.prompt or self.model.prompts.get(self.model.default_prompt_name or "") or ""
         for dtype in (torch.float16, torch.float32) if half else (torch.float32,):
-            fast = fast_encoder(self.model, self.prompt or default or "", dtype)
-            if fast is None:
-                return None
-            if fast.agrees(sample):
+            fast = fast_encoder(self.model, prompt, dtype)
+            if fast is None or fast.agrees(sample):
                 return fast
             logger.warning("%s: the fast encoder gives other embeddings in %s, so it is not used", self.name, dtype)
         return None

@@ -60,7 +60,9 @@ def save_model(
                 if (origin / name).is_file():
                     (temporary / name).write_bytes((origin / name).read_bytes())
             write_sums(temporary, but=(CARD,))
-        _share_permissions(temporary, like=temporary / CARD)
+        mode = stat.S_IMODE((temporary / CARD).stat().st_mode)  # of an ordinary new file: safetensors makes weights private
+        for path in filter(Path.is_file, temporary.rglob("*")):
+            path.chmod(mode)
 
 
 def refuse_other_content(folder: Path) -> None:
@@ -105,16 +107,6 @@ def _same_weights(folder: Path, other: Path) -> bool:
     """Whether two folders have checksums, and the same ones for all weights."""
     if not (other / SUMS).is_file():
         return False
-    weights = [
-        [line for line in (place / SUMS).read_text(encoding="utf-8").splitlines() if line.endswith(".safetensors")]
-        for place in (folder, other)
-    ]
+    sums = [(place / SUMS).read_text(encoding="utf-8").splitlines() for place in (folder, other)]
+    weights = [[line for line in lines if line.endswith(".safetensors")] for lines in sums]
     return weights[0] == weights[1]
-
-
-def _share_permissions(folder: Path, like: Path) -> None:
-    """Give all files the permissions of an ordinary new file: safetensors makes weights readable by their owner alone."""
-    mode = stat.S_IMODE(like.stat().st_mode)
-    for path in folder.rglob("*"):
-        if path.is_file() and stat.S_IMODE(path.stat().st_mode) != mode:
-            path.chmod(mode)

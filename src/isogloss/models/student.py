@@ -293,9 +293,9 @@ class Student:
         sample = rows[np.argsort(tokens.lengths_of(rows))[np.linspace(0, len(rows) - 1, SAMPLE).astype(int)]]
         for dtype in (torch.float16, torch.float32) if self.model.device.type == "cuda" else (torch.float32,):
             fast = fast_encoder(self.model, self.prompt, dtype)
-            if fast is None:
-                return None
-            if fast.alike(self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample)):
+            if fast is None or fast.alike(
+                self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample)
+            ):
                 return fast
         return None
 

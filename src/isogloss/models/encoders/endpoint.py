@@ -12,6 +12,7 @@ import json
 import os
 import time
 import urllib.error
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ RESPONSE = {"data": [{"index": COUNT, "embedding": Either(LIST, TEXT)}]}
 MAX_RESPONSE, MAX_REASON = 64 * 2**20, 2**16  # bytes
 REVISION = ";revision="
 TIMEOUT_SECONDS, TRIES, FIRST_WAIT, MAX_WAIT = 60.0, 6, 0.5, 30.0
+HINTS = dict.fromkeys((401, 403), "set ISOGLOSS_ENDPOINT_KEY or OPENAI_API_KEY")
+HINTS |= dict.fromkeys((400, 404, 422), "does it have this model?")
 BUSY = {408, 409, 425, 429, 500, 502, 503, 504}
 
 
@@ -80,8 +83,12 @@ class Endpoint(ExternalEncoder):
             except urllib.error.HTTPError as error:
                 problem = f"{error.code} {error.reason}"
                 if error.code not in BUSY:
-                    raise ModelError(f"{self.url}: {problem}{_message(error)}", hint=_hint(error.code)) from error
-                pause = _retry_after(error.headers.get("Retry-After", ""), pause)
+                    raise ModelError(
+                        f"{self.url}: {problem}{_message(error)}",
+                        hint=HINTS.get(error.code, "see the documentation of the service"),
+                    ) from error
+                with suppress(ValueError):  # a date, say
+                    pause = max(0.0, float(error.headers.get("Retry-After", "").encode("ascii")))
             except (OSError, http.client.HTTPException) as error:
                 problem = str(getattr(error, "reason", "") or error)
             if attempt + 1 < self._tries:
@@ -110,14 +117,6 @@ def _key() -> str:
     return ""
 
 
-def _retry_after(header: str, default: float) -> float:
-    """Seconds of a Retry-After header; the default for dates and anything else."""
-    try:
-        return max(0.0, float(header)) if header.isascii() else default
-    except ValueError:
-        return default
-
-
 def _vector(embedding: "list[float] | str") -> FloatArray:
     """A list of numbers, or float32 bytes in base64."""
     if isinstance(embedding, str):
@@ -133,9 +132,3 @@ def _message(error: urllib.error.HTTPError) -> str:
     except (OSError, ValueError, http.client.HTTPException):
         return ""
     return f" ({(message['message'] if isinstance(message, dict) else message)[:160]})"
-
-
-def _hint(code: int) -> str:
-    if code in (401, 403):
-        return "set ISOGLOSS_ENDPOINT_KEY or OPENAI_API_KEY"
-    return "does it have this model?" if code in (400, 404, 422) else "see the documentation of the service"

@@ -97,8 +97,9 @@ class Alphabet:
 
     def can_spell(self, piece: str) -> bool:
         """Whether text in these languages could contain `piece`."""
-        return all(self._has(character, script_of(character)) for character in piece.lower())
-
-    def _has(self, character: str, script: str) -> bool:
-        by_letter = script in SHARED_SCRIPTS - self.open_scripts
-        return not script or (script in self.scripts and (not by_letter or character in self.letters))
+        by_letter = SHARED_SCRIPTS - self.open_scripts
+        spelled = ((character, script_of(character)) for character in piece.lower())
+        return all(
+            not script or (script in self.scripts and (script not in by_letter or character in self.letters))
+            for character, script in spelled
+        )
