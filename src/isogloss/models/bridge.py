@@ -60,15 +60,15 @@ class Sums:
     def solve(self, strength: float) -> Matrix:
         """The map [W b] (height × width + 1); the strength is relative to the mean variance of x."""
         width = len(self.products) - 1
-        means = self.products[width] / self.count
-        centered = self.products[:width] - np.outer(self.products[:width, width], means)
+        centered = self.products[:width] - np.outer(self.products[width, :width], self.products[width]) / self.count
         xx, xy = centered[:, :width], centered[:, width + 1 :]
         ridge = strength * max(np.trace(xx) / width, np.finfo(np.float64).tiny)
         try:
             weight = np.linalg.solve(xx + ridge * np.eye(width), xy).T
         except np.linalg.LinAlgError:  # all rows are the same vector
             weight = np.full((xy.shape[1], width), np.nan)
-        return np.column_stack([weight, means[width + 1 :] - weight @ means[:width]])
+        ones, x, y = self.count, self.products[width, :width], self.products[width, width + 1 :]
+        return np.column_stack([weight, (y - weight @ x) / ones])
 
     def squared_error(self, solved: Matrix) -> float:
         """Σ w ‖W x + b − y‖² over the rows, from the sums."""
