@@ -209,7 +209,7 @@ def test_a_recipe_that_follows_a_teacher_needs_one(isogloss: Call, models: Path,
         "isogloss: losses.mse needs a teacher, but there is none\nhint: set teacher.model, or set losses.mse = 0\n"
     )
     refused = isogloss("quickstart", *(part for one in UNTAUGHT for part in ("--set", one)))
-    assert refused.code == 2 and "quickstart shows what a teacher teaches, but teacher.model is empty" in refused.err
+    assert refused.code == 2 and "quickstart needs a teacher, but teacher.model is empty" in refused.err
 
 
 def test_wrong_keys_usage_and_stopping(

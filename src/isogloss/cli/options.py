@@ -18,7 +18,10 @@ METAVARS = {
     "pairs.on_error": "fail|skip|stop-after N",
     "training.select": "retrieval|loss",
 }
-SHORTER_HELP = {  # where the schema's sentence is about other tasks, too
+SHORTER_HELP = {  # where the schema's sentence is about other tasks, too, or long
+    "evaluation.max_candidates": "Sentences to search when measuring.",
+    "losses.hard_negatives": "Hard negatives per pair.",
+    "student.trim": "Which vocabulary pieces to keep.",
     "training.epochs": "Passes over the data.",
     "training.learning_rate": "Peak learning rate.",
     "training.select": "What the best checkpoint is chosen by.",
