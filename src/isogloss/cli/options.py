@@ -20,6 +20,7 @@ METAVARS = {
 }
 SHORTER_HELP = {  # where the schema's sentence is about other tasks, too, or long
     "evaluation.max_candidates": "Sentences to search when measuring.",
+    "losses.margin": "Cosine by which the right translation must win.",
     "losses.hard_negatives": "Hard negatives per pair.",
     "student.trim": "Which vocabulary pieces to keep.",
     "training.epochs": "Passes over the data.",

@@ -188,7 +188,7 @@ def train_dual(
 ) -> Data:
     """Train a dual encoder by ranking translations: mUSE, LaBSE.
 
-    Other tasks (NLI, answers, masked tokens) are trained too if there are files.
+    NLI, answers and masked tokens are trained too if there are files.
 
     isogloss train-dual en-de.tsv --like labse --out runs/labse
 
