@@ -1,6 +1,6 @@
 """Write every table that comes from result files into the pages: `python benchmarks/tables.py`.
 
-README.md, docs/benchmarks.md, docs/mining.md and docs/robustness.md mark where: a block from `<!-- name -->` to the next
+README.md and some pages of docs/ mark where: a block from `<!-- name -->` to the next
 heading, or a few words between `<!-- name -->` and `<!-- /name -->`.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
 from robustness_table import robustness_table
+from task_tables import library_table, task_table
 
 from isogloss.amounts import duration
 
@@ -273,7 +274,7 @@ def readme(text: str) -> str:
     """The README with everything that comes from result files."""
     text = put(text, "results-table", results_table(*read("quickstart", "versus_sentence_transformers")))
     training, rest = read("engine_speed", "engine_speed_other_machine"), ("encode_gpu", "train_cpu", "encode_cpu")
-    table = overview_table(training, *read(*rest, "mining_speed", "prepare_versus_opusfilter"))
+    table = overview_table(training, *read("task_speed", *rest, "mining_speed", "prepare_versus_opusfilter"))
     text = put(text, "speed-table", table)
     text = put(text, "expectations", expectations(*read("quickstart", "papers/rg-table-6", "engine_quality")))
     text = put_words(text, "aligned", aligned(*read("quickstart")))
@@ -287,6 +288,7 @@ def benchmarks(page: str) -> str:
     page = put(page, "versus-table", versus_table(*read("versus_sentence_transformers")))
     speeds = read("engine_speed", "engine_speed_other_machine")
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
+    page = put(page, "task-table", task_table(*read("task_speed")))
     page = put(page, "encode-table", encode_table(*read("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")))
     page = put(page, "prepare-table", prepare_table(*read("prepare_versus_opusfilter", "prepare_ten_million")))
     page = put(page, "mining-table", speed_table(*read("mining_speed", "mining_gpu", "mining_growth")))
@@ -304,9 +306,15 @@ def robustness(page: str) -> str:
     return put(page, "robustness-table", robustness_table())
 
 
+def dependencies(page: str) -> str:
+    """docs/dependencies.md with the table of the result file."""
+    return put(page, "library-table", library_table(*read("hand_written")))
+
+
 PAGES = {
     README: readme,
     DOCS / "benchmarks.md": benchmarks,
+    DOCS / "dependencies.md": dependencies,
     DOCS / "mining.md": mining,
     DOCS / "robustness.md": robustness,
 }
