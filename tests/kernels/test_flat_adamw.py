@@ -32,7 +32,7 @@ def test_it_is_dense_adamw(seed: int, decay: float, steps: int, scale: float) ->
     random = torch.Generator().manual_seed(seed + 1)
     rates = (1e-2 * torch.rand(steps, generator=random)).tolist()
     adamw = FlatAdamW(flat, rates, decay)
-    names = [span.name for span in flat.spans]
+    names = flat.names
     for step, rate in enumerate(rates):
         gradients = {name: torch.randn(SHAPES[name], generator=random) for name in SHAPES}
         flat.gather([gradients[name] for name in names])
@@ -50,7 +50,7 @@ def test_parameters_are_views_in_their_own_shapes_and_matrices_come_first() -> N
     named = parameters()
     before = {name: one.detach().clone() for name, one in named}
     flat = FlatParameters(named, torch.float32)
-    assert [span.name for span in flat.spans] == ["weight", "last", "bias", "scale", "number"]
+    assert flat.names == ["weight", "last", "bias", "scale", "number"]
     assert flat.decaying == 4 * 3 + 2 * 4 and flat.master.numel() == flat.decaying + 4 + 3 + 1
     assert all(torch.equal(one, before[name]) and one.shape == before[name].shape for name, one in named)
     flat.master.add_(1.0)
@@ -68,7 +68,7 @@ def test_half_precision_copies_over_masters_that_lose_nothing() -> None:
         flat.gather([torch.ones_like(one) for one in flat.parameters])
         adamw.step(torch.tensor(1.0), at(step))
         assert torch.equal(flat.copy, flat.master.to(torch.bfloat16)), "the body computes from what was learnt"
-    moved = dict(zip([span.name for span in flat.spans], flat.views(flat.master), strict=True))
+    moved = dict(zip(flat.names, flat.views(flat.master), strict=True))
     for name, one in start.items():
         assert torch.allclose(moved[name], one - 300 * 1e-5, atol=2e-6), "300 steps, each too small for bf16, add up"
     flat.release()

@@ -1,27 +1,16 @@
-"""All trained parameters in one piece: single-precision masters, half-precision copies for the body, one AdamW over both.
+"""AdamW over all trained parameters in one flat tensor: fp32 master weights, and half-precision copies for the transformer.
 
-A step then has one kernel for the update where it had hundreds, one product of norms for clipping, and one tensor to add
-up over processes. The body computes in bf16 from its copies (their gradients are bf16 too); what is learnt is kept, and
-added to, in single precision: a step of 1e-5 of a weight's size would vanish in bf16's 8 bits.
+One kernel updates all parameters, one norm clips all gradients, and one tensor is reduced over processes. The transformer
+computes in bf16 from the copies, and its gradients are bf16. The masters are fp32, since a change of 1e-5 of a weight would be
+lost in bf16's 8 bits.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from isogloss.kernels.row_adamw import at_step
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Where one parameter lies."""
-
-    name: str
-    start: int
-    stop: int
-    shape: torch.Size
 
 
 class FlatParameters:
@@ -30,14 +19,9 @@ class FlatParameters:
     def __init__(self, named: Sequence[tuple[str, nn.Parameter]], dtype: torch.dtype) -> None:
         ordered = sorted(named, key=lambda item: item[1].ndim <= 1)  # stable: matrices first
         self.decaying = sum(parameter.numel() for _, parameter in named if parameter.ndim > 1)
-        self.parameters = [parameter for _, parameter in ordered]
-        self.spans: list[Span] = []
-        place = 0
-        for name, parameter in ordered:
-            self.spans.append(Span(name, place, place + parameter.numel(), parameter.shape))
-            place += parameter.numel()
-        device = self.parameters[0].device
-        self.master = torch.empty(place, dtype=torch.float32, device=device)
+        self.names, self.parameters = [name for name, _ in ordered], [parameter for _, parameter in ordered]
+        self.sizes = [parameter.numel() for parameter in self.parameters]
+        self.master = torch.empty(sum(self.sizes), dtype=torch.float32, device=self.parameters[0].device)
         for view, parameter in zip(self.views(self.master), self.parameters, strict=True):
             view.copy_(parameter.detach())
         self.copy = self.master if dtype == torch.float32 else self.master.to(dtype)
@@ -46,11 +30,12 @@ class FlatParameters:
             parameter.data = view
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """The parameters' shapes over a tensor of this layout."""
-        return [flat[span.start : span.stop].view(span.shape) for span in self.spans]
+        """A tensor of this layout as views in the parameters' shapes."""
+        parts = zip(flat.split(self.sizes), self.parameters, strict=True)
+        return [part.view(parameter.shape) for part, parameter in parts]
 
     def gather(self, gradients: Sequence[Tensor]) -> None:
-        """Put gradients, one a parameter, end to end."""
+        """Copy gradients, one per parameter, into the flat gradient."""
         torch._foreach_copy_(self.views(self.gradient), list(gradients))
 
     def release(self) -> None:
@@ -60,7 +45,7 @@ class FlatParameters:
 
 
 class FlatAdamW:
-    """AdamW over `FlatParameters`; `rates` are the learning rates of all steps to come."""
+    """AdamW over `FlatParameters`; `rates` are the learning rates of all steps."""
 
     def __init__(
         self,
@@ -76,11 +61,11 @@ class FlatAdamW:
         step = torch.arange(len(rates) + 1, dtype=torch.float64)
         self.rate = torch.tensor([0.0, *rates], dtype=torch.float32, device=device)
         self.one, self.two = ((1 - beta**step).float().to(device) for beta in betas)
-        self.taken = torch.zeros((), dtype=torch.int64, device=device)  # steps of these parameters, which may skip some
+        self.taken = torch.zeros((), dtype=torch.int64, device=device)  # steps of these parameters, which may skip steps
         self.update = update
 
     def step(self, scale: Tensor, step: Tensor) -> None:
-        """One step at the rate of step number `step + 1`, from the gathered gradient times `scale`; reads no host value."""
+        """Step number `step + 1`, with the gathered gradient times `scale`; no value is read on the host."""
         flat, cut = self.flat, self.flat.decaying
         self.taken += 1
         rate, one, two = at_step(self.rate, step + 1), at_step(self.one, self.taken), at_step(self.two, self.taken)
@@ -91,7 +76,7 @@ class FlatAdamW:
                 self.update(*tensors, scale, rate, one, two, decay, self.betas, self.eps)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What the next step depends on."""
+        """The state of parameters and optimizer."""
         return {"master": self.flat.master, "first": self.first, "second": self.second, "taken": self.taken}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

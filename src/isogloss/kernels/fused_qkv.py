@@ -1,10 +1,9 @@
-"""One matrix product where a body has three: query, key and value of BERT's family, side by side.
+"""One matrix product for query, key and value in the self-attention of BERT's family.
 
-At small batches a product of 768 columns leaves a third of a large GPU idle, one of 2,304 does not. The fused module
-stands in for the body's own self-attention while a student is trained packed; `separate` puts the body's own back.
+At small batches a product of 768 columns leaves a third of a large GPU idle, one of 2,304 does not. `fuse` replaces the
+self-attention modules while a student is trained on packed sentences; `separate` restores them with the trained weights.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,11 +28,11 @@ class FusedAttention(nn.Module):
         self.bias = nn.Parameter(torch.cat([part.bias.detach() for part in parts]))
         self.heads, self.scale = int(own.num_attention_heads), float(own.scaling)  # type: ignore[arg-type]
         self.dropout = float(getattr(getattr(own, "dropout", None), "p", 0.0))
-        self._own = (own,)  # in a tuple, so that its parameters are not this module's too
+        self._own = (own,)  # in a tuple, so that its parameters are not registered here
         self.train(own.training)
 
     def forward(self, hidden_states: Tensor, *_arguments: Any, packed: Packed, **_options: Any) -> tuple[Tensor, None]:  # noqa: ANN401
-        """As the body's own, without masks or caches."""
+        """Like the original module, without masks and caches."""
         flat = F.linear(hidden_states[0], self.weight, self.bias)
         together = flat.view(len(flat), 3, self.heads, -1)
         dropout = self.dropout if self.training else 0.0
@@ -43,8 +42,8 @@ class FusedAttention(nn.Module):
             mixed = attend(together[:, 0], together[:, 1], together[:, 2], packed, self.scale, dropout)
         return mixed.flatten(1)[None], None
 
-    def release_memory(self) -> nn.Module:
-        """The body's own module, with what was learnt."""
+    def separated(self) -> nn.Module:
+        """The original module with the trained weights."""
         own = self._own[0].train(self.training)
         with torch.no_grad():
             for name, weight, bias in zip(NAMES, self.weight.chunk(3), self.bias.chunk(3), strict=True):
@@ -54,24 +53,21 @@ class FusedAttention(nn.Module):
 
 
 def fuse(body: "PreTrainedModel") -> int:
-    """Put a fused module wherever this body has BERT's self-attention; returns how many."""
-    found = list(_homes(body))
-    for home in found:
-        home.self = FusedAttention(home.self)
+    """Fuse every self-attention that has BERT's parts; returns how many."""
+    found: list[Any] = [module for module in body.modules() if _is_bert(getattr(module, "self", None))]
+    for module in found:
+        module.self = FusedAttention(module.self)
     return len(found)
 
 
 def separate(body: "PreTrainedModel") -> None:
-    """Undo `fuse`, keeping what was learnt."""
+    """Undo `fuse`, keeping the trained weights."""
     for module in list(body.modules()):
         if isinstance(getattr(module, "self", None), FusedAttention):
-            module.self = module.self.release_memory()
+            module.self = module.self.separated()
 
 
-def _homes(body: "PreTrainedModel") -> Iterator[Any]:
-    for module in body.modules():
-        own = getattr(module, "self", None)
-        parts: list[Any] = [getattr(own, name, None) for name in NAMES]
-        known = all(hasattr(own, name) for name in ("num_attention_heads", "scaling"))
-        if known and all(isinstance(part, nn.Linear) and part.bias is not None for part in parts):
-            yield module
+def _is_bert(attention: Any) -> bool:  # noqa: ANN401 - any module, or None
+    parts = [getattr(attention, name, None) for name in NAMES]
+    has_sizes = hasattr(attention, "num_attention_heads") and hasattr(attention, "scaling")
+    return has_sizes and all(isinstance(part, nn.Linear) and part.bias is not None for part in parts)

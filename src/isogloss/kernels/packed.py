@@ -1,14 +1,14 @@
-"""Packing: a batch is one long row of tokens without padding, and attention knows where each sentence begins.
+"""Packed sequences: a batch is one row of tokens without padding, and attention stays within each sentence.
 
-Every layer but attention treats tokens one by one, so sentences laid end to end give what padded ones give, without the
-work on padding. Attention goes through transformers' AttentionInterface, so any encoder that uses it is packed unchanged:
+All layers except attention compute each token on its own, so packed sentences give the same states as padded ones, without
+computing padding. Attention goes through transformers' AttentionInterface, so that any encoder which uses it can be packed:
 
-- on CUDA in half precision, by `torch.nn.attention.varlen` (flash attention over cumulative lengths);
-- where sentences lie in order of length, the ones of equal length are a batch as they lie, without padding or mask;
-- elsewhere, sentences are padded for the attention product alone and packed again after it.
+- on CUDA, short sentences by `short_attention`, others in half precision by `torch.nn.attention.varlen` (flash attention);
+- if sentences are sorted by length, each run of equal length as a batch without padding or mask;
+- otherwise padded for the attention product only.
 
-MPNet computes its own attention, with a bias by distance; it is packed by the last two ways. Whether a body is packed right
-is not assumed: `packs_exactly` compares both ways on the body at hand, and one that differs is padded as before.
+MPNet has its own attention with a bias by distance, which is computed in one of the last two ways. `packs_exactly` compares
+packed with padded states of a given model; models for which they differ are padded.
 """
 
 from collections import Counter
@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -27,27 +26,27 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 ATTENTION = "isogloss_packed"
-KERNELS_ARE_THERE = find_spec("triton") is not None  # torch for Windows comes without it
-WIDEST_HEAD = 256  # that flash attention takes
-STRANGE = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError)  # what bodies with other ideas raise
-EXACT = 1e-4  # largest difference that rounding explains in single precision, for hidden states of size about 1
+HAS_TRITON = find_spec("triton") is not None  # torch for Windows does not
+WIDEST_HEAD = 256  # of flash attention
+STRANGE = (TypeError, ValueError, RuntimeError, AttributeError, KeyError, IndexError)  # raised by unsupported models
+EXACT = 1e-4  # the largest rounding difference in single precision, for hidden states of size about 1
 
 
 class Run(NamedTuple):
-    """Neighbouring sentences of equal length."""
+    """Consecutive sentences of equal length."""
 
-    start: int  # the first one's first token
+    start: int  # of the first token
     sentences: int
     length: int
 
     def of(self, tokens: Tensor) -> Tensor:
-        """What these sentences have of something with a row a token, as sentences × length × whatever a row is."""
+        """Rows of tokens as sentences × length × the shape of a row."""
         own = tokens[self.start : self.start + self.sentences * self.length]
         return own.view(self.sentences, self.length, *tokens.shape[1:])
 
 
 def runs_of(lengths: Sequence[int]) -> tuple[Run, ...]:
-    """The runs of sentences whose lengths ascend."""
+    """The runs of equal length in ascending lengths."""
     start, runs = 0, []
     for length, count in Counter(lengths).items():
         runs.append(Run(start, count, length))
@@ -60,19 +59,19 @@ class Packed:
     """Sentences end to end. `starts` has one entry more than there are sentences; sentence i is starts[i]:starts[i + 1]."""
 
     ids: Tensor
-    within: Tensor  # the place of each token in its own sentence, from 0
+    within: Tensor  # position of each token in its sentence, from 0
     sentence: Tensor  # the number of each token's sentence
     starts: Tensor  # int32, cumulative lengths
     longest: int
-    first: Tensor  # int32, where the sentence of each token begins
-    end: Tensor  # int32, and where it ends
-    runs: tuple[Run, ...] = ()  # all of it, where sentences lie in order of length; empty where nobody said so
+    first: Tensor  # int32, start of each token's sentence
+    end: Tensor  # int32, its end
+    runs: tuple[Run, ...] = ()  # of all sentences if they are sorted by length; may be empty
 
     @classmethod
     def laid_out(
         cls, ids: Tensor, within: Tensor, sentence: Tensor, starts: Tensor, longest: int, runs: tuple[Run, ...] = ()
     ) -> "Packed":
-        """From places that are known already."""
+        """From positions that were computed before."""
         first = torch.arange(len(within), device=within.device, dtype=torch.int32) - within.to(torch.int32)
         return cls(ids, within, sentence, starts, longest, first, starts[sentence + 1], runs)
 
@@ -90,7 +89,7 @@ class Packed:
         return len(self.starts) - 1
 
 
-Way = Callable[[Packed], Tensor]  # from packed sentences to hidden states, a row a token
+Way = Callable[[Packed], Tensor]  # from packed sentences to hidden states, one row per token
 
 
 def packed_attention(
@@ -103,9 +102,9 @@ def packed_attention(
     dropout: float = 0.0,
     *,
     packed: Packed,
-    **_others: Any,  # noqa: ANN401 - whatever else a body hands to its attention
+    **_others: Any,  # noqa: ANN401 - anything else that a model passes to its attention
 ) -> tuple[Tensor, None]:
-    """Attention over (1, heads, tokens, width) that never crosses from one sentence into another."""
+    """Attention over (1, heads, tokens, width) within each sentence, for transformers' AttentionInterface."""
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     mixed = attend(query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1), packed, scale, dropout)
     return mixed[None], None
@@ -119,14 +118,14 @@ def attend(
     if plain and is_short(query.shape[-1], packed.longest, query.device):
         return attend_together(torch.stack([query, key, value], dim=1), packed, scale, dropout)
     if plain and not dropout and query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] <= WIDEST_HEAD:
-        return _in_one_go(query, key, value, packed, scale)
+        return _flash(query, key, value, packed, scale)
     if packed.runs:
         return _run_by_run(query, key, value, packed, scale, dropout, bias)
     return _padded_inside(query, key, value, packed, scale, dropout, bias)
 
 
-def _in_one_go(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float) -> Tensor:
-    """Flash attention, which wants heads of a multiple of eight: zeros beside them change no product."""
+def _flash(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float) -> Tensor:
+    """Flash attention; heads are padded with zeros to a multiple of eight."""
     from torch.nn.attention.varlen import varlen_attn
 
     width, starts, longest = query.shape[-1], packed.starts, packed.longest
@@ -138,8 +137,8 @@ def _in_one_go(query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale:
 
 
 def is_short(width: int, longest: int, device: torch.device) -> bool:
-    """Whether the kernels for short sentences serve heads of this width and sentences of at most `longest` tokens."""
-    if device.type != "cuda" or not KERNELS_ARE_THERE:
+    """Whether `short_attention` supports heads of this width and sentences of at most `longest` tokens."""
+    if device.type != "cuda" or not HAS_TRITON:
         return False
     from isogloss.kernels.short_attention import fits
 
@@ -147,7 +146,7 @@ def is_short(width: int, longest: int, device: torch.device) -> bool:
 
 
 def never_pads(body: "PreTrainedModel", longest: int) -> bool:
-    """Whether attention needs no padding even with dropout: MPNet's bias, and heads the kernels do not take, need it."""
+    """Whether attention needs no padding even with dropout; MPNet's bias and other widths of heads need it."""
     heads = getattr(body.config, "num_attention_heads", 0)
     if not heads or body.config.model_type == "mpnet":
         return False
@@ -155,7 +154,7 @@ def never_pads(body: "PreTrainedModel", longest: int) -> bool:
 
 
 def attend_together(together: Tensor, packed: Packed, scale: float, dropout: float = 0.0) -> Tensor:
-    """The same for query, key and value side by side (tokens × 3 × heads × width), where `is_short` holds."""
+    """The same for query, key and value in one tensor (tokens × 3 × heads × width), if `is_short`."""
     from isogloss.kernels.short_attention import short_attention
 
     seed = torch.randint(2**31 - 1, (1,), device=together.device) if dropout else None
@@ -164,7 +163,7 @@ def attend_together(together: Tensor, packed: Packed, scale: float, dropout: flo
 
 
 def _kernels_for_any_shape(query: Tensor) -> AbstractContextManager[None]:
-    """Without cuDNN's attention: it plans tens of milliseconds for each new shape, and here nearly every batch has its own."""
+    """Without cuDNN's attention, which takes tens of milliseconds for each new shape; here nearly every batch has another."""
     if not query.is_cuda:
         return nullcontext()
     from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -178,16 +177,16 @@ def _kernels_for_any_shape(query: Tensor) -> AbstractContextManager[None]:
 def _run_by_run(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
 ) -> Tensor:
-    # Split, not sliced run by run: the gradient of a slice is as large as what it was cut from.
+    # Split, not sliced: the gradient of a slice has the size of the whole tensor.
     sizes = [run.sentences * run.length for run in packed.runs]
     parts = zip(*(torch.split(one, sizes) for one in (query, key, value)), strict=True)
     mixed = []
     for run, part in zip(packed.runs, parts, strict=True):
         shape = (run.sentences, run.length, *query.shape[1:])
-        asked, keys, values = (one.reshape(shape).transpose(1, 2) for one in part)
+        queries, keys, values = (one.reshape(shape).transpose(1, 2) for one in part)
         mask = None if bias is None else bias[..., : run.length, : run.length].to(query.dtype)
         with _kernels_for_any_shape(query):
-            own = F.scaled_dot_product_attention(asked, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
+            own = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout, scale=scale)
         mixed.append(own.transpose(1, 2).flatten(0, 1))
     return mixed[0] if len(mixed) == 1 else torch.cat(mixed)
 
@@ -216,7 +215,7 @@ def _padded_inside(
 
 
 def hidden_states(body: "PreTrainedModel", packed: Packed, embedded: Tensor | None = None) -> Tensor:
-    """Last hidden states, tokens × width, of a body inside `packing`. `embedded` stands for rows of the token table."""
+    """Last hidden states, tokens × width, of a body inside `packing`. `embedded` replaces the lookup in the token table."""
     positions = (packed.within + first_position(body))[None]
     given = {"input_ids": packed.ids[None]} if embedded is None else {"inputs_embeds": embedded[None]}
     states: Tensor = body(**given, position_ids=positions, packed=packed).last_hidden_state
@@ -224,29 +223,25 @@ def hidden_states(body: "PreTrainedModel", packed: Packed, embedded: Tensor | No
 
 
 def first_position(body: "PreTrainedModel") -> int:
-    """RoBERTa's family counts positions from behind the padding token's number, others from 0."""
-    embeddings = getattr(body, "embeddings", None)
-    table = getattr(embeddings, "position_embeddings", None)
+    """The position of the first token: in RoBERTa's family the padding id + 1, else 0."""
+    table = getattr(getattr(body, "embeddings", None), "position_embeddings", None)
     padding = getattr(table, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
 
 
 @contextmanager
 def packing(body: "PreTrainedModel") -> Iterator[None]:
-    """Inside this block the body takes packed sentences (`hidden_states`); after it, padded ones as before."""
+    """Inside this block the body takes packed sentences (`hidden_states`) instead of padded ones."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(ATTENTION, packed_attention)
     before = body.config._attn_implementation
     body.config._attn_implementation = ATTENTION
-    pooler = getattr(body, "pooler", None)  # it reads the first token of the first sentence, for nobody
+    pooler = getattr(body, "pooler", None)  # not needed, and it would read the first sentence only
     if pooler is not None:
         body.pooler = None
     try:
-        if body.config.model_type == "mpnet":
-            with _packed_mpnet(body):
-                yield
-        else:
+        with _packed_mpnet(body) if body.config.model_type == "mpnet" else nullcontext():
             yield
     finally:
         body.config._attn_implementation = before
@@ -256,7 +251,7 @@ def packing(body: "PreTrainedModel") -> Iterator[None]:
 
 @contextmanager
 def _packed_mpnet(body: "PreTrainedModel") -> Iterator[None]:
-    """MPNet hands nothing on to its attention: give each one the packing and the bias of its own encoder."""
+    """MPNet passes no options to its attention: replace it, and compute the bias for the longest sentence."""
     encoder: Any = body.encoder
     attentions: list[Any] = [layer.attention.attn for layer in encoder.layer]
     current: dict[str, Any] = {}
@@ -266,9 +261,7 @@ def _packed_mpnet(body: "PreTrainedModel") -> Iterator[None]:
         return arguments, options
 
     def distance_bias(states: Tensor) -> Tensor:
-        longest = current["packed"].longest
-        like = states.new_empty((1, longest, 1))
-        bias: Tensor = type(encoder).compute_position_bias(encoder, like)
+        bias: Tensor = type(encoder).compute_position_bias(encoder, states.new_empty((1, current["packed"].longest, 1)))
         return bias
 
     def forward_of(attention: Any) -> Any:  # noqa: ANN401 - an MPNetSelfAttention
@@ -295,22 +288,22 @@ def _packed_mpnet(body: "PreTrainedModel") -> Iterator[None]:
 
 
 def packs_exactly(body: "PreTrainedModel", vocabulary: int, longest: int = 64, way: Way | None = None) -> bool:
-    """Whether packed and padded sentences give this body's same hidden states, tried on random ones up to `longest` tokens.
+    """Whether packed and padded sentences of random tokens give the same hidden states.
 
-    A body that looks only so far around each token is told apart by a sentence that is longer than that, so `longest` is
-    the length in use. `way` is another way of computing packed states of this body; without it, it is `hidden_states`.
+    One sentence has `longest` tokens, the greatest length in use: local attention differs only in long sentences. `way`
+    computes the packed states; by default it is `hidden_states` inside `packing`.
     """
     device, was_training = body.device, body.training
     generator = torch.Generator().manual_seed(0)
     lengths = sorted([1, 2, min(7, longest), min(7, longest), min(11, longest), longest])
     ids = torch.randint(vocabulary // 2, vocabulary - 1, (sum(lengths),), generator=generator)
-    ids[ids == body.config.pad_token_id] = vocabulary - 1  # wherever it is: RoBERTa would not count it
-    packed = Packed.of(ids.to(device), torch.tensor(lengths, device=device), () if way is None else runs_of(lengths))
+    ids[ids == body.config.pad_token_id] = vocabulary - 1  # RoBERTa gives it no position
+    runs = () if way is None and device.type == "cuda" else runs_of(lengths)
+    packed = Packed.of(ids.to(device), torch.tensor(lengths, device=device), runs)
     body.eval()
     try:
         with torch.no_grad(), _full_float32():
-            # The long one on its own: padding the others to its length would be most of the work.
-            each = [ids[begin:end] for begin, end in pairwise(packed.starts.tolist())]
+            each = ids.split(lengths)  # the long one is computed separately: others padded to its length would take longer
             padded = [_padded_states(body, part) for part in (each[:-1], each[-1:])]
             if way is None:
                 with packing(body):
@@ -327,7 +320,7 @@ def packs_exactly(body: "PreTrainedModel", vocabulary: int, longest: int = 64, w
 
 @contextmanager
 def _full_float32() -> Iterator[None]:
-    """Matrix products in full single precision: TF32, which a user may have turned on, rounds more than packing may differ."""
+    """Matrix products in full single precision: the rounding of TF32 would hide differences."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -337,7 +330,7 @@ def _full_float32() -> Iterator[None]:
 
 
 def _padded_states(body: "PreTrainedModel", sentences: Sequence[Tensor]) -> Tensor:
-    """Hidden states of sentences as the body has them without us, end to end."""
+    """Hidden states of padded sentences, end to end."""
     rows = nn.utils.rnn.pad_sequence(list(sentences), batch_first=True, padding_value=body.config.pad_token_id or 0)
     mask = torch.arange(rows.shape[1])[None] < torch.tensor([len(one) for one in sentences])[:, None]
     states: Tensor = body(input_ids=rows.to(body.device), attention_mask=mask.long().to(body.device)).last_hidden_state
@@ -352,7 +345,7 @@ def pooled(states: Tensor, sentence: Tensor, starts: Tensor, how: str) -> Tensor
     if how == "max":
         lowest = states.new_full((sentences, width), -torch.inf)
         highest = lowest.scatter_reduce(0, sentence[:, None].expand_as(states), states, "amax")
-        # A place without a sentence is zero, as in a mean: infinity times a gradient of zero is no number.
+        # Empty sentences are zero, as in a mean: infinity times a gradient of zero would be NaN.
         return highest.masked_fill((starts.diff() == 0)[:, None], 0.0)
     total = torch.zeros((sentences, width), dtype=torch.float32, device=states.device).index_add(0, sentence, states.float())
     mean: Tensor = total / starts.diff().clamp(min=1)[:, None]

@@ -1,10 +1,8 @@
-"""A bidirectional LSTM over padded rows, without packing: every shape is fixed, so that a CUDA graph can hold it.
+"""A bidirectional LSTM over padded rows, for CUDA graphs: torch's packed sequences need lengths on the host.
 
-torch packs sequences by lengths on the host, which no graph can do. Here each direction runs over whole rows: forward, what
-follows a sentence's end does not reach its states; backward, each sentence is first reversed in its own places, by a gather.
-
-A direction is one small step after the other and leaves most of a GPU idle, so on CUDA the two run side by side in two
-streams, on the way back too (autograd uses the stream of the way there).
+Each direction runs over whole rows. Forward, padding comes after a sentence's states; backward, each sentence is reversed in
+place by a gather, so that its padding comes last again. Both directions run side by side in two CUDA streams, since each of
+them leaves most of a GPU idle; autograd uses the same streams.
 """
 
 import warnings
@@ -17,20 +15,20 @@ from torch.nn import functional
 
 
 def bidirectional(lstm: nn.LSTM, inputs: Tensor, lengths: Tensor) -> Tensor:
-    """The states of `lstm` (rows × places × both directions), as over packed sequences, for places before each row's length.
+    """The states of `lstm`, rows × places × both directions; those after a row's length are undefined.
 
-    What the places behind it hold has no meaning. `lengths` is on the device, and at least 1 for every row.
+    `lengths` is on the device, and at least 1 for every row.
     """
     places = torch.arange(inputs.shape[1], device=inputs.device)
     reverse = (lengths[:, None] - 1 - places).clamp(min=0)[:, :, None]
     for layer in range(lstm.num_layers):
         if layer and lstm.dropout:
             inputs = functional.dropout(inputs, lstm.dropout, lstm.training)
-        turned = inputs.gather(1, reverse.expand(-1, -1, inputs.shape[2]))
-        ahead = partial(_one_way, lstm, inputs, f"l{layer}")
-        behind = partial(_one_way, lstm, turned, f"l{layer}_reverse")
-        there, back = _side_by_side(inputs.device, ahead, behind)
-        inputs = torch.cat([there, back.gather(1, reverse.expand(-1, -1, back.shape[2]))], 2)
+        reversed_inputs = inputs.gather(1, reverse.expand(-1, -1, inputs.shape[2]))
+        forwards = partial(_direction, lstm, inputs, f"l{layer}")
+        backwards = partial(_direction, lstm, reversed_inputs, f"l{layer}_reverse")
+        ahead, back = _side_by_side(inputs.device, forwards, backwards)
+        inputs = torch.cat([ahead, back.gather(1, reverse.expand(-1, -1, back.shape[2]))], 2)
     return inputs
 
 
@@ -53,17 +51,17 @@ def _second_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-def _one_way(lstm: nn.LSTM, inputs: Tensor, suffix: str) -> Tensor:
+def _direction(lstm: nn.LSTM, inputs: Tensor, suffix: str) -> Tensor:
     weights = [getattr(lstm, f"{kind}_{suffix}") for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
     zeros = inputs.new_zeros((1, len(inputs), lstm.hidden_size))
-    with warnings.catch_warnings():  # cuDNN copies the weights of one direction together: a few small copies in the graph
+    with warnings.catch_warnings():  # cuDNN copies the weights of a direction into one tensor
         warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
-        # As in training: cuDNN keeps what the way back needs only then. There is no dropout in one layer.
+        # In training mode, without which cuDNN keeps nothing for the backward pass; a single layer has no dropout.
         states: Tensor = torch._VF.lstm(inputs, (zeros, zeros), weights, True, 1, 0.0, True, False, True)[0]
     return states
 
 
 def max_pooled(states: Tensor, lengths: Tensor) -> Tensor:
-    """The largest value of each number over the places before each row's length."""
-    there = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
-    return states.masked_fill(~there[:, :, None], -torch.inf).amax(1)
+    """The maximum of each dimension over the places before each row's length."""
+    real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+    return states.masked_fill(~real[:, :, None], -torch.inf).amax(1)

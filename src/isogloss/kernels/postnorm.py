@@ -1,19 +1,16 @@
-"""BERT's family laid out for inference: the layers' weights taken out of their modules, for packed sentences only.
+"""The layers of BERT's family for inference on packed sentences, computed from their weights without their modules.
 
 BERT, RoBERTa, XLM-R, Electra, DistilBERT and MPNet compute the same layer and differ in the names of its parts:
 
     h = LN(x + attention(x W_qkv) W_out),    y = LN(h + gelu(h W_inner) W_outer)
 
-Here it is four matrix products, one attention and two normalizations, without the modules between them. On a CPU the
-weights are laid out for oneDNN and its product applies the activation as it goes; elsewhere these are torch's own calls.
-
-`packed` runs a body's own modules, whichever they are, and `fused` trains with one product for query, key and value; this
-is for bodies that are only asked. `fast` decides between the two by trying them on the body at hand.
+This is four matrix products, one attention and two normalizations. On a CPU the weights are reordered for oneDNN, which
+applies the activation within the product; elsewhere torch's own functions are used. `models/fast_encode.py` uses a model's own
+modules if these results differ.
 """
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,70 +26,31 @@ if TYPE_CHECKING:
 
 Module = TypeVar("Module", bound=nn.Module)
 
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """Where a family of layers keeps its parts."""
-
-    query: str
-    key: str
-    value: str
-    out: str
-    first_norm: str
-    inner: str
-    activation: str
-    outer: str
-    second_norm: str
-
-
-FAMILIES = (
-    Names(
-        "attention.self.query",
-        "attention.self.key",
-        "attention.self.value",
-        "attention.output.dense",
-        "attention.output.LayerNorm",
-        "intermediate.dense",
-        "intermediate.intermediate_act_fn",
-        "output.dense",
-        "output.LayerNorm",
-    ),
-    Names(  # MPNet
-        "attention.attn.q",
-        "attention.attn.k",
-        "attention.attn.v",
-        "attention.attn.o",
-        "attention.LayerNorm",
-        "intermediate.dense",
-        "intermediate.intermediate_act_fn",
-        "output.dense",
-        "output.LayerNorm",
-    ),
-    Names(
-        "attention.q_lin",
-        "attention.k_lin",
-        "attention.v_lin",
-        "attention.out_lin",
-        "sa_layer_norm",
-        "ffn.lin1",
-        "ffn.activation",
-        "ffn.lin2",
-        "output_layer_norm",
-    ),
+# A layer's query, key, value, output and norm of the attention; inner product, outer product, norm and activation.
+BERT = (
+    *(f"attention.{part}" for part in ("self.query", "self.key", "self.value", "output.dense", "output.LayerNorm")),
+    *("intermediate.dense", "output.dense", "output.LayerNorm", "intermediate.intermediate_act_fn"),
 )
+MPNET = (*(f"attention.{part}" for part in ("attn.q", "attn.k", "attn.v", "attn.o", "LayerNorm")), *BERT[5:])
+DISTILBERT = (
+    *(f"attention.{part}_lin" for part in ("q", "k", "v", "out")),
+    *("sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm", "ffn.activation"),
+)
+KINDS = (*[nn.Linear] * 4, nn.LayerNorm, *[nn.Linear] * 2, nn.LayerNorm)  # of all parts but the activation
 
 
 def post_norm(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
-    """A way from packed sentences to the body's hidden states; None for a body whose layers have other parts.
+    """A function from packed sentences to the body's hidden states; None if its layers have other parts.
 
-    That the parts are put together as here is not known from their names: `packs_exactly` has to try it.
+    Equal names do not mean equal computation, so compare the result with `packs_exactly`.
     """
-    stack = _stack(body)
-    names = next((names for names in FAMILIES if stack and all(_has(layer, names) for layer in stack)), None)
+    stacks = [list(module) for module in body.modules() if isinstance(module, nn.ModuleList)]
+    stack = max(stacks, key=len, default=[])
+    names = next((names for names in (BERT, MPNET, DISTILBERT) if stack and all(_has(layer, names) for layer in stack)), None)
     if names is None or not hasattr(body, "embeddings"):
         return None
     heads = int(body.config.num_attention_heads)
-    layers = [Layer(layer, names, heads, dtype) for layer in stack]
+    layers = [Layer(attrgetter(*names)(layer), heads, dtype) for layer in stack]
     embed, bias = _embedding(body, dtype), _bias(body, dtype)
 
     def states(packed: Packed) -> Tensor:
@@ -105,16 +63,14 @@ def post_norm(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
 
 
 class Layer:
-    """One layer over packed tokens."""
+    """One layer over packed tokens, from its parts in the order of `BERT`."""
 
-    def __init__(self, own: nn.Module, names: Names, heads: int, dtype: torch.dtype) -> None:
-        part: Callable[[str], Any] = lambda name: attrgetter(name)(own)  # noqa: E731 - shorter than its definition
+    def __init__(self, parts: tuple[Any, ...], heads: int, dtype: torch.dtype) -> None:
+        query, key, value, out, first_norm, inner, outer, second_norm, activation = parts
         self.heads = heads
-        self.together = Product([part(names.query), part(names.key), part(names.value)], dtype)
-        self.out = Product([part(names.out)], dtype)
-        self.inner = Product([part(names.inner)], dtype, part(names.activation))
-        self.outer = Product([part(names.outer)], dtype)
-        self.first_norm, self.second_norm = (copied(part(name), dtype) for name in (names.first_norm, names.second_norm))
+        self.together, self.out = Product([query, key, value], dtype), Product([out], dtype)
+        self.inner, self.outer = Product([inner], dtype, activation), Product([outer], dtype)
+        self.first_norm, self.second_norm = copied(first_norm, dtype), copied(second_norm, dtype)
 
     def __call__(self, tokens: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
         """Tokens × width in, the same out."""
@@ -131,7 +87,7 @@ class Layer:
 
 
 class Product:
-    """x W + b of one module, or of several side by side, and what follows it element by element."""
+    """x W + b of one module, or of several side by side, and an activation."""
 
     def __init__(
         self, parts: list[nn.Linear], dtype: torch.dtype, activation: Callable[[Tensor], Tensor] | None = None
@@ -157,7 +113,7 @@ class Product:
 
 
 def copied(module: Module, dtype: torch.dtype) -> Module:
-    """The module with its floating-point tensors in `dtype`; what has that type already is shared, not copied."""
+    """The module with its floating-point tensors in `dtype`; tensors that have that type already are shared, not copied."""
     tensors = [*module.parameters(), *module.buffers()]
     with torch.no_grad():
         memo = {id(one): _in(one, dtype) for one in tensors}
@@ -171,27 +127,17 @@ def _in(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return nn.Parameter(other, requires_grad=False) if isinstance(tensor, nn.Parameter) else other
 
 
-def _stack(body: nn.Module) -> list[nn.Module]:
-    stacks = [list(module) for module in body.modules() if isinstance(module, nn.ModuleList)]
-    return max(stacks, key=len, default=[])
-
-
-def _has(layer: nn.Module, names: Names) -> bool:
+def _has(layer: nn.Module, names: tuple[str, ...]) -> bool:
     try:
-        for kind, fields in (
-            (nn.Linear, ("query", "key", "value", "out", "inner", "outer")),
-            (nn.LayerNorm, ("first_norm", "second_norm")),
-        ):
-            if not all(type(attrgetter(getattr(names, field))(layer)) is kind for field in fields):
-                return False
-        return callable(attrgetter(names.activation)(layer))
+        *modules, activation = attrgetter(*names)(layer)
     except AttributeError:
         return False
+    return callable(activation) and all(type(part) is kind for part, kind in zip(modules, KINDS, strict=True))
 
 
-def _embedding(body: Any, dtype: torch.dtype) -> Way:  # noqa: ANN401 - a body, whose parts have no types
+def _embedding(body: Any, dtype: torch.dtype) -> Way:  # noqa: ANN401 - a transformer
     embeddings, first = copied(body.embeddings, dtype), first_position(body)
-    widen = copied(body.embeddings_project, dtype) if hasattr(body, "embeddings_project") else None  # Electra's small ones
+    widen = copied(body.embeddings_project, dtype) if hasattr(body, "embeddings_project") else None  # of Electra
 
     def embed(packed: Packed) -> Tensor:
         tokens: Tensor = embeddings(input_ids=packed.ids[None], position_ids=(packed.within + first)[None])[0]
@@ -200,8 +146,8 @@ def _embedding(body: Any, dtype: torch.dtype) -> Way:  # noqa: ANN401 - a body, 
     return embed
 
 
-def _bias(body: Any, dtype: torch.dtype) -> Callable[[int], Tensor] | None:  # noqa: ANN401 - a body
-    """MPNet adds a number to each score, by the distance of the two tokens: 1 × heads × length × length."""
+def _bias(body: Any, dtype: torch.dtype) -> Callable[[int], Tensor] | None:  # noqa: ANN401 - a transformer
+    """MPNet's bias on attention scores by the distance of two tokens: 1 × heads × length × length."""
     encoder: Any = getattr(body, "encoder", None)
     if not hasattr(encoder, "compute_position_bias"):
         return None
@@ -221,7 +167,7 @@ def _is_gelu(activation: Callable[[Tensor], Tensor]) -> bool:
 
 @cache
 def _onednn_is_there() -> bool:
-    """Whether torch has oneDNN's product with prepared weights here, and it is a product: these are not public calls."""
+    """Whether torch has oneDNN's product with reordered weights here, and it is correct: these functions are not public."""
     x, weight, bias = torch.linspace(-2, 2, 80).view(5, 16), torch.linspace(-1, 1, 128).view(8, 16), torch.ones(8)
     try:
         prepared = torch.ops.mkldnn._reorder_linear_weight(weight, None)

@@ -1,16 +1,16 @@
-"""AdamW for a token table of which a batch reads few rows: rows are brought up to date when they are next read.
+"""AdamW for a token table of which a batch reads few rows: a row is updated when it is next read.
 
-AdamW moves every row at every step, also those without a gradient: they decay, and drift on by what is left of their
-momentum. For a table of 250,002 rows that is most of a small batch's time. Nothing reads those rows meanwhile, so their
-steps can wait, and k of them without a gradient have a closed form. With r = β₁/√β₂, t the last step done and s > t now,
+AdamW changes every row at every step, also rows without a gradient: they decay, and their momentum moves them. For a table of
+250,002 rows that is most of the time of a small batch. But nothing reads those rows meanwhile, and k steps without a gradient
+have a closed form. With r = β₁/√β₂, t the last step that was computed and s > t the current one,
 
     p ← p · D_t  −  Σ_j w_j · m / (√v + ε̄)          w_j = η_j √(1 − β₂ʲ)/(1 − β₁ʲ) · r^(j−t) · D_j          j = t+1 … s
     m ← β₁ᵏ m          v ← β₂ᵏ v                                           D_j = Π (1 − η_i λ),  i = j+1 … s
 
-which is dense AdamW but for two roundings: the sum ends after `WINDOW` terms (r^128 is 2e-6), and ε, which at step j is
-ε √(1 − β₂ʲ) β₂^(−(j−t)/2) of this scale, is its mean ε̄ over the skipped steps, weighted by w. Both sums are one number a
-row. The test compares with torch's AdamW.
-Nothing in `current` and `write` depends on values, so a CUDA graph can hold them.
+which is dense AdamW with two approximations: the sum ends after `WINDOW` terms (r^128 is 2e-6), and ε, which at step j is
+ε √(1 − β₂ʲ) β₂^(−(j−t)/2) in this scale, is replaced by its mean ε̄ over the skipped steps, weighted by w. Both sums are one
+number per row. The test compares with torch's AdamW.
+No shape in `current` and `write` depends on values, so they can be recorded as a CUDA graph.
 """
 
 import math
@@ -20,12 +20,12 @@ import torch
 from torch import Tensor
 
 WINDOW = 128
-STEPS_AT_ONCE = 128  # that rows were left at: what they are owed is summed over `WINDOW` steps of each
-ROWS_AT_ONCE = 8192  # of the whole table, when all of it is brought up to date; it takes ten times their size
+STEPS_AT_ONCE = 128  # distinct last steps; for each, `WINDOW` steps are summed
+ROWS_AT_ONCE = 8192  # of the whole table in `catch_up`, which needs ten times their memory
 
 
 class RowAdamW:
-    """The moments of a table, and the step each of its rows is at. `rates` are the learning rates of all steps to come."""
+    """The moments of a table, and the last step of each row. `rates` are the learning rates of all steps."""
 
     def __init__(
         self,
@@ -41,10 +41,9 @@ class RowAdamW:
         beta1, beta2 = betas
         step = torch.arange(len(rates) + 1, dtype=torch.float64)
         rate = torch.tensor([0.0, *rates], dtype=torch.float64)
-        one = 1 - torch.pow(torch.tensor(beta1, dtype=torch.float64), step)
-        two = 1 - torch.pow(torch.tensor(beta2, dtype=torch.float64), step)
+        one, two = (1 - beta**step for beta in betas)
         pull = torch.where(step > 0, rate * two.sqrt() / one.clamp(min=1e-300), 0.0)
-        kept = torch.cumsum(torch.log1p(-(rate * weight_decay).clamp(max=1 - 1e-6)), 0)  # decay by more than all is for nobody
+        kept = torch.cumsum(torch.log1p(-(rate * weight_decay).clamp(max=1 - 1e-6)), 0)
         self.rate, self.one, self.two = (value.float().to(table.device) for value in (rate, one, two))
         self.pull, self.kept = pull.float().to(table.device), kept.to(table.device)
         skipped = torch.arange(1, WINDOW + 1, dtype=torch.float64)
@@ -56,18 +55,18 @@ class RowAdamW:
         return self._moved_on(rows, *self._due(self.at[rows], step))
 
     def _read_now(self, rows: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The same for a host that waits: rows that were left at the same step are owed the same, so it is summed once."""
+        """The same outside of CUDA graphs: the sums are computed once for all rows with the same last step."""
         left_at, which = torch.unique(self.at[rows], return_inverse=True)
         due = zip(*(self._due(some, step) for some in left_at.split(STEPS_AT_ONCE)), strict=True)
         return self._moved_on(rows, *(torch.cat(one)[which] for one in due))
 
     def _due(self, at: Tensor, step: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What steps without a gradient do to a row that is at `at`: its drift, ε̄, what decay leaves of it, how many."""
+        """The effect of the steps from `at` to `step` on a row without a gradient: drift, ε̄, decay factor, number of steps."""
         later = at[:, None] + torch.arange(1, WINDOW + 1, device=at.device)
         due = later <= step
         later = later.clamp(max=len(self.pull) - 1)
         kept_after = torch.exp(at_step(self.kept, step) - self.kept[later]).to(torch.float32)
-        # Not a product with `due`: the decay of steps to come, undone, can be larger than any number.
+        # Not a product with `due`: the factor of future steps can overflow.
         steps = torch.where(due, self.pull[later] * kept_after * self.fade, 0.0)
         drift = steps.sum(1)
         floor = self.eps * (steps * self.two[later].sqrt() * self.rise).sum(1) / drift.clamp(min=1e-30)
@@ -86,7 +85,7 @@ class RowAdamW:
     def write(self, rows: Tensor, values: Tensor, moments: tuple[Tensor, Tensor], gradient: Tensor, step: Tensor) -> None:
         """One AdamW step, number `step + 1`, of `rows`, from what `current(rows, step)` gave.
 
-        A row may be named twice if its gradient is the same each time: then it is written twice alike.
+        A row may occur twice if its gradient is the same each time.
         """
         beta1, beta2 = self.betas
         now = step + 1
@@ -113,23 +112,22 @@ class RowAdamW:
         self.write(rows, self.table[rows], (self.first[rows], self.second[rows]), gradient, step)
 
     def catch_up(self, step: Tensor) -> None:
-        """Bring the whole table to `step`: before it is measured, saved or read by anything else.
+        """Bring the whole table to `step`, before anything else reads it.
 
-        Rows that no batch has read yet, most of a large table, have no moments: there is nothing but decay for them.
+        Rows that no batch has read yet, most of a large table, have no moments and only decay.
         """
         for start in range(0, len(self.table), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             due, moving = self.at[part] != step, self.first[part].any(1) | self.second[part].any(1)
             rows, still = (start + chosen.nonzero().squeeze(1) for chosen in (due & moving, due & ~moving))
-            values, first, second = self._read_now(rows, step)
-            self.table[rows], self.first[rows], self.second[rows] = values, first, second
+            self.refresh(rows, step)
             if self.decays and len(still):
                 kept = torch.exp(at_step(self.kept, step) - self.kept[self.at[still]]).to(torch.float32)
                 self.table[still] *= kept[:, None]
         self.at.copy_(step.expand_as(self.at))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What the next step depends on, beside the table itself."""
+        """The state besides the table itself."""
         return {"first": self.first, "second": self.second, "at": self.at}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

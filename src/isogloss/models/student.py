@@ -331,13 +331,7 @@ class Student:
         pools_prompt = not self.prompt or getattr(self.model[1], "include_prompt", True)
         if self.body.device.type not in ("cpu", "cuda") or self.pooling not in POOLINGS or not pools_prompt:
             return False
-
-        def run_by_run(packed: Packed) -> Tensor:
-            with packing(self.body):
-                return hidden_states(self.body, packed)
-
-        way = run_by_run if self.body.device.type == "cpu" else None
-        return packs_exactly(self.body, self.table.shape[0], int(self.model.max_seq_length), way)
+        return packs_exactly(self.body, self.table.shape[0], int(self.model.max_seq_length))
 
     def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         """Embeddings of rows in order of length."""
