@@ -2,14 +2,17 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers.sentence_transformer.modules import Dense, Pooling
+from torch import nn
 
 from isogloss.errors import ModelError
-from isogloss.models.encoders.onnx import _after_the_body, _tokenizer, pooled
+from isogloss.models.encoders.onnx import _modules_after_graph, _tokenizer
 from isogloss.models.encoders.open import open_encoder
 from isogloss.types import FloatArray
 from tiny import TEXTS, unigram
@@ -23,7 +26,7 @@ def onnx() -> Any:  # noqa: ANN401 - the package, if it is installed
     return pytest.importorskip("onnx")
 
 
-def export(onnx: Any, folder: Path, modules: tuple[str, ...], mode: str = "mean") -> FloatArray:  # noqa: ANN401
+def export(onnx: Any, folder: Path, modules: tuple[str, ...], mode: str = "mean_tokens") -> FloatArray:  # noqa: ANN401
     """A body that looks tokens up in a table, in the layout of sentence-transformers; the table is given back."""
     tokenizer = unigram()
     tokenizer.save_pretrained(folder)
@@ -43,9 +46,10 @@ def export(onnx: Any, folder: Path, modules: tuple[str, ...], mode: str = "mean"
     onnx.save(model, str(folder / "onnx/model.onnx"))
     described = [{"idx": n, "name": str(n), "path": f"{n}_{kind}", "type": f"st.{kind}"} for n, kind in enumerate(modules)]
     (folder / "modules.json").write_text(json.dumps(described))
+    config = {"word_embedding_dimension": WIDTH, f"pooling_mode_{mode}": True}
     for module in described:
         (folder / str(module["path"])).mkdir()
-        (folder / str(module["path"]) / "config.json").write_text(json.dumps({f"pooling_mode_{mode}_tokens": True}))
+        (folder / str(module["path"]) / "config.json").write_text(json.dumps(config))
     return table
 
 
@@ -64,21 +68,36 @@ def test_vectors_are_those_of_the_folder(onnx: Any, tmp_path: Path, normalize: b
     assert encoder.dimension == WIDTH and encoder.fingerprint == open_encoder(f"onnx:{tmp_path}").fingerprint
 
 
+@pytest.mark.parametrize(
+    ("mode", "pooled"),
+    [("cls_token", lambda rows: rows[0]), ("max_tokens", lambda rows: rows.max(axis=0)), ("lasttoken", lambda rows: rows[-1])],
+)
+def test_other_pooling_and_a_dense_layer(
+    onnx: Any,  # noqa: ANN401
+    tmp_path: Path,
+    mode: str,
+    pooled: Callable[[FloatArray], FloatArray],
+) -> None:
+    table = export(onnx, tmp_path, ("Transformer", "Pooling", "Dense"), mode)
+    dense = Dense(WIDTH, 3, activation_function=nn.Tanh())
+    dense.save(str(tmp_path / "2_Dense"))
+    weight, bias = dense.linear.weight.detach().numpy(), dense.linear.bias.detach().numpy()
+    tokenizer, texts, encoder = unigram(), TEXTS[:20], open_encoder(f"onnx:{tmp_path}")
+    for text, vector in zip(texts, encoder.encode(texts), strict=True):
+        assert np.allclose(vector, np.tanh(weight @ pooled(table[tokenizer(text)["input_ids"]]) + bias), atol=1e-5)
+    before = encoder.fingerprint
+    Dense(WIDTH, 3).save(str(tmp_path / "2_Dense"))
+    assert before != open_encoder(f"onnx:{tmp_path}").fingerprint
+
+
 def test_what_cannot_be_computed_is_refused(onnx: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    export(onnx, tmp_path / "dense", ("Transformer", "Pooling", "Dense"))
-    with pytest.raises(ModelError, match="a Dense module comes after the graph"):
-        open_encoder(f"onnx:{tmp_path / 'dense'}")
-    export(onnx, tmp_path / "odd", ("Transformer", "Pooling"), "weightedmean")
-    with pytest.raises(ModelError, match="pooling weightedmean is not supported"):
+    export(onnx, tmp_path / "other", ("Transformer", "Pooling", "LayerNorm"))
+    with pytest.raises(ModelError, match="a LayerNorm module comes after the graph"):
+        open_encoder(f"onnx:{tmp_path / 'other'}")
+    export(onnx, tmp_path / "odd", ("Transformer", "Pooling"))
+    (tmp_path / "odd" / "1_Pooling" / "config.json").write_text('{"pooling_mode": "weird", "embedding_dimension": 5}')
+    with pytest.raises(ModelError, match=r"1_Pooling: cannot be loaded .*weird"):
         open_encoder(f"onnx:{tmp_path / 'odd'}")
-
-
-def test_pooling_of_tokens() -> None:
-    tokens = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    mask = np.array([[1, 1, 0], [0, 1, 1]])
-    assert pooled(tokens, mask, "mean").tolist() == [[1, 2], [9, 10]]
-    assert pooled(tokens, mask, "max").tolist() == [[2, 3], [10, 11]]
-    assert pooled(tokens, mask, "cls").tolist() == [[0, 1], [8, 9]]
 
 
 def test_no_export_and_no_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +128,10 @@ def test_no_export_and_no_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_folder_with_other_json_is_refused(tmp_path: Path, name: str, text: str, said: str) -> None:
     (tmp_path / "1_Pooling").mkdir()
     (tmp_path / "modules.json").write_text('[{"type": "x.Pooling", "path": "1_Pooling"}]')
-    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean", "embedding_dimension": 5}')
     unigram().backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
-    assert _after_the_body(tmp_path) == ("mean", False) and _tokenizer(tmp_path).token_to_id("<pad>") == 1
+    assert [type(module) for module in _modules_after_graph(tmp_path)] == [Pooling]
+    assert _tokenizer(tmp_path).token_to_id("<pad>") == 1
     (tmp_path / name).write_text(text)
     with pytest.raises(ModelError, match=said):
-        _ = (_after_the_body(tmp_path), _tokenizer(tmp_path))
+        _ = (_modules_after_graph(tmp_path), _tokenizer(tmp_path))

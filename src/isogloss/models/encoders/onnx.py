@@ -1,14 +1,14 @@
-"""An ONNX export of a sentence-transformers model, run by onnxruntime, without torch.
+"""An ONNX export of a sentence-transformers model, run by onnxruntime.
 
 The folder has `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`. If the graph has an output `sentence_embedding`, that
-is the embedding. If it has one vector per token, they are pooled and normalized as `modules.json` says.
+is the embedding. If it has one vector per token, the modules that follow in `modules.json` (Pooling, Dense, Normalize) are
+applied to them; without that file, tokens are averaged.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from isogloss.errors import ModelError
@@ -16,18 +16,21 @@ from isogloss.models.encoders.external import ExternalEncoder, optional_package
 from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Either, Leaf, check
 from isogloss.storage import content_hash, file_hash, read_json
-from isogloss.types import FloatArray
+from isogloss.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from sentence_transformers.base.modules import Module
 
 GRAPHS = ("model.onnx", "onnx/model.onnx")
 SENTENCE = "sentence_embedding"
 INNER_FOLDER = Leaf("a folder inside the model's", lambda path: path == "" or FILE_NAME.fits(path))
 TOKENIZER = {"pad_token?": Either(TEXT, Either({"content": TEXT}, NOTHING))}
 MAX_TOKENS = 512  # if the folder does not say
-SMALLEST = 1e-12
+AGAIN = "export the model again"
 
 
 class OnnxEncoder(ExternalEncoder):
-    """An exported graph with its tokenizer, pooling and normalization."""
+    """An exported graph with its tokenizer and the modules that follow it."""
 
     batch_size = 32
 
@@ -42,17 +45,17 @@ class OnnxEncoder(ExternalEncoder):
             self._session = runtime.InferenceSession(str(self.graph), providers=runtime.get_available_providers())
         except Exception as error:  # onnxruntime has many classes of errors
             reason = str(error).strip().split("\n")[0][:160]
-            raise ModelError(f"{self.graph}: cannot be run ({reason})", hint="export the model again") from error
+            raise ModelError(f"{self.graph}: cannot be run ({reason})", hint=AGAIN) from error
         self._inputs = {field.name for field in self._session.get_inputs()}
         outputs = [field.name for field in self._session.get_outputs()]
         self._output = SENTENCE if SENTENCE in outputs else outputs[0]
-        self._pooling, self._normalize = _after_the_body(folder)
-        self._tokenizer = _tokenizer(folder)
+        self._modules, self._tokenizer = _modules_after_graph(folder), _tokenizer(folder)
 
     def _identity(self) -> str:
-        """The graph, its weights, the tokenizer and the pooling."""
-        files = [path for path in sorted(self.folder.rglob("*")) if path.suffix in (".onnx", ".json", ".data", ".onnx_data")]
-        return content_hash("onnx", *map(file_hash, files))
+        """The graph, its weights, the tokenizer and the modules after the graph."""
+        files = {path for path in self.folder.rglob("*") if path.suffix in (".onnx", ".json", ".data", ".onnx_data")}
+        files |= {*self.folder.glob("*/*.safetensors"), *self.folder.glob("*/*.bin")}  # of Dense modules
+        return content_hash("onnx", *map(file_hash, sorted(files)))
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         encoded = self._tokenizer.encode_batch(texts)
@@ -60,41 +63,39 @@ class OnnxEncoder(ExternalEncoder):
         fields = {
             field: np.array([getattr(row, name) for row in encoded], dtype=np.int64) for field, name in attributes.items()
         }
-        (found,) = self._session.run([self._output], {name: fields[name] for name in fields if name in self._inputs})
-        vectors = np.asarray(found, dtype=np.float32)
-        if vectors.ndim == 3:
-            vectors = pooled(vectors, fields["attention_mask"], self._pooling)
-            if self._normalize:
-                vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), SMALLEST)
+        (output,) = self._session.run([self._output], {name: fields[name] for name in fields if name in self._inputs})
+        found = np.asarray(output, dtype=np.float32)
+        return found if found.ndim == 2 else self._pooled(found, fields["attention_mask"])
+
+    def _pooled(self, tokens: FloatArray, mask: IntArray) -> FloatArray:
+        import torch
+
+        features: Any = {"token_embeddings": torch.from_numpy(tokens), "attention_mask": torch.from_numpy(mask)}
+        with torch.inference_mode():
+            for module in self._modules:
+                features = module(features)
+        vectors: FloatArray = features[SENTENCE].numpy()
         return vectors
 
 
-def pooled(tokens: FloatArray, mask: NDArray[np.int64], mode: str) -> FloatArray:
-    """One vector per sentence from one per token; `mask` is 0 for padding."""
-    real = mask[:, :, None].astype(np.float32)
-    if mode == "cls":
-        found = tokens[np.arange(len(tokens)), mask.argmax(axis=1)]  # the tokenizer may pad on the left
-    elif mode == "max":
-        found = np.where(real > 0, tokens, -np.inf).max(axis=1)
-    else:
-        found = (tokens * real).sum(axis=1) / np.maximum(real.sum(axis=1), 1e-9)
-    return np.asarray(found, dtype=np.float32)
+def _modules_after_graph(folder: Path) -> "list[Module]":
+    from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
 
-
-def _after_the_body(folder: Path) -> tuple[str, bool]:
-    """How tokens are pooled, and whether the result is normalized: mean and no, if the folder does not say."""
-    mode, normalize = "mean", False
+    kinds: dict[str, type[Module]] = {"Pooling": Pooling, "Dense": Dense, "Normalize": Normalize}
+    modules: list[Module] = []
     for module in _read_settings(folder / "modules.json", [{"type": TEXT, "path": INNER_FOLDER}]):
-        kind = module["type"].rsplit(".", 1)[-1]
-        if kind == "Pooling":
-            mode = _mode(_read_settings(folder / module["path"] / "config.json", OBJECT), folder)
-        elif kind == "Normalize":
-            normalize = True
-        elif kind != "Transformer":
+        kind, place = module["type"].rsplit(".", 1)[-1], module["path"]
+        if kind not in (*kinds, "Transformer"):
             raise ModelError(
                 f"{folder}: a {kind} module comes after the graph", hint=f"export it with the graph, as an output {SENTENCE}"
             )
-    return mode, normalize
+        if kind in kinds:
+            _read_settings(folder / place / "config.json", OBJECT)
+            try:
+                modules.append(kinds[kind].load(str(folder), place, local_files_only=True))
+            except Exception as error:  # of any kind: the settings are those of another program
+                raise ModelError(f"{folder / place}: cannot be loaded ({error})", hint=AGAIN) from error
+    return modules if any(isinstance(module, Pooling) for module in modules) else [Pooling(0), *modules]
 
 
 def _read_settings(path: Path, shape: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
@@ -102,19 +103,7 @@ def _read_settings(path: Path, shape: Any) -> Any:  # noqa: ANN401 - whatever JS
     try:
         return check(read_json(path), shape) if path.is_file() else {}
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: cannot be used ({error})", hint="export the model again") from error
-
-
-def _mode(config: dict[str, Any], folder: Path) -> str:
-    modes = [str(config["pooling_mode"])] if isinstance(config.get("pooling_mode"), str) else []
-    modes = modes or [key.removeprefix("pooling_mode_").removesuffix("_tokens") for key, on in config.items() if on is True]
-    modes = ["cls" if mode == "cls_token" else mode for mode in modes if mode != "include_prompt"]
-    if len(modes) != 1 or modes[0] not in ("mean", "cls", "max"):
-        raise ModelError(
-            f"{folder}: pooling {' and '.join(modes) or 'of no kind'} is not supported",
-            hint=f"export the graph with {SENTENCE}",
-        )
-    return modes[0]
+        raise ModelError(f"{path}: cannot be used ({error})", hint=AGAIN) from error
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
@@ -122,13 +111,13 @@ def _tokenizer(folder: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises plain Exception
-        raise ModelError(f"{folder / 'tokenizer.json'}: cannot be used ({error})", hint="export the model again") from error
+        raise ModelError(f"{folder / 'tokenizer.json'}: cannot be used ({error})", hint=AGAIN) from error
     settings = _read_settings(folder / "tokenizer_config.json", TOKENIZER)
     lengths = (
         _read_settings(folder / "sentence_bert_config.json", OBJECT).get("max_seq_length"),
         settings.get("model_max_length"),
     )
-    limit = next((one for one in lengths if isinstance(one, int) and 0 < one < 10**6), MAX_TOKENS)
+    limit = next((length for length in lengths if isinstance(length, int) and 0 < length < 10**6), MAX_TOKENS)
     pad = settings.get("pad_token") or "[PAD]"
     pad = pad["content"] if isinstance(pad, dict) else pad
     refuse_empty_tokenizer(tokenizer, f"onnx:{folder}")
