@@ -105,7 +105,7 @@ def test_laser_through_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("laser_encoders")
     package.LaserEncoderPipeline = Pipeline  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "laser_encoders", package)
-    monkeypatch.setattr("isogloss.models.encoders.laser.version", lambda _: "1")
+    monkeypatch.setattr("isogloss.models.encoders.packages.version", lambda _: "1")
     general, wolof = open_encoder("laser"), open_encoder("laser:wol_Latn")
     assert general.encode(["abc"])[0, 0] == 3 and wolof.encode(["abc"])[0, 0] == 6
     assert general.dimension == 1024 and general.fingerprint != wolof.fingerprint and wolof.name == "laser:wol_Latn"

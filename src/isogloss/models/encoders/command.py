@@ -26,7 +26,7 @@ SEPARATORS = re.compile(r"[\s,]+")
 class CommandEncoder(ExternalEncoder):
     """A program that turns lines into vectors."""
 
-    batch_size = chunk_size = 1 << 20  # most programs load a model when they start, so they are started rarely
+    batch_size = chunk_size = 1 << 20  # one start for many lines: most programs load a model first
 
     def __init__(self, command: str) -> None:
         self.command, self.name = command, f"cmd:{command}"
@@ -36,7 +36,7 @@ class CommandEncoder(ExternalEncoder):
             raise ModelError(f"{command}: not a command ({error})", hint="quote it as in a shell") from error
 
     def _identity(self) -> str:
-        """The command and the files named in it. A change elsewhere must be declared, as in `env REVISION=2 command`."""
+        """The command and the files named in it. Declare other changes in the command, as in `env REVISION=2 command`."""
         files = [file_hash(Path(argument)) for argument in self._arguments if Path(argument).is_file()]
         return content_hash("cmd", *self._arguments, *files)
 
@@ -49,9 +49,9 @@ class CommandEncoder(ExternalEncoder):
                 f"{self.command}: cannot be started ({error.strerror})", hint="is it installed and on the PATH?"
             ) from error
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
+            messages = done.stderr.decode(errors="replace").strip().splitlines()
             raise ModelError(
-                f"{self.command}: exited with status {done.returncode}" + (f" ({said[-1][:160]})" if said else ""),
+                f"{self.command}: exited with status {done.returncode}" + (f" ({messages[-1][:160]})" if messages else ""),
                 hint="run it by hand with a line of text to see why",
             )
         rows = [line for line in done.stdout.decode(errors="replace").split("\n") if line.strip()]

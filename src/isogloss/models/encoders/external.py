@@ -1,4 +1,4 @@
-"""What encoders that torch does not run have in common: prompts, distinct sentences, batches, and checks of what comes back."""
+"""The base class of encoders outside of sentence-transformers: prompts, distinct sentences, batches, checks of the results."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ def optional_package(module: str, title: str, package: str) -> Any:  # noqa: ANN
 
 
 class ExternalEncoder(ABC):
-    """An encoder outside of torch. A kind of encoder sets `name` and `batch_size`, and computes the embeddings of a batch.
+    """A subclass sets `name` and `batch_size`, and computes the embeddings of a batch.
 
-    `prompt` goes before every sentence. `chunk_size` is how many sentences the encoder wants per call of `encode`; 0: any.
+    `prompt` goes before every sentence. `chunk_size` is the preferred number of sentences per call of `encode`; 0: any.
     """
 
     name: str
@@ -41,16 +41,16 @@ class ExternalEncoder(ABC):
 
     @abstractmethod
     def _identity(self) -> str:
-        """Names what computes the embeddings, without the prompt."""
+        """Identifies the model, without the prompt."""
 
     @cached_property
     def dimension(self) -> int:
-        """Size of an embedding; the encoder is asked for one to find out."""
+        """Size of an embedding; a test sentence is encoded to find out."""
         return int(self.encode(["."]).shape[1])
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names the encoder and the prompt: the cache keeps embeddings under it."""
+        """Identifies the model and the prompt; the cache stores embeddings under it."""
         return content_hash(self._identity(), self.prompt) if self.prompt else self._identity()
 
     def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
