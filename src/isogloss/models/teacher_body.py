@@ -1,14 +1,12 @@
 """A student with the teacher's own layers under a multilingual vocabulary.
 
 A new row of the token table is the teacher's row of the same piece, else the average of the rows with which the teacher writes
-that text, else random. Text that both vocabularies split into the same pieces gets the teacher's embedding before the first
-step. It is also the control that shows how much a multilingual transformer contributes.
-
-Trim the vocabulary first: every row costs the same, whether the languages use it or not.
+that text, else random. Text that both vocabularies split into the same pieces gets the teacher's embedding before training. This
+student also shows, by comparison, how much a multilingual transformer contributes. Trim the vocabulary first: unused rows take
+as much memory as used ones.
 """
 
 import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from isogloss.errors import ModelError
 from isogloss.kernels.packed import first_position
-from isogloss.models.vocabulary.pieces import Piece, Speller, read_pieces, rows_like
+from isogloss.models.vocabulary.pieces import NO_PIECE, Speller, read_pieces, rows_like
 from isogloss.models.vocabulary.resize import set_token_table, with_rows
 
 if TYPE_CHECKING:
@@ -27,32 +25,13 @@ if TYPE_CHECKING:
 ROLES = (("cls_token", "bos_token"), ("sep_token", "eos_token"), ("pad_token",), ("unk_token",), ("mask_token",))
 
 
-@dataclass(frozen=True, slots=True)
-class NewRows:
-    """Where the rows of the new token table come from; special tokens of the same role count as copied."""
-
-    copied: int
-    averaged: int
-    unknown: int
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.copied + self.averaged + self.unknown
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TeacherBody:
-    """The student model, and where its token table comes from."""
-
-    model: "SentenceTransformer"
-    new_rows: NewRows
-
-
 def with_vocabulary(
     teacher: "SentenceTransformer", tokenizer: "PreTrainedTokenizerFast", name: str = "the teacher", seed: int = 17
-) -> TeacherBody:
-    """A copy of the teacher with `tokenizer` and a token table for its pieces. Neither argument is changed."""
+) -> "tuple[SentenceTransformer, dict[str, int]]":
+    """A copy of the teacher with `tokenizer` and a new token table; and how many rows are copied, averaged and unknown.
+
+    Special tokens of the same role count as copied. Neither argument is changed.
+    """
     body: PreTrainedModel | None = getattr(teacher[0], "auto_model", None)
     if body is None:
         raise ModelError(
@@ -70,7 +49,7 @@ def with_vocabulary(
         if getattr(new_body.config, role, None) is not None:
             setattr(new_body.config, role, getattr(tokenizer, role))
     student[0].processor = tokenizer
-    return TeacherBody(student.eval(), new_rows)
+    return student.eval(), new_rows
 
 
 def _fitted(
@@ -93,18 +72,17 @@ def _fitted(
 
 def _new_table(
     old: Tensor, teachers: "PreTrainedTokenizerFast", tokenizer: "PreTrainedTokenizerFast", seed: int
-) -> tuple[Tensor, NewRows]:
-    """The new token table, and where its rows come from."""
-    vocabulary = tokenizer.get_vocab()
+) -> tuple[Tensor, dict[str, int]]:
+    """The new token table, and the number of its rows by origin."""
     known = old[: 1 + max(teachers.get_vocab().values())]  # some tables are longer than their vocabulary
-    pieces = read_pieces(tokenizer)
-    nothing = Piece("", None)
-    spellings = Speller(teachers).spell([pieces.get(row, nothing) for row in range(1 + max(vocabulary.values()))])
+    pieces, rows = read_pieces(tokenizer), 1 + max(tokenizer.get_vocab().values())
+    spellings = Speller(teachers).spell([pieces.get(row, NO_PIECE) for row in range(rows)])
     table = rows_like(known, spellings, seed)
     same, averaged = spellings.same.copy(), spellings.known & ~spellings.same
     for row, source in _special_rows(teachers, tokenizer).items():
         table[row], same[row], averaged[row] = known[source], True, False
-    return table, NewRows(int(same.sum()), int(averaged.sum()), int((~same & ~averaged).sum()))
+    kinds = {"copied": same, "averaged": averaged, "unknown": ~same & ~averaged}
+    return table, {kind: int(chosen.sum()) for kind, chosen in kinds.items()}
 
 
 def _special_rows(teachers: "PreTrainedTokenizerFast", tokenizer: "PreTrainedTokenizerFast") -> dict[int, int]:

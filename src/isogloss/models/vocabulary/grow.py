@@ -26,7 +26,7 @@ from torch import Tensor
 
 from isogloss.errors import ModelError
 from isogloss.models.vocabulary.coverage import TEXTS_AT_ONCE, Texts, survey
-from isogloss.models.vocabulary.pieces import Piece, Speller, read_pieces, rows_like
+from isogloss.models.vocabulary.pieces import NO_PIECE, Speller, read_pieces, rows_like
 from isogloss.models.vocabulary.resize import NewPiece, pieces_of, token_rows, unigram_scores, with_pieces
 from isogloss.models.vocabulary.trim import kept_rows
 
@@ -85,8 +85,8 @@ def grown_table(
         known.add(piece)
     rows = 1 + max(tokenizer.get_vocab().values())  # a table may be longer than its vocabulary
     larger = with_pieces(tokenizer, new_pieces)
-    read, nothing = read_pieces(larger), Piece("", None)
-    spellings = Speller(tokenizer).spell([read.get(rows + place, nothing) for place in range(len(new_pieces))])
+    pieces = read_pieces(larger)
+    spellings = Speller(tokenizer).spell([pieces.get(rows + place, NO_PIECE) for place in range(len(new_pieces))])
     fresh = rows_like(table[:rows].detach(), spellings, seed)
     from_given = np.zeros(len(new_pieces), dtype=bool)
     for place, (piece, _) in enumerate(new_pieces):

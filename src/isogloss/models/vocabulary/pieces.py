@@ -27,10 +27,13 @@ NO_TEXT = re.compile(r"<0x[0-9A-Fa-f]{2}>|\[unused\d+\]")  # SentencePiece's sin
 
 
 class Piece(NamedTuple):
-    """The text of a piece, and whether it begins a word; None if its mark does not tell (a WordPiece comma)."""
+    """The text of a piece, and whether it begins a word; None if both are possible (a WordPiece comma)."""
 
     text: str
     begins: bool | None
+
+
+NO_PIECE = Piece("", None)  # of a row without text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
