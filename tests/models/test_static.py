@@ -213,7 +213,7 @@ def test_kinds_are_not_mixed_up(models: Path, tmp_path: Path) -> None:
     assert type(Student.from_pretrained(str(tmp_path / "static"), device="cpu")) is StaticStudent
     with pytest.raises(ModelError, match="first module is Transformer, not a static token table"):
         StaticStudent.from_pretrained(str(models / "student"))
-    with pytest.raises(ModelError, match="is a static student and has no layers"):
+    with pytest.raises(ModelError, match="is a static token table and has no transformer layers"):
         SplitBody(static_student(unigram(), 4).body, 1)
     with pytest.raises(ModelError, match=r"student\.dimension = 25, but the encoder's embeddings have 24") as caught:
         static_student(unigram(), 25, open_model(str(models / "student")))

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from isogloss.config import StudentSettings
+from isogloss.models.static import StaticStudent
 from isogloss.progress import Step
 from isogloss.runs.models import open_models
 from isogloss.types import Bitext
@@ -18,7 +19,7 @@ def test_a_static_table_is_made_of_the_rows_that_trimming_leaves(models: Path, t
     heard: list[Step] = []
     _, student, done = open_models(recipe.replace(student=settings), russian, tell=heard.append)
     made = max(step.done for step in heard if step.stage == "token table")
-    assert student.is_static and student.dimension == 8
+    assert isinstance(student, StaticStudent) and student.dimension == 8
     assert done["trimming"]["rows_after"] == len(student.table) < done["trimming"]["rows_before"]
     assert made <= len(student.table), "tokens were encoded that nobody keeps"
     assert np.linalg.norm(student.encode(["кошка спит"])) > 0

@@ -5,10 +5,9 @@
     v_i = max_t h_t,i                            over the sentence's own tokens: 1,024 dimensions
                                                                              (Artetxe & Schwenk 2019, §3; sizes as there)
 
-All three are sentence-transformers' own modules (WordEmbeddings, LSTM, Pooling), so plain `SentenceTransformer(path)` loads
-the saved model. Sentences are packed: padding changes no embedding.
-
-It starts at random, with a vocabulary from `vocabulary.learn`, and is trained by `training/tasks/translate.py`.
+All three are modules of sentence-transformers (WordEmbeddings, LSTM, Pooling), so plain `SentenceTransformer(path)` loads the
+saved model. The initial weights are random, the vocabulary comes from `vocabulary.learn`, and `training/tasks/translate.py`
+trains the model.
 """
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from isogloss.models.token_store import TokenStore
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
 AT_ONCE, AT_ONCE_ACCELERATED = 8192, 65_536  # tokens in one forward pass
 SPREAD = 0.1  # initial weights are uniform between −0.1 and 0.1, as in the paper's software
@@ -43,19 +42,8 @@ class EncoderSizes:
 class BiLstmStudent(Student):
     """A BiLSTM over token embeddings, max-pooled. Start with `bilstm_student(...)` or `Student.from_pretrained(name)`."""
 
-    kind, kind_hint = "that of a BiLSTM", "load it with Student.from_pretrained, which knows all kinds of students"
+    kind, kind_hint = "a BiLSTM", "load it with Student.from_pretrained, which loads all kinds of students"
     tokenizer_module, packs = "word embeddings", True
-
-    @property
-    def body(self) -> "PreTrainedModel":
-        """A BiLSTM student has none."""
-        raise ModelError(f"{self.name} is a BiLSTM and has no transformer layers", hint="train all of it")
-
-    @property
-    def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """The tokenizer."""
-        tokenizer: PreTrainedTokenizerFast = self.model[0].tokenizer.tokenizer
-        return tokenizer
 
     @property
     def table(self) -> Tensor:
@@ -69,14 +57,12 @@ class BiLstmStudent(Student):
 
     def _chunk(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         features = tokens.padded(rows)
-        lengths = features["attention_mask"].sum(1)  # stays on the CPU, where torch's packing needs it
+        lengths = features["attention_mask"].sum(1)  # torch's packing needs it on the CPU
         features = {name: value.to(self.table.device) for name, value in features.items()}
         return self.forward(features | {"sentence_lengths": lengths})
 
     def _set_vocabulary(self, tokenizer: "PreTrainedTokenizerFast", table: Tensor) -> None:
-        raise ModelError(
-            f"{self.name}: a vocabulary learned from its own text is not trimmed", hint="learn another one instead"
-        )
+        raise ModelError(f"{self.name}: a learned vocabulary cannot be trimmed", hint="learn another one instead")
 
 
 def bilstm_student(
@@ -104,10 +90,8 @@ def bilstm_student(
     dropout = sizes.dropout if sizes.layers > 1 else 0.0  # with one layer there is nothing between layers
     states = LSTM(sizes.embedding, sizes.hidden, sizes.layers, dropout, bidirectional=True)
     start_at_random(states, random)
-    model: SentenceTransformer = SentenceTransformer(
-        modules=[words, states, Pooling(2 * sizes.hidden, "max")], device="cpu"
-    ).eval()
-    return BiLstmStudent(model, name, max_tokens=max_tokens)
+    model = SentenceTransformer(modules=[words, states, Pooling(2 * sizes.hidden, "max")], device="cpu")
+    return BiLstmStudent(model.eval(), name, max_tokens=max_tokens)
 
 
 def start_at_random(module: nn.Module, random: torch.Generator) -> None:

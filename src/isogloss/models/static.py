@@ -2,15 +2,16 @@
 
     v(text) = 1/n · Σ_t E[t]                    E: rows × dimension, sentence-transformers' StaticEmbedding
 
-Hundreds of times cheaper than a transformer, and weaker. The table starts at random, or from an encoder as in model2vec: a row
-is the embedding of that token alone, centered, projected by PCA, and weighted by the token's rarity (SIF: a / (a + p), Arora et
-al. 2017), which a mean cannot learn by itself. Then it is distilled like any student.
-
-There are no special tokens, and the tokenizer itself truncates text; its limit is saved with it.
+Hundreds of times cheaper than a transformer, and weaker. The initial table is random, or computed with an encoder as in
+model2vec: a row is the embedding of that token alone, centered, projected by PCA, and weighted by the token's rarity (SIF:
+a / (a + p), Arora et al. 2017). Then it is distilled like any student. There are no special tokens, and the tokenizer itself
+truncates text; its limit is saved with it.
 """
 
+import json
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ from isogloss.models.frozen_layers import Frozen
 from isogloss.models.student import MAX_TOKENS, Student
 from isogloss.models.token_store import TokenStore, described
 from isogloss.models.vocabulary.pieces import read_pieces
-from isogloss.models.vocabulary.resize import state_of, unigram_scores, with_rows
+from isogloss.models.vocabulary.resize import unigram_scores, with_rows
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray, IntArray
@@ -36,7 +37,7 @@ from isogloss.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from tokenizers import Tokenizer
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +51,11 @@ class StaticStudent(Student):
     """A token table as a student. Start with `static_student(...)` or `Student.from_pretrained(name)`."""
 
     kind, kind_hint = "a static token table", 'set student.kind = "encoder", or make a table from it: static_student(...)'
-    tokenizer_module, pooling, is_static, packs = "static", "mean", True, True
+    tokenizer_module, pooling, packs = "static", "mean", True
     _tokens_at_once = TABLE_TOKENS
-    _wrapped: "PreTrainedTokenizerFast | None" = None
 
     def _set_max_tokens(self, max_tokens: int | None) -> None:
-        """StaticEmbedding has no length limit of its own, but its tokenizer has one, which is saved."""
+        """The limit is that of the tokenizer: StaticEmbedding has none."""
         backend: Tokenizer = self.model[0].tokenizer
         if max_tokens is None:
             max_tokens = min(MAX_TOKENS, backend.truncation["max_length"] if backend.truncation else MAX_TOKENS)
@@ -66,17 +66,16 @@ class StaticStudent(Student):
         """Where text is truncated."""
         return int(self.model[0].tokenizer.truncation["max_length"])
 
-    @property
-    def body(self) -> "PreTrainedModel":
-        """A static student has none."""
-        raise ModelError(f"{self.name} is a static student and has no layers", hint="set training.train_layers = 0")
+    @cached_property
+    def tokenizer(self) -> "PreTrainedTokenizerFast":  # type: ignore[override]
+        """The tokenizer as a fast tokenizer of transformers that knows its unknown token."""
+        from tokenizers import Tokenizer
+        from transformers import PreTrainedTokenizerFast
 
-    @property
-    def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """The tokenizer as a fast tokenizer of transformers."""
-        if self._wrapped is None:
-            self._wrapped = _wrapped(self.model[0].tokenizer)
-        return self._wrapped
+        text = self.model[0].tokenizer.to_str()  # a copy: transformers changes its truncation and padding
+        model = json.loads(text)["model"]
+        unknown = model.get("unk_token") if model.get("unk_id") is None else model["vocab"][model["unk_id"]][0]
+        return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(text), unk_token=unknown)
 
     @property
     def table(self) -> Tensor:
@@ -90,11 +89,9 @@ class StaticStudent(Student):
         return content_hash(super().fingerprint, self.model[0].tokenizer.to_str())
 
     def add_bridge(self, bridge: Bridge, normalize: bool) -> None:
-        """Fold the bridge into the table, since the mean of mapped rows is the mapped mean; empty text stays zero.
+        """Fold the bridge into the table: 1/n · Σ (W E[t] + b) = W (1/n · Σ E[t]) + b. Empty text stays zero.
 
-            1/n · Σ (W E[t] + b) = W (1/n · Σ E[t]) + b
-
-        If other modules follow the table already, the bridge is appended as a layer, as for a transformer.
+        If other modules follow the table, the bridge is appended as a layer, as for a transformer.
         """
         if len(self.model) > 1 or bridge.weight.shape[1] != self.dimension:
             super().add_bridge(bridge, normalize)
@@ -106,7 +103,7 @@ class StaticStudent(Student):
         self.model.eval()
 
     def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None = None) -> Tensor:
-        """Embeddings of some rows, with gradients if they are enabled; nothing is padded, and an empty sentence is zero."""
+        """Embeddings of some rows, with gradients if they are enabled; that of an empty sentence is zero."""
         ids, lengths = tokens.gather(rows)
         features = {"input_ids": ids.astype(np.int64), "offsets": np.cumsum(lengths) - lengths}
         return self.forward({name: torch.from_numpy(value).to(self.table.device) for name, value in features.items()})
@@ -117,7 +114,8 @@ class StaticStudent(Student):
         backend: Tokenizer = tokenizer.backend_tokenizer
         backend.no_padding()
         backend.enable_truncation(self.max_tokens)
-        self.model[0].tokenizer, self._wrapped = backend, None
+        self.model[0].tokenizer = backend
+        self.__dict__.pop("tokenizer", None)  # cached
         self._set_table(table)
 
     def _set_table(self, table: Tensor) -> None:
@@ -140,8 +138,8 @@ def static_student(
 ) -> StaticStudent:
     """A token table over the tokenizer's pieces, from the encoder's embeddings of the tokens, or random without one.
 
-    `sif` = 0 gives all tokens the same weight. The tokenizer may be the encoder's own, a trimmed one, or any other. With
-    `cache`, the encoder's embeddings of the tokens, which take minutes, are kept for other students.
+    `sif` = 0 gives all tokens the same weight. The tokenizer may be the encoder's own, a trimmed one, or any other. `cache` is
+    a folder for the embeddings of the tokens, which take minutes to compute.
     """
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -154,7 +152,7 @@ def static_student(
     else:
         table[rows_with_text] = _principal(token_vectors(encoder, tokenizer, rows_with_text, on_progress, cache), dimension)
         table[rows_with_text] *= _rarity(tokenizer, rows_with_text, sif)[:, None] if sif else 1.0
-    backend: Tokenizer = with_rows(tokenizer, np.arange(rows)).backend_tokenizer  # a copy: the caller's is not changed
+    backend: Tokenizer = with_rows(tokenizer, np.arange(rows)).backend_tokenizer  # a copy
     backend.no_truncation()
     model = SentenceTransformer(modules=[StaticEmbedding(backend, embedding_weights=table)], device="cpu")
     return StaticStudent(model, name, prompt, max_tokens)
@@ -167,9 +165,9 @@ def token_vectors(
     on_progress: OnProgress = silent,
     cache: Path | None = None,
 ) -> FloatArray:
-    """The encoder's embedding of each of these tokens alone, between its special tokens; from the cache if it is there.
+    """The encoder's embedding of each token alone, between its special tokens, from the cache if possible.
 
-    If the tokenizer is not the encoder's own, the text of each piece is encoded instead.
+    If the tokenizer is not the encoder's own, the text of each piece is encoded.
     """
     vectors = np.empty((len(rows), embedding_dimension(encoder)), dtype=np.float32)
     if cache is not None:
@@ -222,8 +220,7 @@ def _principal(vectors: FloatArray, dimension: int) -> FloatArray:
     directions: NDArray[np.float64] = np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :dimension]
     largest = np.abs(directions).argmax(0)
     directions = directions * np.sign(directions[largest, np.arange(dimension)])  # the sign of an eigenvector is arbitrary
-    projected: FloatArray = (centered @ directions).astype(np.float32)
-    return projected
+    return (centered @ directions).astype(np.float32)
 
 
 def _rarity(tokenizer: "PreTrainedTokenizerFast", rows: IntArray, sif: float) -> FloatArray:
@@ -236,20 +233,4 @@ def _rarity(tokenizer: "PreTrainedTokenizerFast", rows: IntArray, sif: float) ->
         piece_of = {row: piece for piece, row in tokenizer.get_vocab().items()}
         probability = np.exp(np.array([scores[piece_of[int(row)]] for row in rows]))
     probability /= probability.sum()
-    weights: FloatArray = (sif / (sif + probability)).astype(np.float32)
-    return weights
-
-
-def _wrapped(backend: "Tokenizer") -> "PreTrainedTokenizerFast":
-    """A copy of a StaticEmbedding's tokenizer as a transformers tokenizer that knows its unknown token."""
-    from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
-
-    backend = Tokenizer.from_str(backend.to_str())  # transformers changes its truncation and padding
-    bare = PreTrainedTokenizerFast(tokenizer_object=backend)
-    model = state_of(bare)["model"]
-    if model["type"] == "Unigram":
-        unknown = None if model.get("unk_id") is None else model["vocab"][model["unk_id"]][0]
-    else:
-        unknown = model.get("unk_token")
-    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token=unknown) if unknown else bare
+    return (sif / (sif + probability)).astype(np.float32)

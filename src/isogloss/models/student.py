@@ -1,7 +1,7 @@
-"""The student: a sentence-transformers model that can be trimmed, bridged, trained and saved in the same format.
+"""The student: a sentence-transformers model that can be trimmed, bridged, trained and saved.
 
-It works on token ids, without padding wherever the transformer allows it (`kernels/packed.py`). The saved folder gives the same
-embeddings in plain `SentenceTransformer(path)`. `static` and `bilstm` are the students that are not transformers.
+It works on token ids, without padding if the transformer allows it (`kernels/packed.py`). The saved folder gives the same
+embeddings in plain `SentenceTransformer(path)`. `static` and `bilstm` have the students without a transformer.
 """
 
 import logging
@@ -48,18 +48,17 @@ MAX_TOKENS = 128
 class Student:
     """A multilingual encoder that learns a teacher's embedding space. Start with `Student.from_pretrained(name)`."""
 
-    kind: ClassVar[str] = "a transformer"  # its first module
+    kind: ClassVar[str] = "a transformer"
     kind_hint: ClassVar[str] = (
         'name an encoder such as XLM-R or multilingual-e5, or set student.kind = "static" for a token table'
     )
     tokenizer_module: ClassVar[str] = ""  # see TextTokenizer.module
-    is_static: ClassVar[bool] = False  # whether it is a token table without a transformer
 
     def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
         found = _kind_of(model)
         if found is None or found.kind != self.kind:
             raise ModelError(f"{name}: its first module is {type(model[0]).__name__}, not {self.kind}", hint=self.kind_hint)
-        self.model, self.name = model.float(), name  # some hub models are stored in half precision; we train in single
+        self.model, self.name = model.float(), name  # some hub models are stored in half precision
         self.trimming: Trimming | None = None
         self.origin: Path | None = None  # the folder it was loaded from
         if prompt:  # saved with the model, so that plain sentence-transformers uses it too
@@ -68,10 +67,7 @@ class Student:
         self._set_max_tokens(max_tokens)
 
     def _set_max_tokens(self, max_tokens: int | None) -> None:
-        """Truncate text at `max_tokens`, at most at the number of positions the transformer has.
-
-        None keeps the limit that the model was stored with, but not more than 128.
-        """
+        """Truncate text at `max_tokens`, or at the stored limit, at most 128; never beyond the transformer's positions."""
         if max_tokens is None:
             max_tokens = min(MAX_TOKENS, int(self.model.max_seq_length or MAX_TOKENS))
         body = getattr(self.model[0], "auto_model", None)
@@ -86,8 +82,8 @@ class Student:
     def from_pretrained(cls, name: str, prompt: str = "", max_tokens: int | None = None, device: str = "auto") -> Self:
         """Load a student: a hub model, a local folder, a finished run, or a bundled model (`multilingual-e5-small`).
 
-        `prompt` is put before every text and saved with the model; text is truncated at `max_tokens` (default: the model's
-        own limit, at most 128). `Student` loads every kind of student; a subclass loads only its own.
+        `prompt` goes before every text and is saved with the model; text is truncated at `max_tokens` (default: the model's
+        own limit, at most 128). `Student` loads every kind of student, a subclass only its own.
         """
         origin, model = refuse_missing(name), open_model(name).to(choose_device(device))
         kind = cast("type[Self]", _kind_of(model) or Student) if cls is Student else cls
@@ -96,21 +92,20 @@ class Student:
         return student
 
     def save_pretrained(self, folder: Path | str, card: str = "", training: dict[str, Any] | None = None) -> None:
-        """Save to a folder that plain `SentenceTransformer(folder)` loads; a model that is there is replaced.
+        """Save to a folder that plain `SentenceTransformer(folder)` loads, replacing a model in it.
 
-        `card` is the model card (README.md), `training` the account of the training data. If both are left out and the
-        weights are still those of the folder it was loaded from, a finished run say, that folder's are kept.
+        `card` is the model card (README.md), `training` describes the training data. Without both, those of the folder it was
+        loaded from are kept if the weights are the same.
         """
-        # It was trained with one prompt: encode_query() and encode_document() use the same one as encode().
+        # encode_query() and encode_document() use the same prompt as encode().
         self.model.prompts |= {"query": self.prompt, "document": self.prompt}
         origin = None if card else self.origin
         save_model(self.model, Path(folder), card or f"# {self.name}\n", training, origin)
 
     def push_to_hub(self, repo_id: str, card: str = "", **options: Any) -> str:  # noqa: ANN401 - the library's own
-        """Upload to the Hugging Face Hub what `save_pretrained` writes, and return the URL of the commit.
+        """Upload what `save_pretrained` writes to the Hugging Face Hub, and return the URL of the commit.
 
-        `options` are those of `SentenceTransformer.push_to_hub`, which does the upload: `token`, `private`, `exist_ok`,
-        `commit_message`, `revision`, `create_pr`.
+        `options` are those of `SentenceTransformer.push_to_hub`: `token`, `private`, `commit_message`, `revision` and so on.
         """
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "model"
@@ -145,15 +140,17 @@ class Student:
 
     @property
     def body(self) -> "PreTrainedModel":
-        """The transformer inside."""
-        body: PreTrainedModel = self.model[0].auto_model
+        """The transformer."""
+        body: PreTrainedModel | None = getattr(self.model[0], "auto_model", None)
+        if body is None:
+            raise ModelError(f"{self.name} is {self.kind} and has no transformer layers", hint="set training.train_layers = 0")
         return body
 
     @property
     def tokenizer(self) -> "PreTrainedTokenizerFast":
-        """The tokenizer inside."""
-        tokenizer: PreTrainedTokenizerFast = self.model.tokenizer
-        return tokenizer
+        """The tokenizer."""
+        tokenizer: PreTrainedTokenizerFast = getattr(self.model.tokenizer, "tokenizer", self.model.tokenizer)
+        return tokenizer  # WordEmbeddings wraps it
 
     @property
     def pooling(self) -> str:
@@ -193,8 +190,8 @@ class Student:
     def trim(self, texts_by_language: Texts, how: str = "alphabet", measured_on: Texts | None = None) -> Trimming:
         """Keep only the vocabulary that these languages can spell ("alphabet") or that the text uses ("corpus").
 
-        Text is read once, so it may be a stream of blocks. Coverage is counted on the same text, of which all pieces are
-        kept, or on the text given as `measured_on` (held-out text, for example).
+        Text is read once, so it may be a stream of blocks. All its pieces are kept; `measured_on` is other text on which to
+        measure coverage, such as held-out text.
         """
         before = self.tokenizer
         seen = survey(before, texts_by_language)
@@ -243,7 +240,7 @@ class Student:
         self.model.eval()
 
     def add_normalization(self) -> None:
-        """Append a Normalize layer, unless there is one."""
+        """Append a Normalize layer, unless the last one is."""
         from sentence_transformers.sentence_transformer.modules import Normalize
 
         if not isinstance(self.model[-1], Normalize):
@@ -262,7 +259,7 @@ class Student:
         on_progress: OnProgress = silent,
         stage: str = "student",
     ) -> FloatArray:
-        """Embeddings of tokenized sentences (of `rows`, if given), from the outputs of frozen layers if there are some."""
+        """Embeddings of tokenized sentences (of `rows`, if given), from the outputs of `frozen` layers if given."""
         rows = np.arange(len(tokens)) if rows is None else np.asarray(rows)
         done = 0
 
@@ -300,10 +297,9 @@ class Student:
         return None
 
     def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
-        """Embeddings of some rows, computed from the first layer or from the outputs of the frozen ones.
+        """Embeddings of some rows, with gradients if they are enabled; from the outputs of `frozen` layers if given.
 
-        Rows are computed in order of length, in chunks if there are many. Embeddings and gradients are those of the whole
-        batch at once.
+        Rows are computed in chunks of similar length, which changes neither embeddings nor gradients.
         """
         chunks = list(by_length(tokens.lengths_of(rows), self._tokens_at_once))
         vectors = torch.cat([self._chunk(tokens, rows[chunk], frozen) for chunk in chunks])
@@ -313,7 +309,7 @@ class Student:
 
     @property
     def _tokens_at_once(self) -> int:
-        """Tokens in one forward pass: few if a CPU computes padding, many on an accelerator."""
+        """Tokens in one forward pass: fewer if a CPU computes padding, more on an accelerator."""
         if self.body.device.type != "cpu":
             return AT_ONCE_ACCELERATED
         return PACKED_AT_ONCE if self.packs else PADDED_AT_ONCE
@@ -351,7 +347,7 @@ class Student:
         return features["sentence_embedding"]
 
     def _above(self, frozen: Frozen | None, of_rows: Callable[[Activations], Tensor]) -> AbstractContextManager[None]:
-        """Inside this block the transformer starts above its frozen layers."""
+        """Inside this block the transformer skips its frozen layers."""
         if frozen is None:
             return nullcontext()
         split, activations = frozen
@@ -367,7 +363,7 @@ class Student:
 
 
 def _kind_of(model: "SentenceTransformer") -> type[Student] | None:
-    """The class of student for a model, by its first module; None if there is none."""
+    """The class of student for a model, by its first module; None if it is not supported."""
     from isogloss.models.bilstm import BiLstmStudent
     from isogloss.models.static import StaticStudent
 

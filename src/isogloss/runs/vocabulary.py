@@ -75,7 +75,7 @@ def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tup
     A static table was turned and bridged as a whole, so rows from before that would be strangers in it.
     """
     name = recipe.student.model
-    if student.is_static:
+    if isinstance(student, StaticStudent):
         model = open_model(name)
         is_table = type(model[0]).__name__ == "StaticEmbedding"
         fuller, table = StaticStudent(model, name).tokenizer if is_table else model.tokenizer, None
