@@ -7,7 +7,7 @@ sentence-transformers. Students, which are also trained, are in `student`.
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -29,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 PROGRESS_EVERY = 64
 WORTH_PREPARING = 256  # sentences
-SAMPLE = 32  # sentences that are computed both ways before the faster one is trusted
-MAX_TOKENS = 512  # of a text that are checked, if the model has no limit
+SAMPLE = 32  # sentences on which the fast encoder is compared with the model
+MAX_TOKENS = 512  # per text when unknown tokens are counted, if the model has no limit
 PRECISIONS = ("auto", "float32", "float16")
 NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
 
 class Encoder(Protocol):
-    """Anything that turns sentences into embeddings. `encoders.open.open_encoder` opens one by name."""
+    """A model that turns sentences into embeddings. `encoders.open.open_encoder` opens one by name."""
 
     name: str
 
@@ -47,7 +47,7 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Names the weights, the tokenizer and the prompt: equal fingerprints mean equal embeddings."""
+        """Identifies weights, tokenizer and prompt: equal fingerprints mean equal embeddings."""
         ...
 
     def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
@@ -58,9 +58,9 @@ class Encoder(Protocol):
 class SentenceEncoder:
     """A sentence-transformers model with its own pooling, normalization and prompts.
 
-    After the first few hundred sentences it is computed by `fast_encode`, if its architecture is supported and the embeddings
-    are the same; on CUDA in half precision, unless `precision` is "float32". `batch_size` is that of the model's own `encode`,
-    which handles the first sentences and other architectures.
+    After the first few hundred sentences `fast_encode` computes the embeddings, if it supports the architecture and they are
+    the same; on CUDA in half precision, unless `precision` is "float32". `batch_size` is for the model's own `encode`, which
+    is used for the first sentences and for other architectures.
     """
 
     def __init__(
@@ -69,8 +69,9 @@ class SentenceEncoder:
         if precision not in PRECISIONS:
             raise ModelError(f"precision = {precision!r} is not known", hint=f"choose one of {', '.join(PRECISIONS)}")
         self.model, self.name, self.prompt, self.batch_size, self.precision = model, name, prompt, batch_size, precision
-        self._asked, self._fast, self._settled = 0, cast("FastEncoder | None", None), False
-        self._warned = False
+        self._texts_seen, self._warned = 0, False
+        self._fast: FastEncoder | None = None
+        self._fast_tried = False
 
     @property
     def dimension(self) -> int:
@@ -79,7 +80,7 @@ class SentenceEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Names weights, tokenizer and prompt."""
+        """Identifies weights, tokenizer and prompt."""
         return fingerprint(self.model, self.prompt)
 
     def encode(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> FloatArray:
@@ -127,15 +128,15 @@ class SentenceEncoder:
         return vectors
 
     def _fast_encoder(self, texts: Sequence[str]) -> "FastEncoder | None":
-        """The fast encoder, once it pays off; checked once on a sample of the texts."""
-        self._asked += len(texts)
-        if self._fast is not None and self._fast.device != self.model.device:
-            self._settled = False  # the model was moved since
-        if not self._settled and self._asked >= WORTH_PREPARING:
-            self._settled, self._fast = True, self._agreeing(_spread(texts))
-        return self._fast if self._settled else None
+        """The fast encoder after the first few hundred texts; made again if the model was moved."""
+        self._texts_seen += len(texts)
+        moved = self._fast is not None and self._fast.device != self.model.device
+        if moved or (not self._fast_tried and self._texts_seen >= WORTH_PREPARING):
+            self._fast_tried, self._fast = True, self._agreeing(_spread(texts))
+        return self._fast
 
     def _agreeing(self, sample: Sequence[str]) -> "FastEncoder | None":
+        """A fast encoder that gives the model's own embeddings of the sample."""
         import torch
 
         from isogloss.models.fast_encode import fast_encoder
@@ -165,7 +166,7 @@ def refuse_broken(vectors: FloatArray, texts: Sequence[str], name: str) -> None:
     """Raise for NaN or infinity: distilled, they would spread to the whole student."""
     flat = vectors.ravel()
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.dot(flat, flat)):  # one pass over all; only if it overflows are rows checked one by one
+        if np.isfinite(np.dot(flat, flat)):  # fast; rows are checked only if it overflows
             return
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
@@ -206,7 +207,7 @@ def weights_key(module: "torch.nn.Module") -> str:
 
 
 def _add_weights(digest: ContentHash, module: "torch.nn.Module") -> None:
-    """Add each tensor's own memory, not a copy: large models may fill most of the RAM."""
+    """Add the memory of each tensor, without a copy: large models may fill most of the RAM."""
     import torch
 
     for name, value in sorted(module.state_dict().items()):
