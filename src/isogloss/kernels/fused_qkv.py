@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from isogloss.kernels.packed import Packed, attend, attend_together, is_short
+from isogloss.kernels.packed import Packed, attend_together
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -34,12 +34,8 @@ class FusedAttention(nn.Module):
     def forward(self, hidden_states: Tensor, *_arguments: Any, packed: Packed, **_options: Any) -> tuple[Tensor, None]:  # noqa: ANN401
         """Like the original module, without masks and caches."""
         flat = F.linear(hidden_states[0], self.weight, self.bias)
-        together = flat.view(len(flat), 3, self.heads, -1)
         dropout = self.dropout if self.training else 0.0
-        if is_short(together.shape[-1], packed.longest, together.device):
-            mixed = attend_together(together, packed, self.scale, dropout)
-        else:
-            mixed = attend(together[:, 0], together[:, 1], together[:, 2], packed, self.scale, dropout)
+        mixed = attend_together(flat.view(len(flat), 3, self.heads, -1), packed, self.scale, dropout)
         return mixed.flatten(1)[None], None
 
     def separated(self) -> nn.Module:

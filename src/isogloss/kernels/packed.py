@@ -153,8 +153,10 @@ def never_pads(body: "PreTrainedModel", longest: int) -> bool:
     return is_short(body.config.hidden_size // heads, longest, body.device)
 
 
-def attend_together(together: Tensor, packed: Packed, scale: float, dropout: float = 0.0) -> Tensor:
-    """The same for query, key and value in one tensor (tokens × 3 × heads × width), if `is_short`."""
+def attend_together(together: Tensor, packed: Packed, scale: float, dropout: float = 0.0, bias: Tensor | None = None) -> Tensor:
+    """The same for query, key and value in one tensor: tokens × 3 × heads × width."""
+    if bias is not None or not is_short(together.shape[-1], packed.longest, together.device):
+        return attend(together[:, 0], together[:, 1], together[:, 2], packed, scale, dropout, bias)
     from isogloss.kernels.short_attention import short_attention
 
     seed = torch.randint(2**31 - 1, (1,), device=together.device) if dropout else None

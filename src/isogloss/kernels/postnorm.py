@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from isogloss.kernels.packed import Packed, Way, attend, attend_together, first_position, is_short
+from isogloss.kernels.packed import Packed, Way, attend_together, first_position
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -74,16 +74,11 @@ class Layer:
 
     def __call__(self, tokens: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
         """Tokens × width in, the same out."""
-        mixed = self._attention(self.together(tokens).view(len(tokens), 3, self.heads, -1), packed, bias)
+        together = self.together(tokens).view(len(tokens), 3, self.heads, -1)
+        mixed = attend_together(together, packed, together.shape[-1] ** -0.5, bias=bias)
         tokens = self.first_norm(self.out(mixed.flatten(1)).add_(tokens))
         result: Tensor = self.second_norm(self.outer(self.inner(tokens)).add_(tokens))
         return result
-
-    def _attention(self, together: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
-        width = together.shape[-1]
-        if bias is None and is_short(width, packed.longest, together.device):
-            return attend_together(together, packed, width**-0.5)
-        return attend(together[:, 0], together[:, 1], together[:, 2], packed, width**-0.5, bias=bias)
 
 
 class Product:

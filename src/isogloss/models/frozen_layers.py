@@ -1,7 +1,7 @@
 """Train the upper layers on stored outputs of the frozen lower ones.
 
-Frozen layers give the same output in every epoch, so it is computed once and stored on disk. During training the transformer
-runs its own code with its lower layers replaced by one module that returns the stored output.
+Frozen layers give the same output in every epoch, so it is computed once and stored on disk. In training, one module that
+returns the stored output replaces the lower layers.
 """
 
 import shutil
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TOKENS_AT_ONCE = 2048
 OPEN_PARTS = 256
-PART_SENTENCES = 512  # a few seconds of work on a CPU: what a kill -9 may cost
+PART_SENTENCES = 512  # a few seconds of work on a CPU
 
 
 def layers_of(body: "PreTrainedModel") -> nn.ModuleList:
@@ -40,14 +40,14 @@ def layers_of(body: "PreTrainedModel") -> nn.ModuleList:
 
 
 class _StoredOutput(nn.Module):
-    """Replaces the lower layers and returns their stored output, in the form they returned it."""
+    """Replaces the lower layers and returns their stored output, as a tuple if they did."""
 
     def __init__(self) -> None:
         super().__init__()
         self.hidden: Tensor | None = None
         self.as_tuple = False
 
-    def forward(self, *_args: Any, **_kwargs: Any) -> Any:  # noqa: ANN401 - called as whatever layer it replaces
+    def forward(self, *_args: Any, **_kwargs: Any) -> Any:  # noqa: ANN401 - called like the layers it replaces
         return (self.hidden,) if self.as_tuple else self.hidden
 
 
@@ -106,7 +106,7 @@ class Activations:
 
     def __init__(self, parts: list[Path], width: int, part_of: IntArray, start_of: IntArray, tokens: TokenStore) -> None:
         self.parts, self.width, self.part_of, self.start_of, self.tokens = parts, width, part_of, start_of, tokens
-        # Every mapped part keeps a file open, and a large corpus has more parts than a process may open.
+        # Every mapped part keeps a file open; a large corpus has more parts than a process may open files.
         self._mapped = lru_cache(maxsize=OPEN_PARTS)(lambda number: np.load(self.parts[number], mmap_mode="r"))
 
     def padded(self, rows: Sequence[int] | IntArray) -> Tensor:

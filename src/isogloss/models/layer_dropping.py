@@ -4,13 +4,12 @@ By default the kept layers are spread evenly from the first to the last:
 
     kept_i = round(i · (L − 1) / (n − 1))        i = 0 … n − 1;  for n = 1 the first
 
-6 of 12 are 0 2 4 7 9 11, DistilBERT's choice (Sanh et al. 2019). The first layer stays because it has learned to read the token
-table, the last because the pooling has learned to read it. A shortened model has to be trained.
+6 of 12 are 0 2 4 7 9 11, DistilBERT's choice (Sanh et al. 2019). The first layer stays because it reads the token table,
+the last because the pooling reads it. A shortened model has to be trained.
 """
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,27 +23,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-@dataclass(frozen=True, slots=True)
-class Dropping:
-    """Layers before, the numbers of those kept, and parameters before and after."""
+def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> dict[str, Any]:
+    """Keep `keep` evenly spread layers, or the layers with these numbers (from 0, ascending); in place.
 
-    layers_before: int
-    kept: tuple[int, ...]
-    parameters_before: int
-    parameters_after: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """For run.json."""
-        return {
-            "layers_before": self.layers_before,
-            "layers_after": len(self.kept),
-            "kept": list(self.kept),
-            "parameters_saved": self.parameters_before - self.parameters_after,
-        }
-
-
-def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
-    """Keep `keep` evenly spread layers, or the layers with these numbers (from 0, ascending); in place."""
+    Returns what was done, for run.json: `layers_before`, `layers_after`, `kept` and `parameters_saved`.
+    """
     stack = layers_of(body)
     count = len(stack)
     if count != body.config.num_hidden_layers:  # ALBERT runs one layer many times over
@@ -58,8 +41,8 @@ def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
     kinds = getattr(short, "layer_types", None)  # local or global attention, layer by layer (ModernBERT)
     if isinstance(kinds, list) and len(kinds) == count:
         short.layer_types = [kinds[number] for number in kept]
-    # The saved student loads only if a model built from the short config has the same weights; checked without allocating
-    # memory. ModernBERT's first layer lacks a norm that the others have, so it cannot be dropped.
+    # A model built from the short config must have the same weights, or the saved student could not be loaded. ModernBERT's
+    # first layer cannot be dropped, for example: it lacks a norm that the others have. "meta" needs no memory.
     with torch.device("meta"):
         cut, anew = type(body)(copy.deepcopy(body.config)), type(body)(short)
     _cut(layers_of(cut), kept)
@@ -74,7 +57,8 @@ def drop_layers(body: "PreTrainedModel", keep: int | Sequence[int]) -> Dropping:
     for name in ("num_hidden_layers", "layer_types"):
         if hasattr(short, name):
             setattr(body.config, name, getattr(short, name))
-    return Dropping(count, kept, before, body.num_parameters())
+    saved = before - body.num_parameters()
+    return {"layers_before": count, "layers_after": len(kept), "kept": list(kept), "parameters_saved": saved}
 
 
 def spread(keep: int, count: int) -> tuple[int, ...]:

@@ -119,7 +119,7 @@ def open_student(
     else:
         student = Student(open_model(settings.model), settings.model, settings.prompt, settings.max_tokens)
     if settings.layers:
-        done["layers"] = drop_layers(student.body, settings.layers).as_dict()
+        done["layers"] = drop_layers(student.body, settings.layers)
     student.model.to(device)
     return student, done
 
