@@ -196,7 +196,7 @@ class Student:
         before = self.tokenizer
         seen = survey(before, texts_by_language)
         keep = kept_rows(before, seen, how, [prompt for prompt in (self.prompt, *self.model.prompts.values()) if prompt])
-        (rows, width), size = self.table.shape, self.table.element_size()
+        rows, size = len(self.table), self.table.numel()
         if keep[-1] >= rows:
             raise ModelError(
                 f"the tokenizer has row {keep[-1]} but the model's table ends at {rows - 1}",
@@ -204,7 +204,9 @@ class Student:
             )
         self._set_vocabulary(with_rows(before, keep), self.table.detach()[torch.from_numpy(keep).to(self.table.device)])
         surveys = (seen, seen) if measured_on is None else survey_each((before, self.tokenizer), measured_on)
-        self.trimming = Trimming(rows, len(keep), width, size, coverage(surveys[0], keep, surveys[1]))
+        saved = size - self.table.numel()
+        megabytes = saved * self.table.element_size() / 1e6
+        self.trimming = Trimming(rows, len(keep), saved, megabytes, coverage(surveys[0], keep, surveys[1]))
         return self.trimming
 
     def grow(

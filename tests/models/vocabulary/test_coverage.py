@@ -28,19 +28,19 @@ def test_coverage_is_what_counting_gives(blocks: list[tuple[str, list[str]]], dr
     keep = np.array([row for row in range(len(FULL)) if row not in dropped])
     trimmed = with_rows(FULL, keep)
     before, after = survey_each((FULL, trimmed), iter(blocks))
-    found = {one.language: one for one in coverage(before, keep, after)}
+    found = coverage(before, keep, after)
     assert set(found) == {language for language, _ in blocks}
     for language, one in found.items():
         texts = [text for name, some in blocks for text in some if name == language]
         old = [row for text in texts for row in FULL(text, add_special_tokens=False)["input_ids"]]
         new = [row for text in texts for row in trimmed(text, add_special_tokens=False)["input_ids"]]
         words = sum(len(text) if language == "zh" else len(text.split()) for text in texts)
-        assert (one.texts, one.tokens, one.rows) == (len(texts), len(old), len(set(old)))
-        assert one.kept == pytest.approx(sum(row not in dropped for row in old) / len(old) if old else 1.0)
-        assert one.unknown_before == pytest.approx(old.count(3) / len(old) if old else 0.0)
-        assert one.unknown_after == pytest.approx(new.count(trimmed.unk_token_id) / len(new) if new else 0.0)
-        assert one.tokens_per_word_before == pytest.approx(len(old) / max(words, 1))
-        assert one.tokens_per_word_after == pytest.approx(len(new) / max(words, 1))
+        assert (one["texts"], one["tokens"], one["rows"]) == (len(texts), len(old), len(set(old)))
+        assert one["kept"] == pytest.approx(sum(row not in dropped for row in old) / len(old) if old else 1.0)
+        assert one["unknown_before"] == pytest.approx(old.count(3) / len(old) if old else 0.0)
+        assert one["unknown_after"] == pytest.approx(new.count(trimmed.unk_token_id) / len(new) if new else 0.0)
+        assert one["tokens_per_word_before"] == pytest.approx(len(old) / max(words, 1))
+        assert one["tokens_per_word_after"] == pytest.approx(len(new) / max(words, 1))
 
 
 @given(blocks=BLOCKS)
@@ -90,7 +90,5 @@ def test_special_tokens_and_an_earlier_cut_do_not_count() -> None:
 def test_units_and_plain_values() -> None:
     assert (unit_of("zh-tw"), unit_of("de")) == ("character", "word")
     seen = survey(FULL, {"de": ["die Katze", "ein Kind Ω"]})
-    (one,) = coverage(seen, np.arange(len(FULL)), seen)
-    told = one.as_dict()
-    assert told["language"] == "de" and told["unit"] == "word" and told["kept"] == 1.0
-    assert told["unknown_before"] == round(one.unknown_before, 6) > 0
+    german = coverage(seen, np.arange(len(FULL)), seen)["de"]
+    assert german["unit"] == "word" and german["kept"] == 1.0 and german["unknown_before"] > 0

@@ -1,7 +1,7 @@
-"""The letters of each language: which pieces of a vocabulary it can never use.
+"""The letters of each language, to find pieces of a vocabulary that it cannot use.
 
-Latin and Cyrillic are shared by hundreds of languages, so there the letters decide; any other script is kept as a whole. A
-language that is not listed keeps the whole script of its text.
+Hundreds of languages share Latin and Cyrillic, so letters are compared there; any other script is kept as a whole. A language
+that is not listed keeps the whole script of its text.
 """
 
 import unicodedata
@@ -74,7 +74,7 @@ def letters_of(language: str) -> frozenset[str] | None:
 
 
 class Alphabet:
-    """What a set of languages can spell, from the table above and from their own text."""
+    """The letters and scripts of a set of languages, from the table above and from their text."""
 
     def __init__(self, texts_by_language: dict[str, Iterable[str]]) -> None:
         self.scripts: set[str] = set()
@@ -98,8 +98,5 @@ class Alphabet:
     def can_spell(self, piece: str) -> bool:
         """Whether text in these languages could contain `piece`."""
         by_letter = SHARED_SCRIPTS - self.open_scripts
-        spelled = ((character, script_of(character)) for character in piece.lower())
-        return all(
-            not script or (script in self.scripts and (script not in by_letter or character in self.letters))
-            for character, script in spelled
-        )
+        letters = ((character, script) for character in piece.lower() if (script := script_of(character)))
+        return all(script in self.scripts and (script not in by_letter or letter in self.letters) for letter, script in letters)

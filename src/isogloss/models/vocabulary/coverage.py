@@ -1,11 +1,11 @@
 """How well a vocabulary covers text, per language, counted in one pass over any amount of text.
 
-A `Survey` counts how often each row was used and which characters were seen. `trim` chooses rows from it; `coverage` compares
-the surveys of a full and a trimmed vocabulary: tokens that kept their row, unknown tokens, tokens per word.
+A `Survey` counts the uses of each row and collects characters. `trim` chooses rows from it; `coverage` compares the surveys of
+a full and a trimmed vocabulary: tokens that kept their row, unknown tokens, tokens per word.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # Text by language, or blocks of (language, sentences) in any order.
 Texts = Mapping[str, Sequence[str]] | Iterable[tuple[str, Sequence[str]]]
+Coverage = dict[str, dict[str, Any]]  # by language
 
 TEXTS_AT_ONCE = 10_000
 UNSPACED = frozenset({"zh", "ja", "th", "lo", "km", "my", "bo"})  # without spaces between words: counted in characters
@@ -69,31 +70,6 @@ class Survey:
         return 0.0 if row is None or not seen.tokens else int(seen.counts[row]) / seen.tokens
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageCoverage:
-    """One language with the full vocabulary (before) and with the trimmed one (after). Shares are between 0 and 1.
-
-    `kept` is the share of tokens whose row is kept, `rows` the number of rows that the language used, `unit` "word", or
-    "character" for languages without spaces between words.
-    """
-
-    language: str
-    texts: int
-    tokens: int
-    rows: int
-    kept: float
-    unknown_before: float
-    unknown_after: float
-    tokens_per_word_before: float
-    tokens_per_word_after: float
-    unit: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """For run.json."""
-        values = asdict(self)
-        return {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
-
-
 def survey(tokenizer: "PreTrainedTokenizerFast", texts: Texts) -> Survey:
     """Count all text in one pass; of blocks, one is in memory at a time."""
     return survey_each((tokenizer,), texts)[0]
@@ -103,29 +79,30 @@ def survey_each(tokenizers: "Sequence[PreTrainedTokenizerFast]", texts: Texts) -
     """The same for several tokenizers in one pass."""
     surveys = tuple(Survey(tokenizer) for tokenizer in tokenizers)
     for language, sentences in texts.items() if isinstance(texts, Mapping) else texts:
-        for each in surveys:
-            each.add(language, sentences)
+        for one in surveys:
+            one.add(language, sentences)
     return surveys
 
 
-def coverage(before: Survey, keep: IntArray, after: Survey) -> tuple[LanguageCoverage, ...]:
-    """The coverage of each language if only the rows `keep` are left; `after` counts the same text with those."""
-    pairs = [(language, old, after.languages[language]) for language, old in sorted(before.languages.items())]
-    return tuple(
-        LanguageCoverage(
-            language=language,
-            texts=old.texts,
-            tokens=old.tokens,
-            rows=int(np.count_nonzero(old.counts)),
-            kept=int(old.counts[keep[keep < before.rows]].sum()) / old.tokens if old.tokens else 1.0,
-            unknown_before=before.unknown(language),
-            unknown_after=after.unknown(language),
-            tokens_per_word_before=old.tokens / max(old.words, 1),
-            tokens_per_word_after=new.tokens / max(new.words, 1),
-            unit=unit_of(language),
-        )
-        for language, old, new in pairs
-    )
+def coverage(before: Survey, keep: IntArray, after: Survey) -> Coverage:
+    """The coverage of each language if only the rows `keep` are left; `after` counts the same text with those rows.
+
+    `rows` is the number of rows that the language used, `kept` the share of its tokens whose row is kept.
+    """
+    return {
+        language: {
+            "texts": old.texts,
+            "tokens": old.tokens,
+            "rows": int(np.count_nonzero(old.counts)),
+            "kept": int(old.counts[keep[keep < before.rows]].sum()) / old.tokens if old.tokens else 1.0,
+            "unknown_before": before.unknown(language),
+            "unknown_after": after.unknown(language),
+            "tokens_per_word_before": old.tokens / max(old.words, 1),
+            "tokens_per_word_after": after.languages[language].tokens / max(old.words, 1),
+            "unit": unit_of(language),
+        }
+        for language, old in sorted(before.languages.items())
+    }
 
 
 def unit_of(language: str) -> str:

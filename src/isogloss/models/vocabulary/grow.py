@@ -3,12 +3,11 @@
     pieces = needed_pieces(full, student.tokenizer, {"sw": texts})     full: the tokenizer before trimming
     growth = student.grow(pieces, original_rows(full_table, full, pieces), old_texts)
 
-Old rows keep their numbers and values; new rows follow them. A new row is the original model's if it is given, else the
-average of the rows that the student used for that text so far. Text of the old languages may be tokenized differently now:
+Old rows keep their numbers and values; new rows follow them. A new row is that of the original model if it is given, else the
+average of the rows that the student used for that text before. Text of the old languages may be tokenized differently:
 
-- Unigram takes the segmentation with the best score. Text that the student tokenized as the full vocabulary does stays the
-  same, since new pieces cannot beat the best of all; only text that had lost pieces to trimming can change. (A new piece with
-  a lower score than all old ones would change the cost of unknown characters, but `trim` always keeps the lowest.)
+- Unigram takes the segmentation with the best score. Only text that lost pieces to trimming can change. (A new piece with a
+  lower score than all old ones would change the cost of unknown characters, but `trim` always keeps the lowest.)
 - WordPiece takes the longest piece from the left, so a word changes if a new piece is longer than the old one there.
 
 `Growth.changed` has the share of changed text per language.
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What growing did: rows before and after, where new rows came from, the share of old text tokenized differently."""
+    """Rows before and after, the origin of new rows, and the share of old text that is tokenized differently."""
 
     rows_before: int
     rows_after: int

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 KINDS = ("bpe", "unigram")
 PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 SPACE = "▁"
-AT_LEAST = 2  # pieces seen once are mostly names
-CHARACTERS = 4  # at most one in so many rows is a single character; rarer characters are unknown
+MIN_FREQUENCY = 2  # pieces seen once are mostly names
+ROWS_PER_CHARACTER = 4  # at most a quarter of the rows are single characters; rarer ones are unknown
 
 Blocks = Callable[[], Iterable[Sequence[str]]]
 
@@ -46,10 +46,10 @@ def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrained
     words = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
     backend.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.Punctuation()])
     backend.decoder = decoders.Metaspace(replacement=SPACE, prepend_scheme="always")
-    alphabet = _alphabet(backend, texts, rows // CHARACTERS)
+    alphabet = _alphabet(backend, texts, rows // ROWS_PER_CHARACTER)
     common: dict[str, Any] = {"vocab_size": rows, "special_tokens": [PAD, END, UNKNOWN], "show_progress": False}
     trainer = (
-        trainers.BpeTrainer(min_frequency=AT_LEAST, initial_alphabet=alphabet, limit_alphabet=len(alphabet), **common)
+        trainers.BpeTrainer(min_frequency=MIN_FREQUENCY, initial_alphabet=alphabet, limit_alphabet=len(alphabet), **common)
         if kind == "bpe"
         else trainers.UnigramTrainer(initial_alphabet=alphabet, unk_token=UNKNOWN, **common)
     )
@@ -60,7 +60,7 @@ def learn_vocabulary(texts: Blocks, rows: int, kind: str = "bpe") -> "PreTrained
             f"a vocabulary of {amount(rows, 'piece')} cannot be learned from this text ({str(error).strip()[:120]})",
             hint='try another number of pieces, or kind "bpe"',
         ) from error
-    # Every text ends with </s>: empty text has an embedding too, and a decoder learns where to stop.
+    # With </s> at the end, empty text has an embedding too, and a decoder learns where to stop.
     backend.post_processor = processors.TemplateProcessing(
         single=f"$A {END}", pair=f"$A {END} $B {END}", special_tokens=[(END, backend.token_to_id(END))]
     )

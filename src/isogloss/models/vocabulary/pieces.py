@@ -1,8 +1,8 @@
 """The text of a vocabulary piece, and how another tokenizer would write it.
 
 "cat" at the start of a word is `▁cat` in SentencePiece, `Ġcat` in byte-level BPE and `cat` in WordPiece; inside a word it is
-`cat`, `cat` and `##cat`. A `Piece` is the text without marks; a `Speller` finds the rows with which its tokenizer writes it:
-the same piece if there is one, else the pieces that the text is split into. `teacher_body` and `grow` make new rows from them.
+`cat`, `cat` and `##cat`. A `Piece` is the text without marks. A `Speller` finds the rows with which its tokenizer writes it:
+the same piece if it exists, else those of the tokenized text. `teacher_body` and `grow` average them into new rows.
 """
 
 import json
@@ -83,8 +83,7 @@ def _read_wordpiece(piece: str, prefix: str, joins: Callable[[str], bool]) -> Pi
 def rows_like(table: Tensor, spellings: Spellings, seed: int) -> Tensor:
     """A new row for each piece: the average of the rows that write it.
 
-    The row of an unknown piece is random with the mean and standard deviation of the table: equal rows could not be told
-    apart in training.
+    Unknown pieces get random rows with the mean and standard deviation of the table, so that training can distinguish them.
     """
     offsets = torch.from_numpy(spellings.offsets[:-1]).to(table.device)
     rows = torch.from_numpy(spellings.rows).to(table.device)
@@ -104,15 +103,15 @@ class Speller:
         self.continues = _continuing_prefix(state)
         self.normalize, self.joins = _normalizer(tokenizer), _joiner(tokenizer)
         before = state.get("pre_tokenizer")
-        self.at_start = _backend(state | {"pre_tokenizer": _prefixing(before, True)})  # it sees a space before the text
+        self.at_start = _backend(state | {"pre_tokenizer": _prefixing(before, True)})  # with a space before the text
         if self.continues is None:
-            without = {"pre_tokenizer": _prefixing(before, False), "normalizer": _without_prepend(state.get("normalizer"))}
+            normalizer = _changed(state.get("normalizer"), lambda step: None if step["type"] == "Prepend" else step)
+            without = {"pre_tokenizer": _prefixing(before, False), "normalizer": normalizer}
             self.inside = _backend(state | without)
         else:  # WordPiece's prefix is on the first piece too
-            model = state["model"]
-            marks = (self.continues, model["unk_token"])
-            kept = {name: row for name, row in model["vocab"].items() if name.startswith(marks[0]) or name == marks[1]}
-            first = {piece.removeprefix(self.continues): row for piece, row in kept.items()}
+            model, mark = state["model"], self.continues
+            kept = {name: row for name, row in model["vocab"].items() if name.startswith(mark) or name == model["unk_token"]}
+            first = {piece.removeprefix(mark): row for piece, row in kept.items()}
             self.inside = _backend(state | {"model": model | {"vocab": kept | first}})
         self.unknown = -1 if tokenizer.unk_token_id is None else int(tokenizer.unk_token_id)
         self.row_of = {
@@ -141,7 +140,7 @@ class Speller:
         return Spellings(np.array([row for own in rows for row in own], dtype=np.int64), offsets, same)
 
     def _places(self, text: str, begins: bool | None) -> tuple[bool, ...]:
-        """Where in a word to look for the text: at its start (True), inside (False), or in this order."""
+        """Whether the text starts a word (True) or is inside one (False), in the order to try."""
         if self.continues is not None:
             return (True,) if begins is not False or not self.joins(text) else (False,)
         return (False, True) if begins is None else (begins,)
@@ -154,7 +153,7 @@ def _continuing_prefix(state: State) -> str | None:
 
 
 def _normalizer(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], str]:
-    """Text as the vocabulary sees it: lower case for an uncased one, composed or not, without spaces around."""
+    """The tokenizer's normalization (lower case, Unicode form), without spaces around the text."""
     normalizer = tokenizer.backend_tokenizer.normalizer
     if normalizer is None:
         return lambda text: text.strip(" ")
@@ -162,7 +161,7 @@ def _normalizer(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], str]:
 
 
 def _joiner(tokenizer: "PreTrainedTokenizerFast") -> Callable[[str], bool]:
-    """Whether a text directly behind a letter is one word with it: letters are, a comma and Chinese characters are not."""
+    """Whether a text directly after a letter is in the same word: letters are, commas and Chinese characters are not."""
     normalize, splitter = _normalizer(tokenizer), tokenizer.backend_tokenizer.pre_tokenizer
     if splitter is None:
         return lambda text: True
@@ -177,19 +176,15 @@ def _backend(state: State) -> "Tokenizer":
 
 def _prefixing(part: State | None, wanted: bool) -> State | None:
     """The pre-tokenizer, with or without adding a space before the text."""
+    settings = {"Metaspace": {"prepend_scheme": "always" if wanted else "never"}, "ByteLevel": {"add_prefix_space": wanted}}
+    return _changed(part, lambda step: step | settings.get(step["type"], {}))
+
+
+def _changed(part: State | None, change: Callable[[State], State | None]) -> State | None:
+    """A normalizer or pre-tokenizer with each step changed, or removed if `change` returns None."""
     if part is None:
         return None
-    if "pretokenizers" in part:
-        return part | {"pretokenizers": [_prefixing(inner, wanted) for inner in part["pretokenizers"]]}
-    if part["type"] == "Metaspace":
-        return part | {"prepend_scheme": "always" if wanted else "never"}
-    return part | {"add_prefix_space": wanted} if part["type"] == "ByteLevel" else part
-
-
-def _without_prepend(part: State | None) -> State | None:
-    """The normalizer without the step that puts a space mark before the text."""
-    if part is None or part["type"] == "Prepend":
-        return None
-    if "normalizers" in part:
-        return part | {"normalizers": [kept for inner in part["normalizers"] if (kept := _without_prepend(inner))]}
-    return part
+    for steps in ("normalizers", "pretokenizers"):
+        if steps in part:
+            return part | {steps: [kept for inner in part[steps] if (kept := _changed(inner, change))]}
+    return change(part)

@@ -1,7 +1,6 @@
-"""Change the rows of a tokenizer: fewer, more, or in another order. Everything else stays.
+"""Change the rows of a tokenizer: fewer, more, or in another order. `trim` and `grow` decide which.
 
-A fast tokenizer is one JSON text; its vocabulary is edited there and the tokenizer is read back. `trim` and `grow` decide which
-rows a vocabulary has.
+A fast tokenizer can be written as JSON; its vocabulary is edited there.
 """
 
 import json
@@ -62,7 +61,7 @@ def with_rows(tokenizer: "PreTrainedTokenizerFast", rows: IntArray) -> "PreTrain
             hint='set student.trim = "off" for this model',
         )
     state["added_tokens"] = [token | {"id": new_row[token["id"]]} for token in state["added_tokens"] if token["id"] in new_row]
-    _renumber_template(state.get("post_processor"), new_row)
+    _renumber_template(state.get("post_processor") or {}, new_row)
     return _rewrapped(tokenizer, state)
 
 
@@ -120,22 +119,18 @@ def set_token_table(body: "PreTrainedModel", table: "Tensor", padding: int | Non
 def _absorb_added(state: State) -> None:
     """Write added tokens that follow the vocabulary (XLM-R's <mask>) into it, so that they keep their numbers.
 
-    Text never reaches these pieces through the model, since added tokens are split off first.
+    The model never sees them in text, since added tokens are split off first.
     """
     vocab = state["model"]["vocab"]
-    beyond = sorted((token["id"], token["content"]) for token in state["added_tokens"])
-    if isinstance(vocab, dict):
-        vocab.update({content: row for row, content in beyond if content not in vocab})
-        return
-    for row, content in beyond:
-        if row == len(vocab):
+    for row, content in sorted((token["id"], token["content"]) for token in state["added_tokens"]):
+        if isinstance(vocab, dict):
+            vocab.setdefault(content, row)
+        elif row == len(vocab):
             vocab.append([content, 0.0])
 
 
-def _renumber_template(processor: State | None, new_row: dict[int, int]) -> None:
-    """Update the ids of special tokens in post-processors, wherever they are nested."""
-    if not processor:
-        return
+def _renumber_template(processor: State, new_row: dict[int, int]) -> None:
+    """Update the ids of special tokens in a post-processor and those nested in it."""
     for inner in processor.get("processors", []):
         _renumber_template(inner, new_row)
     for token in (processor.get("special_tokens") or {}).values():

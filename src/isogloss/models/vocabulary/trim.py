@@ -1,19 +1,19 @@
 """Trim a multilingual vocabulary to what the run's languages can spell, or to what their text uses.
 
-Exact for what is kept: a text whose pieces are all kept gets the same pieces and the same embedding, since removing pieces that
-were not chosen leaves the chosen segmentation the best one. Two details make that true: every special token stays, and so does
-the piece with the lowest score, because Unigram computes the cost of unknown characters from it. `grow` adds pieces later.
+Exact for what is kept: a text whose pieces are all kept gets the same pieces and the same embedding, since the best
+segmentation stays the best without other pieces. For that, special tokens stay, and so does the piece with the lowest score,
+because Unigram computes the cost of unknown characters from it. `grow` adds pieces later.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from isogloss.errors import ModelError
 from isogloss.models.vocabulary.alphabets import Alphabet
-from isogloss.models.vocabulary.coverage import LanguageCoverage, Survey
+from isogloss.models.vocabulary.coverage import Coverage, Survey
 from isogloss.models.vocabulary.resize import pieces_of, state_of, token_rows
 from isogloss.types import IntArray
 
@@ -25,40 +25,29 @@ WORD_MARKS = "▁#Ġ"
 
 @dataclass(frozen=True, slots=True)
 class Trimming:
-    """What trimming did: rows of the token table before and after, their size, and the coverage of each language."""
+    """Rows of the token table before and after trimming, parameters and megabytes saved, and the coverage of each language."""
 
     rows_before: int
     rows_after: int
-    width: int
-    value_bytes: int
-    languages: tuple[LanguageCoverage, ...]
+    parameters_saved: int
+    megabytes_saved: float
+    languages: Coverage
 
     @property
     def coverage(self) -> float:
         """Share of all tokens of the measured text that are kept."""
-        tokens = sum(language.tokens for language in self.languages)
-        return sum(language.kept * language.tokens for language in self.languages) / tokens if tokens else 1.0
-
-    @property
-    def parameters_saved(self) -> int:
-        """Parameters removed from the token table."""
-        return (self.rows_before - self.rows_after) * self.width
-
-    @property
-    def megabytes_saved(self) -> float:
-        """Their size in megabytes."""
-        return self.parameters_saved * self.value_bytes / 1e6
+        tokens = sum(language["tokens"] for language in self.languages.values())
+        kept = sum(language["kept"] * language["tokens"] for language in self.languages.values())
+        return float(kept / tokens) if tokens else 1.0
 
     def as_dict(self) -> dict[str, Any]:
         """For run.json."""
-        return {
-            "rows_before": self.rows_before,
-            "rows_after": self.rows_after,
-            "parameters_saved": self.parameters_saved,
-            "megabytes_saved": round(self.megabytes_saved, 2),
-            "coverage": round(self.coverage, 6),
-            "languages": {language.language: language.as_dict() for language in self.languages},
+        languages = {
+            language: {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
+            for language, values in self.languages.items()
         }
+        rounded = {"megabytes_saved": round(self.megabytes_saved, 2), "coverage": round(self.coverage, 6)}
+        return asdict(self) | rounded | {"languages": languages}
 
 
 def kept_rows(tokenizer: "PreTrainedTokenizerFast", seen: Survey, how: str, also: Sequence[str] = ()) -> IntArray:
