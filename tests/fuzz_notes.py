@@ -23,7 +23,7 @@ from isogloss.corpora.store import open_store, scan_of, training_data, unread
 from isogloss.corpora.summary import summarize
 from isogloss.evaluation import leak_report as leaks
 from isogloss.evaluation.space import LanguageMeans, read_means
-from isogloss.models.encoders.onnx import _after_the_body, _tokenizer
+from isogloss.models.encoders.onnx import _modules_after_graph, _tokenizer
 from isogloss.models.saving import TRAINING
 from isogloss.report.corpora_page import corpora_page
 from isogloss.runs.finished import combined_training, open_finished
@@ -119,7 +119,7 @@ class Notes:
         name, value = random.choice(list(self.modules.items()))
         path = put(self.model / name, changed_json(random, value))
         try:
-            _after_the_body(self.model)
+            _modules_after_graph(self.model)
             _tokenizer(self.model)
         finally:
             put(path, json.dumps(value))

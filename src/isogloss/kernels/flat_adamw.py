@@ -31,7 +31,7 @@ class FlatParameters:
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """A tensor of this layout as views in the parameters' shapes."""
-        parts = zip(flat.split(self.sizes), self.parameters, strict=True)
+        parts = zip(torch.split(flat, self.sizes), self.parameters, strict=True)
         return [part.view(parameter.shape) for part, parameter in parts]
 
     def gather(self, gradients: Sequence[Tensor]) -> None:

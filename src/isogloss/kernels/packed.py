@@ -305,7 +305,9 @@ def packs_exactly(body: "PreTrainedModel", vocabulary: int, longest: int = 64, w
     body.eval()
     try:
         with torch.no_grad(), _full_float32():
-            each = ids.split(lengths)  # the long one is computed separately: others padded to its length would take longer
+            each = torch.split(
+                ids, lengths
+            )  # the long one is computed separately: others padded to its length would take longer
             padded = [_padded_states(body, part) for part in (each[:-1], each[-1:])]
             if way is None:
                 with packing(body):

@@ -1,22 +1,21 @@
-"""Attention for short sentences on CUDA, forwards and backwards, over tokens laid end to end.
+"""Attention for short sentences on CUDA, forward and backward, over packed tokens.
 
-Flash attention gives every sentence and head a tile of 128 × 128; the sentences we train on have 17 tokens on average, so
-nearly all of that is work on nothing (44 % of a training step, measured). Here a tile is 64 tokens of the packed row,
-whichever sentences they belong to, against the stretch of tokens that those sentences span; what crosses a sentence's
-border is masked. Query, key and value come side by side from one product, and their gradients go back the same way. Each
-tile writes its own rows alone, so nothing is added up in an order that changes from run to run.
+Flash attention computes a tile of 128 × 128 per sentence and head. Our training sentences have 17 tokens on average, so most of
+it is padding (44 % of a training step, measured). Here a tile is 64 tokens of the packed row, of any sentences, against all
+tokens of those sentences; scores between different sentences are masked. Query, key and value are one tensor, and so are their
+gradients. Each tile writes only its own rows, so results are deterministic.
 
 For token i of a sentence that spans first_i … end_i − 1:
 
     o_i = Σ_j p_ij v_j,   p_ij = exp(s_ij − lse_i),   s_ij = scale · q_i·k_j      over first_i ≤ j < end_i
     dv_j = Σ_i p_ij do_i,   ds_ij = p_ij (do_i·v_j − do_i·o_i),   dq_i = scale Σ_j ds_ij k_j,   dk_j = scale Σ_i ds_ij q_i
 
-With dropout, p_ij m_ij stands for p_ij in o_i and dv_j, and m_ij do_i·v_j for do_i·v_j in ds_ij; m_ij is 0 or 1 / (1 − p).
-It follows from a seed on the device and from i, j and the head (Philox), so the way back needs no mask in memory, and a
+With dropout, p_ij m_ij replaces p_ij in o_i and dv_j, and m_ij do_i·v_j replaces do_i·v_j in ds_ij; m_ij is 0 or 1 / (1 − p).
+It is computed from a seed on the device and from i, j and the head (Philox), so the backward pass needs no stored mask, and a
 replayed CUDA graph that draws a new seed drops other entries.
 """
 
-# ruff: noqa: ANN001, ANN202 - triton reads the kernels' annotations in its own way
+# ruff: noqa: ANN001, ANN202 - annotations of kernels have a meaning for triton
 
 from typing import Any
 
@@ -26,7 +25,7 @@ import triton.language as tl
 from torch import Tensor
 
 WIDTHS = (16, 32, 64, 128)  # of a head
-LONGEST = 256  # tokens of a sentence: beyond, flash attention's large tiles are full
+LONGEST = 256  # tokens of a sentence; longer ones fill flash attention's tiles
 LOG2E = 1.4426950408889634
 ROUNDS = 7  # of Philox: the fewest that pass BigCrush
 
@@ -149,7 +148,7 @@ def _backward(  # type: ignore[no-untyped-def]
             reach *= _kept(seed, rows[:, None], others[None, :], begins[:, None], head, tokens, dropout, longest, rounds)
         push = (share * (reach - delta[:, None])).to(query.dtype)
         dquery += tl.dot(push, their_key, input_precision="ieee")
-        # My tokens as keys and values, theirs as queries: being in one sentence is mutual, so the mask is the same.
+        # My tokens as keys and values, theirs as queries; the mask is symmetric.
         their_query = tl.load(qkv + theirs, mask=there[:, None], other=0.0)
         their_gradient = tl.load(grad + their_output, mask=there[:, None], other=0.0)
         their_result = tl.load(out + their_output, mask=there[:, None], other=0.0)
@@ -223,7 +222,7 @@ def short_attention_backward(
 
 
 def _read(seed: Tensor | None, other: Tensor) -> Tensor:
-    """Without dropout no seed is read, but triton wants an address."""
+    """The seed; any other tensor without dropout, since triton needs an address."""
     return other if seed is None else seed
 
 

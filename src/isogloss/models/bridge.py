@@ -2,8 +2,8 @@
 
     W, b = argmin Σ_i w_i ‖W x_i + b − y_i‖² + λ‖W‖²    x: student embedding of a sentence, y: teacher embedding of its source
 
-It allows a teacher of another dimension, and is a warm start that saves many epochs. Only sums over rows are kept (XᵀX, XᵀY and
-the means, per fold), so any number of sentences can be streamed; the error on held-out folds follows from the same sums.
+It allows a teacher of another dimension, and training starts close to its target. Only sums over rows are kept (XᵀX, XᵀY,
+means, per fold), so any number of sentences can be streamed; the error on held-out folds follows from the same sums.
 """
 
 from collections.abc import Sequence
@@ -85,8 +85,7 @@ class BridgeSolver:
     def add(self, student: FloatArray, teacher: FloatArray, groups: IntArray, weight: FloatArray | None = None) -> None:
         """Add a batch: row i of `student` maps to row i of `teacher` and counts `weight[i]` times.
 
-        `groups` are source-sentence numbers: translations of one sentence must be in one fold, or λ would be chosen on text
-        that was seen.
+        `groups` are source-sentence numbers: if translations of one were in several folds, λ would be chosen on seen text.
         """
         if len(student) != len(teacher) or len(student) != len(groups):
             raise DataError(

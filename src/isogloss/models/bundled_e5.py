@@ -43,8 +43,10 @@ BLOCK_VALUES, BLOCK_BYTES = 32, 18
 BLOCKS_AT_ONCE = 4096  # half a megabyte of values, which fits in the CPU cache
 TYPE_FLOAT32, TYPE_Q4 = 0, 1
 # Names of a BertConfig, in the order of the file.
-SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-SIZES += ("vocab_size", "max_position_embeddings", "type_vocab_size")
+SIZES = (
+    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("vocab_size", "max_position_embeddings", "type_vocab_size"),
+)
 FULL_WIDTH_TILDE, STAND_IN = "\uff5e", "\ue000"  # a private code point that does not occur in text
 TABLES = {"word": "word", "pos": "position", "type": "token_type"}
 LAYER_PARTS = {
@@ -75,7 +77,7 @@ class Q4File:
 
 
 def packaged(package: str, name: str) -> Path | None:
-    """A file in an installed package, without importing the package."""
+    """A file of an installed package, without importing it."""
     spec = importlib.util.find_spec(package)
     places = (Path(folder) / name for folder in ((spec.submodule_search_locations or []) if spec else []))
     return next((path for path in places if path.is_file()), None)
@@ -204,27 +206,15 @@ def to_tokenizer(file: Q4File) -> "PreTrainedTokenizerFast":
 
     tokenizer = Tokenizer(Unigram(file.pieces, unk_id=3, byte_fallback=False))
     # SentencePiece's nmt_nfkc is Nmt then NFKC, except for the full-width tilde (common in Japanese), which it keeps.
-    tokenizer.normalizer = normalizers.Sequence(
-        [
-            normalizers.Replace(FULL_WIDTH_TILDE, STAND_IN),
-            normalizers.Nmt(),
-            normalizers.NFKC(),
-            normalizers.Replace(STAND_IN, FULL_WIDTH_TILDE),
-            normalizers.Replace(Regex(" {2,}"), " "),
-        ]
-    )
+    hide, restore = (normalizers.Replace(*pair) for pair in ((FULL_WIDTH_TILDE, STAND_IN), (STAND_IN, FULL_WIDTH_TILDE)))
+    single_spaces = normalizers.Replace(Regex(" {2,}"), " ")
+    tokenizer.normalizer = normalizers.Sequence([hide, normalizers.Nmt(), normalizers.NFKC(), restore, single_spaces])
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="always")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
     tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme="always")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        cls_token="<s>",
-        sep_token="</s>",
-        model_max_length=file.config["max_position_embeddings"],
-    )
+    roles = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
+    special: dict[str, Any] = {f"{role}_token": piece for role, piece in roles.items()}
+    most = file.config["max_position_embeddings"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=most, **special)

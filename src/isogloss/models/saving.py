@@ -1,9 +1,9 @@
-"""Write a model as a sentence-transformers folder, whole or not at all, in a form that servers and older versions read too.
+"""Write a model atomically as a sentence-transformers folder, in a form that servers and older versions read too.
 
-sentence-transformers 5.4 and later save one key for pooling and new class names, and still read the older ones.
-text-embeddings-inference needs the older form: a boolean for each pooling mode, `word_embedding_dimension`, classes of
+sentence-transformers 5.4 and later save one key for pooling and new class names. text-embeddings-inference needs the older
+form, which new versions read too: a boolean for each pooling mode, `word_embedding_dimension`, classes of
 `sentence_transformers.models`, `max_seq_length` in `sentence_bert_config.json`. `make_readable` writes those, and pooling in
-both forms; what the older form cannot express stays as it is. `loading` reads such a folder and checks its checksums.
+both forms; settings that the older form lacks stay as they are. `loading` reads such a folder and checks its checksums.
 """
 
 import stat
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 CARD = "README.md"
-TRAINING = "isogloss_training.json"  # what the model was trained on: beside its weights
+TRAINING = "isogloss_training.json"  # describes the training data
 OLD_PACKAGE = "sentence_transformers.models"
 OLD_CLASSES = {"Transformer", "Pooling", "Dense", "Normalize", "StaticEmbedding", "WordEmbeddings", "LSTM"}
 POOLING_FLAGS = {
@@ -42,10 +42,9 @@ SENTENCE = {"module_input_name": "sentence_embedding", "module_output_name": "se
 def save_model(
     model: "SentenceTransformer", folder: Path, card: str, training: dict[str, Any] | None = None, origin: Path | None = None
 ) -> None:
-    """Write `model` to `folder`, replacing a model that is there.
+    """Write `model` to `folder`, replacing a model in it.
 
-    `training` is the account of the training data. If the weights are still those of the folder `origin`, its card and
-    account are kept: they describe this model better than `card` does.
+    `training` describes the training data. If the weights equal those in `origin`, its card and description are kept.
     """
     refuse_other_content(folder)
     with atomic_write(folder) as temporary, quiet_transformers():
@@ -74,7 +73,7 @@ def refuse_other_content(folder: Path) -> None:
 
 
 def make_readable(folder: Path, max_tokens: int | None) -> None:
-    """Rewrite what sentence-transformers just saved to `folder`; `max_tokens` is where text is cut."""
+    """Rewrite what sentence-transformers saved to `folder`; text is truncated at `max_tokens`."""
     modules: list[dict[str, Any]] = read_json(folder / "modules.json")
     for module in modules:
         kind, place = str(module["type"]).rsplit(".", 1)[-1], folder / module["path"]
@@ -91,7 +90,7 @@ def make_readable(folder: Path, max_tokens: int | None) -> None:
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
-    """Plain JSON without our checksum key: other programs own these files."""
+    """Plain JSON without our checksum key, for files of other programs."""
     path.write_text(json_text(value), encoding="utf-8")
 
 

@@ -67,7 +67,7 @@ class StaticStudent(Student):
         return int(self.model[0].tokenizer.truncation["max_length"])
 
     @cached_property
-    def tokenizer(self) -> "PreTrainedTokenizerFast":  # type: ignore[override]
+    def tokenizer(self) -> "PreTrainedTokenizerFast":
         """The tokenizer as a fast tokenizer of transformers that knows its unknown token."""
         from tokenizers import Tokenizer
         from transformers import PreTrainedTokenizerFast
@@ -220,7 +220,8 @@ def _principal(vectors: FloatArray, dimension: int) -> FloatArray:
     directions: NDArray[np.float64] = np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :dimension]
     largest = np.abs(directions).argmax(0)
     directions = directions * np.sign(directions[largest, np.arange(dimension)])  # the sign of an eigenvector is arbitrary
-    return (centered @ directions).astype(np.float32)
+    projected: FloatArray = (centered @ directions).astype(np.float32)
+    return projected
 
 
 def _rarity(tokenizer: "PreTrainedTokenizerFast", rows: IntArray, sif: float) -> FloatArray:
@@ -233,4 +234,5 @@ def _rarity(tokenizer: "PreTrainedTokenizerFast", rows: IntArray, sif: float) ->
         piece_of = {row: piece for piece, row in tokenizer.get_vocab().items()}
         probability = np.exp(np.array([scores[piece_of[int(row)]] for row in rows]))
     probability /= probability.sum()
-    return (sif / (sif + probability)).astype(np.float32)
+    weights: FloatArray = (sif / (sif + probability)).astype(np.float32)
+    return weights

@@ -1,9 +1,8 @@
 """Detect missing tokenizers and text that a tokenizer does not know.
 
 If a model folder lacks the tokenizer's files, transformers often builds an empty tokenizer: every word becomes the unknown
-token or no token at all, and every sentence gets the same embedding. `refuse_empty_tokenizer` detects that when a model is
-loaded, with sentences in fifteen scripts of which any real tokenizer knows at least one. `unknown_share` is for a given text,
-which may be in a script that a good tokenizer does not know.
+token or no token, and every sentence gets the same embedding. `refuse_empty_tokenizer` detects that when a model is
+loaded: any real tokenizer knows one of fifteen scripts. `unknown_share` is for a given text.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 MOSTLY = 0.5
 SAMPLED_ROWS = 2_000
 BLANK = "▁"  # precedes each word; a piece of its own if the word is unknown
-WORD_MARKS = "▁Ġ# "  # mark the position of a piece in a word, by kind of tokenizer
+WORD_MARKS = "▁Ġ# "  # of pieces at the start of a word or inside it
 SAMPLES = (
     "Where is the station? I have read a book about the sea.",
     "Где находится вокзал?",

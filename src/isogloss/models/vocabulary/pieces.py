@@ -176,7 +176,8 @@ def _backend(state: State) -> "Tokenizer":
 
 def _prefixing(part: State | None, wanted: bool) -> State | None:
     """The pre-tokenizer, with or without adding a space before the text."""
-    settings = {"Metaspace": {"prepend_scheme": "always" if wanted else "never"}, "ByteLevel": {"add_prefix_space": wanted}}
+    settings: dict[str, State] = {"ByteLevel": {"add_prefix_space": wanted}}
+    settings["Metaspace"] = {"prepend_scheme": "always" if wanted else "never"}
     return _changed(part, lambda step: step | settings.get(step["type"], {}))
 
 
