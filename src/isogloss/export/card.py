@@ -73,7 +73,7 @@ class DataRow:
 
 @dataclass(frozen=True, slots=True)
 class StageScore:
-    """What one training stage reached on its dev set, as a share of 1."""
+    """Correlations of a training stage on its dev set, before and after."""
 
     name: str
     examples: int
@@ -83,11 +83,11 @@ class StageScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CardInfo:
-    """All that a model card says.
+    """The content of a model card.
 
-    `description` is a paragraph: what the model is and what it was trained on. `reports` are the alignment scores after each
-    stage, the final one last; `stages` are dev scores of stages without such a report. `examples` are sentences in the
-    model's languages. `recipe` is TOML.
+    `description` is a paragraph about the model and its training. `reports` are the alignment scores after each stage, the
+    final one last; `stages` are dev scores of stages without such a report. `examples` are sentences in the model's languages.
+    `recipe` is TOML.
     """
 
     name: str
@@ -120,13 +120,13 @@ def model_card(info: CardInfo, model: "SentenceTransformer") -> str:
 
 
 def data_rows(training: Mapping[str, Any]) -> tuple[DataRow, ...]:
-    """The corpora in an account of training data (`corpora.store.training_data`)."""
+    """The corpora in a description of training data (`corpora.store.training_data`)."""
     corpora: Mapping[str, Mapping[str, Any]] = training.get("corpora", {})
     return tuple(DataRow(name or "unnamed", int(facts["train"]), str(facts["licence"])) for name, facts in corpora.items())
 
 
 def example_sentences(pairs: PairSource) -> list[str]:
-    """A source sentence, its translation, and a sentence in another language if there is one."""
+    """A source sentence, its translation, and a sentence in another language if possible."""
     for block in pairs.in_blocks(TRAIN):
         if not block.num_rows:
             continue

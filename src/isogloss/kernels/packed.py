@@ -83,11 +83,6 @@ class Packed:
         within = torch.arange(len(ids), device=ids.device) - starts[sentence]
         return cls.laid_out(ids, within, sentence, starts.to(torch.int32), int(lengths.max()), runs)
 
-    @property
-    def sentences(self) -> int:
-        """How many there are."""
-        return len(self.starts) - 1
-
 
 Way = Callable[[Packed], Tensor]  # from packed sentences to hidden states, one row per token
 
@@ -196,16 +191,15 @@ def _run_by_run(
 def _padded_inside(
     query: Tensor, key: Tensor, value: Tensor, packed: Packed, scale: float, dropout: float, bias: Tensor | None
 ) -> Tensor:
-    shape = (packed.sentences, packed.longest)
+    lengths = packed.starts.diff()
+    shape = (len(lengths), packed.longest)
     place = packed.sentence * packed.longest + packed.within
 
-    def padded(one: Tensor) -> Tensor:
-        room = one.new_zeros((shape[0] * shape[1], *one.shape[1:])).index_copy(0, place, one)
-        return room.view(*shape, *one.shape[1:]).transpose(1, 2)
+    def padded(rows: Tensor) -> Tensor:
+        zeros = rows.new_zeros((shape[0] * shape[1], *rows.shape[1:]))
+        return zeros.index_copy(0, place, rows).view(*shape, *rows.shape[1:]).transpose(1, 2)
 
-    lengths = packed.starts.diff()
-    there = torch.arange(packed.longest, device=query.device)[None] < lengths[:, None]
-    mask: Tensor = there[:, None, None]
+    mask: Tensor = (torch.arange(packed.longest, device=query.device)[None] < lengths[:, None])[:, None, None]
     if bias is not None:
         mask = bias.to(query.dtype).masked_fill(~mask, torch.finfo(query.dtype).min)
     with _kernels_for_any_shape(query):

@@ -4,7 +4,7 @@ A `Survey` counts the uses of each row and collects characters. `trim` chooses r
 a full and a trimmed vocabulary: tokens that kept their row, unknown tokens, tokens per word.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -51,13 +51,11 @@ class Survey:
     def add(self, language: str, texts: Sequence[str]) -> None:
         """Count more text of a language."""
         seen = self.languages.setdefault(language, LanguageSurvey(np.zeros(self.rows, dtype=np.int64)))
-        for start in range(0, len(texts), TEXTS_AT_ONCE):
-            chunk = list(texts[start : start + TEXTS_AT_ONCE])
-            flat = np.fromiter(chain.from_iterable(token_rows(self.tokenizer, chunk)), dtype=np.int64)
-            seen.counts += np.bincount(flat, minlength=self.rows)
-            seen.characters.update("".join(chunk).lower())
-            seen.texts += len(chunk)
-            seen.words += sum(len(text if unit_of(language) == "character" else text.split()) for text in chunk)
+        flat = np.fromiter(chain.from_iterable(token_rows(self.tokenizer, texts)), dtype=np.int64)
+        seen.counts += np.bincount(flat, minlength=self.rows)
+        seen.characters.update("".join(texts).lower())
+        seen.texts += len(texts)
+        seen.words += sum(len(text if unit_of(language) == "character" else text.split()) for text in texts)
 
     @property
     def used(self) -> IntArray:
@@ -78,10 +76,17 @@ def survey(tokenizer: "PreTrainedTokenizerFast", texts: Texts) -> Survey:
 def survey_each(tokenizers: "Sequence[PreTrainedTokenizerFast]", texts: Texts) -> tuple[Survey, ...]:
     """The same for several tokenizers in one pass."""
     surveys = tuple(Survey(tokenizer) for tokenizer in tokenizers)
-    for language, sentences in texts.items() if isinstance(texts, Mapping) else texts:
+    for language, chunk in in_chunks(texts):
         for one in surveys:
-            one.add(language, sentences)
+            one.add(language, chunk)
     return surveys
+
+
+def in_chunks(texts: Texts) -> Iterator[tuple[str, Sequence[str]]]:
+    """Text by language in chunks of at most 10,000; a language without text has one empty chunk."""
+    for language, sentences in texts.items() if isinstance(texts, Mapping) else texts:
+        for start in range(0, max(len(sentences), 1), TEXTS_AT_ONCE):
+            yield language, sentences[start : start + TEXTS_AT_ONCE]
 
 
 def coverage(before: Survey, keep: IntArray, after: Survey) -> Coverage:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import ModelError
-from isogloss.models.vocabulary.coverage import TEXTS_AT_ONCE, Texts, survey
+from isogloss.models.vocabulary.coverage import Texts, in_chunks, survey
 from isogloss.models.vocabulary.pieces import NO_PIECE, Speller, read_pieces, rows_like
 from isogloss.models.vocabulary.resize import NewPiece, pieces_of, token_rows, unigram_scores, with_pieces
 from isogloss.models.vocabulary.trim import kept_rows
@@ -107,9 +107,7 @@ def changed_segmentations(
 ) -> dict[str, float]:
     """Share of each language's texts that are tokenized differently. Old rows must have kept their numbers."""
     changed, seen = Counter[str](), Counter[str]()
-    for language, sentences in texts.items() if isinstance(texts, Mapping) else texts:
-        for start in range(0, len(sentences), TEXTS_AT_ONCE):
-            chunk = sentences[start : start + TEXTS_AT_ONCE]
-            changed[language] += sum(map(ne, token_rows(before, chunk), token_rows(after, chunk)))
-        seen[language] += len(sentences)
+    for language, chunk in in_chunks(texts):
+        changed[language] += sum(map(ne, token_rows(before, chunk), token_rows(after, chunk)))
+        seen[language] += len(chunk)
     return {language: changed[language] / max(count, 1) for language, count in sorted(seen.items())}

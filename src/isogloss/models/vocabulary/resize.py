@@ -100,6 +100,8 @@ def _rewrapped(tokenizer: "PreTrainedTokenizerFast", state: State) -> "PreTraine
 
 def token_rows(tokenizer: "PreTrainedTokenizerFast", texts: Sequence[str]) -> list[list[int]]:
     """The rows of each text, without truncation and special tokens."""
+    if not texts:  # which transformers refuses
+        return []
     off = ("add_special_tokens", "truncation", "padding", "return_attention_mask", "return_token_type_ids", "verbose")
     rows: list[list[int]] = tokenizer(list(texts), **dict.fromkeys(off, False))["input_ids"]
     return rows

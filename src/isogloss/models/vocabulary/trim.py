@@ -57,7 +57,7 @@ def kept_rows(tokenizer: "PreTrainedTokenizerFast", seen: Survey, how: str, also
     """
     pieces = pieces_of(tokenizer)
     keep = set(seen.used.tolist()) | _always_kept(tokenizer, pieces)
-    keep |= {row for rows in token_rows(tokenizer, also) for row in rows} if also else set()
+    keep |= {row for rows in token_rows(tokenizer, also) for row in rows}
     alphabet = Alphabet({language: ["".join(counts.characters)] for language, counts in seen.languages.items()})
     if how == "alphabet":
         keep |= {row for row, piece in pieces if alphabet.can_spell(piece.strip(WORD_MARKS))}
