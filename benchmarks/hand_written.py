@@ -225,11 +225,12 @@ def processes(folder: Path, trials: int) -> list[Row]:
             f"sys.exit({team}.work())",
         )
     )
+    starters: dict[str, Callable[[], list[str]]] = {
+        "isogloss launch": lambda: [sys.executable, "-c", own],
+        "torchrun": lambda: [*torchrun, str(free_port()), str(script)],
+    }
     rows = []
-    for name, command in (
-        ("isogloss launch", lambda: [sys.executable, "-c", own]),
-        ("torchrun", lambda: [*torchrun, str(free_port()), str(script)]),
-    ):
+    for name, command in starters.items():
         shown, codes, times, printed = 0, [], [], []
         for _ in range(trials):
             began = time.perf_counter()
