@@ -1,50 +1,41 @@
-"""XML read as a stream: only the current unit is in memory, and its line number is known."""
+"""Stream the units of an XML file: only the current unit is in memory, and its line number is known."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
-Unit = TypeVar("Unit")
-
 _CHUNK = 2**16
 
 
-class Units(ABC, Generic[Unit]):
-    """Handles the elements of a document; a format fills `ready` in three methods."""
-
-    def __init__(self) -> None:
-        self.ready: list[Unit] = []
-        self.line = 0  # of the current tag
-
-    @abstractmethod
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        """An element begins."""
-
-    @abstractmethod
-    def end(self, tag: str) -> None:
-        """An element ends."""
-
-    @abstractmethod
-    def text(self, data: str) -> None:
-        """Text, perhaps not all of it at once."""
-
-
-def read_units(source: Source, units: Units[Unit]) -> Iterator[Unit]:
-    """All units of a file. Broken XML always raises, since nothing says where the next unit begins."""
+def read_units(source: Source, tag: str) -> Iterator[tuple[int, Element]]:
+    """Every outermost element `tag`, with its line. Broken XML always raises: nothing says where the next unit begins."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
+    builder, depth, line = TreeBuilder(), 0, 0  # of the open unit
+    units: list[tuple[int, Element]] = []
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        units.line = parser.CurrentLineNumber
-        units.start(tag, attributes)
+    def start(name: str, attributes: dict[str, str]) -> None:
+        nonlocal builder, depth, line
+        if not depth and name == tag:
+            builder, line = TreeBuilder(), parser.CurrentLineNumber
+        if depth or name == tag:
+            builder.start(name, attributes)
+            depth += 1
+
+    def end(name: str) -> None:
+        nonlocal depth
+        if depth:
+            builder.end(name)
+            depth -= 1
+            if not depth:
+                units.append((line, builder.close()))
 
     parser.StartElementHandler = start
-    parser.EndElementHandler = units.end
-    parser.CharacterDataHandler = units.text
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = lambda text: builder.data(text) if depth else None
     with source.open() as stream:
         more = True
         while more:
@@ -57,5 +48,5 @@ def read_units(source: Source, units: Units[Unit]) -> Iterator[Unit]:
                     f"{source.name} line {parser.CurrentLineNumber}: not well-formed XML ({error})",
                     hint="download it again; xmllint --recover may repair it",
                 ) from error
-            yield from units.ready
-            units.ready.clear()
+            yield from units
+            units.clear()
