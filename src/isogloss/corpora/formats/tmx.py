@@ -47,7 +47,7 @@ def _variants(unit: Element) -> list[tuple[str, str]]:
     return [
         (variant.get("xml:lang") or variant.get("lang") or "", _plain_text(segment))
         for variant in unit.iter("tuv")
-        for segment in variant.iterfind("seg")
+        for segment in variant.iter("seg")
     ]
 
 
