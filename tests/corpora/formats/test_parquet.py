@@ -86,7 +86,7 @@ def test_columns_can_be_told_by_name_or_place(tmp_path: Path) -> None:
         ({"en": ["a", None], "de": ["b", "c"]}, "row 2: the source side is empty"),
         ({"en": ["a", "b"], "de": ["b", " "]}, "row 2: the target (de) side is empty"),
         ({"en": ["a", "b"], "de": ["b", "c"], "fr": ["d", ""]}, "row 2: the target (fr) side is empty"),
-        ({"en": ["a", "b"], "de": ["b", None], "fr": ["d", None]}, "row 2: the target (de, fr) side is empty"),
+        ({"en": ["a", "b"], "de": ["b", None], "fr": ["d", None]}, "row 2: the target (de) side is empty"),
         ({"en": ["a", "b"], "de": [b"b", b"\xff"]}, "row 2: de is not UTF-8"),
         ({"en": ["a", "b"], "de": ["c", "d"], "split": ["train", "dev"]}, "row 2: the split is 'dev'"),
         ({"en": ["a", "b"], "de": ["c", "d"], "score": [1.0, float("nan")]}, "row 2: the score is 'nan'"),

@@ -11,7 +11,7 @@ from itertools import chain
 
 from isogloss.amounts import amount
 from isogloss.corpora.formats.layout import Layout, UserColumns, from_header, from_user, parse_columns, positional
-from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
+from isogloss.corpora.formats.records import RecordOrFault, gathered, record_of
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.lines import LineBlock, line_blocks, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
@@ -175,15 +175,7 @@ def _records(opened: Opened, source: Source) -> Iterator[RecordOrFault]:
             )
         elif cells:
             fits = len(cells) >= width
-            yield _record(cells, number, layout) if fits else too_few(f"{source.name} line {number}", len(cells), width)
-
-
-def _record(cells: list[str], number: int, layout: Layout) -> Record:
-    language = cells[layout.language] if layout.language is not None else None
-    targets = [(code if language is None else language, cells[column]) for column, code in layout.targets]
-    split = cells[layout.split] if layout.split is not None else ""
-    score = cells[layout.score].strip() if layout.score is not None else None
-    return Record(number, cells[layout.source], targets, split, score)
+            yield record_of(layout, cells, number) if fits else too_few(f"{source.name} line {number}", len(cells), width)
 
 
 def too_few(place: str, found: int, wanted: int) -> DataError:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
-from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
+from isogloss.corpora.formats.records import RecordOrFault, gathered, record_of
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.lines import line_blocks, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
@@ -70,18 +70,15 @@ class _Objects:
         if layout is None:
             return self._fault(number, f"the keys are {', '.join(keys)[:80] or 'none'}", f"{_KEYS}; or {SKIPPING}")
         values = list(found.values())
-        language = values[layout.language] if layout.language is not None else None
-        targets = [(code if language is None else language, values[column]) for column, code in layout.targets]
-        there = [side for side in targets if side[1] is not None] or [(code, "") for code, _ in targets]
-        split = values[layout.split] if layout.split is not None else None
-        texts = [values[layout.source], split, language, *(text for _, text in there)]
-        for value in texts:
+        for place in layout.used:
+            value = values[place]
+            if place == layout.score and isinstance(value, int | float) and not isinstance(value, bool):
+                continue
             if value is not None and not isinstance(value, str):
+                if place == layout.score:
+                    return self._fault(number, f"the score is {str(value)[:40]}, not a number", "write it like 1.05")
                 return self._fault(number, f"{str(value)[:40]} is not text", f"sides must be strings; or {SKIPPING}")
-        score = values[layout.score] if layout.score is not None else None
-        if score is not None and (isinstance(score, bool) or not isinstance(score, int | float | str)):
-            return self._fault(number, f"the score is {str(score)[:40]}, not a number", "write it like 1.05")
-        return Record(number, texts[0] or "", there, split or "", score)
+        return record_of(layout, values, number)
 
     def _layout(self, keys: tuple[str, ...], number: int, nested: bool) -> Layout | None:
         if nested:

@@ -27,8 +27,13 @@ class Layout:
     @property
     def used(self) -> tuple[int, ...]:
         """The columns that are read."""
-        further = (place for place in (self.language, self.split, self.score) if place is not None)
+        further = (place for place in self.further if place is not None)
         return (self.source, *(place for place, _ in self.targets), *further)
+
+    @property
+    def further(self) -> tuple[int | None, int | None, int | None]:
+        """The columns of the language, the split and the score."""
+        return self.language, self.split, self.score
 
     @property
     def width(self) -> int:

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, empty_side, marked, trimmed
-from isogloss.corpora.formats.layout import target_language
+from isogloss.corpora.formats.assemble import BLANK, assemble, by_translation, empty_side, trimmed
+from isogloss.corpora.formats.layout import Layout, target_language
 from isogloss.corpora.reading.blocks import Blocks, cut
 from isogloss.corpora.reading.compression import open_stream
-from isogloss.corpora.reading.lines import LineBlock, line_blocks
+from isogloss.corpora.reading.lines import line_blocks
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -22,7 +23,7 @@ class _Side:
     def __init__(self, path: Path, member: str, opened: ExitStack) -> None:
         self.name = f"{path}:{member}" if member else str(path)
         self._blocks = line_blocks(opened.enter_context(open_stream(path, member)), self.name)
-        self._block: LineBlock | None = None
+        self.faults: dict[int, DataError] = {}  # of the block that is being given out
         self._text = pa.array([], pa.string())
         self._used = 0
         self.count = 0  # lines given out
@@ -30,17 +31,15 @@ class _Side:
     def left(self) -> int:
         """How many lines are ready; 0 only at the end of the file."""
         if self._used == len(self._text) and (block := next(self._blocks, None)) is not None:
-            self._block, self._text, self._used = block, trimmed(block.text()), 0
+            self.faults, self._text, self._used = block.faults, trimmed(block.text()), 0
         return len(self._text) - self._used
 
-    def take(self, count: int) -> tuple[pa.Array, dict[int, DataError]]:
-        """The next lines, and the faults among them by row."""
+    def take(self, count: int) -> pa.Array:
+        """The next lines."""
         text = self._text.slice(self._used, count)
-        known = self._block.faults if self._block is not None else {}
-        faults = {row - self._used: fault for row, fault in known.items() if self._used <= row < self._used + count}
         self._used += count
         self.count += count
-        return text, faults
+        return text
 
     def total(self) -> int:
         """How many lines the file has; reads the rest of it."""
@@ -67,21 +66,14 @@ def blocks(source: Source, faults: Faults) -> Blocks:
 
 def _pairs(sides: list[_Side], count: int, source: Source, faults: Faults) -> pa.Table:
     first = sides[0].count + 1
-    taken = [side.take(count) for side in sides]
-    known: dict[int, DataError] = {row: fault for _, found in reversed(taken) for row, fault in found.items()}
-    texts = [text for text, _ in taken]
+    texts = [side.take(count) for side in sides]
     language = target_language(source)
-
-    def explain(row: int) -> DataError | None:
-        if fault := known.get(row):
-            return fault
-        original, translation = bool(texts[0][row].as_py()), bool(texts[1][row].as_py())
-        if not original and not translation:
-            return BLANK
-        if original and not translation:
-            return empty_side(f"{sides[1].name} line {first + row}", f"target ({language})")
-        return None
-
-    lines = np.arange(first, first + count, dtype=np.int64)
-    cells = Cells(lines, texts[0], ((texts[1], language),), score=texts[2] if len(texts) > 2 else None)
-    return assemble(cells, f"{sides[0].name} line", faults, explain, marked(known, count))
+    known = {}
+    for row in np.flatnonzero(pc.equal(texts[1], "").to_numpy(zero_copy_only=False)).tolist():
+        line = first + row
+        known[line] = empty_side(f"{sides[1].name} line {line}", f"target ({language})") if texts[0][row].as_py() else BLANK
+    for side in reversed(sides):
+        known |= side.faults
+    layout = Layout(0, ((1, language),), score=2 if len(texts) > 2 else None)
+    cells = by_translation(layout, texts.__getitem__, np.arange(first, first + count))
+    return assemble(cells, f"{sides[0].name} line", faults, known)

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isogloss.amounts import amount
-from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
-from isogloss.corpora.formats.layout import target_language
+from isogloss.corpora.formats.assemble import assemble, by_translation, line_faults, trimmed
+from isogloss.corpora.formats.layout import positional
 from isogloss.corpora.reading.blocks import Blocks, cut
 from isogloss.corpora.reading.lines import LineBlock, line_blocks
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
@@ -36,17 +36,13 @@ def _pairs(block: LineBlock, source: Source, faults: Faults) -> pa.Table:
     words = pc.utf8_split_whitespace(trimmed(block.text()))
     widths = pc.list_value_length(words).to_numpy()
     starts = words.offsets.to_numpy()[:-1].astype(np.int64)
-    wrong = widths != 2
-    word, translation = (
-        words.values.take(pa.array(starts + place, mask=wrong)) for place in ((0, 1) if source.source_first else (1, 0))
-    )
 
-    def explain(row: int) -> DataError | None:
-        if (fault := block.faults.get(row)) or block.is_blank(row):
-            return fault or BLANK
-        place = f"{source.name} line {block.first + row}"
-        count = amount(int(widths[row]), "word")
-        return DataError(f"{place}: {count}, expected 2", hint=f"a word and its translation; for phrases use tabs; {SKIPPING}")
+    def column(place: int) -> pa.Array:
+        return words.values.take(pa.array(starts + place, mask=widths != 2))
 
-    cells = Cells(block.numbers, word, ((translation, target_language(source)),))
-    return assemble(cells, f"{source.name} line", faults, explain, wrong | marked(block.faults, len(block)))
+    def explain(row: int) -> DataError:
+        message = f"{source.name} line {block.first + row}: {amount(int(widths[row]), 'word')}, expected 2"
+        return DataError(message, hint=f"a word and its translation; for phrases use tabs; {SKIPPING}")
+
+    cells = by_translation(positional(source), column, block.numbers)
+    return assemble(cells, f"{source.name} line", faults, line_faults(block, widths != 2, explain))

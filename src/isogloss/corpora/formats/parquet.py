@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora.formats.assemble import Cells, assemble, marked, trimmed
+from isogloss.corpora.formats.assemble import assemble, by_translation, trimmed
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
 from isogloss.corpora.reading.blocks import BLOCK_BYTES, Blocks, cut
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, STANDARD_INPUT, unpacked_name
@@ -60,18 +60,13 @@ class TableReader:
             name = self._names[place]
             column, bad = _as_text(columns[name], name, self._source)
             for row in np.flatnonzero(bad).tolist():
-                known[row] = DataError(
-                    f"{self._source.name} row {first + row}: {name} is not UTF-8", hint="write it again as text"
-                )
+                place = f"{self._source.name} row {first + row}"
+                known[first + row] = DataError(f"{place}: {name} is not UTF-8", hint="write it again as text")
             return trimmed(column)
 
-        layout = self._layout
-        source, targets = text(layout.source), tuple((text(place), code) for place, code in layout.targets)
-        places = {"language": layout.language, "split": layout.split, "score": layout.score}
-        further = {name: text(place) for name, place in places.items() if place is not None}
-        lines = np.arange(first, first + len(source), dtype=np.int64)
-        cells = Cells(lines, source, targets, sparse=len(targets) > 1, **further)
-        return assemble(cells, f"{self._source.name} row", faults, known.get, marked(known, len(lines)))
+        count = len(next(iter(columns.values())))
+        cells = by_translation(self._layout, text, np.arange(first, first + count))
+        return assemble(cells, f"{self._source.name} row", faults, known)
 
 
 def _layout(names: list[str], source: Source, nested: bool) -> Layout:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from isogloss.corpora.formats.layout import language_unknown
-from isogloss.corpora.formats.records import Record, RecordOrFault, gathered, known_code
+from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.reading.blocks import Blocks
-from isogloss.corpora.reading.languages import without_region
+from isogloss.corpora.reading.languages import is_shaped_like_a_code, without_region
 from isogloss.corpora.reading.lines import line_blocks, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
@@ -160,7 +160,7 @@ class Header:
         """From the translation of the empty string; the language given by the user or the file's name comes first."""
         fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in text.split("\n"))}
         locale = without_region(fields.get("language", ""))
-        language = source.language or (known_code(locale) if locale else "")
+        language = source.language or (locale if is_shaped_like_a_code(locale) else "")
         if not language:
             raise language_unknown(source)
         found = re.search(r"plural\s*=\s*([^;]+)", fields.get("plural-forms", "").partition(";")[2])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from isogloss.corpora.formats.assemble import BLANK, Cells, assemble, marked, trimmed
+from isogloss.corpora.formats.assemble import assemble, by_translation, line_faults, trimmed
 from isogloss.corpora.formats.csv import quoted_blocks, read_first_line, too_few
 from isogloss.corpora.formats.layout import Layout
 from isogloss.corpora.reading.blocks import Blocks, cut
@@ -62,17 +62,8 @@ class Grid:
 def _pairs(block: LineBlock, layout: Layout, source: Source, faults: Faults) -> pa.Table:
     grid = Grid.over(block)
 
-    targets = tuple((grid.column(place), code) for place, code in layout.targets)
-    places = {"language": layout.language, "split": layout.split, "score": layout.score}
-    further = {name: grid.column(place) for name, place in places.items() if place is not None}
-    cells = Cells(block.numbers, grid.column(layout.source), targets, **further)
+    def explain(row: int) -> DataError:
+        return too_few(f"{source.name} line {block.first + row}", int(grid.widths[row]), layout.width)
 
-    def explain(row: int) -> DataError | None:
-        if (fault := block.faults.get(row)) or block.is_blank(row):
-            return fault or BLANK
-        width = int(grid.widths[row])
-        short = width < layout.width
-        return too_few(f"{source.name} line {block.first + row}", width, layout.width) if short else None
-
-    suspects = marked(block.faults, len(block)) | (grid.widths < layout.width)
-    return assemble(cells, f"{source.name} line", faults, explain, suspects)
+    cells = by_translation(layout, grid.column, block.numbers)
+    return assemble(cells, f"{source.name} line", faults, line_faults(block, grid.widths < layout.width, explain))

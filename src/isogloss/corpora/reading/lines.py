@@ -28,7 +28,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 class LineBlock:
     """Some whole lines of a file. Line i is `data[starts[i]:starts[i + 1]]`, with its line end.
 
-    Lines that are not UTF-8 are in `faults` by row, and blank in `data`.
+    Lines that are not UTF-8 are in `faults` by line number, and blank in `data`.
     """
 
     data: bytes
@@ -89,8 +89,8 @@ def line_blocks(stream: ByteStream, name: str) -> Iterator[LineBlock]:
 def numbered(blocks: Iterable[LineBlock]) -> Iterator[tuple[int, str | DataError]]:
     """The lines of blocks with their numbers and line ends; an error in place of one that is not UTF-8."""
     for block in blocks:
-        for row, line in enumerate(block.text().to_pylist()):
-            yield block.first + row, block.faults.get(row, line)
+        for number, line in enumerate(block.text().to_pylist(), block.first):
+            yield number, block.faults.get(number, line)
 
 
 def text_blocks(path: Path, member: str = "") -> Iterator[LineBlock]:
@@ -152,12 +152,12 @@ def _mended(data: bytes, starts: IntArray, first: int, name: str) -> LineBlock:
     pieces: list[bytes] = []
     faults: dict[int, DataError] = {}
     bounds = starts.tolist()
-    for row, (start, end) in enumerate(pairwise(bounds)):
+    for number, (start, end) in enumerate(pairwise(bounds), first):
         line = data[start:end]
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            faults[row] = not_utf8(line, error.start, name, first + row)
+            faults[number] = not_utf8(line, error.start, name, number)
             line = _blank_like(line)
         pieces.append(line)
     return LineBlock(b"".join(pieces), starts, first, faults)
