@@ -106,7 +106,7 @@ WRONG = {
     "a\tb\t0\n\te\t1\nc\td\t1\n": "line 2: the first sentence is empty",
     "a\tb\t0\ne\t  \t1\nc\td\t1\n": "line 2: the second sentence is empty",
     "a\tb\t0\nc\td\t1\ne f\n": "line 3: 1 column, expected 3 or more",
-    "one\ttwo\tthree\n": "line 1: neither a header nor a label",
+    "one\ttwo\tthree\n": "line 1: neither a header nor a row of a known layout",
     "": "there are no rows in it",
     "a\tb\t-\n": "no row has a label",
 }

@@ -1,4 +1,4 @@
-"""Download a URL to a file: resumed after interruptions, checked before it gets its name, fetched once.
+"""Download a URL to a file: resume after interruptions, check the file before it gets its name, download it only once.
 
 Bytes go to `NAME.part`. Its origin file has the version of the remote file, so a later run resumes only if it has not changed.
 An existing `NAME` is only replaced by a checked file.
@@ -11,9 +11,9 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -64,8 +64,7 @@ def fetch(
         refuse_foreign(target)
         origin, part = replace(origin, url=masked(url)), target.with_name(target.name + ".part")
         _Download(part, url, origin, size, sha256, token, meter, patience).run()
-        found = origin_of(part) or origin
-        origin = replace(origin, sha256=sha256 or file_hash(part), etag=found.etag, modified=found.modified, size=_length(part))
+        origin = replace(origin_of(part) or origin, sha256=sha256 or file_hash(part), size=_length(part))
         origin.write_beside(target)  # before the rename: an origin without its file is harmless
         with explaining_disk(target):
             part.replace(target)
@@ -151,14 +150,7 @@ class _Meter:
         self.on_progress(Step(self.stage, self.done, max(self.total, self.done + 1), "", text))
 
 
-class _Arrival(NamedTuple):
-    """What is known about a transfer."""
-
-    resumed: bool  # some bytes were here before
-    counted: bool  # the server gave a length, and all bytes arrived
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Download:
     """Brings a URL to the file `part`."""
 
@@ -170,42 +162,29 @@ class _Download:
     token: str
     meter: _Meter
     patience: Patience
+    resumed: bool = field(default=False, init=False)  # the last transfer continued the file
 
     def run(self) -> None:
         """Download and check it. A resumed file that turns out damaged gets a second chance from the start."""
         while True:
-            arrival = _Arrival(resumed=False, counted=False)
             try:
-                arrival = self._arrive()
+                retried(self.url, self.patience, self._transfer, self._on_wait, progress=lambda: _length(self.part))
                 self.meter.note("checking")
-                self._check(arrival.counted)
+                self._check()
                 self.meter.show(_length(self.part), _length(self.part))
                 return
             except _Damaged as damage:
                 discard(self.part)
-                if not arrival.resumed:
+                if not self.resumed:
                     raise DataError(f"{self.url}: {damage}", hint=DAMAGED) from damage
 
-    def _arrive(self) -> _Arrival:
-        """Transfer the missing bytes, as often as it takes."""
-        furthest = _length(self.part)
+    def _on_wait(self, trouble: Trouble, pause: float) -> None:
+        logger.info("%s: %s; again in %s", self.url, trouble, duration(pause))
+        self.meter.note(f"{trouble.brief}, again in {duration(pause)}")
 
-        def attempt() -> _Arrival:
-            nonlocal furthest
-            try:
-                return self._transfer()
-            except Trouble as trouble:
-                trouble.after_progress = _length(self.part) > furthest
-                furthest = max(furthest, _length(self.part))
-                raise
-
-        def on_wait(trouble: Trouble, pause: float) -> None:
-            logger.info("%s: %s; again in %s", self.url, trouble, duration(pause))
-            self.meter.note(f"{trouble.brief}, again in {duration(pause)}")
-
-        return retried(self.url, self.patience, attempt, on_wait)
-
-    def _transfer(self) -> _Arrival:
+    def _transfer(self) -> None:
+        """Transfer the bytes that are missing."""
+        self.resumed = False
         start, known = _length(self.part), origin_of(self.part)
         validator = ""  # a strong ETag, or the date
         if known is not None and known.url == self.origin.url:
@@ -216,7 +195,8 @@ class _Download:
         with open_url(self.url, self.patience.timeout, asked, self.token, expected=beyond if start else 0) as response:
             place, total = _place(response)
             if response.status == beyond and total == start:
-                return _Arrival(resumed=True, counted=True)  # all bytes were here already
+                self.resumed = True  # all bytes were here already
+                return
             if response.status == beyond or place not in (0, start):
                 discard(self.part)
                 raise Trouble("the server did not continue the file")
@@ -224,13 +204,13 @@ class _Download:
                 raise _Damaged(f"{amount(total, 'byte')} long, but it should be {self.size:,}")
             if response.headers.get_content_type() == "text/html":
                 raise _Damaged("the server sent a web page, not the file")
-            if not place:
+            self.resumed = place > 0
+            if not self.resumed:
                 discard(self.part)
                 replace(self.origin, **_version(response)).write_beside(self.part)
             self._pour(response, place, total)
         if total is not None and _length(self.part) < total:
             raise Trouble(f"the connection was cut after {_length(self.part):,} of {amount(total, 'byte')}")
-        return _Arrival(resumed=place > 0, counted=total is not None)
 
     def _pour(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
         with explaining_disk(self.part):
@@ -246,28 +226,20 @@ class _Download:
                 handle.flush()
                 os.fsync(handle.fileno())
 
-    def _check(self, counted: bool) -> None:
-        """Check length and checksum if known, otherwise what the format allows.
-
-        A compressed file of unknown length is read to its end, to detect a cut connection.
-        """
+    def _check(self) -> None:
+        """Check length and checksum if known, otherwise what the format allows: a compressed file is read to its end."""
         length = _length(self.part)
         if self.size is not None and length != self.size:
             raise _Damaged(f"{amount(length, 'byte')} arrived, but it should be {self.size:,}")
-        if self.sha256 is not None and (found := file_hash(self.part)) != self.sha256:
-            raise _Damaged(f"the checksum is {found[:12]}…, but it should be {self.sha256[:12]}…")
         kind = self.part.name.removesuffix(".part").rpartition(".")[2]
-        with self.part.open("rb") as handle:
-            start = handle.read(4)
-            handle.seek(-min(4, length), os.SEEK_END)
-            end = handle.read()
-        if kind == "gz" and start[:2] != b"\x1f\x8b":
-            raise _Damaged("not a gzip file")
-        if kind == "parquet" and not start == end == b"PAR1":
-            raise _Damaged("not a whole Parquet file")
-        if kind == "zip" and self.sha256 is None:
+        if self.sha256 is not None:
+            if (found := file_hash(self.part)) != self.sha256:
+                raise _Damaged(f"the checksum is {found[:12]}…, but it should be {self.sha256[:12]}…")
+        elif kind == "parquet":
+            _check_parquet(self.part)
+        elif kind == "zip":
             _check_zip(self.part)
-        if kind in _PACKED and self.size is None and self.sha256 is None and not counted:
+        elif kind in _PACKED:
             _check_packed(self.part, kind)
 
 
@@ -278,6 +250,14 @@ def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
     span, _, total = response.headers.get("Content-Range", "").removeprefix("bytes ").partition("/")
     start = whole_number(span.partition("-")[0])
     return -1 if start is None else start, whole_number(total)
+
+
+def _check_parquet(path: Path) -> None:
+    with path.open("rb") as handle:
+        start = handle.read(4)
+        handle.seek(-min(4, _length(path)), os.SEEK_END)
+        if not start == handle.read() == b"PAR1":
+            raise _Damaged("not a whole Parquet file")
 
 
 def _check_packed(path: Path, kind: str) -> None:

@@ -165,20 +165,27 @@ def _from_hub(request: _Request) -> list[Path]:
 
 
 def _from_files(request: _Request) -> list[Path]:
-    entry = request.entry
+    entry, version = request.entry, request.label
     missing = DataError(f"{entry.name} has no {request.pair}", hint=f"its languages are {', '.join(entry.languages)}")
     beside_english = any("{other}" in name for name in entry.files)
     if not entry.may_have(request.languages) or (beside_english and "en" not in request.languages):
         raise missing
+    columns = _in_order(request)
     paths = []
-    for number, (name, url) in enumerate(entry.files.items(), start=1):
-        target = request.place(request.label) / name.format(**_names(request, lambda code: code))
-        address = mirrored(url.format(**_names(request, entry.spelling)))
+    for number, (name, pattern) in enumerate(entry.files.items(), start=1):
+        target = request.place(version) / name.format(**_names(request, lambda code: code))
+        url = mirrored(pattern.format(**_names(request, entry.spelling)))
         try:
             if entry.layout:
-                _repack(request, address, target)
+                _convert(
+                    request,
+                    target,
+                    version,
+                    [url],
+                    lambda files, out: repack.repack(entry.layout, files[0], out, columns, request.min_score),
+                )
             else:
-                request.bring(address, target, request.label, number, len(entry.files), refresh=request.refresh)
+                request.bring(url, target, version, number, len(entry.files), refresh=request.refresh)
         except NotThere as error:
             raise missing from error
         paths.append(target)
@@ -198,61 +205,46 @@ def _in_order(request: _Request) -> Languages:
     return one, other
 
 
-def _repack(request: _Request, url: str, target: Path) -> None:
-    """Fetch a file in an unusual layout, convert it to plain columns, and remove the original."""
-    known = _made_before(target, request.label)
-    if known is not None and (not request.refresh or is_unchanged(url, known, request.patience)):
-        return
-    original = request.bring(url, _original(target, url), request.label, refresh=request.refresh)
-    layout, columns = request.entry.layout, _in_order(request)
-    _make(request, target, [original], lambda out: repack.repack(layout, original, out, columns, request.min_score))
-
-
 def _from_wikipedia(request: _Request) -> list[Path]:
     version = request.version or "latest"
     target = request.place(version) / f"{request.entry.name}.{request.pair}.tsv.gz"
-    if _made_before(target, version) is not None and not request.refresh:
-        return [target]
-    dumps = []
-    for url in wikipedia.addresses(request.languages, version):
-        dump = _original(target, url)
-        try:
-            dumps.append(request.bring(mirrored(url), dump, version, stage=Path(url).name, refresh=request.refresh))
-        except NotThere as error:
-            raise DataError(
-                f"there are no dumps for {request.pair} ({url})", hint="is there a Wikipedia in that language?"
-            ) from error
+    dumps = [mirrored(url) for url in wikipedia.addresses(request.languages, version)]
 
-    def build(out: Path) -> int:
-        pairs = wikipedia.titles(dumps[0], dumps[1], request.languages, request.entry.name, request.on_progress)
+    def build(files: list[Path], out: Path) -> int:
+        pairs = wikipedia.titles(files[0], files[1], request.languages, request.entry.name, request.on_progress)
         return repack.write_lines(out, request.languages, pairs)
 
-    _make(request, target, dumps, build)
+    try:
+        _convert(request, target, version, dumps, build)
+    except NotThere as error:
+        message = f"there are no dumps for {request.pair} ({dumps[0]})"
+        raise DataError(message, hint="is there a Wikipedia in that language?") from error
     return [target]
 
 
-def _original(target: Path, url: str) -> Path:
-    """A hidden file for what `target` is made from."""
-    return target.with_name(f".original-{Path(parse_url(url).path).name}")
+def _convert(request: _Request, target: Path, version: str, urls: list[str], build: Callable[[list[Path], Path], int]) -> None:
+    """Download originals, build `target` from them, and remove them unless the download was interrupted.
 
-
-def _made_before(target: Path, version: str) -> Origin | None:
-    """The origin of the converted file if it is there in this version; refuses a file of the user."""
+    `build` returns the number of pairs.
+    """
     refuse_foreign(target)
     known = kept(target)
-    return known if known is not None and known.version == version else None
-
-
-def _make(request: _Request, target: Path, originals: list[Path], build: Callable[[Path], int]) -> None:
-    """Build a file from fetched originals, and remove these unless it was interrupted."""
+    same = known is not None and known.version == version
+    if known is not None and same and not (request.refresh and not is_unchanged(urls[0], known, request.patience)):
+        return
+    originals = []
+    for url in urls:
+        name = Path(parse_url(url).path).name
+        hidden = target.with_name(f".original-{name}")
+        details = {"stage": name} if len(urls) > 1 else {}
+        originals.append(request.bring(url, hidden, version, refresh=request.refresh, **details))
     origin = origin_of(originals[0])
     assert origin is not None
     try:
         with atomic_write(target) as temporary:
-            if not build(temporary):
-                raise DataError(
-                    f"{request.entry.name} has no pairs for {request.pair}", hint="is it the right pair of languages?"
-                )
+            if not build(originals, temporary):
+                message = f"{request.entry.name} has no pairs for {request.pair}"
+                raise DataError(message, hint="is it the right pair of languages?")
             replace(origin, sha256=file_hash(temporary)).write_beside(target)
     except DataError:
         list(map(discard, originals))

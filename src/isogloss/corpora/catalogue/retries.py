@@ -41,8 +41,6 @@ class Patience:
 class Trouble(Exception):
     """A temporary failure: a cut connection, a busy server. `brief` is shown beside the progress bar."""
 
-    after_progress = False  # bytes have arrived since the last failure
-
     def __init__(self, what: str, brief: str = "cut", retry_after: float | None = None, reached: bool = True) -> None:
         super().__init__(what)
         self.brief, self.retry_after, self.reached = brief, retry_after, reached
@@ -53,15 +51,20 @@ class NotThere(DataError):
 
 
 def retried(
-    url: str, patience: Patience, action: Callable[[], Result], on_wait: Callable[[Trouble, float], None] = lambda *_: None
+    url: str,
+    patience: Patience,
+    action: Callable[[], Result],
+    on_wait: Callable[[Trouble, float], None] = lambda *_: None,
+    progress: Callable[[], int] = lambda: 0,
 ) -> Result:
-    """The result of `action`, repeated after each `Trouble`; too many in a row are an error. `on_wait` hears of each wait."""
-    failures = 0
+    """The result of `action`, repeated after each `Trouble`, but not after too many in a row without `progress` in bytes."""
+    failures, furthest = 0, progress()
     while True:
         try:
             return action()
         except Trouble as trouble:
-            failures = 1 if trouble.after_progress else failures + 1
+            failures = 1 if progress() > furthest else failures + 1
+            furthest = max(furthest, progress())
             if (pause := trouble.retry_after) is not None and pause > patience.longest_asked:
                 raise DataError(
                     f"{url}: {trouble}, and asks to come back in {duration(pause)}",

@@ -1,17 +1,18 @@
-"""Rows of small tables, cell by cell with their numbers: TSV, CSV, JSONL and Parquet, compressed or not.
+"""Read small tables row by row: TSV, CSV, JSONL and Parquet, compressed or not.
 
 Rows of columns with names (JSONL, Parquet) come after a row with these names.
 """
 
 import csv
 import math
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from isogloss.amounts import amount
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, open_stream
 from isogloss.corpora.reading.filenames import format_of
 from isogloss.corpora.reading.lines import numbered_lines
@@ -19,7 +20,47 @@ from isogloss.errors import DataError
 from isogloss.shapes import parse_json
 
 NAMED = ("jsonl", "parquet")  # formats whose columns always have names
+FIRST_ROWS = 20  # from which columns without names are found
 NumberedRow = tuple[int, list[str]]
+Columns = tuple[int, ...]
+
+
+def read_columns(
+    path: Path,
+    names: Sequence[Sequence[str]],
+    guess: Callable[[Sequence[NumberedRow]], Columns | None],
+    hint: str,
+    ragged: bool = False,
+) -> Iterator[tuple[str, list[str]]]:
+    """The cells of some columns of every row, and its place for messages.
+
+    Each column has several possible `names`; without a header, `guess` finds the columns in the first rows. All rows have the
+    same number of cells, unless they may be `ragged`.
+    """
+    table = read_table(path)
+    rows = list(islice(table, FIRST_ROWS))
+    if not rows:
+        return
+    header = [cell.strip().strip('"').lower() for cell in rows[0][1]]
+    found = [next((header.index(name) for name in known if name in header), None) for known in names]
+    columns = tuple(place for place in found if place is not None)
+    has_header = len(columns) == len(names)
+    if has_header:
+        del rows[0]
+    elif format_of(path.name) in NAMED:
+        raise DataError(f"{path}: its columns are {', '.join(header)[:200]}", hint=hint)
+    else:
+        columns = guess(rows) or ()
+    if not columns:
+        first = "\t".join(rows[0][1])[:80]
+        raise DataError(f"{path} line {rows[0][0]}: neither a header nor a row of a known layout: {first!r}", hint=hint)
+    width = max(columns) + 1 if ragged else len(header) if has_header else len(columns)
+    for number, cells in chain(rows, table):
+        place = f"{path} line {number}"
+        if len(cells) < width or (len(cells) > width and not ragged):
+            expected = f"{width} or more" if ragged else f"{width}"
+            raise DataError(f"{place}: {amount(len(cells), 'column')}, expected {expected}", hint=hint)
+        yield place, [cells[column].strip() for column in columns]
 
 
 def read_table(path: Path) -> Iterator[NumberedRow]:
