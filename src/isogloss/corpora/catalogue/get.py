@@ -236,8 +236,8 @@ def _convert(request: _Request, target: Path, version: str, urls: list[str], bui
     for url in urls:
         name = Path(parse_url(url).path).name
         hidden = target.with_name(f".original-{name}")
-        details = {"stage": name} if len(urls) > 1 else {}
-        originals.append(request.bring(url, hidden, version, refresh=request.refresh, **details))
+        stage = name if len(urls) > 1 else request.stage
+        originals.append(request.bring(url, hidden, version, refresh=request.refresh, stage=stage))
     origin = origin_of(originals[0])
     assert origin is not None
     try:

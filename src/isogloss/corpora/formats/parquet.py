@@ -60,8 +60,8 @@ class TableReader:
             name = self._names[place]
             column, bad = _as_text(columns[name], name, self._source)
             for row in np.flatnonzero(bad).tolist():
-                place = f"{self._source.name} row {first + row}"
-                known[first + row] = DataError(f"{place}: {name} is not UTF-8", hint="write it again as text")
+                message = f"{self._source.name} row {first + row}: {name} is not UTF-8"
+                known[first + row] = DataError(message, hint="write it again as text")
             return trimmed(column)
 
         count = len(next(iter(columns.values())))

@@ -58,9 +58,16 @@ def gathered(records: Iterator[RecordOrFault], name: str, faults: Faults, unit: 
                 column.clear()
         languages, texts = zip(*targets, strict=True)
         number = None if score is None else str(score)
-        values = [line] * count, [source] * count, texts, languages, [split] * count, [number] * count
+        values: tuple[Sequence[Any], ...] = (
+            [line] * count,
+            [source] * count,
+            texts,
+            languages,
+            [split] * count,
+            [number] * count,
+        )
         for column, added in zip(columns, values, strict=True):
-            column += added
+            column.extend(added)
         size += count * len(source) + sum(map(len, texts))
     if columns[0]:
         yield from cut(block())

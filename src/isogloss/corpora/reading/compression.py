@@ -13,23 +13,20 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, cast
+from typing import Protocol, cast
 
 import pyarrow as pa
 
 from isogloss.errors import DataError
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer as Buffer
-
 STANDARD_INPUT = Path("-")
 _MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ": ".xz"}
 SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 _SHORT_TAR = {".tgz": ".tar.gz", ".txz": ".tar.xz", ".tbz2": ".tar.bz2", ".tzst": ".tar.zst"}
-_STRICT: dict[str, Callable[[], "_Decompressor"]] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
+_Decompressor = bz2.BZ2Decompressor | lzma.LZMADecompressor
+_STRICT: dict[str, Callable[[], _Decompressor]] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
 _PIECE = 2**16  # of decompressed bytes; small, so that the last good line is known precisely
 # what the standard library raises for a damaged or encrypted (RuntimeError) file
 ARCHIVE_FAULTS = (
@@ -54,8 +51,8 @@ class _Readable(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class ByteStream:
-    """The decompressed bytes of one file, given out by `read`. It counts lines, to say where damage begins."""
+class ByteStream(AbstractContextManager["ByteStream"]):
+    """The decompressed bytes of one file. It counts lines, to say where damage begins; standard input stays open."""
 
     def __init__(self, read: Callable[[int], bytes], name: str, owned: ExitStack, packed: bool) -> None:
         self._read, self._owned, self._packed = read, owned, packed
@@ -66,10 +63,7 @@ class ByteStream:
         """The next `size` bytes; fewer only at the end."""
         pieces: list[bytes] = []
         wanted = size
-        while wanted:
-            piece = self._piece(min(wanted, _PIECE) if self._packed else wanted)
-            if not piece:
-                break
+        while wanted and (piece := self._piece(min(wanted, _PIECE) if self._packed else wanted)):
             pieces.append(piece)
             wanted -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -88,15 +82,8 @@ class ByteStream:
             self.lines += piece.count(b"\n")
         return piece
 
-    def close(self) -> None:
-        """Close the file; standard input stays open."""
+    def __exit__(self, *error: object) -> None:
         self._owned.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def unpacked_name(name: str) -> tuple[str, str]:
@@ -144,22 +131,19 @@ def unreadable(name: str, error: Exception) -> DataError:
     return DataError(f"{shown}: {what}", hint="check the path and who may read it")
 
 
+class _Borrowed(io.BufferedReader):
+    """A buffer that leaves its file open."""
+
+    def close(self) -> None:
+        pass
+
+
 def _open_standard_input() -> ByteStream:
     with ExitStack() as owned:
-        raw = owned.enter_context(io.BufferedReader(_Borrowed(sys.stdin.buffer)))
+        raw = _Borrowed(cast("io.RawIOBase", sys.stdin.buffer))
         head = raw.peek(8)
         suffix = next((suffix for magic, suffix in _MAGIC.items() if head.startswith(magic)), "")
         return _unpacked(raw, "standard input", suffix, owned.pop_all())
-
-
-class _Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
 
 
 class _Members:
@@ -172,43 +156,20 @@ class _Members:
         self._raw, self._new = raw, new
         self._now = new()
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size: int) -> bytes:
         while True:
             data = b""
             if self._now.eof:
-                data = self._next_stream()
+                data = self._now.unused_data.lstrip(b"\0")  # xz may pad with zeros
+                while not data and (more := self._raw.read(_PIECE)):
+                    data = more.lstrip(b"\0")
                 if not data:
                     return b""
                 self._now = self._new()
-            elif self._now.needs_input:
-                data = self._raw.read(_PIECE)
-                if not data:
-                    raise EOFError("truncated")
+            elif self._now.needs_input and not (data := self._raw.read(_PIECE)):
+                raise EOFError("truncated")
             if piece := self._now.decompress(data, size):
                 return piece
-
-    def _next_stream(self) -> bytes:
-        """The first bytes after the stream that has ended; none at the end of the file. xz may pad with zeros."""
-        data = self._now.unused_data.lstrip(b"\0")
-        while not data and (more := self._raw.read(_PIECE)):
-            data = more.lstrip(b"\0")
-        return data
-
-
-class _Borrowed(io.RawIOBase):
-    """A handle that stays open when this is closed."""
-
-    def __init__(self, inner: _Readable) -> None:
-        self._inner = inner
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "Buffer", /) -> int:
-        view = memoryview(buffer).cast("B")
-        piece = self._inner.read(len(view))
-        view[: len(piece)] = piece
-        return len(piece)
 
 
 def _unpacked(raw: _Readable, name: str, suffix: str, owned: ExitStack) -> ByteStream:
