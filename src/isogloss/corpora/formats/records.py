@@ -37,37 +37,32 @@ def record_of(layout: Layout, values: Sequence[Any], line: int) -> Record:
 def gathered(records: Iterator[RecordOrFault], name: str, faults: Faults, unit: str = "line") -> Blocks:
     """Blocks of the good records; the others go to `faults`. `unit` is what `Record.line` counts."""
     columns: tuple[list[Any], ...] = tuple([] for _ in Cells._fields)  # a tuple per row would cost as much as reading it
+    lines, sources, targets, languages, splits, scores = columns
     known: dict[int, DataError] = {}
     size = 0
 
     def block() -> pa.Table:
-        lines, *texts = columns
-        cells = Cells(np.array(lines, np.int64), *(trimmed(pa.array(column, pa.string())) for column in texts))
+        cells = Cells(np.array(lines, np.int64), *(trimmed(pa.array(column, pa.string())) for column in columns[1:]))
         return assemble(cells, f"{name} {unit}", faults, known)
 
     for record in records:
         if isinstance(record, DataError):
             known[-1 - len(known)] = record  # not the number of any line
             record = Record(-len(known), "", [("", "")])
-        line, source, targets, split, score = record
-        count = len(targets)
-        if columns[0] and (len(columns[0]) + count > MAX_ROWS or size > MAX_TEXT):
+        line, source, sides, split, score = record
+        count = len(sides)
+        lines += [line] * count
+        sources += [source] * count
+        targets += [text for _, text in sides]
+        languages += [code for code, _ in sides]
+        splits += [split] * count
+        scores += [None if score is None else str(score)] * count
+        size += count * len(source) + sum(len(text) for _, text in sides)
+        if len(lines) >= MAX_ROWS or size > MAX_TEXT:
             yield from cut(block())
             size = 0
+            known.clear()
             for column in columns:
                 column.clear()
-        languages, texts = zip(*targets, strict=True)
-        number = None if score is None else str(score)
-        values: tuple[Sequence[Any], ...] = (
-            [line] * count,
-            [source] * count,
-            texts,
-            languages,
-            [split] * count,
-            [number] * count,
-        )
-        for column, added in zip(columns, values, strict=True):
-            column.extend(added)
-        size += count * len(source) + sum(map(len, texts))
-    if columns[0]:
+    if lines:
         yield from cut(block())
