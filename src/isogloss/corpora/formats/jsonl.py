@@ -8,10 +8,11 @@
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
-from isogloss.corpora.formats.records import RecordOrFault, gathered, record_of
+from isogloss.corpora.formats.records import Record, RecordOrFault, gathered, record_of
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.lines import line_blocks, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
@@ -29,61 +30,60 @@ def blocks(source: Source, faults: Faults) -> Blocks:
 
 
 def _records(source: Source) -> Iterator[RecordOrFault]:
-    read_object = _Objects(source)
+    columns = parse_columns(source.columns)
+    number = 0
+
+    @lru_cache(maxsize=1000)  # most lines have the same keys
+    def layout_of(keys: tuple[str, ...], nested: bool) -> Layout | None:
+        if nested:
+            return from_codes(keys, source)
+        if not columns.places:
+            return from_header(keys, source, number, strict=False)
+        wanted = {place for _, place in columns.places}
+        return from_user(columns, keys, source, number) if wanted <= set(keys) else None
+
     with source.open() as stream:
         for number, line in numbered(line_blocks(stream, source.name)):
             if isinstance(line, DataError):
                 yield line
             elif not line.isspace():
-                yield read_object(line, number)
+                try:
+                    found = _parsed(line)
+                    nested = not columns.places and isinstance(found.get(NESTED), dict)
+                    found = found[NESTED] if nested else found
+                    yield _record(found, layout_of(tuple(found), nested), number)
+                except _Unusable as problem:
+                    yield DataError(f"{source.name} line {number}: {problem}", hint=f"{problem.hint}; or {SKIPPING}")
 
 
-class _Objects:
-    """Turns objects into records. The layout of a set of keys is found once, since most lines have the same."""
+class _Unusable(Exception):
+    """Why a line is not a pair."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._columns = parse_columns(source.columns)
-        self._layouts: dict[tuple[tuple[str, ...], bool], Layout | None] = {}
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
 
-    def __call__(self, line: str, number: int) -> RecordOrFault:
-        try:
-            found = parse_json(line)
-        except ValueError as error:
-            what = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
-            return self._fault(number, f"not JSON ({what})", f"each line must be one object; or {SKIPPING}")
-        if not isinstance(found, dict):
-            return self._fault(number, "not a JSON object", f'write {{"source": …, "target": …}}; or {SKIPPING}')
-        nested = not self._columns.places and isinstance(found.get(NESTED), dict)
-        return self._sides(found[NESTED] if nested else found, number, nested)
 
-    def _fault(self, number: int, what: str, hint: str) -> DataError:
-        return DataError(f"{self._source.name} line {number}: {what}", hint=hint)
+def _parsed(line: str) -> dict[str, Any]:
+    try:
+        found = parse_json(line)
+    except ValueError as error:
+        what = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise _Unusable(f"not JSON ({what})", "each line must be one object") from error
+    if not isinstance(found, dict):
+        raise _Unusable("not a JSON object", 'write {"source": …, "target": …}')
+    return found
 
-    def _sides(self, found: dict[str, Any], number: int, nested: bool) -> RecordOrFault:
-        keys = tuple(found)
-        if (keys, nested) not in self._layouts:
-            if len(self._layouts) > 1000:  # the keys are data
-                self._layouts.clear()
-            self._layouts[keys, nested] = self._layout(keys, number, nested)
-        layout = self._layouts[keys, nested]
-        if layout is None:
-            return self._fault(number, f"the keys are {', '.join(keys)[:80] or 'none'}", f"{_KEYS}; or {SKIPPING}")
-        values = list(found.values())
-        for place in layout.used:
-            value = values[place]
-            if place == layout.score and isinstance(value, int | float) and not isinstance(value, bool):
-                continue
-            if value is not None and not isinstance(value, str):
-                if place == layout.score:
-                    return self._fault(number, f"the score is {str(value)[:40]}, not a number", "write it like 1.05")
-                return self._fault(number, f"{str(value)[:40]} is not text", f"sides must be strings; or {SKIPPING}")
-        return record_of(layout, values, number)
 
-    def _layout(self, keys: tuple[str, ...], number: int, nested: bool) -> Layout | None:
-        if nested:
-            return from_codes(keys, self._source)
-        if not self._columns.places:
-            return from_header(keys, self._source, number, strict=False)
-        wanted = {place for _, place in self._columns.places}
-        return from_user(self._columns, keys, self._source, number) if wanted <= set(keys) else None
+def _record(found: dict[str, Any], layout: Layout | None, number: int) -> Record:
+    if layout is None:
+        raise _Unusable(f"the keys are {', '.join(found)[:80] or 'none'}", _KEYS)
+    values = list(found.values())
+    for place in layout.used:
+        value, kinds = values[place], str | int | float if place == layout.score else str
+        if value is None or (isinstance(value, kinds) and not isinstance(value, bool)):
+            continue
+        if place == layout.score:
+            raise _Unusable(f"the score is {str(value)[:40]}, not a number", "write it like 1.05")
+        raise _Unusable(f"{str(value)[:40]} is not text", "sides must be strings")
+    return record_of(layout, values, number)

@@ -1,7 +1,6 @@
 """Moses text: two line-aligned files, and optionally a third with a score per line."""
 
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,63 +16,46 @@ from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 
-class _Side:
-    """One of the files, given out in stretches that the others also have."""
-
-    def __init__(self, path: Path, member: str, opened: ExitStack) -> None:
-        self.name = f"{path}:{member}" if member else str(path)
-        self._blocks = line_blocks(opened.enter_context(open_stream(path, member)), self.name)
-        self.faults: dict[int, DataError] = {}  # of the block that is being given out
-        self._text = pa.array([], pa.string())
-        self._used = 0
-        self.count = 0  # lines given out
-
-    def left(self) -> int:
-        """How many lines are ready; 0 only at the end of the file."""
-        if self._used == len(self._text) and (block := next(self._blocks, None)) is not None:
-            self.faults, self._text, self._used = block.faults, trimmed(block.text()), 0
-        return len(self._text) - self._used
-
-    def take(self, count: int) -> pa.Array:
-        """The next lines."""
-        text = self._text.slice(self._used, count)
-        self._used += count
-        self.count += count
-        return text
-
-    def total(self) -> int:
-        """How many lines the file has; reads the rest of it."""
-        while count := self.left():
-            self.take(count)
-        return self.count
-
-
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The pairs of two line-aligned files; different numbers of lines are an error, since then no pair can be trusted."""
     if source.other is None and not source.other_member:
         raise DataError(f"{source.name}: its other file is not known", hint="Moses text is two files: name both")
-    with ExitStack() as opened:
-        places = [(source.path, source.member), (source.other or source.path, source.other_member)]
-        if source.scores is not None or source.scores_member:
-            places.append((source.scores or source.path, source.scores_member))
-        sides = [_Side(path, member, opened) for path, member in places]
-        while count := min(side.left() for side in sides):
-            yield from cut(_pairs(sides, count, source, faults))
-        if any(side.left() for side in sides):
-            totals = ", ".join(f"{side.name} has {side.total():,}" for side in sides)
+    files = [(source.path, source.member), (source.other or source.path, source.other_member)]
+    if source.scores is not None or source.scores_member:
+        files.append((source.scores or source.path, source.scores_member))
+    with ExitStack() as stack:
+        opened = [stack.enter_context(open_stream(*file)) for file in files]
+        names = [stream.name for stream in opened]
+        streams = [line_blocks(stream, stream.name) for stream in opened]
+        texts = [pa.array([], pa.string()) for _ in files]  # lines that were read and not yet used
+        known: dict[int, DataError] = {}
+        first = 1  # the number of the next line
+        while True:
+            for place, stream in enumerate(streams):
+                if not len(texts[place]) and (block := next(stream, None)) is not None:
+                    texts[place] = trimmed(block.text())
+                    known |= block.faults
+            count = min(map(len, texts))
+            if not count:
+                break
+            yield from cut(_pairs([text.slice(0, count) for text in texts], first, known, names, source, faults))
+            texts = [text.slice(count) for text in texts]
+            first += count
+            known = {line: fault for line, fault in known.items() if line >= first}
+        if any(map(len, texts)):
+            counts = [first - 1 + len(text) + sum(map(len, stream)) for text, stream in zip(texts, streams, strict=True)]
+            totals = ", ".join(f"{name} has {count:,}" for name, count in zip(names, counts, strict=True))
             raise DataError(f"the files have different numbers of lines: {totals}", hint="get both again, from one release")
 
 
-def _pairs(sides: list[_Side], count: int, source: Source, faults: Faults) -> pa.Table:
-    first = sides[0].count + 1
-    texts = [side.take(count) for side in sides]
+def _pairs(
+    texts: list[pa.Array], first: int, known: dict[int, DataError], names: list[str], source: Source, faults: Faults
+) -> pa.Table:
     language = target_language(source)
-    known = {}
+    found: dict[int, DataError] = {}
     for row in np.flatnonzero(pc.equal(texts[1], "").to_numpy(zero_copy_only=False)).tolist():
-        line = first + row
-        known[line] = empty_side(f"{sides[1].name} line {line}", f"target ({language})") if texts[0][row].as_py() else BLANK
-    for side in reversed(sides):
-        known |= side.faults
+        line, is_blank = first + row, not texts[0][row].as_py()
+        found[line] = BLANK if is_blank else empty_side(f"{names[1]} line {line}", f"target ({language})")
     layout = Layout(0, ((1, language),), score=2 if len(texts) > 2 else None)
-    cells = by_translation(layout, texts.__getitem__, np.arange(first, first + count))
-    return assemble(cells, f"{sides[0].name} line", faults, known)
+    cells = by_translation(layout, texts.__getitem__, np.arange(first, first + len(texts[0])))
+    return assemble(cells, f"{names[0]} line", faults, found | known)

@@ -4,8 +4,6 @@ Cells are not quoted: a double quote is an ordinary character, since many senten
 is CSV with tabs, and so is one with `quoted` in `columns`.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 
@@ -17,7 +15,6 @@ from isogloss.corpora.reading.lines import LINE_FEED, TAB, LineBlock, line_block
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
-from isogloss.types import IntArray
 
 SEPARATORS = "\t"
 
@@ -35,35 +32,21 @@ def blocks(source: Source, faults: Faults) -> Blocks:
             yield from cut(_pairs(block, opened.layout, source, faults))
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The cells of a block without a copy of it: each is a stretch of its bytes, with the tab or line end after it."""
-
-    cells: pa.StringArray
-    first: IntArray  # the first cell of each line
-    widths: IntArray  # how many cells each line has
-
-    @classmethod
-    def over(cls, block: LineBlock) -> "Grid":
-        """Find every tab and line end."""
-        raw = np.frombuffer(block.data, np.uint8)
-        bounds = np.flatnonzero((raw == TAB) | (raw == LINE_FEED)) + 1
-        ends = np.searchsorted(bounds, block.starts[1:])  # the cell each line ends with
-        if len(block) and (not len(bounds) or bounds[-1] != len(raw)):
-            bounds = np.append(bounds, len(raw))
-        first = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-        return cls(strings_over(block.data, np.concatenate([np.zeros(1, np.int64), bounds])), first, ends - first + 1)
-
-    def column(self, place: int) -> pa.Array:
-        """One cell of each line, trimmed; null where the line is too short."""
-        return trimmed(self.cells.take(pa.array(self.first + place, mask=self.widths <= place)))
-
-
 def _pairs(block: LineBlock, layout: Layout, source: Source, faults: Faults) -> pa.Table:
-    grid = Grid.over(block)
+    raw = np.frombuffer(block.data, np.uint8)
+    bounds = np.flatnonzero((raw == TAB) | (raw == LINE_FEED)) + 1
+    last = np.searchsorted(bounds, block.starts[1:])  # the last cell of each line
+    if not len(bounds) or bounds[-1] != len(raw):
+        bounds = np.append(bounds, len(raw))
+    first = np.concatenate([[0], last[:-1] + 1])
+    widths = last - first + 1
+    cells = strings_over(block.data, np.concatenate([[0], bounds]))  # with the tab or line end after each
+
+    def column(place: int) -> pa.Array:
+        return trimmed(cells.take(pa.array(first + place, mask=widths <= place)))
 
     def explain(row: int) -> DataError:
-        return too_few(f"{source.name} line {block.first + row}", int(grid.widths[row]), layout.width)
+        return too_few(f"{source.name} line {block.first + row}", int(widths[row]), layout.width)
 
-    cells = by_translation(layout, grid.column, block.numbers)
-    return assemble(cells, f"{source.name} line", faults, line_faults(block, grid.widths < layout.width, explain))
+    known = line_faults(block, widths < layout.width, explain)
+    return assemble(by_translation(layout, column, block.numbers), f"{source.name} line", faults, known)
