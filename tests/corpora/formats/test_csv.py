@@ -47,7 +47,7 @@ def test_packed(tmp_path: Path, packing: str) -> None:
 
 @given(st.text(st.sampled_from('a",'), max_size=30))
 def test_splitting_agrees_with_the_csv_module(record: str) -> None:
-    ours = split_quoted([record], ",") if record else [""]
+    ours = split_quoted([record], ",")[0] if record else [""]
     theirs = list(csv.reader([record])) if record else [[""]]
     assert ours is None or ours == [cell for row in theirs for cell in row]
     assert (ours is None) == is_open(record)

@@ -6,11 +6,11 @@ semicolon and tab separates cells.
 
 import csv
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from isogloss.amounts import amount
-from isogloss.corpora.formats.layout import Layout, UserColumns, from_header, from_user, parse_columns, positional
+from isogloss.corpora.formats.layout import Layout, from_header, from_user, parse_columns, positional
 from isogloss.corpora.formats.records import RecordOrFault, gathered, record_of
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.lines import LineBlock, line_blocks, numbered
@@ -40,27 +40,25 @@ class Opened:
     layout: Layout
     separator: str
     quoted: bool
-    lines: Iterator[LineBlock]
+    lines: Iterator[LineBlock] = iter(())
 
 
 def read_first_line(lines: Iterator[LineBlock], source: Source, faults: Faults, separators: str, quoted: bool) -> Opened | None:
     """Understand the first line that is not blank; None if there is none."""
-    columns = parse_columns(source.columns)
     for block in lines:
         row = block.first_content()
         if row is not None:
-            found = _understand(block.line(row), block.first + row, source, columns, separators, quoted or columns.quoted)
-            layout, separator, in_quotes, header = found
-            return Opened(layout, separator, in_quotes, chain([block.without(row) if header else block], lines))
+            header, opened = _understand(block.line(row), block.first + row, source, separators, quoted)
+            return replace(opened, lines=chain([block.without(row) if header else block], lines))
         for fault in block.faults.values():
             faults.add(fault)
     return None
 
 
-def _understand(
-    line: str, number: int, source: Source, columns: UserColumns, separators: str, quoted: bool
-) -> tuple[Layout, str, bool, bool]:
-    """The layout, the separator, whether cells are quoted, and whether the line is a header."""
+def _understand(line: str, number: int, source: Source, separators: str, quoted: bool) -> tuple[bool, Opened]:
+    """Whether the first line is a header, and what it says about the others."""
+    columns = parse_columns(source.columns)
+    quoted = quoted or columns.quoted
     most = max(line.count(separator) for separator in separators) + 1
     if most > MAX_COLUMNS:
         raise DataError(
@@ -71,16 +69,16 @@ def _understand(
     if columns.places:
         names = [name.strip() for name in _cells(line, likely, quoted or '"' in line)]
         header = columns.by_name or columns.header
-        return from_user(columns, names if header else None, source, number), likely, quoted, header
+        return header, Opened(from_user(columns, names if header else None, source, number), likely, quoted)
     for separator in separators:
         for in_quotes in (quoted,) if quoted or '"' not in line else (False, True):
             if layout := from_header(_cells(line, separator, in_quotes), source, number):
-                return layout, separator, in_quotes, True
-    return positional(source), likely, quoted, False
+                return True, Opened(layout, separator, in_quotes)
+    return False, Opened(positional(source), likely, quoted)
 
 
 def _cells(line: str, separator: str, quoted: bool) -> list[str]:
-    return (split_quoted([line], separator) if quoted else None) or line.split(separator)
+    return (split_quoted([line], separator)[0] if quoted else None) or line.split(separator)
 
 
 def names_its_languages(source: Source, separators: str, quoted: bool) -> bool:
@@ -97,8 +95,8 @@ def quoted_blocks(opened: Opened, source: Source, faults: Faults) -> Blocks:
     return gathered(_records(opened, source), source.name, faults)
 
 
-def split_quoted(lines: Iterable[str], separator: str) -> list[str] | None:
-    """The cells of the first record; None if a quote is still open at the end, or a carriage return is not in quotes."""
+def split_quoted(lines: Iterable[str], separator: str) -> tuple[list[str] | None, int]:
+    """The cells of the first record, and its lines; no cells if a quote stays open, or a carriage return is not quoted."""
     ended = False
 
     def watched() -> Iterator[str]:
@@ -107,75 +105,54 @@ def split_quoted(lines: Iterable[str], separator: str) -> list[str] | None:
         ended = True  # the reader asks for more only if a quote is open
 
     usual = csv.field_size_limit(2 * MAX_CHARACTERS)
+    reader = csv.reader(watched(), delimiter=separator)
     try:
-        cells = next(csv.reader(watched(), delimiter=separator))
+        cells = next(reader)
     except csv.Error:
-        return None
+        return None, 1
     finally:
         csv.field_size_limit(usual)  # it is global
-    return None if ended else cells
-
-
-def _strictly(line: str, separator: str) -> list[str] | None:
-    """The cells of a record on one line; None if it is not quoted by the book. Most are, and this is faster."""
-    try:
-        return next(csv.reader((line,), delimiter=separator, strict=True))
-    except csv.Error:
-        return None
-
-
-class _Lines:
-    """Numbered lines that can be read ahead, while a quote is open."""
-
-    def __init__(self, blocks: Iterable[LineBlock]) -> None:
-        self._lines = numbered(blocks)
-        self._ahead: list[tuple[int, str | DataError]] = []
-        self._looked_at = 0
-
-    def __iter__(self) -> Iterator[tuple[int, str | DataError]]:
-        while following := self._ahead.pop(0) if self._ahead else next(self._lines, None):
-            yield following
-
-    def record(self, line: str, separator: str, most: int) -> list[str] | None:
-        """The cells of a record that begins with `line` and goes on for at most `most` lines, which are then used up."""
-        cells = split_quoted(chain([line], self._following(most)), separator)
-        if cells is not None:
-            del self._ahead[: self._looked_at]
-        return cells
-
-    def _following(self, most: int) -> Iterator[str]:
-        self._looked_at = length = 0
-        while self._looked_at < most and length <= MAX_CHARACTERS:
-            if self._looked_at == len(self._ahead):
-                self._ahead += [following] if (following := next(self._lines, None)) else []
-            if self._looked_at == len(self._ahead) or isinstance(line := self._ahead[self._looked_at][1], DataError):
-                return
-            self._looked_at, length = self._looked_at + 1, length + len(line)
-            yield line
+    return (None, 1) if ended else (cells, reader.line_num)
 
 
 def _records(opened: Opened, source: Source) -> Iterator[RecordOrFault]:
     """A line whose quote is not closed within `MAX_LINES` is bad, and the next is a record."""
-    lines, ahead, separator = _Lines(opened.lines), MAX_LINES, opened.separator
-    layout, width = opened.layout, opened.layout.width
-    for number, line in lines:
-        ahead = min(ahead + FEW_LINES, MAX_LINES)
-        cells: list[str] | None = []
+    lines, separator, width = numbered(opened.lines), opened.separator, opened.layout.width
+    ahead: list[tuple[int, str | DataError]] = []  # lines that were read while a quote was open
+    most = MAX_LINES
+    while following := ahead.pop(0) if ahead else next(lines, None):
+        number, line = following
+        most = min(most + FEW_LINES, MAX_LINES)
         if isinstance(line, DataError):
             yield line
-        elif '"' in line:
-            cells = _strictly(line, separator) or lines.record(line, separator, ahead)
         elif line.strip():
-            cells = line.rstrip("\r\n").split(separator)
-        if cells is None:
-            ahead = 0  # do not look as far ahead again from the next line
-            yield DataError(
-                f"{source.name} line {number}: a quote is opened and not closed",
-                hint=f"write a quote inside a quoted cell twice; or {SKIPPING}",
-            )
-        elif cells:
-            fits = len(cells) >= width
-            yield record_of(layout, cells, number) if fits else too_few(f"{source.name} line {number}", len(cells), width)
+            cells: list[str] | None = line.rstrip("\r\n").split(separator)
+            if '"' in line:
+                cells, used = split_quoted(chain([line], _look_ahead(ahead, lines, most)), separator)
+                del ahead[: used - 1]
+            if cells is None:
+                most = 0  # do not look as far ahead again from the next line
+                hint = f"write a quote inside a quoted cell twice; or {SKIPPING}"
+                yield DataError(f"{source.name} line {number}: a quote is opened and not closed", hint=hint)
+            elif len(cells) < width:
+                yield too_few(f"{source.name} line {number}", len(cells), width)
+            else:
+                yield record_of(opened.layout, cells, number)
+
+
+def _look_ahead(
+    ahead: list[tuple[int, str | DataError]], lines: Iterator[tuple[int, str | DataError]], most: int
+) -> Iterator[str]:
+    """At most `most` of the following lines, which are kept in `ahead`."""
+    length = 0
+    for place in range(most):
+        if place == len(ahead):
+            ahead.extend(islice(lines, 1))
+        line = ahead[place][1] if place < len(ahead) else None
+        if not isinstance(line, str) or length > MAX_CHARACTERS:
+            return
+        length += len(line)
+        yield line
 
 
 def too_few(place: str, found: int, wanted: int) -> DataError:
