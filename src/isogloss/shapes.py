@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from isogloss.shown import printable
@@ -22,6 +23,7 @@ from isogloss.shown import printable
 LARGEST = 2**63 - 1
 DEEPEST, TOO_DEEP = 100, "nested too deeply"
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -90,11 +92,17 @@ def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever
         value = json.loads(plain)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    if plain.count("[") + plain.count("{") > DEEPEST:
-        _refuse_deep(value)
+    if plain.count("[") + plain.count("{") > DEEPEST and _depth(plain) > DEEPEST:
+        raise ValueError(TOO_DEEP)
     if _ESCAPED_HALF.search(plain) and _HALF_PAIR.search(json.dumps(value, ensure_ascii=False)):
         raise ValueError("unpaired surrogate")
     return value
+
+
+def _depth(text: str) -> int:
+    """The deepest nesting of valid JSON: code that walks the value afterwards may recurse once per level."""
+    brackets = re.findall(r"[\[\]{}]", _JSON_STRING.sub("", text))
+    return max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets))
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -103,17 +111,6 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-
-
-def _refuse_deep(value: object) -> None:
-    """Code that walks the value afterwards may recurse once per level."""
-    level = [value]
-    for _ in range(DEEPEST):
-        lists = [list(item.values()) if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
-        level = [inner for items in lists for inner in items]
-        if not level:
-            return
-    raise ValueError(TOO_DEEP)
 
 
 def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - whatever JSON can hold
@@ -126,15 +123,13 @@ def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - wha
         known = {name.removesuffix("?") for name in shape.shape}
         for key in check(value, shape.shape, place):
             _require(key in known, f"{place}: the key {key[:40]!r}", "known")
-    elif isinstance(shape, Each):
-        for key, inner in _of_type(value, dict, place, "an object").items():
-            _require(shape.key.fits(key), f"{place}: the key {str(key)[:40]!r}", shape.key.name)
-            check(inner, shape.value, f"{place}.{key[:40]}" if place else key[:40])
     elif isinstance(shape, list):
-        for number, inner in enumerate(_of_type(value, list, place, "a list")):
+        _require(isinstance(value, list), place, "a list")
+        for number, inner in enumerate(value):
             check(inner, shape[0], f"{place}[{number}]")
     else:
-        _keys(_of_type(value, dict, place, "an object"), shape, place)
+        _require(isinstance(value, dict), place, "an object")
+        (_entries if isinstance(shape, Each) else _keys)(value, shape, place)
     return value
 
 
@@ -159,6 +154,12 @@ def _of_hint(hint: Any) -> Any:  # noqa: ANN401 - any annotation
     return _PLAIN[hint]
 
 
+def _entries(value: dict[str, Any], shape: Each, place: str) -> None:
+    for key, inner in value.items():
+        _require(shape.key.fits(key), f"{place}: the key {str(key)[:40]!r}", shape.key.name)
+        check(inner, shape.value, f"{place}.{key[:40]}" if place else key[:40])
+
+
 def _keys(value: dict[str, Any], shape: dict[str, Any], place: str) -> None:
     for name, inner in shape.items():
         key = name.removesuffix("?")
@@ -176,11 +177,6 @@ def _either(value: Any, shape: Either, place: str) -> None:  # noqa: ANN401 - wh
             check(value, shape.other, place)
         except Misfit:
             raise misfit from None
-
-
-def _of_type(value: Any, kind: type[Any], place: str, name: str) -> Any:  # noqa: ANN401 - whatever JSON can hold
-    _require(isinstance(value, kind), place, name)
-    return value
 
 
 def _require(fits: bool, place: str, name: str) -> None:
