@@ -18,7 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from isogloss.amounts import amount, duration
-from isogloss.corpora.catalogue.retries import Patience, Trouble, open_url, read_some, retried
+from isogloss.corpora.catalogue.retries import PATIENT, Patience, Trouble, open_url, read_some, retried
 from isogloss.corpora.reading.origin import Origin, origin_file, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
@@ -45,13 +45,13 @@ def fetch(
     refresh: bool = False,
     stage: str = "",
     on_progress: OnProgress = silent,
-    patience: Patience | None = None,
+    patience: Patience = PATIENT,
 ) -> Path:
     """Download `url` to `target`, unless it is there already; with `refresh`, unless it is also unchanged on the server.
 
     `origin` is written beside it, with the URL, the checksum and the version that the server gives.
     """
-    meter, patience = _Meter(stage or target.name, on_progress), patience or Patience()
+    meter = _Meter(stage or target.name, on_progress)
     refuse_folder(target)
     make_folder(target.parent)
     with alone(target, lambda: meter.note("another isogloss is fetching it; waiting")):

@@ -17,7 +17,7 @@ from isogloss.corpora.catalogue import hub_datasets as hub
 from isogloss.corpora.catalogue import opus, repack, wikipedia
 from isogloss.corpora.catalogue.download import alone, discard, fetch, is_unchanged, kept, refuse_foreign
 from isogloss.corpora.catalogue.entries import Entry, Languages, as_languages, find
-from isogloss.corpora.catalogue.retries import NotThere, Patience, mirrored
+from isogloss.corpora.catalogue.retries import PATIENT, NotThere, Patience, mirrored
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
@@ -36,7 +36,7 @@ def get(
     min_score: float | None = None,
     refresh: bool = False,
     on_progress: OnProgress = silent,
-    patience: Patience | None = None,
+    patience: Patience = PATIENT,
 ) -> list[Path]:
     """The files of a corpus for a language pair, in the cache or in `folder`; several if it comes in parts."""
     plain, _, version = name.partition("@")
@@ -52,7 +52,7 @@ def get(
         min_score=entry.min_score if min_score is None else min_score,
         refresh=refresh,
         on_progress=on_progress,
-        patience=patience or Patience(),
+        patience=patience,
     )
     waiting = Step(request.stage, 0, 1, "files", "another isogloss is fetching it; waiting")
     with alone(request.record, lambda: on_progress(waiting)):

@@ -10,7 +10,7 @@ import urllib.parse
 from dataclasses import dataclass
 
 from isogloss.corpora.catalogue.entries import Languages, spellings
-from isogloss.corpora.catalogue.retries import NotThere, Patience, ask
+from isogloss.corpora.catalogue.retries import PATIENT, NotThere, Patience, ask
 from isogloss.errors import DataError
 from isogloss.shapes import COUNT, NOTHING, SHA256, TEXT, Either, Misfit, check
 from isogloss.web import checked_key
@@ -36,11 +36,11 @@ class HubFile:
     sha256: str | None
 
 
-def find(repo: str, languages: Languages, revision: str = "", patience: Patience | None = None) -> list[HubFile]:
+def find(repo: str, languages: Languages, revision: str = "", patience: Patience = PATIENT) -> list[HubFile]:
     """The training files of a pair."""
     if _is_true(os.environ.get("HF_HUB_OFFLINE")):
         raise DataError(f"cannot fetch {repo}: HF_HUB_OFFLINE is set", hint="unset HF_HUB_OFFLINE, or use OPUS")
-    files = _files(repo, revision or "main", patience or Patience())
+    files = _files(repo, revision or "main", patience)
     there = {file.pair for file in files}
     if best := next((pair for pair in _folder_names(languages) if pair in there), ""):
         found = sorted((file for file in files if file.pair == best), key=lambda file: file.path, reverse=True)
@@ -76,11 +76,9 @@ def _files(repo: str, revision: str, patience: Patience) -> list[HubFile]:
         for one in answer["siblings"]:
             if match := _TRAIN.fullmatch(one["rfilename"]):
                 url = hf_hub_url(repo, one["rfilename"], repo_type="dataset", revision=answer["sha"], endpoint=endpoint)
-                large = one.get("lfs") or {}
-                shard = match["shard"] or ""
-                shard = "" if shard.endswith("-of-00001") else shard
-                size, sha256 = one.get("size"), large.get("sha256")
-                files.append(HubFile(one["rfilename"], url, match["pair"], shard, answer["sha"], size, sha256))
+                shard = (match["shard"] or "").removesuffix("00000-of-00001")
+                sha256 = (one.get("lfs") or {}).get("sha256")
+                files.append(HubFile(one["rfilename"], url, match["pair"], shard, answer["sha"], one.get("size"), sha256))
     except NotThere as error:
         raise DataError(f"the hub has no data set {repo} at {revision}", hint="check its name on the hub") from error
     except Misfit as error:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isogloss.corpora.catalogue.entries import Languages, spellings
-from isogloss.corpora.catalogue.retries import Patience, ask
+from isogloss.corpora.catalogue.retries import PATIENT, Patience, ask
 from isogloss.errors import DataError
 from isogloss.shapes import TEXT, check
 from isogloss.web import parse_url, whole_number
@@ -37,12 +37,11 @@ class OpusFile:
     kind: str
     url: str
     pairs: int
-    kibibytes: int
 
     def joins(self, languages: Languages) -> bool:
         """Whether it has these two languages, in either order and any spelling."""
-        one, other = (spellings(code) for code in languages)
-        return (self.source in one and self.target in other) or (self.source in other and self.target in one)
+        pairs = (self.source, self.target), (self.target, self.source)
+        return any(all(code in spellings(wanted) for code, wanted in zip(pair, languages, strict=True)) for pair in pairs)
 
     @property
     def suffix(self) -> str:
@@ -66,9 +65,8 @@ def search(
     return [file for file in files if file.target]  # without a target it is monolingual
 
 
-def find(corpus: str, languages: Languages, version: str = "", patience: Patience | None = None) -> OpusFile:
+def find(corpus: str, languages: Languages, version: str = "", patience: Patience = PATIENT) -> OpusFile:
     """The file of a corpus with the pair: the newest version unless one is given, in the preferred format."""
-    patience = patience or Patience()
     seen: list[OpusFile] = []
     for kind in KINDS:
         for code in spellings(languages[0]):
@@ -83,10 +81,8 @@ def find(corpus: str, languages: Languages, version: str = "", patience: Patienc
 
 def newest(files: Iterable[OpusFile]) -> list[OpusFile]:
     """The file of the highest version of each pair (v9 < v2018 < v2018q4)."""
-    best: dict[tuple[str, str, str], OpusFile] = {}
-    for file in sorted(files, key=lambda file: _age(file.version)):
-        best[file.corpus, file.source, file.target] = file
-    return list(best.values())
+    oldest_first = sorted(files, key=lambda file: _age(file.version))
+    return list({(file.corpus, file.source, file.target): file for file in oldest_first}.values())
 
 
 def _file(row: dict[str, Any]) -> OpusFile:
@@ -98,7 +94,6 @@ def _file(row: dict[str, Any]) -> OpusFile:
         kind=row["preprocessing"],
         url=row["url"],
         pairs=whole_number(row.get("alignment_pairs")) or 0,  # may be empty
-        kibibytes=whole_number(row.get("size")) or 0,
     )
 
 

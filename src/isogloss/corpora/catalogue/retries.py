@@ -38,6 +38,9 @@ class Patience:
     wait: Callable[[float], None] = time.sleep
 
 
+PATIENT = Patience()
+
+
 class Trouble(Exception):
     """A temporary failure: a cut connection, a busy server. `brief` is shown beside the progress bar."""
 

@@ -90,7 +90,8 @@ def target_language(source: Source) -> str:
 
 def positional(source: Source) -> Layout:
     """Two columns without names, in the order of the languages in the file's name."""
-    return Layout(0, ((1, target_language(source)),)) if source.source_first else Layout(1, ((0, target_language(source)),))
+    first, second = (0, 1) if source.source_first else (1, 0)
+    return Layout(first, ((second, target_language(source)),))
 
 
 def from_user(columns: UserColumns, names: Sequence[str] | None, source: Source, number: int = 1) -> Layout:
@@ -135,11 +136,10 @@ def from_header(cells: Sequence[str], source: Source, number: int = 1, strict: b
             hint=f"columns are language codes and {', '.join(sorted(NAMED_COLUMNS))}; remove the others, "
             "or set columns: source=NAME,target=NAME (or a rare code: xyz=NAME)",
         )
-    further = [names.index(name) if name in names else None for name in ("split", "score")]
+    language, split, score = (names.index(name) if name in names else None for name in ("language", "split", "score"))
     if sided:
-        language = names.index("language") if "language" in names else None
         target = (names.index("target"), target_language(source) if language is None else "")
-        return Layout(names.index("source"), (target,), language, *further)
+        return Layout(names.index("source"), (target,), language, split, score)
     origin = next(place for place, name in enumerate(names) if is_source(name, source.source_language))
     targets = tuple(
         (place, canonical(name)) for place, name in enumerate(names) if place != origin and _is_target(name, source, strict)
@@ -150,7 +150,7 @@ def from_header(cells: Sequence[str], source: Source, number: int = 1, strict: b
             hint=f"the header is: {' '.join(names)[:200]}; if id means Indonesian, use --language id, in a recipe"
             ' pairs.language = "id"',
         )
-    return Layout(origin, targets, None, *further)
+    return Layout(origin, targets, None, split, score)
 
 
 def from_codes(names: Sequence[str], source: Source) -> Layout | None:

@@ -14,6 +14,7 @@ from isogloss.corpora.formats.assemble import assemble, by_translation, trimmed
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
 from isogloss.corpora.reading.blocks import BLOCK_BYTES, Blocks, cut
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, STANDARD_INPUT, unpacked_name
+from isogloss.corpora.reading.lines import is_utf8
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -25,10 +26,15 @@ BATCH = 2**13  # rows: few enough for long documents
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The pairs of a Parquet file."""
-    with _seekable(source) as handle, _explained(source):
-        parquet = pq.ParquetFile(handle)
-        table = TableReader(parquet.schema_arrow, source)
-        yield from table.blocks(parquet.iter_batches(BATCH, columns=table.columns), faults)
+    with _seekable(source) as handle:
+        try:
+            parquet = pq.ParquetFile(handle)
+            table = TableReader(parquet.schema_arrow, source)
+            yield from table.blocks(parquet.iter_batches(BATCH, columns=table.columns), faults)
+        except PARQUET_FAULTS as error:
+            reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+            hint = "download it again; if isogloss prepare wrote it, write it again"
+            raise DataError(f"{source.name}: not a readable Parquet file ({reason})", hint=hint) from error
 
 
 class TableReader:
@@ -103,18 +109,6 @@ def _seekable(source: Source) -> Iterator[IO[bytes]]:
         yield copy
 
 
-@contextmanager
-def _explained(source: Source) -> Iterator[None]:
-    try:
-        yield
-    except PARQUET_FAULTS as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise DataError(
-            f"{source.name}: not a readable Parquet file ({reason})",
-            hint="download it again; if isogloss prepare wrote it, write it again",
-        ) from error
-
-
 def _as_text(column: pa.Array, name: str, source: Source) -> tuple[pa.Array, BoolArray]:
     """A column as strings, whatever its type, and which rows are not UTF-8."""
     if pa.types.is_dictionary(column.type):
@@ -128,14 +122,7 @@ def _as_text(column: pa.Array, name: str, source: Source) -> tuple[pa.Array, Boo
         column.validate(full=True)
     except pa.ArrowInvalid:
         raw = pc.cast(column, pa.binary(), safe=False).to_pylist()
-        texts = [_decoded(value) for value in raw]
-        bad = np.array([text is None and value is not None for text, value in zip(texts, raw, strict=True)])
+        bad = np.array([value is not None and not is_utf8(value) for value in raw])
+        texts = [None if value is None or is_bad else value.decode() for value, is_bad in zip(raw, bad, strict=True)]
         return pa.array(texts, pa.string()), bad
     return column, np.zeros(len(column), dtype=bool)
-
-
-def _decoded(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None

@@ -5,7 +5,7 @@ the text; otherwise the two sides of Moses text would get out of step.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,9 +59,9 @@ class LineBlock:
 
     def without(self, row: int) -> "LineBlock":
         """The same lines with `row` blanked out."""
-        start, end = int(self.starts[row]), int(self.starts[row + 1])
-        data = b"".join([self.data[:start], _blank_like(self.data[start:end]), self.data[end:]])
-        return LineBlock(data, self.starts, self.first, self.faults)
+        start, end = self.starts[row : row + 2].tolist()
+        data = self.data[:start] + _blank_like(self.data[start:end]) + self.data[end:]
+        return replace(self, data=data)
 
     def first_content(self) -> int | None:
         """The first line that is not blank, or None."""
@@ -127,19 +127,21 @@ def _without_mark(data: bytes, name: str) -> bytes:
     if data.startswith(_UTF16_MARKS):
         # Always raised: half of such a file would pass for text full of NULs.
         raise not_utf8(data, 0, name, 1)
-    if (suffix := looks_packed(data)) and not _is_utf8(data):
+    if (suffix := looks_packed(data)) and not is_utf8(data):
         raise DataError(f"{name}: this is not text but a {suffix} file", hint=f"give it a name that ends in {suffix}")
     return data.removeprefix(_BYTE_ORDER_MARK)
 
 
 def _checked(data: bytes, first: int, name: str) -> LineBlock:
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == LINE_FEED) + 1
-    last = [] if data.endswith(b"\n") or not data else [len(data)]
-    starts = np.concatenate([np.array([0]), ends, np.array(last, dtype=np.int64)])
-    return LineBlock(data, starts, first) if _is_utf8(data) else _mended(data, starts, first, name)
+    starts = np.concatenate([[0], ends])
+    if starts[-1] != len(data):
+        starts = np.append(starts, len(data))  # the last line has no line end
+    return LineBlock(data, starts, first) if is_utf8(data) else _mended(data, starts, first, name)
 
 
-def _is_utf8(data: bytes) -> bool:
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are UTF-8."""
     try:
         strings_over(data, np.array([0, len(data)])).validate(full=True)
     except pa.ArrowInvalid:
@@ -149,18 +151,15 @@ def _is_utf8(data: bytes) -> bool:
 
 def _mended(data: bytes, starts: IntArray, first: int, name: str) -> LineBlock:
     """Blank out the lines that are not UTF-8."""
-    pieces: list[bytes] = []
+    mended = bytearray(data)
     faults: dict[int, DataError] = {}
-    bounds = starts.tolist()
-    for number, (start, end) in enumerate(pairwise(bounds), first):
-        line = data[start:end]
+    for number, (start, end) in enumerate(pairwise(starts.tolist()), first):
         try:
-            line.decode()
+            data[start:end].decode()
         except UnicodeDecodeError as error:
-            faults[number] = not_utf8(line, error.start, name, number)
-            line = _blank_like(line)
-        pieces.append(line)
-    return LineBlock(b"".join(pieces), starts, first, faults)
+            faults[number] = not_utf8(data[start:end], error.start, name, number)
+            mended[start:end] = _blank_like(data[start:end])
+    return LineBlock(bytes(mended), starts, first, faults)
 
 
 def _blank_like(line: bytes) -> bytes:

@@ -42,5 +42,4 @@ def origin_of(path: Path) -> Origin | None:
         found = check(read_json(origin_file(path)), fields_shape(Origin))
     except (OSError, ValueError):
         return None
-    known = {one.name for one in fields(Origin)}
-    return Origin(**{key: value for key, value in found.items() if key in known})
+    return Origin(**{field.name: found[field.name] for field in fields(Origin) if field.name in found})
