@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 PIECE = 2**20
 MANY_BYTES = 10 * 10**6  # progress counts MB from here on, kB below
-_PACKED = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "Zstandard"}
+_PACKED = {"zip": "zip archive", "gz": "gzip file", "bz2": "bzip2 file", "xz": "xz file", "zst": "Zstandard file"}
 DAMAGED = "try again later; if that does not help, the file is damaged on the server"
 
 
@@ -95,11 +95,11 @@ def is_unchanged(url: str, known: Origin, patience: Patience, token: str = "") -
             now = _version(response)
             if response.status == http.client.NOT_MODIFIED:
                 return True
-            if known.etag and now["etag"]:
-                return known.etag.removeprefix("W/") == str(now["etag"]).removeprefix("W/")
-            if known.modified and now["modified"]:
-                return known.modified == str(now["modified"])
-            return bool(known.size is not None and known.size == now["size"])
+            for name in ("etag", "modified", "size"):
+                before, after = getattr(known, name), now[name]
+                if before and after:
+                    return str(before).removeprefix("W/") == str(after).removeprefix("W/")
+            return False
 
     return retried(url, patience, request)
 
@@ -237,10 +237,8 @@ class _Download:
                 raise _Damaged(f"the checksum is {found[:12]}…, but it should be {self.sha256[:12]}…")
         elif kind == "parquet":
             _check_parquet(self.part)
-        elif kind == "zip":
-            _check_zip(self.part)
         elif kind in _PACKED:
-            _check_packed(self.part, kind)
+            _check_readable(self.part, kind)
 
 
 def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
@@ -260,27 +258,21 @@ def _check_parquet(path: Path) -> None:
             raise _Damaged("not a whole Parquet file")
 
 
-def _check_packed(path: Path, kind: str) -> None:
-    from isogloss.corpora.reading.compression import open_file  # lazily: imports Arrow
+def _check_readable(path: Path, kind: str) -> None:
+    """Read a compressed file or an archive to its end."""
+    from isogloss.corpora.reading.compression import ARCHIVE_FAULTS, open_file  # lazily: imports Arrow
 
     try:
-        with open_file(path, f".{kind}") as stream:
-            while stream.read(PIECE):
-                pass
-    except DataError as error:
-        raise _Damaged(f"not a whole {_PACKED[kind]} file") from error
-
-
-def _check_zip(path: Path) -> None:
-    from isogloss.corpora.reading.compression import ARCHIVE_FAULTS
-
-    try:
-        with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
-    except (*ARCHIVE_FAULTS, OSError) as error:
-        raise _Damaged(f"not a whole zip archive ({error})") from error
-    if broken is not None:
-        raise _Damaged(f"{broken} in the zip archive is damaged")
+        if kind == "zip":
+            with zipfile.ZipFile(path) as archive:
+                if (broken := archive.testzip()) is not None:
+                    raise zipfile.BadZipFile(f"{broken} is damaged")
+        else:
+            with open_file(path, f".{kind}") as stream:
+                while stream.read(PIECE):
+                    pass
+    except (*ARCHIVE_FAULTS, OSError, DataError) as error:
+        raise _Damaged(f"not a whole {_PACKED[kind]} ({error})") from error
 
 
 @contextmanager

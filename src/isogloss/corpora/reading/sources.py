@@ -15,15 +15,18 @@ from isogloss.corpora.reading.compression import ByteStream, is_archive, members
 from isogloss.corpora.reading.filenames import (
     FORMATS,
     Entry,
+    MosesFiles,
     catalog_language,
     corpus_of,
     format_of,
+    half_of,
     is_no_corpus,
+    matched,
+    missing_half,
     pair_of,
     stem_of,
 )
 from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code, pair_in, same_language
-from isogloss.corpora.reading.moses_files import MosesFiles, half_of, matched, missing_half
 from isogloss.corpora.reading.origin import origin_of
 from isogloss.corpora.store import is_store
 from isogloss.errors import DataError
