@@ -13,7 +13,7 @@ from isogloss.amounts import amount
 from isogloss.corpora.formats.layout import Layout, from_header, from_user, parse_columns, positional
 from isogloss.corpora.formats.records import RecordOrFault, gathered, record_of
 from isogloss.corpora.reading.blocks import Blocks
-from isogloss.corpora.reading.lines import LineBlock, line_blocks, numbered
+from isogloss.corpora.reading.lines import LineBlock, numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -27,10 +27,9 @@ FEW_LINES = 10  # of look-ahead gained back per line after such a quote
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The pairs of a CSV file."""
-    with source.open() as stream:
-        opened = read_first_line(line_blocks(stream, source.name), source, faults, SEPARATORS, quoted=True)
-        if opened is not None:
-            yield from quoted_blocks(opened, source, faults)
+    opened = read_first_line(source, faults, SEPARATORS, quoted=True)
+    if opened is not None:
+        yield from quoted_blocks(opened, source, faults)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,9 @@ class Opened:
     lines: Iterator[LineBlock] = iter(())
 
 
-def read_first_line(lines: Iterator[LineBlock], source: Source, faults: Faults, separators: str, quoted: bool) -> Opened | None:
+def read_first_line(source: Source, faults: Faults, separators: str, quoted: bool) -> Opened | None:
     """Understand the first line that is not blank; None if there is none."""
+    lines = source.line_blocks()
     for block in lines:
         row = block.first_content()
         if row is not None:
@@ -84,8 +84,7 @@ def _cells(line: str, separator: str, quoted: bool) -> list[str]:
 def names_its_languages(source: Source, separators: str, quoted: bool) -> bool:
     """Whether a file whose name does not say the language has a header that does. If not, it may not be a corpus."""
     try:
-        with source.open() as stream:
-            return read_first_line(line_blocks(stream, source.name), source, Faults("skip"), separators, quoted) is not None
+        return read_first_line(source, Faults("skip"), separators, quoted) is not None
     except DataError as error:
         return "the target language is not known" not in error.message and "not text" not in error.message
 

@@ -14,7 +14,7 @@ from typing import Any
 from isogloss.corpora.formats.layout import Layout, from_codes, from_header, from_user, parse_columns
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered, record_of
 from isogloss.corpora.reading.blocks import Blocks
-from isogloss.corpora.reading.lines import line_blocks, numbered
+from isogloss.corpora.reading.lines import numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -42,18 +42,17 @@ def _records(source: Source) -> Iterator[RecordOrFault]:
         wanted = {place for _, place in columns.places}
         return from_user(columns, keys, source, number) if wanted <= set(keys) else None
 
-    with source.open() as stream:
-        for number, line in numbered(line_blocks(stream, source.name)):
-            if isinstance(line, DataError):
-                yield line
-            elif not line.isspace():
-                try:
-                    found = _parsed(line)
-                    nested = not columns.places and isinstance(found.get(NESTED), dict)
-                    found = found[NESTED] if nested else found
-                    yield _record(found, layout_of(tuple(found), nested), number)
-                except _Unusable as problem:
-                    yield DataError(f"{source.name} line {number}: {problem}", hint=f"{problem.hint}; or {SKIPPING}")
+    for number, line in numbered(source.line_blocks()):
+        if isinstance(line, DataError):
+            yield line
+        elif not line.isspace():
+            try:
+                found = _parsed(line)
+                nested = not columns.places and isinstance(found.get(NESTED), dict)
+                found = found[NESTED] if nested else found
+                yield _record(found, layout_of(tuple(found), nested), number)
+            except _Unusable as problem:
+                yield DataError(f"{source.name} line {number}: {problem}", hint=f"{problem.hint}; or {SKIPPING}")
 
 
 class _Unusable(Exception):

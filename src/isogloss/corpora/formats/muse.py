@@ -8,7 +8,7 @@ from isogloss.amounts import amount
 from isogloss.corpora.formats.assemble import assemble, by_translation, line_faults, trimmed
 from isogloss.corpora.formats.layout import positional
 from isogloss.corpora.reading.blocks import Blocks, cut
-from isogloss.corpora.reading.lines import LineBlock, line_blocks
+from isogloss.corpora.reading.lines import LineBlock
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -16,19 +16,17 @@ from isogloss.errors import DataError
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The entries of a word list; every line must have two words."""
-    with source.open() as stream:
-        for block in line_blocks(stream, source.name):
-            yield from cut(_pairs(block, source, faults))
+    for block in source.line_blocks():
+        yield from cut(_pairs(block, source, faults))
 
 
 def looks_like_it(source: Source) -> bool:
     """Whether the first line is two words without a tab: then a .txt file is a word list, not TSV."""
-    with source.open() as stream:
-        for block in line_blocks(stream, source.name):
-            row = block.first_content()
-            if row is not None:
-                line = block.line(row)
-                return "\t" not in line and len(line.split()) == 2
+    for block in source.line_blocks():
+        row = block.first_content()
+        if row is not None:
+            line = block.line(row)
+            return "\t" not in line and len(line.split()) == 2
     return False
 
 

@@ -7,12 +7,13 @@ import gettext
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from isogloss.corpora.formats.layout import language_unknown
 from isogloss.corpora.formats.records import Record, RecordOrFault, gathered
 from isogloss.corpora.reading.blocks import Blocks
 from isogloss.corpora.reading.languages import is_shaped_like_a_code, without_region
-from isogloss.corpora.reading.lines import line_blocks, numbered
+from isogloss.corpora.reading.lines import numbered
 from isogloss.corpora.reading.malformed import SKIPPING, Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -120,20 +121,17 @@ class _Entry:
 
 def _entries(source: Source) -> Iterator[_Entry]:
     entry = _Entry(source.name)
-    with source.open() as stream:
-        for number, line in numbered(line_blocks(stream, source.name)):
-            if isinstance(line, DataError):
-                entry.fault, entry.line = entry.fault or line, entry.line or number
-                continue
-            text = line.strip()
-            if entry.ends_before(text):
-                if entry.pieces or entry.fault:
-                    yield entry.checked()
-                entry = _Entry(source.name)
-            if text:
-                entry.add(text, number)
-    if entry.pieces or entry.fault:
-        yield entry.checked()
+    for number, line in chain(numbered(source.line_blocks()), [(0, "")]):  # a blank line ends the last entry
+        if isinstance(line, DataError):
+            entry.fault, entry.line = entry.fault or line, entry.line or number
+            continue
+        text = line.strip()
+        if entry.ends_before(text):
+            if entry.pieces or entry.fault:
+                yield entry.checked()
+            entry = _Entry(source.name)
+        if text:
+            entry.add(text, number)
 
 
 def _not_po(name: str, number: int, line: str) -> DataError:

@@ -11,7 +11,7 @@ from isogloss.corpora.formats.assemble import assemble, by_translation, line_fau
 from isogloss.corpora.formats.csv import quoted_blocks, read_first_line, too_few
 from isogloss.corpora.formats.layout import Layout
 from isogloss.corpora.reading.blocks import Blocks, cut
-from isogloss.corpora.reading.lines import LINE_FEED, TAB, LineBlock, line_blocks, strings_over
+from isogloss.corpora.reading.lines import LINE_FEED, TAB, LineBlock, strings_over
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
@@ -21,13 +21,10 @@ SEPARATORS = "\t"
 
 def blocks(source: Source, faults: Faults) -> Blocks:
     """The pairs of a TSV file."""
-    with source.open() as stream:
-        opened = read_first_line(line_blocks(stream, source.name), source, faults, SEPARATORS, quoted=False)
-        if opened is None:
-            return
-        if opened.quoted:
-            yield from quoted_blocks(opened, source, faults)
-            return
+    opened = read_first_line(source, faults, SEPARATORS, quoted=False)
+    if opened is not None and opened.quoted:
+        yield from quoted_blocks(opened, source, faults)
+    elif opened is not None:
         for block in opened.lines:
             yield from cut(_pairs(block, opened.layout, source, faults))
 

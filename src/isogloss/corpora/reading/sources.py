@@ -27,6 +27,7 @@ from isogloss.corpora.reading.filenames import (
     stem_of,
 )
 from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code, pair_in, same_language
+from isogloss.corpora.reading.lines import LineBlock, line_blocks
 from isogloss.corpora.reading.origin import origin_of
 from isogloss.corpora.store import is_store
 from isogloss.errors import DataError
@@ -73,6 +74,11 @@ class Source:
     def open(self) -> ByteStream:
         """Its decompressed bytes; of Moses text, those of the source side."""
         return open_stream(self.path, self.member, self.called)
+
+    def line_blocks(self) -> Iterator[LineBlock]:
+        """Its text in blocks of whole lines."""
+        with self.open() as stream:
+            yield from line_blocks(stream, self.name)
 
 
 def find_sources(
