@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from corpora.catalogue.service import Fault, Service
 from fuzz_cases import an_encrypted_zip
 from isogloss.corpora.catalogue.download import fetch, kept
-from isogloss.corpora.catalogue.retries import NotThere, Patience
+from isogloss.corpora.catalogue.retries import NotFound, Patience
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
@@ -150,7 +150,7 @@ def test_a_refusal_is_not_argued_with(
     with pytest.raises(DataError) as caught:
         fetch(service.url + "/some.bin", tmp_path / "some.bin", origin=ORIGIN, patience=patience)
     assert words in caught.value.message + caught.value.hint
-    assert isinstance(caught.value, NotThere) == (status in (404, 410))
+    assert isinstance(caught.value, NotFound) == (status in (404, 410))
     assert len(service.asked) == 1 and not waits
     assert names(tmp_path) == []
 

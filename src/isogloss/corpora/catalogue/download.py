@@ -18,7 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from isogloss.amounts import amount, duration
-from isogloss.corpora.catalogue.retries import PATIENT, Patience, Trouble, open_url, read_some, retried
+from isogloss.corpora.catalogue.retries import PATIENT, Patience, TemporaryFailure, open_url, read_some, retried
 from isogloss.corpora.reading.origin import Origin, origin_file, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
@@ -54,7 +54,7 @@ def fetch(
     meter = _Meter(stage or target.name, on_progress)
     refuse_folder(target)
     make_folder(target.parent)
-    with alone(target, lambda: meter.note("another isogloss is fetching it; waiting")):
+    with download_lock(target, lambda: meter.note("another isogloss is fetching it; waiting")):
         known = kept(target, size, sha256)
         if known is not None and known.url != masked(url) and known.sha256 != sha256:
             known = None  # another version may have the same name in the user's folder
@@ -178,7 +178,7 @@ class _Download:
                 if not self.resumed:
                     raise DataError(f"{self.url}: {damage}", hint=DAMAGED) from damage
 
-    def _on_wait(self, trouble: Trouble, pause: float) -> None:
+    def _on_wait(self, trouble: TemporaryFailure, pause: float) -> None:
         logger.info("%s: %s; again in %s", self.url, trouble, duration(pause))
         self.meter.note(f"{trouble.brief}, again in {duration(pause)}")
 
@@ -193,13 +193,13 @@ class _Download:
         asked = {"Range": f"bytes={start}-", "If-Range": validator} if start else {}
         beyond = http.client.REQUESTED_RANGE_NOT_SATISFIABLE
         with open_url(self.url, self.patience.timeout, asked, self.token, expected=beyond if start else 0) as response:
-            place, total = _place(response)
+            place, total = _content_range(response)
             if response.status == beyond and total == start:
                 self.resumed = True  # all bytes were here already
                 return
             if response.status == beyond or place not in (0, start):
                 discard(self.part)
-                raise Trouble("the server did not continue the file")
+                raise TemporaryFailure("the server did not continue the file")
             if self.size is not None and total is not None and total != self.size:
                 raise _Damaged(f"{amount(total, 'byte')} long, but it should be {self.size:,}")
             if response.headers.get_content_type() == "text/html":
@@ -208,11 +208,11 @@ class _Download:
             if not self.resumed:
                 discard(self.part)
                 replace(self.origin, **_version(response)).write_beside(self.part)
-            self._pour(response, place, total)
+            self._write_body(response, place, total)
         if total is not None and _length(self.part) < total:
-            raise Trouble(f"the connection was cut after {_length(self.part):,} of {amount(total, 'byte')}")
+            raise TemporaryFailure(f"the connection was cut after {_length(self.part):,} of {amount(total, 'byte')}")
 
-    def _pour(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
+    def _write_body(self, response: http.client.HTTPResponse, done: int, total: int | None) -> None:
         with explaining_disk(self.part):
             handle = self.part.open("ab")
         with handle:
@@ -241,7 +241,7 @@ class _Download:
             _check_readable(self.part, kind)
 
 
-def _place(response: http.client.HTTPResponse) -> tuple[int, int | None]:
+def _content_range(response: http.client.HTTPResponse) -> tuple[int, int | None]:
     """Where the response begins in the file (-1: nowhere), and the length of the file. A server may ignore ranges."""
     if response.status not in (http.client.PARTIAL_CONTENT, http.client.REQUESTED_RANGE_NOT_SATISFIABLE):
         return 0, whole_number(response.headers.get("Content-Length"))
@@ -276,7 +276,7 @@ def _check_readable(path: Path, kind: str) -> None:
 
 
 @contextmanager
-def alone(target: Path, on_waiting: Callable[[], None]) -> Iterator[None]:
+def download_lock(target: Path, on_waiting: Callable[[], None]) -> Iterator[None]:
     """Let only one process at a time fetch a file; others wait."""
     locks = cache_folder() / "locks"
     make_folder(locks)

@@ -15,9 +15,9 @@ from typing import Any
 
 from isogloss.corpora.catalogue import hub_datasets as hub
 from isogloss.corpora.catalogue import opus, repack, wikipedia
-from isogloss.corpora.catalogue.download import alone, discard, fetch, is_unchanged, kept, refuse_foreign
+from isogloss.corpora.catalogue.download import discard, download_lock, fetch, is_unchanged, kept, refuse_foreign
 from isogloss.corpora.catalogue.entries import Entry, Languages, as_languages, find
-from isogloss.corpora.catalogue.retries import PATIENT, NotThere, Patience, mirrored
+from isogloss.corpora.catalogue.retries import PATIENT, NotFound, Patience, mirrored
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
@@ -55,11 +55,11 @@ def get(
         patience=patience,
     )
     waiting = Step(request.stage, 0, 1, "files", "another isogloss is fetching it; waiting")
-    with alone(request.record, lambda: on_progress(waiting)):
+    with download_lock(request.record, lambda: on_progress(waiting)):
         if not refresh and (files := request.kept()):
             on_progress(Step(request.stage, len(files), len(files), "files", "reused from the cache"))
             return files
-        files = _WAYS[request.entry.by](request)
+        files = _SERVICES[request.entry.by](request)
         request.remember(files)
     return files
 
@@ -101,7 +101,7 @@ class _Request:
             )
         return self.folder if self.folder is not None else cache_folder() / "corpora" / self.entry.name / version
 
-    def bring(self, url: str, target: Path, version: str, number: int = 1, files: int = 1, **details: Any) -> Path:  # noqa: ANN401
+    def download(self, url: str, target: Path, version: str, number: int = 1, files: int = 1, **details: Any) -> Path:  # noqa: ANN401
         """Fetch a file, the `number`-th of several; `details` are those of `fetch`."""
         entry = self.entry
         origin = Origin(corpus=entry.name, version=version, licence=entry.licence, dictionary=entry.dictionary)
@@ -132,7 +132,7 @@ class _Request:
 
 
 def _check(entry: Entry, languages: Languages, version: str, min_score: float | None) -> None:
-    """Refuse at once what cannot be fetched."""
+    """Refuse a request that cannot succeed, before anything is downloaded."""
     if entry.by == "hand":
         source, target = languages
         raise DataError(f"{entry.name} is not fetched: {entry.why}", hint=entry.how.format(source=source, target=target))
@@ -149,7 +149,7 @@ def _from_opus(request: _Request) -> list[Path]:
     # The two columns of TSV are in the order of its name.
     pair = f"{file.source}-{file.target}" if file.kind == "tsv" else request.pair
     target = request.place(file.version) / f"{request.entry.name}.{pair}{file.suffix}"
-    return [request.bring(mirrored(file.url), target, file.version)]
+    return [request.download(mirrored(file.url), target, file.version)]
 
 
 def _from_hub(request: _Request) -> list[Path]:
@@ -160,7 +160,7 @@ def _from_hub(request: _Request) -> list[Path]:
         name = ".".join(part for part in (request.entry.name, file.shard, request.pair, "parquet") if part)
         target = request.place(file.commit[:12]) / name
         details = {"size": file.size, "sha256": file.sha256, "token": token}
-        paths.append(request.bring(file.url, target, file.commit, number, len(files), **details))
+        paths.append(request.download(file.url, target, file.commit, number, len(files), **details))
     return paths
 
 
@@ -185,8 +185,8 @@ def _from_files(request: _Request) -> list[Path]:
                     lambda files, out: repack.repack(entry.layout, files[0], out, columns, request.min_score),
                 )
             else:
-                request.bring(url, target, version, number, len(entry.files), refresh=request.refresh)
-        except NotThere as error:
+                request.download(url, target, version, number, len(entry.files), refresh=request.refresh)
+        except NotFound as error:
             raise missing from error
         paths.append(target)
     return paths
@@ -216,7 +216,7 @@ def _from_wikipedia(request: _Request) -> list[Path]:
 
     try:
         _convert(request, target, version, dumps, build)
-    except NotThere as error:
+    except NotFound as error:
         message = f"there are no dumps for {request.pair} ({dumps[0]})"
         raise DataError(message, hint="is there a Wikipedia in that language?") from error
     return [target]
@@ -237,7 +237,7 @@ def _convert(request: _Request, target: Path, version: str, urls: list[str], bui
         name = Path(parse_url(url).path).name
         hidden = target.with_name(f".original-{name}")
         stage = name if len(urls) > 1 else request.stage
-        originals.append(request.bring(url, hidden, version, refresh=request.refresh, stage=stage))
+        originals.append(request.download(url, hidden, version, refresh=request.refresh, stage=stage))
     origin = origin_of(originals[0])
     assert origin is not None
     try:
@@ -252,7 +252,7 @@ def _convert(request: _Request, target: Path, version: str, urls: list[str], bui
     list(map(discard, originals))
 
 
-_WAYS: dict[str, Callable[[_Request], list[Path]]] = {
+_SERVICES: dict[str, Callable[[_Request], list[Path]]] = {
     "opus": _from_opus,
     "hub": _from_hub,
     "files": _from_files,

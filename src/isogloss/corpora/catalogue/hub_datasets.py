@@ -10,7 +10,7 @@ import urllib.parse
 from dataclasses import dataclass
 
 from isogloss.corpora.catalogue.entries import Languages, spellings
-from isogloss.corpora.catalogue.retries import PATIENT, NotThere, Patience, ask
+from isogloss.corpora.catalogue.retries import PATIENT, NotFound, Patience, ask
 from isogloss.errors import DataError
 from isogloss.shapes import COUNT, NOTHING, SHA256, TEXT, Either, Misfit, check
 from isogloss.web import checked_key
@@ -79,7 +79,7 @@ def _files(repo: str, revision: str, patience: Patience) -> list[HubFile]:
                 shard = (match["shard"] or "").removesuffix("00000-of-00001")
                 sha256 = (one.get("lfs") or {}).get("sha256")
                 files.append(HubFile(one["rfilename"], url, match["pair"], shard, answer["sha"], one.get("size"), sha256))
-    except NotThere as error:
+    except NotFound as error:
         raise DataError(f"the hub has no data set {repo} at {revision}", hint="check its name on the hub") from error
     except Misfit as error:
         raise DataError(f"{asked}: unexpected answer ({error})", hint="is HF_ENDPOINT the right address?") from error

@@ -86,15 +86,8 @@ def newest(files: Iterable[OpusFile]) -> list[OpusFile]:
 
 
 def _file(row: dict[str, Any]) -> OpusFile:
-    return OpusFile(
-        corpus=row["corpus"],
-        version=row["version"],
-        source=row["source"],
-        target=row["target"],
-        kind=row["preprocessing"],
-        url=row["url"],
-        pairs=whole_number(row.get("alignment_pairs")) or 0,  # may be empty
-    )
+    facts = {name: row[name] for name in ("corpus", "version", "source", "target", "url")}
+    return OpusFile(**facts, kind=row["preprocessing"], pairs=whole_number(row.get("alignment_pairs")) or 0)  # may be empty
 
 
 def _age(version: str) -> tuple[int, ...]:

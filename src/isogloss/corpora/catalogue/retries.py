@@ -33,7 +33,7 @@ class Patience:
     attempts_to_connect: int = 3  # for a host that was never reached: the network is probably down
     first_wait: float = 1.0  # seconds; doubled after each failure, with jitter
     longest_wait: float = 60.0
-    longest_asked: float = 600.0  # if the server asks for a longer wait, raise instead
+    longest_requested: float = 600.0  # if the server asks for a longer wait, raise instead
     timeout: float = 60.0  # seconds without a byte
     wait: Callable[[float], None] = time.sleep
 
@@ -41,7 +41,7 @@ class Patience:
 PATIENT = Patience()
 
 
-class Trouble(Exception):
+class TemporaryFailure(Exception):
     """A temporary failure: a cut connection, a busy server. `brief` is shown beside the progress bar."""
 
     def __init__(self, what: str, brief: str = "cut", retry_after: float | None = None, reached: bool = True) -> None:
@@ -49,7 +49,7 @@ class Trouble(Exception):
         self.brief, self.retry_after, self.reached = brief, retry_after, reached
 
 
-class NotThere(DataError):
+class NotFound(DataError):
     """The server does not have it."""
 
 
@@ -57,18 +57,18 @@ def retried(
     url: str,
     patience: Patience,
     action: Callable[[], Result],
-    on_wait: Callable[[Trouble, float], None] = lambda *_: None,
+    on_wait: Callable[[TemporaryFailure, float], None] = lambda *_: None,
     progress: Callable[[], int] = lambda: 0,
 ) -> Result:
-    """The result of `action`, repeated after each `Trouble`, but not after too many in a row without `progress` in bytes."""
+    """The result of `action`, repeated after temporary failures, unless too many in a row bring no `progress` (in bytes)."""
     failures, furthest = 0, progress()
     while True:
         try:
             return action()
-        except Trouble as trouble:
+        except TemporaryFailure as trouble:
             failures = 1 if progress() > furthest else failures + 1
             furthest = max(furthest, progress())
-            if (pause := trouble.retry_after) is not None and pause > patience.longest_asked:
+            if (pause := trouble.retry_after) is not None and pause > patience.longest_requested:
                 raise DataError(
                     f"{url}: {trouble}, and asks to come back in {duration(pause)}",
                     hint="run the same command later: it continues where it stopped",
@@ -99,7 +99,7 @@ def open_url(
     except urllib.error.URLError as error:
         raise _unreached(url, error.reason) from error
     except (OSError, http.client.HTTPException) as error:
-        raise Trouble(_plainly(error)) from error
+        raise TemporaryFailure(_reason(error)) from error
 
 
 def read_some(response: http.client.HTTPResponse, amount: int) -> bytes:
@@ -107,7 +107,7 @@ def read_some(response: http.client.HTTPResponse, amount: int) -> bytes:
     try:
         return response.read(amount)
     except (OSError, http.client.HTTPException) as error:
-        raise Trouble(_plainly(error)) from error
+        raise TemporaryFailure(_reason(error)) from error
 
 
 def ask(url: str, patience: Patience, token: str = "") -> Any:  # noqa: ANN401 - whatever the service says
@@ -121,7 +121,7 @@ def ask(url: str, patience: Patience, token: str = "") -> Any:  # noqa: ANN401 -
                 if len(text) > LARGEST_ANSWER:
                     raise DataError(f"{url}: the answer is too long", hint="check the address of the service")
             if len(text) < (whole_number(response.headers.get("Content-Length")) or 0):
-                raise Trouble("the connection was cut")
+                raise TemporaryFailure("the connection was cut")
         return text
 
     try:
@@ -141,9 +141,9 @@ def mirrored(url: str) -> str:
 def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
     said = f"the server answers {error.code} {error.reason or ''}".rstrip()
     if error.code in PASSING:
-        return Trouble(said, f"answer {error.code}", _asked_wait(error.headers.get("Retry-After")))
+        return TemporaryFailure(said, f"answer {error.code}", _asked_wait(error.headers.get("Retry-After")))
     if error.code in (http.client.NOT_FOUND, http.client.GONE):
-        return NotThere(f"{url}: {said}", hint="it was moved or never existed: isogloss corpora list NAME shows its page")
+        return NotFound(f"{url}: {said}", hint="it was moved or never existed: isogloss corpora list NAME shows its page")
     if error.code in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
         return DataError(f"{url}: {said}", hint="access is restricted: its page says how to get it")
     return DataError(f"{url}: {said}", hint="try again later; its page may say more")
@@ -167,10 +167,10 @@ def _unreached(url: str, reason: str | BaseException) -> Exception:
             f"{url}: its certificate cannot be trusted ({reason.verify_message})",
             hint="is there a TLS-inspecting proxy? set SSL_CERT_FILE to its certificate",
         )
-    return Trouble(f"{parse_url(url).hostname} cannot be reached ({_plainly(reason)})", "not reached", reached=False)
+    return TemporaryFailure(f"{parse_url(url).hostname} cannot be reached ({_reason(reason)})", "not reached", reached=False)
 
 
-def _plainly(reason: str | BaseException) -> str:
+def _reason(reason: str | BaseException) -> str:
     if isinstance(reason, TimeoutError):
         return "no answer in time"
     if isinstance(reason, OSError) and reason.strerror:

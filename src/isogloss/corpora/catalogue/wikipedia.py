@@ -37,7 +37,8 @@ Row = tuple[bytes, bytes, bytes]
 
 def addresses(languages: Languages, version: str) -> tuple[str, str]:
     """The URLs of the two dumps: langlinks, page."""
-    wiki = f"{_code(_host(languages))}wiki"
+    host = _host(languages)
+    wiki = f"{_WIKIS.get(host, host)}wiki"
     base = f"{DUMPS}/{wiki}/{version}/{wiki}-{version}"
     return f"{base}-langlinks.sql.gz", f"{base}-page.sql.gz"
 
@@ -47,7 +48,8 @@ def titles(
 ) -> Iterator[tuple[str, str]]:
     """Pairs of titles, in the order of `languages`. Memory: the linked titles of one language."""
     host = _host(languages)
-    guest = _code(languages[0] if host == languages[1] else languages[1]).replace("_", "-").encode()
+    other = languages[0] if host == languages[1] else languages[1]
+    guest = _WIKIS.get(other, other).replace("_", "-").encode()
     linked: dict[int, bytes] = {}
     for number, language, title in rows(langlinks, "langlinks", f"{stage}: links", on_progress):
         if text(language) == guest:
@@ -71,13 +73,10 @@ def rows(path: Path, table: str, stage: str = "", on_progress: OnProgress = sile
             inside, found, place = True, True, len(opening)
         if not inside:
             continue
-        for match in _ROW.finditer(line, place):
-            if match.start() != place:
-                break
+        while match := _ROW.match(line, place):
             yield match[1], match[2], match[3]
             place = match.end()
-        rest = line[place:].strip()
-        if rest:
+        if line[place:].strip():
             raise DataError(f"{path} line {number}: not a row of {table} at byte {place}", hint="remove the file and try again")
         inside = not line.rstrip().endswith(b";")
     if not found:
@@ -106,10 +105,6 @@ def _page(number: bytes, path: Path) -> int:
 def _host(languages: Languages) -> str:
     """The language whose dumps are read: not English, if it is one of the two."""
     return languages[0] if languages[1] == ENGLISH else languages[1]
-
-
-def _code(language: str) -> str:
-    return _WIKIS.get(language, language)
 
 
 def _readable(title: bytes) -> str:

@@ -19,7 +19,7 @@ from isogloss.corpora.reading.sources import Source
 from isogloss.errors import DataError
 
 SEPARATORS = ",;\t"
-MAX_COLUMNS = 10_000  # each of them is looked at for every block of lines
+MAX_COLUMNS = 10_000  # every column costs time in every block of lines
 # Of one record: a quote that is never closed must not consume the rest of the file.
 MAX_LINES, MAX_CHARACTERS = 1000, 2**24
 FEW_LINES = 10  # of look-ahead gained back per line after such a quote

@@ -20,7 +20,7 @@ def blocks(source: Source, faults: Faults) -> Blocks:
         yield from cut(_pairs(block, source, faults))
 
 
-def looks_like_it(source: Source) -> bool:
+def is_word_list(source: Source) -> bool:
     """Whether the first line is two words without a tab: then a .txt file is a word list, not TSV."""
     for block in source.line_blocks():
         row = block.first_content()

@@ -1,4 +1,4 @@
-"""Tab-separated text: two columns, one column per language, or columns by name. Blocks are parsed at once.
+"""Tab-separated text: two columns, one column per language, or columns by name. Blocks of lines are parsed together.
 
 Cells are not quoted: a double quote is an ordinary character, since many sentences begin with one. A file with a quoted header
 is CSV with tabs, and so is one with `quoted` in `columns`.

@@ -16,7 +16,7 @@ BLOCK_SCHEMA = pa.schema(
         ("line", pa.int64()),  # its line in the file, from 1
     ]
 )
-BLOCK_BYTES = 4 * 2**20  # of decompressed text that is read at once; the cuts depend on the content alone
+BLOCK_BYTES = 4 * 2**20  # of decompressed text per read; where blocks end depends only on the content
 # Rows and bytes of text of a block: scoring then stays in the processor's cache, and long sentences take no more memory.
 MAX_ROWS, MAX_TEXT = 2**14, 3 * 2**19
 

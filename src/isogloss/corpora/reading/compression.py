@@ -24,7 +24,7 @@ from isogloss.errors import DataError
 STANDARD_INPUT = Path("-")
 _MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst", b"\xfd7zXZ": ".xz"}
 SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
-_SHORT_TAR = {".tgz": ".tar.gz", ".txz": ".tar.xz", ".tbz2": ".tar.bz2", ".tzst": ".tar.zst"}
+_SHORT_TAR = {".tgz": ".gz", ".txz": ".xz", ".tbz2": ".bz2", ".tzst": ".zst"}
 _Decompressor = bz2.BZ2Decompressor | lzma.LZMADecompressor
 _STRICT: dict[str, Callable[[], _Decompressor]] = {".bz2": bz2.BZ2Decompressor, ".xz": lzma.LZMADecompressor}
 _PIECE = 2**16  # of decompressed bytes; small, so that the last good line is known precisely
@@ -52,7 +52,7 @@ class _Readable(Protocol):
 
 
 class ByteStream(AbstractContextManager["ByteStream"]):
-    """The decompressed bytes of one file. It counts lines, to say where damage begins; standard input stays open."""
+    """The decompressed bytes of one file. It counts lines, so that errors can say where damage begins."""
 
     def __init__(self, read: Callable[[int], bytes], name: str, owned: ExitStack, packed: bool) -> None:
         self._read, self._owned, self._packed = read, owned, packed
@@ -88,13 +88,11 @@ class ByteStream(AbstractContextManager["ByteStream"]):
 
 def unpacked_name(name: str) -> tuple[str, str]:
     """A file name without the suffix of its compression, and that suffix (or "")."""
-    lower = name.lower()
-    for short, long in _SHORT_TAR.items():
-        if lower.endswith(short):
-            name = name[: -len(short)] + long
-            lower = name.lower()
-    suffix = next((one for one in SUFFIXES if lower.endswith(one)), "")
-    return name[: len(name) - len(suffix)], suffix
+    stem, dot, ending = name.rpartition(".")
+    suffix = f"{dot}{ending.lower()}"
+    if suffix in _SHORT_TAR:
+        return f"{stem}.tar", _SHORT_TAR[suffix]
+    return (stem, suffix) if suffix in SUFFIXES else (name, "")
 
 
 def open_stream(path: Path, member: str = "", name: str = "") -> ByteStream:

@@ -22,9 +22,8 @@ from isogloss.types import FloatArray, IntArray
 
 LABELS = ("entailment", "neutral", "contradiction")
 _OTHER_WORDS = {"contradictory": "contradiction", "entail": "entailment", "contradict": "contradiction"}
-NO_GOLD = {"-", "", "-1"}
-LOWEST, HIGHEST = 0.0, 5.0
-ENOUGH_TO_TELL = 50  # scores from 0 to 5 of which one should be above 1
+UNLABELLED = {"-", "", "-1"}
+ENOUGH_SCORES = 50  # scores from 0 to 5 of which one should be above 1
 
 FIRST = ("premise", "sentence1", "sentence_a", "s1", "text1", "sent_1", "first")
 SECOND = ("hypothesis", "sentence2", "sentence_b", "s2", "text2", "sent_2", "second")
@@ -70,7 +69,7 @@ def read_nli(paths: Sequence[str | Path]) -> Labelled:
 def read_sts(paths: Sequence[str | Path]) -> Labelled:
     """Sentence pairs and their scores of all files."""
     pairs = _read(paths, STS)
-    if len(pairs) >= ENOUGH_TO_TELL and pairs.gold.max() <= 1:
+    if len(pairs) >= ENOUGH_SCORES and pairs.gold.max() <= 1:
         raise DataError(
             f"{', '.join(map(str, paths))}: no score is above 1, but scores are from 0 to 5",
             hint="if they are from 0 to 1, multiply them by 5",
@@ -105,7 +104,7 @@ class _Kind(NamedTuple):
 
 def _label(cell: str) -> float | None:
     word = cell.strip().lower()
-    if word.removesuffix(".0") in NO_GOLD:
+    if word.removesuffix(".0") in UNLABELLED:
         return None
     word = _OTHER_WORDS.get(word, word)
     if word in LABELS:
@@ -118,10 +117,10 @@ def _label(cell: str) -> float | None:
 
 def _score(cell: str) -> float | None:
     word = cell.strip()
-    if word in NO_GOLD - {"-1"}:
+    if word in UNLABELLED - {"-1"}:
         return None
     number = float(word)
-    if not LOWEST <= number <= HIGHEST:  # also for nan
+    if not 0 <= number <= 5:  # also for nan
         raise ValueError(cell)
     return number
 

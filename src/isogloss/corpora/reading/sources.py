@@ -154,14 +154,15 @@ class _Search:
     def _standard_input(self) -> Source:
         if self.format == MOSES:
             raise DataError("standard input cannot be Moses text, which is two files", hint="paste the two together as TSV")
+        kind = self.format or "tsv"
         return Source(
             path=STANDARD_INPUT,
-            format=self.format or "tsv",
+            format=kind,
             corpus="stdin",
             called="standard input",
             language=self.target,
             source_language=self.source_language,
-            dictionary=bool(self.format and FORMATS[self.format].dictionary),
+            dictionary=FORMATS[kind].dictionary,
             columns=self.columns,
         )
 
@@ -169,11 +170,10 @@ class _Search:
         paths = [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
         if not paths:
             raise DataError(f"{pattern}: no file matches", hint=_MISSING_HINT)
-        files = [path for path in paths if _exists(path) == "file"]
-        found = self._among([Entry(path) for path in files], pattern, chosen=self.format is not None)
-        for folder in (path for path in paths if _exists(path) == "folder"):
-            if "**" not in pattern:  # there, files have matched already
-                found += self._folder(folder)
+        files = [Entry(path) for path in paths if _exists(path) == "file"]
+        found = self._among(files, pattern, chosen=self.format is not None)
+        if "**" not in pattern:  # otherwise the files of folders have matched, too
+            found += [source for path in paths if _exists(path) == "folder" for source in self._folder(path)]
         if not found:
             raise DataError(
                 f"{pattern}: matches {amount(len(paths), 'file')}, but none that can be read as pairs", hint=_NOTHING_HINT
@@ -183,14 +183,9 @@ class _Search:
     def _folder(self, folder: Path) -> list[Source]:
         if is_store(folder):
             return [Source(path=folder, format=STORE, corpus=folder.name, source_language=self.source_language)]
-        entries: list[Entry] = []
-        stores: list[Source] = []
-        for path in _walk(folder):
-            if path.is_dir():
-                stores += self._folder(path)
-            else:
-                entries.append(Entry(path))
-        found = stores + self._among(entries, str(folder), chosen=False)
+        paths = list(_walk(folder))
+        found = [store for path in paths if path.is_dir() for store in self._folder(path)]
+        found += self._among([Entry(path) for path in paths if not path.is_dir()], str(folder), chosen=False)
         if not found:
             raise DataError(f"{folder}: is a folder without a file that can be read as pairs", hint=_NOTHING_HINT)
         return found
@@ -301,9 +296,9 @@ class _Search:
         """With the format that the name leaves open: .txt may be a word list."""
         plain = source.format == "tsv" and source.language and not self.format and not self.columns
         if plain and unpacked_name(source.member or source.path.name)[0].lower().endswith(".txt"):
-            from isogloss.corpora.formats.muse import looks_like_it
+            from isogloss.corpora.formats.muse import is_word_list
 
-            return replace(source, format="muse") if looks_like_it(source) else source
+            return replace(source, format="muse") if is_word_list(source) else source
         return source
 
     def _moses(self, halves: MosesFiles) -> Source:
