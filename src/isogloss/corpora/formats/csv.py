@@ -81,10 +81,11 @@ def _cells(line: str, separator: str, quoted: bool) -> list[str]:
     return (split_quoted([line], separator)[0] if quoted else None) or line.split(separator)
 
 
-def names_its_languages(source: Source, separators: str, quoted: bool) -> bool:
+def names_its_languages(source: Source) -> bool:
     """Whether a file whose name does not say the language has a header that does. If not, it may not be a corpus."""
+    quoted = source.format == "csv"
     try:
-        return read_first_line(source, Faults("skip"), separators, quoted) is not None
+        return read_first_line(source, Faults("skip"), SEPARATORS if quoted else "\t", quoted) is not None
     except DataError as error:
         return "the target language is not known" not in error.message and "not text" not in error.message
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from isogloss.corpora.reading.compression import unpacked_name
@@ -118,15 +119,11 @@ def pair_of(entry: Entry, stem: str, source_language: str) -> tuple[str, bool] |
     """
     if found := pair_in(stem, source_language):
         return found
-    archive = stem_of(entry.path.name) if entry.member else ""
-    for number, name in enumerate(entry.around()):
-        if number and not entry.member:
-            break
-        found = pair_in(name, source_language)
-        if found and (name == archive or not without_pairs(name, source_language)):
+    count = len(PurePosixPath(entry.member).parents) + 1 if entry.member else 1  # up to the archive, or the file's folder
+    for number, name in enumerate(islice(entry.around(), count), 1):
+        is_archive = bool(entry.member) and number == count
+        if (found := pair_in(name, source_language)) and (is_archive or not without_pairs(name, source_language)):
             return found
-        if name == archive:
-            break
     return None
 
 

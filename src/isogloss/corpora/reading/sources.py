@@ -267,10 +267,9 @@ class _Search:
         """Whether a text file that was not named says its languages somewhere; a README.txt does not."""
         if source.language or self.columns or source.format not in ("tsv", "csv"):
             return True
-        from isogloss.corpora.formats import csv, tsv
+        from isogloss.corpora.formats.csv import names_its_languages
 
-        separators = tsv.SEPARATORS if source.format == "tsv" else csv.SEPARATORS
-        return csv.names_its_languages(source, separators, quoted=source.format == "csv")
+        return names_its_languages(source)
 
     def _source(self, entry: Entry, kind: str) -> Source:
         """A source of one file."""
