@@ -80,7 +80,7 @@ def test_help_answers_at_once() -> None:
     assert all(verb in done.stdout for verb in VERBS)
     imported = done.stderr.split()
     others = {name.split(".")[0] for name in imported if not name.startswith("_sysconfigdata")}
-    others -= {*sys.stdlib_module_names, "isogloss"}
+    others -= {*sys.stdlib_module_names, "isogloss", "isogloss_papers"}
     typers, pydantics = {"annotated_doc", "colorama", "shellingham"}, {"annotated_types", "pydantic_core", "typing_inspection"}
     assert others <= {"typer", "pydantic", "typing_extensions", *typers, *pydantics}
     assert len(imported) < 400, "191 with Python 3.11"
@@ -92,6 +92,27 @@ def test_every_verb_has_short_help_with_an_example(isogloss: Call, verb: str) ->
     assert answer.code == 0
     assert f"isogloss {verb}" in answer.out.split("Options")[0].split("Usage", 1)[1].split("\n", 1)[1]
     assert len(answer.out.splitlines()) < 70
+
+
+WITHOUT_THE_PAPERS = """
+import importlib.util, sys
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "isogloss_papers" else find_spec(name, package)
+from isogloss.cli.app import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("rg-table-2", "--data", "data", "--json")])
+def test_reproduce_without_its_package_says_what_to_install(arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, "-c", WITHOUT_THE_PAPERS]
+    done = subprocess.run([*command, "reproduce", *arguments], capture_output=True, text=True)
+    assert done.returncode == 2 and not done.stdout
+    first, hint = done.stderr.splitlines()
+    assert first.startswith("isogloss: reproduce is in a package of its own, isogloss-papers")
+    assert hint.startswith("hint: pip install 'isogloss[papers]'")
+    listed = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert "train-laser" in listed and "reproduce" not in listed
 
 
 def test_version(isogloss: Call) -> None:

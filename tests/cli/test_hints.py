@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 import isogloss
+import isogloss_papers
 from cli.verbs import options
 
 ROOT = Path(isogloss.__file__).parent
+PAPERS = Path(isogloss_papers.__file__).parent
 OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
 COMMAND = re.compile(r"\bisogloss ((?:corpora )?[a-z][a-z-]*)([^;,`\n]*)")
 FOREIGN = re.compile(r"\b(?:pip|git|curl|msgfmt|xmllint)\b[^;,]*")
@@ -46,9 +48,6 @@ SHOWN_BY = {
     "runs/finished.py": "add",
     "runs/adding.py": "add",
     "runs/gathering.py": f"{READING} add",
-    "papers/text.py": "reproduce",
-    "papers/recipe.py": "reproduce",
-    "papers/reproduce.py": "reproduce",
     "cli/screens/mined.py": "mine score",
     "cli/screens/waterfall.py": "prepare",
     "cli/options.py": "",
@@ -91,6 +90,8 @@ def verb_of(place: str) -> str:
     """The verbs that show a module's messages."""
     if place in SHOWN_BY:
         return SHOWN_BY[place]
+    if place.startswith("papers/"):
+        return "reproduce"
     name = place.removeprefix("cli/").removesuffix(".py").replace("_", "-")
     assert place.startswith("cli/") and name in options(), f"{place} names options: say in SHOWN_BY which verbs show them"
     return name
@@ -116,6 +117,7 @@ def wrong(place: str, text: str, known: dict[str, set[str]]) -> Iterator[str]:
 def test_messages_name_options_that_exist() -> None:
     known = options()
     places = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.rglob("*.py"))}
+    places |= {f"papers/{path.name}": path for path in PAPERS.glob("*.py")}
     found = [
         problem
         for place, path in places.items()

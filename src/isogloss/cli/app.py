@@ -1,6 +1,6 @@
-"""The door: which verbs there are, and what an error looks like.
+"""The entry point: registers the verbs and shows errors.
 
-Verbs import what they need when they are called, so `isogloss --help` answers at once.
+Verbs import what they need when they are called, so `isogloss --help` loads nothing heavy.
 """
 
 import io
@@ -10,25 +10,12 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from importlib import import_module
+from importlib.util import find_spec
 
 import typer
 
-from isogloss.cli import (
-    add,
-    clean,
-    corpora,
-    doctor,
-    embed,
-    evaluate,
-    init,
-    launch,
-    mine,
-    prepare,
-    reproduce,
-    run,
-    score,
-    short_commands,
-)
+from isogloss.cli import add, clean, corpora, doctor, embed, evaluate, init, launch, mine, prepare, run, score, short_commands
 from isogloss.cli.signals import Stopped, stoppable
 from isogloss.errors import IsoglossError
 from isogloss.shown import masked, printable
@@ -61,7 +48,6 @@ for verb in (
     score.score,
     short_commands.train_dual,
     short_commands.train_laser,
-    reproduce.reproduce,
     doctor.doctor,
     clean.clean,
 ):
@@ -70,6 +56,21 @@ app.command(context_settings={"allow_interspersed_args": False})(stoppable(launc
 for name, part in corpora.VERBS.items():
     corpora.app.command(name)(stoppable(part))
 app.add_typer(corpora.app)
+
+
+def reproduce() -> None:
+    """Say how to install the package that has this verb."""
+    raise IsoglossError(
+        "reproduce is in a package of its own, isogloss-papers, which is not installed",
+        hint="pip install 'isogloss[papers]', or in a checkout: pip install -e ./reproduction",
+    )
+
+
+if find_spec("isogloss_papers"):
+    app.command()(stoppable(import_module("isogloss_papers.cli").reproduce))
+else:
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    app.command(hidden=True, add_help_option=False, context_settings=anything)(reproduce)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,4 +1,4 @@
-"""`isogloss reproduce`: a table of the papers, made and measured here, the paper's figures beside ours."""
+"""`isogloss reproduce`: make the systems of a table of the papers, measure them, and show the paper's figures beside ours."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from isogloss.cli.app import main
-from isogloss.cli.reproduce import _parts
 from isogloss.cli.screens.progress import output
+from isogloss_papers.cli import _parts
 from isogloss_papers.published import published, table_names
 from isogloss_papers.recipe import CONTROLS, system_names
 from isogloss_papers.reproduce import Reproduction, Row
