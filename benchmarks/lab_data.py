@@ -15,7 +15,7 @@ from isogloss import recipes
 from isogloss.cli.screens.progress import progress
 from isogloss.corpora.store import Store
 from isogloss.corpora.summary import Summary, summarize
-from isogloss.report.svg import Scale, Spot, heat_map
+from isogloss.report.charts import Scale, Spot, heat_map
 from isogloss.runs.gathering import gather_store
 from isogloss.storage import write_json, write_text
 

@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from isogloss.report.line_chart import Axis, Line, line_chart
-from isogloss.report.markup import Markup, tag
+from markupsafe import Markup
+
+from isogloss.report.charts import Axis, Line, line_chart
 from isogloss_papers.reproduce import Reproduction, Row
 from isogloss_papers.scores import Figure
 
@@ -16,6 +17,14 @@ ROOM, HIGH, KEY = 720, 320, 44
 COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0")
 INK, FAINT = "#57606a", "#d0d7de"  # read on white and on black
 PALE = 0.45  # of the paper's bars, and of intervals
+TEXT = Markup('<text x="{:.4g}" y="{}">{}</text>')
+LABEL = Markup('<text x="{:.4g}" y="{}" text-anchor="end">{}</text>')
+VALUE = Markup('<text x="{:.4g}" y="{}" font-size="10">{}</text>')
+BAR = Markup('<g><title>{}</title><rect fill="{}" opacity="{:.4g}" x="{:.4g}" y="{}" width="{:.4g}" height="11"/></g>')
+INTERVAL = Markup('<line stroke="{}" data-kind="interval" x1="{:.4g}" x2="{:.4g}" y1="{y}" y2="{y}"/>')
+ZERO = Markup('<line x1="{x:.4g}" x2="{x:.4g}" y1="{}" y2="{}" stroke="{}"/>')
+KEY_BOX = Markup('<rect x="{:.4g}" y="{}" width="12" height="12" fill="{}"/>')
+CHART = Markup('<svg viewBox="0 0 {w} {h}" role="img" aria-label="{name}" width="{w}" height="{h}">{content}</svg>')
 
 
 def picture(table: Reproduction) -> str:
@@ -128,12 +137,11 @@ def _bias(table: Reproduction) -> str:
     pieces = []
     for place, row in enumerate(rows):
         y = top + place * high
-        pieces.append(tag("text", row.label, x=left - 10, y=y + 17, text_anchor="end"))
+        pieces.append(LABEL.format(left - 10, y + 17, row.label))
         pieces += [piece for bar in _bars(row, column) for piece in bar.drawn(row.label, zero, scale, y)]
     bottom = top + len(rows) * high
-    pieces.append(tag("line", x1=zero, x2=zero, y1=top, y2=bottom, stroke=INK))
-    size = {"width": ROOM, "height": bottom + 10}
-    chart = tag("svg", *pieces, viewBox=f"0 0 {ROOM} {bottom + 10}", role="img", aria_label=table.title, **size)
+    pieces.append(ZERO.format(top, bottom, INK, x=zero))
+    chart = CHART.format(w=ROOM, h=bottom + 10, name=table.title, content=Markup().join(pieces))
     told = "full: ours, with 95 % intervals; pale: the paper"
     return _file(chart, [("actual minus expected score", COLOURS[0])], told, bottom + 10)
 
@@ -150,15 +158,13 @@ class _Bar:
 
     def drawn(self, name: str, zero: float, scale: float, top: float) -> list[Markup]:
         y, size = top + self.shift, max(abs(self.value) * scale, 1.0)
-        box = {"x": min(zero, zero + self.value * scale), "y": y, "width": size, "height": 11}
-        bar = tag("rect", fill=COLOURS[0], opacity=self.opacity, **box)
-        pieces = [tag("g", tag("title", f"{name}: {self.value:+.2f}"), bar)]
+        left = min(zero, zero + self.value * scale)
+        pieces = [BAR.format(f"{name}: {self.value:+.2f}", COLOURS[0], self.opacity, left, y, size)]
         if self.low < self.high:
-            ends = {"x1": zero + self.low * scale, "x2": zero + self.high * scale, "y1": y + 5.5, "y2": y + 5.5}
-            pieces.append(tag("line", stroke=INK, data_kind="interval", **ends))
+            pieces.append(INTERVAL.format(INK, zero + self.low * scale, zero + self.high * scale, y=y + 5.5))
         beside = zero + max(self.value, self.high, 0) * scale + 5
         said = f"{self.value:+.2f}".replace("-", "−")
-        return [*pieces, tag("text", said, x=beside, y=y + 10, font_size=10)]
+        return [*pieces, VALUE.format(beside, y + 10, said)]
 
 
 def _bars(row: Row, column: int) -> list[_Bar]:
@@ -179,10 +185,10 @@ def _file(chart: Markup, keys: Sequence[tuple[str, str]], told: str, high: int =
         drawn = drawn.replace(variable, shade)
     pieces, x = [], 10.0
     for name, colour in keys:
-        pieces.append(tag("rect", x=x, y=high + 6, width=12, height=12, fill=colour))
-        pieces.append(tag("text", name, x=x + 17, y=high + 16))
+        pieces.append(KEY_BOX.format(x, high + 6, colour))
+        pieces.append(TEXT.format(x + 17, high + 16, name))
         x += 34 + 7 * len(name)
-    pieces.append(tag("text", told, x=10, y=high + 36))
+    pieces.append(TEXT.format(10, high + 36, told))
     box, style = f"0 0 {ROOM} {high + KEY}", f'font-family="sans-serif" font-size="12" fill="{INK}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" {style}>{drawn}{"".join(pieces)}</svg>\n'
 

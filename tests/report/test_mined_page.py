@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from isogloss.mining.calibration import Calibration
-from isogloss.report.mined_page import Curve, MinedPage, shown_places
+from isogloss.report.mined_page import Curve, mined_page, shown_places
 from isogloss.types import FloatArray
 
 
@@ -28,7 +28,7 @@ def pairs(rows: int, scores: FloatArray | None = None) -> pa.Table:
 
 
 def page_of(title: str, curves: list[Curve], rows: int) -> str:
-    return MinedPage(title, FACTS, pairs(rows), ("en", "de"), curves).render()
+    return mined_page(title, FACTS, pairs(rows), ("en", "de"), curves)
 
 
 def read(text: str) -> ElementTree.Element:
@@ -77,7 +77,7 @@ def test_shown_places_are_spread_and_have_the_chosen_one() -> None:
 
 def test_the_page_names_its_files_and_shows_pairs() -> None:
     scores = np.random.default_rng(0).permutation(np.linspace(1, 2, 100)).astype(np.float32)
-    page = read(MinedPage("x", FACTS, pairs(100, scores), ("en", "he")).render())
+    page = read(mined_page("x", FACTS, pairs(100, scores), ("en", "he"), []))
     facts = {"".join(row[0].itertext()): "".join(row[1].itertext()) for row in page.iter("tr") if row[0].get("scope") == "row"}
     assert facts == dict(FACTS)
     blocks = {div.findtext("h3"): list(div.iter("li")) for div in page.iter("div") if div.find("h3") is not None}
@@ -87,5 +87,5 @@ def test_the_page_names_its_files_and_shows_pairs() -> None:
         assert [item[2].text for item in blocks[title]] == [f"score {scores[row]:.4f}, {row} ↔ {row}" for row in rows]
     assert len(blocks["Random pairs"]) == 10
     assert {item[1].get("lang") for item in blocks["Random pairs"]} == {"he"}
-    few = read(MinedPage("x", FACTS, pairs(4), ("en", "he")).render())
+    few = read(mined_page("x", FACTS, pairs(4), ("en", "he"), []))
     assert len(list(few.iter("li"))) == 4 and not list(few.iter("path")), "each once, and no curve where nothing was estimated"

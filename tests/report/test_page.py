@@ -7,15 +7,15 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import pytest
+from markupsafe import Markup
 
-from isogloss.report import svg
-from isogloss.report.line_chart import Axis, Line, line_chart
-from isogloss.report.markup import Markup, tag
-from isogloss.report.page import NUMBER, Column, Section, ShownPair, Table, heat_maps, number, page, percent, render
+from isogloss.report.charts import Axis, Line, Spot, heat_maps, line_chart
+from isogloss.report.page import NUMBER, Column, Section, ShownPair, Table, code, number, page, percent
+from isogloss.report.rendering import render
 
 
 def test_a_page_is_whole_and_needs_nothing_else() -> None:
-    sections = [Section("one", "The first", "How to read it.", [tag("p", "text")]), Section("two", "The second", "", [])]
+    sections = [Section("one", "The first", "How to read it.", [code("text")]), Section("two", "The second", "", [])]
     written = page("A <title>", "lead & all", [("1,234", "pairs")], sections)
     assert written.startswith("<!DOCTYPE html>\n")
     parsed = ElementTree.fromstring(written)
@@ -33,7 +33,7 @@ def body(*parts: Table | Markup) -> Element:
 
 
 def test_a_table_has_its_cells_in_order() -> None:
-    table = Table([Column("name"), Column("count", NUMBER)], [["<a>", "1"], ["b", tag("b", "2")]])
+    table = Table([Column("name"), Column("count", NUMBER)], [["<a>", "1"], ["b", code("2")]])
     parsed = body(table)
     assert [["".join(cell.itertext()) for cell in row] for row in parsed.iter("tr")] == [
         ["name", "count"],
@@ -76,7 +76,7 @@ def test_shares_never_round_to_nothing_or_everything(share: float, text: str) ->
 
 
 def test_a_heat_map_is_turned_and_without_numbers_on_a_phone() -> None:
-    spots = [svg.Spot(0, 1, 9, "here", "77")]
+    spots = [Spot(0, 1, 9, "here", "77")]
 
     def drawn(turn: bool) -> list[Element]:
         page = ElementTree.fromstring(f"<div>{heat_maps(['row'], ['one', 'two'], spots, 'what', turn=turn)}</div>")

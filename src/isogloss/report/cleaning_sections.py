@@ -9,9 +9,9 @@ from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
 from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.preparation.pair_selection import IN_TEST_SPLIT
 from isogloss.corpora.store import unread
-from isogloss.report import svg
-from isogloss.report.markup import tag
-from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Table, heat_maps, named, number, percent, render
+from isogloss.report import charts
+from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Table, code, named, number, percent
+from isogloss.report.rendering import render
 
 MARGIN, LEAST = 0.12, 0.02  # how far the axis goes below what was kept (of what went), and its least share of all
 BITES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -34,7 +34,7 @@ def _waterfall(manifest: Mapping[str, Any]) -> Section:
         count = ("−" if kind == "dropped" else "") + number(stop - start)
         share = percent((stop - start) / max(rows_in, 1))
         color = "kept" if kind == "total" else kind
-        picture = svg.step(start, stop, lowest, rows_in, color, f"{name}: {count} ({share})")
+        picture = charts.step(start, stop, lowest, rows_in, color, f"{name}: {count} ({share})")
         pairs = [_example(example, manifest["source_language"]) for example in examples]
         return {"name": name, "kind": kind, "picture": picture, "count": count, "share": share, "examples": pairs}
 
@@ -66,14 +66,14 @@ def _where(manifest: Mapping[str, Any]) -> Section | None:
     lines = grouped((Line(**line) for line in manifest["waterfall"]), "corpus")
     if not rules or len(lines) < 2:
         return None
-    scale, spots, shares = svg.Scale.shares(BITES), [], []
+    scale, spots, shares = charts.Scale.shares(BITES), [], []
     for column, line in enumerate(lines):
         for rule, count in line.dropped.items():
             shares.append(count / line.rows_in)
             hover = f"{rule}, {named(line.corpus)}: {amount(count, 'pair')}, {percent(shares[-1])} of its pairs"
-            spots.append(svg.Spot(rules.index(rule), column, scale.level(shares[-1]), hover, _short(shares[-1])))
+            spots.append(charts.Spot(rules.index(rule), column, scale.level(shares[-1]), hover, _short(shares[-1])))
     name = "share of each corpus that each rule dropped"
-    picture = heat_maps(rules, [named(line.corpus) for line in lines], spots, name, 20)
+    picture = charts.heat_maps(rules, [named(line.corpus) for line in lines], spots, name, 20)
     note = "The share of each corpus, in percent of its pairs, that each rule dropped."
     return Section("rules", "Rules by corpus", note, [scale.legend(min(shares)), picture])
 
@@ -107,8 +107,7 @@ def _leaks(manifest: Mapping[str, Any]) -> Section:
             groups.setdefault(one["name"].rpartition("/")[0] or one["name"], []).append(one)
         folders = [[name, number(len(own)), number(sum(one["texts"] for one in own))] for name, own in sorted(groups.items())]
         every = [
-            [one["name"], number(one["texts"]), one.get("level", scan["level"]), tag("code", one["hash"])]
-            for one in scan["sets"]
+            [one["name"], number(one["texts"]), one.get("level", scan["level"]), code(one["hash"])] for one in scan["sets"]
         ]
         parts.append(Table([Column("evaluation sets"), Column("files", NUMBER), Column("texts", NUMBER)], folders))
         columns = [Column("file"), Column("texts", NUMBER), Column("level"), Column("hash")]
@@ -120,7 +119,7 @@ def _thresholds(manifest: Mapping[str, Any]) -> Section:
     """The settings of the rules, and the reasons for those that were set from the data."""
     settings = manifest["settings"]["cleaning"]
     meaning = {name: field.description or "" for name, field in CleaningSettings.model_fields.items()}
-    rows = [[tag("code", key), _setting(value), meaning.get(key, "")] for key, value in settings.items()]
+    rows = [[code(key), _setting(value), meaning.get(key, "")] for key, value in settings.items()]
     given = Table([Column("setting"), Column("value"), Column("meaning", PROSE)], rows, folded="all settings")
     chosen = manifest["thresholds"]
     if not chosen:

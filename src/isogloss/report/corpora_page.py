@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from isogloss.amounts import amount
 from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.store import Store
 from isogloss.corpora.summary import BINS, Cell, LanguageSummary, Lengths, Summary
-from isogloss.report import svg
+from isogloss.report import charts
 from isogloss.report.cleaning_sections import cleaning_sections
-from isogloss.report.markup import Markup
 from isogloss.report.page import (
     NUMBER,
     PICTURE,
@@ -19,27 +19,20 @@ from isogloss.report.page import (
     Section,
     ShownPair,
     Table,
-    heat_maps,
     named,
     number,
     page,
     percent,
-    render,
     totals,
 )
+from isogloss.report.rendering import render
 from isogloss.report.sharing_sections import sharing_sections
-from isogloss.storage import write_text
 
 MAX_CHARACTERS = 300  # of a side in a sample
 
 
-def write_corpora_page(store: Store, summary: Summary, path: Path) -> None:
-    """Write the page to a file."""
-    write_text(path, corpora_page(store, summary))
-
-
 def corpora_page(store: Store, summary: Summary) -> str:
-    """The page as text."""
+    """The whole file."""
     manifest = store.manifest
     sections = [
         _sizes(summary),
@@ -68,17 +61,17 @@ def corpora_page(store: Store, summary: Summary) -> str:
 def _sizes(summary: Summary) -> Section:
     """Languages by corpora, as a picture and as numbers."""
     corpora, languages = (_by_size(summary.cells, name) for name in ("corpus", "language"))
-    scale, spots = svg.Scale.counts(max(cell.pairs for cell in summary.cells)), []
+    scale, spots = charts.Scale.counts(max(cell.pairs for cell in summary.cells)), []
     for cell in summary.cells:
         corpus, language = corpora.index(cell.corpus), languages.index(cell.language)
         hover = f"{named(cell.corpus)}, {cell.language}: {amount(cell.pairs, 'pair')}, {number(cell.test)} of them held out"
-        spots.append(svg.Spot(corpus, language, scale.level(cell.pairs), hover))
+        spots.append(charts.Spot(corpus, language, scale.level(cell.pairs), hover))
     pairs = {(cell.language, cell.corpus): number(cell.pairs) for cell in summary.cells}
     rows = [[own.language, *(pairs.get((own.language, corpus), "") for corpus in corpora)] for own in summary.languages]
     columns = [Column("language"), *(Column(named(corpus), NUMBER) for corpus in corpora)]
     parts: list[Table | Markup] = [
         scale.legend(min(cell.pairs for cell in summary.cells)),
-        heat_maps(list(map(named, corpora)), languages, spots, "pairs of each corpus in each language"),
+        charts.heat_maps(list(map(named, corpora)), languages, spots, "pairs of each corpus in each language"),
         Table(columns, rows, folded="as numbers"),
     ]
     note = "Pairs per corpus and language, the largest first. Each color stands for about three times as many."
@@ -95,7 +88,7 @@ SPLITS = (("train", "train"), ("test", "held out"))
 
 def _splits(train: int, test: int, whole: int) -> list[str]:
     """A bar, and the numbers beside it."""
-    bar = svg.bar([(train, "train"), (test, "test")], whole, f"{number(train)} to train on, {number(test)} held out")
+    bar = charts.bar([(train, "train"), (test, "test")], whole, f"{number(train)} to train on, {number(test)} held out")
     return [bar, number(train), number(test)]
 
 
@@ -120,7 +113,7 @@ def _corpora(summary: Summary, manifest: dict[str, Any]) -> Section:
     columns += [Column("languages", NUMBER), Column("left out", NUMBER), Column("most by")]
     columns += [Column("license"), Column("version"), Column("kind")]
     note = "Where the pairs come from and under which license. “Not stated”: the files came without one; ask their publisher."
-    return Section("corpora", "Corpora", note, [svg.legend(SPLITS), Table(columns, rows)])
+    return Section("corpora", "Corpora", note, [charts.legend(SPLITS), Table(columns, rows)])
 
 
 def _languages(summary: Summary) -> Section:
@@ -139,7 +132,7 @@ def _languages(summary: Summary) -> Section:
         "95 %: this share of sentences is that long or shorter. The columns of a histogram begin at "
         f"{', '.join(map(str, BINS[first:]))} tokens; hover over one for its count."
     )
-    return Section("languages", "Languages and lengths", note, [svg.legend(SPLITS), Table(columns, rows)])
+    return Section("languages", "Languages and lengths", note, [charts.legend(SPLITS), Table(columns, rows)])
 
 
 def _lengths(lengths: Lengths, language: LanguageSummary, first: int) -> list[str]:
@@ -150,7 +143,7 @@ def _lengths(lengths: Lengths, language: LanguageSummary, first: int) -> list[st
         f"{language.language}, {end} tokens: {number(count)} ({percent(count / language.pairs)})"
         for end, count in zip(ends[first:], counts, strict=True)
     ]
-    return [svg.histogram(counts, hovers), number(lengths.median), number(lengths.most), number(lengths.longest)]
+    return [charts.histogram(counts, hovers), number(lengths.median), number(lengths.most), number(lengths.longest)]
 
 
 def _samples(summary: Summary) -> Section:

@@ -5,17 +5,20 @@ The estimate is made in `isogloss.mining.calibration`.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from markupsafe import Markup
+from numpy.typing import NDArray
 
 from isogloss.amounts import amount
 from isogloss.mining.calibration import Calibration, GoldCurve
-from isogloss.report import svg
-from isogloss.report.line_chart import Axis, Line, line_chart
-from isogloss.report.markup import Markup
-from isogloss.report.page import NARROW, NUMBER, WIDE, Column, Section, ShownPair, Table, number, page, percent, render
+from isogloss.report import charts
+from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Table, number, page, percent
+from isogloss.report.rendering import render
+from isogloss.types import IntArray
 
 ROWS = 12  # of the table of thresholds
 SHOWN = 10  # pairs of each kind
@@ -37,48 +40,41 @@ class Curve:
     gold: GoldCurve | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MinedPage:
-    """What the page shows. `facts` are names and values; `pairs` has score, source and target, and `target_language`s."""
+def mined_page(
+    title: str, facts: Sequence[tuple[str, str]], pairs: pa.Table, languages: tuple[str, str], curves: Sequence[Curve]
+) -> str:
+    """The whole file. `facts` are names and values; `pairs` has score, source, target and perhaps ids and a language."""
+    figures = [(number(pairs.num_rows), "pairs kept")]
+    if curves:
+        figures.append((number(sum(int(curve.calibration.pairs.max(initial=0)) for curve in curves)), "candidates"))
+    if len(curves) == 1 and math.isfinite(chosen := curves[0].chosen):
+        figures.append((f"{chosen:.4f}", "threshold"))
+        figures.append((percent(curves[0].calibration.precision_at(chosen)), "estimated precision"))
+    sections = [Section("facts", "Files and model", "", [Table([Column(""), Column("", PROSE)], list(facts))])]
+    sections += [_precision(place, curve) for place, curve in enumerate(curves)]
+    if pairs.num_rows:
+        sections.append(_pairs(pairs, languages))
+    return page(title, HOW if curves else "Sentence pairs with their scores.", figures, sections)
 
-    title: str
-    facts: Sequence[tuple[str, str]]
-    pairs: pa.Table
-    languages: tuple[str, str] = ("", "")
-    curves: Sequence[Curve] = field(default=())
 
-    def render(self) -> str:
-        """The whole file."""
-        figures = [(number(self.pairs.num_rows), "pairs kept")]
-        if self.curves:
-            candidates = sum(int(curve.calibration.pairs.max(initial=0)) for curve in self.curves)
-            figures.append((number(candidates), "candidates"))
-        if len(self.curves) == 1 and math.isfinite(self.curves[0].chosen):
-            figures.append((f"{self.curves[0].chosen:.4f}", "threshold"))
-            precision = self.curves[0].calibration.precision_at(self.curves[0].chosen)
-            figures.append((percent(precision), "estimated precision"))
-        sections = [Section("facts", "Files and model", "", [Table([Column(""), Column("", "prose")], list(self.facts))])]
-        sections += [_precision(place, curve) for place, curve in enumerate(self.curves)]
-        if self.pairs.num_rows:
-            sections.append(self._pairs())
-        return page(self.title, HOW if self.curves else "Sentence pairs with their scores.", figures, sections)
+def _pairs(pairs: pa.Table, languages: tuple[str, str]) -> Section:
+    """The best pairs, those just above the threshold, and some in between."""
 
-    def _pairs(self) -> Section:
-        """The best pairs, those just above the threshold, and some in between."""
-        order = np.argsort(-self.pairs.column("score").to_numpy(), kind="stable")
-        drawn = np.sort(np.random.default_rng(0).permutation(len(order))[:SHOWN])
-        samples = [("Highest scores", order[:SHOWN])]
-        if len(order) > SHOWN:
-            samples += [("Lowest scores that were kept", order[SHOWN:][-SHOWN:]), ("Random pairs", order[drawn])]
-        shown = [(title, list(self._shown(rows.tolist()))) for title, rows in samples]
-        note = "Read the lowest ones to see whether the threshold is right for you."
-        return Section("pairs", "Pairs", note, [render("samples.html", samples=shown)])
-
-    def _shown(self, rows: list[int]) -> Iterator[ShownPair]:
-        for row in self.pairs.take(rows).to_pylist():
+    def shown(rows: IntArray) -> Iterator[ShownPair]:
+        for row in pairs.take(rows.tolist()).to_pylist():
             place = f", {row['source_id']} ↔ {row['target_id']}" if "source_id" in row else ""
-            target = row.get("language", self.languages[1])
-            yield ShownPair(row["source"], row["target"], self.languages[0], target, f"score {row['score']:.4f}{place}")
+            target = row.get("language", languages[1])
+            yield ShownPair(row["source"], row["target"], languages[0], target, f"score {row['score']:.4f}{place}")
+
+    order = np.argsort(-pairs.column("score").to_numpy(), kind="stable")
+    samples = [("Highest scores", order[:SHOWN])]
+    if len(order) > SHOWN:
+        drawn = np.sort(np.random.default_rng(0).permutation(len(order))[:SHOWN])
+        samples += [("Lowest scores that were kept", order[SHOWN:][-SHOWN:]), ("Random pairs", order[drawn])]
+    note = "Read the lowest ones to see whether the threshold is right for you."
+    return Section(
+        "pairs", "Pairs", note, [render("samples.html", samples=[(kind, list(shown(rows))) for kind, rows in samples])]
+    )
 
 
 def shown_places(calibration: Calibration, chosen: float) -> list[int]:
@@ -95,43 +91,40 @@ def _precision(place: int, curve: Curve) -> Section:
         note += " No threshold reaches the precision that was asked for."
     parts: list[Table | Markup] = []
     if len(curve.calibration.thresholds):
-        rooms = [("wide", _charts(curve, WIDE)), ("narrow", _charts(curve, NARROW))]
-        parts = [render("charts.html", rooms=rooms), _table(curve)]
+        rooms = [("wide", _charts(curve, charts.WIDE)), ("narrow", _charts(curve, charts.NARROW))]
+        parts = [render("curves.html", rooms=rooms), _table(curve)]
     return Section(f"precision-{place}", title, note, parts)
 
 
 def _charts(curve: Curve, room: int) -> list[tuple[str, Markup, Markup]]:
     """Precision over thresholds and, on the same axis, the number of pairs: title, legend and picture of each."""
-    points = curve.calibration
-    thresholds, shares, counts = (own.tolist()[::-1] for own in (points.thresholds, points.precision, points.pairs))
+    points, gold = curve.calibration, curve.gold
     hovers = [
-        f"threshold {threshold:.4f}: {amount(count, 'pair')}, about {percent(share)} correct"
-        for threshold, count, share in zip(thresholds, counts, shares, strict=True)
+        f"threshold {threshold:.4f}: {amount(int(count), 'pair')}, about {percent(share)} correct"
+        for threshold, count, share in zip(points.thresholds, points.pairs, points.precision, strict=True)
     ]
-    across = Axis.around(thresholds)
-    whole = Axis(0, 1, lambda value, _: f"{100 * value:.0f} %")
+    keys, lines = [("train", ESTIMATED)], [_line("train", points.thresholds, points.precision, hovers)]
+    if gold is not None:
+        by_gold = [
+            f"threshold {threshold:.4f}: by the gold pairs {percent(right)} correct, {percent(found)} found"
+            for threshold, right, found in zip(gold.thresholds, gold.precision, gold.recall, strict=True)
+        ]
+        keys += [("test", BY_GOLD), ("dropped", FOUND)]
+        shares = (("test", gold.precision), ("dropped", gold.recall))
+        lines = [*(_line(kind, gold.thresholds, share, by_gold) for kind, share in shares), *lines]
+    across = charts.Axis.around(points.thresholds.tolist())
+    whole = charts.Axis(0, 1, lambda value, _: f"{100 * value:.0f} %")
     mark = (curve.chosen, f"chosen: {curve.chosen:.4f}") if math.isfinite(curve.chosen) else None
-    estimated = Line("train", list(zip(thresholds, shares, strict=True)), hovers)
-    found = Line("train", list(zip(thresholds, map(float, counts), strict=True)), hovers)
-    gold = _gold_lines(curve.gold)
-    legend = svg.legend([("train", ESTIMATED), *([("test", BY_GOLD), ("dropped", FOUND)] if gold else [])])
     label = "threshold: the lowest score that is kept"
-    precision = line_chart([*gold, estimated], across, whole, "estimated precision at each threshold", label, room, HIGH, mark)
-    pairs = line_chart([found], across, Axis(0, max(counts)), "pairs above each threshold", label, room, LOW, mark)
-    return [("Share of correct pairs", legend, precision), ("Pairs", Markup(), pairs)]
+    precision = charts.line_chart(lines, across, whole, "estimated precision at each threshold", label, room, HIGH, mark)
+    counts, down = _line("train", points.thresholds, points.pairs, hovers), charts.Axis(0, int(points.pairs.max()))
+    pairs = charts.line_chart([counts], across, down, "pairs above each threshold", label, room, LOW, mark)
+    return [("Share of correct pairs", charts.legend(keys), precision), ("Pairs", Markup(), pairs)]
 
 
-def _gold_lines(gold: GoldCurve | None) -> list[Line]:
-    """Precision and recall by the gold pairs."""
-    if gold is None:
-        return []
-    thresholds, precision, recall = (own.tolist()[::-1] for own in (gold.thresholds, gold.precision, gold.recall))
-    hovers = [
-        f"threshold {threshold:.4f}: by the gold pairs {percent(right)} correct, {percent(found)} found"
-        for threshold, right, found in zip(thresholds, precision, recall, strict=True)
-    ]
-    lines = (("test", precision), ("dropped", recall))
-    return [Line(kind, list(zip(thresholds, shares, strict=True)), hovers) for kind, shares in lines]
+def _line(kind: str, thresholds: NDArray[Any], values: NDArray[Any], hovers: Sequence[str]) -> charts.Line:
+    """A curve whose thresholds fall, from left to right."""
+    return charts.Line(kind, list(zip(thresholds.tolist(), values.tolist(), strict=True))[::-1], hovers[::-1])
 
 
 def _table(curve: Curve) -> Table:

@@ -3,19 +3,14 @@
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
-from isogloss.report import svg
-from isogloss.report.markup import Markup, join, tag, xml_text
+from markupsafe import Markup
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from isogloss.report.rendering import render
 
 NUMBER, PICTURE, PROSE = "number", "picture", "prose"  # kinds of columns: right-aligned, as wide as possible, wrapped
-WIDE, NARROW, LOW = 1170, 374, 16  # pixels for a picture on a screen and on a phone, and for a row on a phone
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,28 +57,14 @@ class ShownPair:
 
 def page(title: str, lead: str, figures: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
     """The whole file. `figures` are numbers with their labels, shown large under the heading."""
-    values = {"title": title, "lead": lead, "figures": figures, "sections": sections}
-    return str(render("page.html", **values, style=_style(), policy=_policy()))
+    style = Markup((files("isogloss.report") / "templates" / "page.css").read_text(encoding="utf-8"))  # ours: not escaped
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()  # by which the page allows this style alone
+    return render("page.html", title=title, lead=lead, figures=figures, sections=sections, style=style, digest=digest)
 
 
-def render(template: str, **values: object) -> Markup:
-    """A template filled in. Every value that is not `Markup` is escaped."""
-    return Markup(_environment().get_template(template).render(**values))
-
-
-def heat_maps(
-    rows: Sequence[str], columns: Sequence[str], spots: Sequence[svg.Spot], name: str, high: int = 18, turn: bool = True
-) -> Markup:
-    """A heat map twice, of which the style sheet shows one: for screens, and for phones, where cells have no numbers.
-
-    On phones rows become columns, unless `turn` is false.
-    """
-    wide = svg.heat_map(rows, columns, spots, name, WIDE, high)
-    bare = [replace(spot, text="") for spot in spots]
-    if turn:
-        rows, columns, bare = columns, rows, [replace(spot, row=spot.column, column=spot.row) for spot in bare]
-    narrow = svg.heat_map(rows, columns, bare, name, NARROW, LOW)
-    return join([tag("div", wide, class_="scroll wide"), tag("div", narrow, class_="scroll narrow")])
+def code(text: str) -> Markup:
+    """Text in the font of code."""
+    return Markup("<code>{}</code>").format(text)
 
 
 def named(corpus: str) -> str:
@@ -111,30 +92,3 @@ def percent(share: float) -> str:
     if 0.9995 <= share < 1:
         return ">99.9 %"
     return f"{100 * share:.0f} %" if share in (0, 1) else f"{100 * share:.1f} %"
-
-
-@cache
-def _environment() -> "Environment":
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("isogloss.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=xml_text,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
-def _policy() -> str:
-    """The content security policy: this style sheet and nothing else, whatever the data contains."""
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-
-
-@cache
-def _style() -> Markup:
-    """The style sheet. It is ours; a style element must not be escaped."""
-    return Markup((files("isogloss.report") / "templates" / "page.css").read_text(encoding="utf-8"))

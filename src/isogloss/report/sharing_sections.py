@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.summary import Summary
-from isogloss.report import svg
-from isogloss.report.markup import Markup, join, tag
-from isogloss.report.page import NUMBER, PICTURE, Column, Section, Table, heat_maps, named, number, percent, totals
+from isogloss.report import charts
+from isogloss.report.page import NUMBER, PICTURE, Column, Section, Table, code, named, number, percent, totals
 
 LARGEST = 10
 SHARES = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9)
@@ -39,17 +40,17 @@ def _overlap(overlap: Overlap) -> Section:
     pairs = [(one, two) for one in range(len(names)) for two in range(len(names)) if one != two and overlap.shared[one][two]]
     if not pairs:
         return Section("overlap", "Overlap", "No source sentence is in two corpora." + _sampled(overlap), [])
-    spots, scale = [], svg.Scale.shares(SHARES)
+    spots, scale = [], charts.Scale.shares(SHARES)
     for one, two in pairs:
         share = overlap.share(overlap.corpora[one], overlap.corpora[two])
         count = number(overlap.shared[one][two])
         hover = f"{percent(share)} of the source sentences of {names[one]} are in {names[two]} too ({count})"
-        spots.append(svg.Spot(one, two, scale.level(share), hover, f"{100 * share:.0f}" if share >= 0.005 else ""))
+        spots.append(charts.Spot(one, two, scale.level(share), hover, f"{100 * share:.0f}" if share >= 0.005 else ""))
     what = "share of the source sentences of each corpus that each other corpus has too"
     rows = [[named(one), named(two), percent(share)] for one, two, share in overlap.largest(LARGEST)]
     largest = Table([Column("of the sentences of"), Column("are also in"), Column("share", NUMBER)], rows)
     note = "How much of the corpus in a row is also in the corpus in a column, in percent of its distinct source sentences."
-    parts: list[Table | Markup] = [scale.legend(0.0), heat_maps(names, names, spots, what, 20, turn=False), largest]
+    parts: list[Table | Markup] = [scale.legend(0.0), charts.heat_maps(names, names, spots, what, 20, turn=False), largest]
     return Section("overlap", "Overlap", note + _sampled(overlap), parts)
 
 
@@ -58,7 +59,7 @@ def _ways(overlap: Overlap) -> Section:
     groups = _grouped(overlap.ways)
     largest = max((count for _, count in groups), default=1)
     rows = [
-        [label, svg.bar([(count, "train")], largest), number(count), percent(count / max(overlap.sentences, 1))]
+        [label, charts.bar([(count, "train")], largest), number(count), percent(count / max(overlap.sentences, 1))]
         for label, count in groups
     ]
     columns = [Column("languages"), Column("", PICTURE), Column("source sentences", NUMBER), Column("share", NUMBER)]
@@ -91,13 +92,13 @@ def _balance(summary: Summary) -> Section:
 def _plans(summary: Summary, name: str, folded: str = "") -> Table:
     trained = totals(summary.cells, name, "train")
     columns = [Column(name), Column("to train on", NUMBER)]
-    columns += [Column(join([tag("code", one.scheme), tag("br"), SCHEMES[one.scheme]]), NUMBER) for one in summary.plans]
+    columns += [Column(Markup("{}<br/>{}").format(code(one.scheme), SCHEMES[one.scheme]), NUMBER) for one in summary.plans]
     drawn = [totals(plan.shares, name, "per_epoch") for plan in summary.plans]
     rows = []
     for key, pairs in sorted(trained.items()):
         cells = [named(key), number(int(pairs))]
         for one in drawn:
             share, passes = one.get(key, 0.0) / max(sum(one.values()), 1), one.get(key, 0.0) / max(pairs, 1)
-            cells.append(join([percent(share), tag("small", f"× {passes:.3g}")], " "))
+            cells.append(Markup("{} <small>× {}</small>").format(percent(share), f"{passes:.3g}"))
         rows.append(cells)
     return Table(columns, rows, folded)

@@ -36,8 +36,8 @@ def show(
     from isogloss.cli.screens.progress import output, progress, show_json
     from isogloss.corpora.store import MANIFEST, open_store
     from isogloss.corpora.summary import summarize
-    from isogloss.report.corpora_page import write_corpora_page
-    from isogloss.storage import refuse_folder, refuse_overwriting
+    from isogloss.report.corpora_page import corpora_page
+    from isogloss.storage import refuse_folder, refuse_overwriting, write_text
 
     opened = open_store(store)
     page = html if html is not None else None if json else opened.folder / PAGE
@@ -47,7 +47,7 @@ def show(
     with progress() as bars:
         summary = summarize(opened, samples, bars)
     if page is not None:
-        write_corpora_page(opened, summary, page)
+        write_text(page, corpora_page(opened, summary))
     if json:
         show_json(_as_data(opened, summary, page))
         return

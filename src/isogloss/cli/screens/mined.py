@@ -15,7 +15,7 @@ from isogloss.mining.output import refuse_unknown_form
 from isogloss.mining.score import Scored
 from isogloss.mining.vectors import remove_work
 from isogloss.models.encoders.open import refuse_missing
-from isogloss.report.mined_page import Curve, MinedPage, shown_places
+from isogloss.report.mined_page import Curve, mined_page, shown_places
 from isogloss.shown import masked
 from isogloss.storage import make_folder, refuse_overwriting, write_text
 
@@ -60,7 +60,7 @@ def finish(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str, 
     found.write(out)
     model = masked(model)  # an address may contain a key
     page = out.with_name(f"{out.name}.html")
-    write_text(page, _page(found, out, inputs, model).render())
+    write_text(page, _page(found, out, inputs, model))
     remove_work(work_folder(out))
     if as_json:
         show_json({"path": str(out), "page": str(page), "model": model, "files": list(inputs), **found.summary()})
@@ -72,16 +72,16 @@ def finish(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str, 
     output.print(f"report → {page}")
 
 
-def _page(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str) -> MinedPage:
-    """What the page shows of the pairs."""
+def _page(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str) -> str:
+    """The HTML page about the pairs."""
     facts = [("model", model), *_files(found, inputs), ("pairs", str(out))]
     if isinstance(found, Scored):
         curves = [Curve(language, curve, found.thresholds[language]) for language, curve in found.calibrations.items()]
-        return MinedPage(out.name, facts, found.pairs, curves=curves)
+        return mined_page(out.name, facts, found.pairs, ("", ""), curves)
     if found.search is not None:
         facts.append(("search", f"{found.search.kind} ({found.search.why})"))
     curves = [] if found.calibration is None else [Curve("", found.calibration, found.threshold, found.gold_curve)]
-    return MinedPage(out.name, facts, found.pairs, found.languages, curves)
+    return mined_page(out.name, facts, found.pairs, found.languages, curves)
 
 
 def _files(found: Mined | Scored, inputs: Sequence[str]) -> list[tuple[str, str]]:
