@@ -129,8 +129,8 @@ def test_an_addition_that_changed_nothing_does_not_say_that_it_added(isogloss: S
     code, out, err = isogloss("add", "runs/both", "bg", "en-bg.tsv", "--set", "training.epochs=1", *IDLE)
     assert code == 0, err
     assert "Added" not in out and "! no step of the training did better on the dev pairs" in out.replace("\n", " ")
-    assert "bg was not learnt: no training step did better on the dev pairs than runs/both itself" in out
-    assert "and its vocabulary lacked nothing, so the model is the one it was." in out
+    assert "bg was not learned: no training step did better on the dev pairs than runs/both itself" in out
+    assert "and its vocabulary lacked nothing, so the model is unchanged." in out
     results = json.loads((place / "runs" / "with-bg" / "results.json").read_text())
     assert results["changed"] == [] and results["training"]["distill"]["best_step"] == 0
     card = (place / "runs" / "with-bg" / "model" / "README.md").read_text()

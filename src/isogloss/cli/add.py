@@ -1,4 +1,4 @@
-"""`isogloss add`: a language more for a finished student, if the old ones do not pay for it."""
+"""`isogloss add`: add a language to a finished student, unless old languages get worse."""
 
 import sys
 from pathlib import Path
@@ -6,27 +6,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from isogloss.cli.options import FreshFlag, JsonFlag, OnErrorOption, PairFiles, PrintRecipeFlag, ReplaceFlag, SetOption
+from isogloss.cli.options import (
+    FreshFlag,
+    JsonFlag,
+    OnErrorOption,
+    PairFiles,
+    PrintRecipeFlag,
+    ReplaceFlag,
+    SetOption,
+    settings_as_options,
+)
+from isogloss.config import AddSettings
 
 if TYPE_CHECKING:
     from isogloss.runs.run import RunResult
 
+GATE_ON_HELP = "The score that the gate checks: teacher_index, to_source or from_source."
 
+
+@settings_as_options(AddSettings, skip=["run", "replay_from", "gate"], gate_on={"metavar": "SCORE", "help": GATE_ON_HELP})
 def add(
     run: Annotated[str, Argument(metavar="RUN", help="A finished run, or the folder of a saved model.")],
-    languages: Annotated[str, Argument(metavar="LANGUAGE", help="What to add; several with commas: sw,yo.")],
+    languages: Annotated[str, Argument(metavar="LANGUAGE", help="Language to add; several with commas: sw,yo.")],
     pairs: PairFiles,
+    values: dict[str, Any],
     out: Annotated[Path | None, Option("--out", help="Folder for the result.  [default: runs/with-…]")] = None,
-    replay: Annotated[float, Option(min=0.0, help="Old pairs to train on again, for each new one.")] = 1.0,
     replay_from: Annotated[
         list[str] | None, Option("--replay-from", metavar="PAIRS", help="Old pairs, if RUN's are gone; repeatable.")
     ] = None,
     gate: Annotated[str, Option(metavar="POINTS|off", help="Percentage points that an old language may lose.")] = "1.0",
-    gate_on: Annotated[
-        str, Option("--gate-on", metavar="SCORE", help="The score the gate looks at: teacher_index, to_source or from_source.")
-    ] = "teacher_index",
-    teacher: Annotated[str, Option(help="Only for a saved model without a run: its teacher.")] = "",
-    original: Annotated[str, Option(help="Only for a saved model without a run: the model whose vocabulary was trimmed.")] = "",
     on_error: OnErrorOption = None,
     set_: SetOption = None,
     print_recipe: PrintRecipeFlag = False,
@@ -47,17 +55,9 @@ def add(
     from isogloss.runs.finished import open_finished
 
     new = as_languages(languages)
-    settings = AddingSettings(
-        run=run,
-        languages=new,
-        pairs=tuple(pairs),
-        out=str(out or Path("runs") / f"with-{'-'.join(new)}"),
-        replay=replay,
-        replay_from=tuple(replay_from or ()),
-        gate=_points(gate),
-        teacher=teacher,
-        original=original,
-    ).replace(gate_on=gate_on)
+    folder = str(out or Path("runs") / f"with-{'-'.join(new)}")
+    kept = {"gate": _points(gate), "replay_from": tuple(replay_from or ())}
+    settings = AddingSettings(run=run, languages=new, pairs=tuple(pairs), out=folder, **kept, **values)
     overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
     if print_recipe:
         finished = open_finished(settings.run, settings.teacher, settings.original)
@@ -97,40 +97,36 @@ def _show(result: "RunResult", as_json: bool) -> None:
 
     show_run(result, as_json)
     if not as_json:
-        for line in _told(result):
-            output.print(line)
+        output.print("\n".join(_summary(result.details)))
 
 
-def _told(result: "RunResult") -> list[str]:
-    """What was added, and what it cost."""
+def _summary(details: dict[str, Any]) -> list[str]:
+    """What was added, and what the old languages lost."""
     from isogloss.runs.gate import IN_WORDS
     from isogloss.runs.vocabulary import growth_in_words
 
-    details, gate = result.details, result.details["gate"]
-    lines = ["\n" + _outcome(details)]
+    gate, lines = details["gate"], ["", _outcome(details)]
     if growth := details["student"].get("growth"):
         lines.append(f"Its {growth_in_words(growth)}.")
     if gate["lost"]:
         worst, points = max(gate["lost"].items(), key=lambda item: item[1])
-        told = (
-            f"The largest loss of an old language is {points:.1f} points ({worst})"
-            if points > 0
-            else "No old language lost anything"
-        )
+        loss = "No old language lost anything"
+        if points > 0:
+            loss = f"The largest loss of an old language is {points:.1f} points ({worst})"
         allowed = "the gate was off" if gate["most"] is None else f"the gate is at {gate['most']:g}"
-        lines.append(f"{told} {IN_WORDS[gate['measure']]}; {allowed}.")
+        lines.append(f"{loss} {IN_WORDS[gate['measure']]}; {allowed}.")
     return lines
 
 
 def _outcome(details: dict[str, Any]) -> str:
-    """Whether anything was learnt: a training none of whose steps was better leaves the student as it was."""
-    languages, before = ", ".join(details["added"]), details["added_to"]
+    """Whether the language was learned: if no training step was an improvement, the student's weights are unchanged."""
     from isogloss.amounts import amount
 
+    languages, before = ", ".join(details["added"]), details["added_to"]
     if "weights" in details["changed"]:
         replayed = sum(details["pairs"]["replayed"].values())
         return f"Added {languages} to {before}, with {amount(replayed, 'old pair')} seen again."
-    none = f"{languages} was not learnt: no training step did better on the dev pairs than {before} itself"
+    none = f"{languages} was not learned: no training step did better on the dev pairs than {before} itself"
     if details["changed"]:
         return f"{none}, so only its vocabulary has grown."
-    return f"{none}, and its vocabulary lacked nothing, so the model is the one it was."
+    return f"{none}, and its vocabulary lacked nothing, so the model is unchanged."

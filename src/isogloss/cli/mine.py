@@ -1,12 +1,12 @@
 """`isogloss mine`: parallel sentences from two monolingual files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from isogloss.cli.options import JsonFlag, option_for
-from isogloss.config.mining import Margin, MiningSettings, Search, Strategy
+from isogloss.cli.options import JsonFlag, settings_as_options
+from isogloss.config.mining import MiningSettings
 
 if TYPE_CHECKING:
     from isogloss.search.approximate import SearchAccount
@@ -18,32 +18,25 @@ OutOption = Annotated[
     Path, Option("--out", help="File to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are compressed.")
 ]
 MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beyond the embeddings, such as 500M or 2G.  [default: 1G]")]
-STRATEGY_HELP = "Candidates that become pairs: max, forward, backward, intersection, one-to-one."
-THRESHOLD_HELP = "Minimum score of a pair. gold: a file of source id<TAB>target id."
 SEARCH_HELP = "exact, approximate (or one of its kinds: cells, hnsw, ivf-pq), or auto: exact if that takes two minutes at most."
-SentencesArgument = "Sentences, one per line (plain or compressed), a prepared store, or standard input (-)."
+SENTENCES_HELP = "Sentences, one per line (plain or compressed), a prepared store, or standard input (-)."
 
 
+@settings_as_options(
+    MiningSettings,
+    skip=["memory", "cache", "folder"],
+    strategy={"metavar": "STRATEGY", "help": "Candidates that become pairs: max, forward, backward, intersection, one-to-one."},
+    threshold={"metavar": "auto|gold:FILE|NUMBER", "help": "Minimum score of a pair. gold: a file of source id<TAB>target id."},
+    with_ids={"flag": "--ids"},
+    search={"metavar": "KIND", "help": SEARCH_HELP},
+)
 def mine(
-    source: Annotated[str, Argument(metavar="SRC", help=SentencesArgument)],
+    source: Annotated[str, Argument(metavar="SRC", help=SENTENCES_HELP)],
     target: Annotated[str, Argument(metavar="TGT", help="The same in the other language.")],
     model: ModelOption,
+    values: dict[str, Any],
     out: OutOption = Path("mined.tsv"),
-    margin: str = option_for(MiningSettings, "margin"),
-    k: int = option_for(MiningSettings, "k", "--k"),
-    strategy: str = option_for(MiningSettings, "strategy", metavar="STRATEGY", help=STRATEGY_HELP),
-    threshold: str = option_for(MiningSettings, "threshold", metavar="auto|gold:FILE|NUMBER", help=THRESHOLD_HELP),
-    precision: float = option_for(MiningSettings, "precision"),
-    source_language: str = option_for(MiningSettings, "source_language"),
-    target_language: str = option_for(MiningSettings, "target_language"),
-    ids: bool = option_for(MiningSettings, "with_ids", "--ids"),
-    documents: bool = option_for(MiningSettings, "documents", "--documents"),
-    min_language: float = option_for(MiningSettings, "min_language"),
-    keep_identical: bool = option_for(MiningSettings, "keep_identical", "--keep-identical"),
-    search: str = option_for(MiningSettings, "search", metavar="KIND", help=SEARCH_HELP),
-    recall: float = option_for(MiningSettings, "recall"),
     memory: MemoryOption = "",
-    device: str = option_for(MiningSettings, "device"),
     json: JsonFlag = False,
 ) -> None:
     """Find translations of SRC's sentences in TGT.
@@ -55,24 +48,7 @@ def mine(
     from isogloss.cli.screens.progress import progress
 
     refuse_bad_names(out, [source, target], model)
-    settings = MiningSettings(
-        k=k,
-        margin=cast("Margin", margin),
-        strategy=cast("Strategy", strategy),
-        threshold=threshold,
-        precision=precision,
-        source_language=source_language,
-        target_language=target_language,
-        with_ids=ids,
-        documents=documents,
-        min_language=min_language,
-        keep_identical=keep_identical,
-        search=cast("Search", search),
-        recall=recall,
-        memory=as_bytes(memory),
-        device=device,
-        folder=work_folder(out),
-    )
+    settings = MiningSettings(**values, memory=as_bytes(memory), folder=work_folder(out))
     with progress() as bars:
         mined = isogloss.mine(model, source, target, settings, bars)
     if mined.search is not None and not json:

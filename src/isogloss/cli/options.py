@@ -1,6 +1,7 @@
-"""Options that several verbs share, so that they read the same everywhere."""
+"""Options that several verbs share, and options made of settings: each has the setting's type, default, range and sentence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from isogloss.config.problems import bounds_of
 from isogloss.config.settings import choices_of
 from isogloss.config.stages import TASK_DEFAULTS, TASK_LOSSES
 
+Command = Callable[..., None]
 METAVARS = {
     "languages": "de,fr,…",
     "pairs.language": "XX",
@@ -78,6 +80,43 @@ def option_for(settings: type[Settings], name: str, *flags: str, **changes: Any)
     return Option(default, *flags, **values)
 
 
+def settings_as_options(kind: type[Settings], skip: Sequence[str], **changes: dict[str, Any]) -> Callable[[Command], Command]:
+    """Give a command an option for each setting; its parameter `values` takes them, by the settings' names.
+
+        @settings_as_options(MiningSettings, skip=["folder"], with_ids={"flag": "--ids"})
+        def mine(source: str, values: dict[str, Any], json: bool = False) -> None: ...
+
+    `changes` are those of `option_for` for some settings, and `flag` if an option is not called like its setting.
+    """
+    options = {}
+    for name in (name for name in kind.model_fields if name not in skip):
+        own = {"flag": f"--{name.replace('_', '-')}", **changes.get(name, {})}
+        options[name] = option_type(kind.model_fields[name]), option_for(kind, name, own.pop("flag"), **own)
+
+    def decorate(function: Command) -> Command:
+        def command(**given: Any) -> None:  # noqa: ANN401
+            function(values={name: given.pop(name) for name in options}, **given)
+
+        return with_options(command, function, options, place="values")
+
+    return decorate
+
+
+def with_options(command: Command, like: Callable[..., Any], options: Mapping[str, Any], place: str = "") -> Command:
+    """`command` as typer sees it: called and described like `like`, with its parameters and further options.
+
+    `options` are types and defaults by name; they come last, or instead of the parameter `place`.
+    """
+    further = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=own) for name, (kind, own) in options.items()]
+    parameters: list[Parameter] = []
+    for one in signature(like).parameters.values():
+        parameters += further if one.name == place else [one.replace(kind=Parameter.KEYWORD_ONLY)]
+    parameters += [] if place else further
+    command.__signature__ = signature(like).replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__name__, command.__doc__, command.__annotations__ = like.__name__, like.__doc__, {}
+    return command
+
+
 def _choices(field: FieldInfo) -> str | None:
     return "|".join(choice for choice in choices_of(field) if choice) or None
 
@@ -91,7 +130,7 @@ def recipe_option(
     preset "", and then those of other `presets` (recipes as plain data) by their names.
     """
     table, _, name = key.rpartition(".")
-    field = _field(key)
+    field = recipe_field(key)
     defaults = {"": {"training": TASK_DEFAULTS, "losses": TASK_LOSSES}.get(table, {}).get(task, {}).get(name, field.default)}
     defaults |= {preset: data[table][name] for preset, data in (presets or {}).items() if name in data.get(table, {})}
     shown = "; ".join(f"{preset}: {value}" if preset else f"{value}" for preset, value in defaults.items())
@@ -100,13 +139,13 @@ def recipe_option(
     return Option(None, *flags, help=text, metavar=METAVARS.get(key) or _choices(field))
 
 
-def option_type(key: str) -> Any:  # noqa: ANN401
-    """The type of an option for a key of the recipe; choices and lists are text."""
-    kind = _field(key).annotation
-    return (kind if kind in (int, float) else str) | None
+def option_type(field: FieldInfo) -> Any:  # noqa: ANN401
+    """The type of an option for a setting; choices and lists are text."""
+    return field.annotation if field.annotation in (int, float, bool) else str
 
 
-def _field(key: str) -> FieldInfo:
+def recipe_field(key: str) -> FieldInfo:
+    """The setting that a key of the recipe names."""
     table, _, name = key.rpartition(".")
     owner: Any = Recipe.model_fields[table].annotation if table else Recipe
     found: FieldInfo = owner.model_fields[name]

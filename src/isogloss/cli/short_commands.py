@@ -6,14 +6,23 @@ adds options that are keys of the recipe, with the schema's types, defaults and 
 
 import sys
 from collections.abc import Callable, Mapping
-from inspect import Parameter, signature
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from isogloss.cli import options
-from isogloss.cli.options import OutFolder, PairFiles, as_languages, option_for, option_type, recipe_option
+from isogloss.cli.options import (
+    Command,
+    OutFolder,
+    PairFiles,
+    as_languages,
+    option_for,
+    option_type,
+    recipe_field,
+    recipe_option,
+    with_options,
+)
 from isogloss.config import StudentSettings, TeacherSettings
 from isogloss.config.stages import StsStage, TranslateStage
 from isogloss.runs.presets import LASER_SCALES, PAPERS, ROUNDS
@@ -36,33 +45,26 @@ NliOption = Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypo
 
 def short_command(
     keys: Mapping[str, str], task: str = "", presets: Mapping[str, Data] | None = None
-) -> Callable[[Callable[..., Data]], Callable[..., None]]:
+) -> Callable[[Callable[..., Data]], Command]:
     """Make a command of a function that returns a recipe as plain data.
 
     `keys` maps further options to the keys of the recipe that they set; `task` and `presets` say which defaults their help
     has, as in `recipe_option`.
     """
 
-    def decorate(fill: Callable[..., Data]) -> Callable[..., None]:
+    def decorate(fill: Callable[..., Data]) -> Command:
         def command(**given: Any) -> None:  # noqa: ANN401
             flags = {name: given.pop(name) for name in FLAGS}
             values = {flag: given.pop(_name(flag)) for flag in keys}
             _run(fill(**given), fill.__name__.replace("_", "-"), _overrides(keys, values), **flags)
 
-        parameters = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in signature(fill).parameters.values()]
-        for flag, key in keys.items():
-            option = recipe_option(key, flag, task=task, presets=presets)
-            parameters.append(_parameter(_name(flag), option_type(key), option))
-        parameters += [_parameter(name, kind, default) for name, (kind, default) in FLAGS.items()]
-        command.__signature__ = signature(fill).replace(parameters=parameters)  # type: ignore[attr-defined]
-        command.__name__, command.__doc__, command.__annotations__ = fill.__name__, fill.__doc__, {}
-        return command
+        options = {
+            _name(flag): (option_type(recipe_field(key)) | None, recipe_option(key, flag, task=task, presets=presets))
+            for flag, key in keys.items()
+        }
+        return with_options(command, fill, options | FLAGS)
 
     return decorate
-
-
-def _parameter(name: str, kind: Any, default: Any) -> Parameter:  # noqa: ANN401
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
 
 
 def _name(flag: str) -> str:
