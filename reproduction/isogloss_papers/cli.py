@@ -177,13 +177,13 @@ def _list(asked: str, as_json: bool) -> None:
 
 def _listed(names: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> "Table":
     """Rows whose last cell may take several lines; the others are never cut, however narrow the screen is."""
-    from rich.table import Table
+    from isogloss.cli.screens.progress import plain_table
 
-    shown = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for place, name in enumerate(names):
-        width = max(len(name), *(len(row[place]) for row in rows))
-        last = place == len(names) - 1
-        shown.add_column(name, no_wrap=not last, min_width=LEAST_TITLE if last else width, overflow="fold")
+    shown = plain_table(*names)
+    for place, column in enumerate(shown.columns):
+        column.min_width = max(len(names[place]), *(len(row[place]) for row in rows))
+    last = shown.columns[-1]
+    last.no_wrap, last.overflow, last.min_width = False, "fold", LEAST_TITLE
     for row in rows:
         shown.add_row(*row)
     return shown

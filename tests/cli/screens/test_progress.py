@@ -58,9 +58,9 @@ def test_a_stage_that_begins_again_has_a_rate_of_its_own(monkeypatch: pytest.Mon
         (60.0, Step("embed", 500, 500, "sentences")),
     )
     assert again == [
-        "embedding 100 of 100 sentences, 18 sentences/s, 2 s",
-        "embedding 40 of 500 sentences, 2 sentences/s, 20 s, 3 min 50 s left",
-        "embedding 500 of 500 sentences, 10 sentences/s, 50 s",
+        "embedding 100 of 100 sentences in 2 s, 18 sentences/s",
+        "embedding 40 of 500 sentences in 20 s, 2 sentences/s, 3 min 50 s left",
+        "embedding 500 of 500 sentences in 50 s, 10 sentences/s",
     ]
 
 
@@ -73,7 +73,7 @@ def test_a_stage_whose_unit_changes_has_a_rate_of_its_own(monkeypatch: pytest.Mo
         (50.0, Step("get", 3, 9, "MB")),
         (51.0, Step("get", 3, 9, "", "waiting")),
     )
-    assert lines == ["get 800 of 900 kB, 40 kB/s, 20 s, 2 s left", "get 3 of 9 MB, 0.1 MB/s, 20 s, 1 min left"]
+    assert lines == ["get 800 of 900 kB in 20 s, 40 kB/s, 2 s left", "get 3 of 9 MB in 20 s, 0.1 MB/s, 1 min left"]
 
 
 def test_what_is_left_is_said_in_minutes_and_one_is_singular(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_what_is_left_is_said_in_minutes_and_one_is_singular(monkeypatch: pytest
         (175.0, Step("train", 1_000, 10_000, "pairs")),
         (176.0, Step("pairs", 1, 1, "pairs")),
     )
-    assert lines == ["training 1,000 of 10,000 pairs, 5.7 pairs/s, 2 min 55 s, 26 min left", "reading pairs 1 of 1 pair"]
+    assert lines == ["training 1,000 of 10,000 pairs in 2 min 55 s, 5.7 pairs/s, 26 min left", "reading pairs 1 of 1 pair"]
 
 
 def test_one_held_out_sentence_is_singular() -> None:

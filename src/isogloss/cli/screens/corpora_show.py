@@ -9,13 +9,14 @@ from isogloss.amounts import amount
 from isogloss.cli.options import JsonFlag
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from isogloss.corpora.store import Store
     from isogloss.corpora.summary import Summary
     from isogloss.types import Pair
 
 PAGE = "summary.html"
-WIDTH, BAR = 80, 20
-EIGHTHS = " ▏▎▍▌▋▊▉"
+WIDTH, BAR, NAME = 80, 20, 32
 OVERLAPS, PAIRS_SHOWN, WAYS_SHOWN = 5, 24, 4
 
 
@@ -51,9 +52,8 @@ def show(
     if json:
         show_json(_as_data(opened, summary, page))
         return
-    parts = [_heading(opened, summary), _corpora(opened, summary), _languages(summary), _overlap(summary), _samples(summary)]
-    text = "\n\n".join("\n".join(lines) for lines in parts if lines)
-    output.print(f"{text}\n\nHTML page: {page}")
+    output.print(*_heading(opened, summary), "", _corpora(opened, summary), "", _languages(summary), "", sep="\n")
+    output.print(*_overlap(summary), "", *_samples(summary), f"HTML page: {page}", sep="\n")
 
 
 def _as_data(store: "Store", summary: "Summary", page: Path | None) -> dict[str, Any]:
@@ -71,41 +71,36 @@ def _heading(store: "Store", summary: "Summary") -> list[str]:
     ]
 
 
-def _corpora(store: "Store", summary: "Summary") -> list[str]:
-    """Licence and size of each corpus."""
-    names = [corpus or "(no name)" for corpus in summary.corpora]
-    wide = min(32, max(6, *map(len, names)))
-    lines = [f"{'corpus':<{wide}}  {'train':>11}  {'test':>10}  {'langs':>5}  licence"]
-    for corpus, name in zip(summary.corpora, names, strict=True):
+def _corpora(store: "Store", summary: "Summary") -> "Table":
+    """Size and licence of each corpus."""
+    from isogloss.cli.screens.progress import plain_table
+
+    table = plain_table("corpus", ">train", ">test", ">langs", "licence")
+    table.columns[0].max_width, table.columns[-1].no_wrap = NAME, False
+    for corpus in summary.corpora:
         own = [cell for cell in summary.cells if cell.corpus == corpus]
-        train, test = sum(cell.train for cell in own), sum(cell.test for cell in own)
+        counts = sum(cell.train for cell in own), sum(cell.test for cell in own), len(own)
         licence = store.manifest["corpora"].get(corpus, {}).get("licence") or "not stated"
-        row = f"{_cut(name, wide)}  {train:>11,}  {test:>10,}  {len(own):>5,}  "
-        lines.append(row + _cut(licence, WIDTH - len(row)).rstrip())
-    return lines
+        table.add_row(corpus or "(no name)", *(f"{count:,}" for count in counts), licence)
+    return table
 
 
-def _languages(summary: "Summary") -> list[str]:
+def _languages(summary: "Summary") -> "Table":
     """Size of each language as a bar, and the lengths of its sentences."""
-    wide = max(4, *(len(own.language) for own in summary.languages))
+    from rich.bar import Bar
+
+    from isogloss.cli.screens.progress import plain_table
+
+    sides = f">{summary.source_language} tokens\nmedian", ">\n95 %", ">own tokens\nmedian", ">\n95 %"
+    table = plain_table("\nlanguage", ">\ntrain", ">\ntest", "", *sides)
+    table.caption = "tokens: words, punctuation, characters of unspaced scripts; 95th percentile"
+    table.caption_style, table.caption_justify = "", "left"
     largest = max(own.pairs for own in summary.languages)
-    source = f"{summary.source_language} tokens"
-    lines = [
-        f"{'':<{wide}}  {'':>11}  {'':>10}  {'':<{BAR}}  {source:>12}  {'its own':>12}",
-        f"{'':<{wide}}  {'train':>11}  {'test':>10}  {'':<{BAR}}  {'median':>6} {'95 %':>5}  {'median':>6} {'95 %':>5}",
-    ]
     for own in summary.languages:
-        lengths = "  ".join(f"{side.median:>6,} {side.most:>5,}" for side in (own.source, own.target))
-        bar = _bar(own.pairs / largest)
-        lines.append(f"{own.language:<{wide}}  {own.train:>11,}  {own.test:>10,}  {bar:<{BAR}}  {lengths}")
-    lines.append("tokens: words, punctuation, characters of unspaced scripts; 95th percentile")
-    return lines
-
-
-def _bar(share: float) -> str:
-    """A bar of block characters, precise to an eighth, at least one eighth long."""
-    eighths = max(1, round(share * BAR * 8))
-    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+        bar = Bar(1, 0, max(own.pairs / largest, 1 / (8 * BAR)), width=BAR)  # at least an eighth of a character
+        lengths = own.source.median, own.source.most, own.target.median, own.target.most
+        table.add_row(own.language, f"{own.train:,}", f"{own.test:,}", bar, *(f"{length:,}" for length in lengths))
+    return table
 
 
 def _overlap(summary: "Summary") -> list[str]:
@@ -133,7 +128,8 @@ def _samples(summary: "Summary") -> list[str]:
     """A few pairs, at least one per language."""
     each = max(1, PAIRS_SHOWN // len(summary.languages))
     wide = max(len(own.language) for own in summary.languages)
-    return [_sample(pair, wide) for own in summary.languages for pair in own.samples[:each]]
+    lines = [_sample(pair, wide) for own in summary.languages for pair in own.samples[:each]]
+    return [*lines, ""] if lines else []
 
 
 def _sample(pair: "Pair", wide: int) -> str:

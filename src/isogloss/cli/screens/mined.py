@@ -4,10 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-
 from isogloss.amounts import amount
-from isogloss.cli.screens.progress import output, percent, show_json
+from isogloss.cli.screens.progress import output, percent, plain_table, show_json
 from isogloss.errors import IsoglossError
 from isogloss.mining.calibration import Calibration
 from isogloss.mining.mine import Mined
@@ -95,9 +93,7 @@ def _files(found: Mined | Scored, inputs: Sequence[str]) -> list[tuple[str, str]
 
 
 def _show_mined(mined: Mined, out: Path) -> None:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("", "source", "target"):
-        table.add_column(name, justify="right" if name else "left")
+    table = plain_table("", ">source", ">target")
     for field, text in COUNTS.items():
         table.add_row(text, *(f"{getattr(account, field):,}" for account in mined.accounts))
     output.print(table)
@@ -135,10 +131,7 @@ def _show_curve(calibration: Calibration, chosen: float) -> None:
     """The estimated precision at some thresholds, as numbers and as bars; the chosen one is marked."""
     absent = percent(calibration.without_translation)
     output.print(f"\nEstimated precision; about {absent} % of the sentences have no translation here.", highlight=False)
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("threshold", "pairs", "correct, %"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    table = plain_table(">threshold", ">pairs", ">correct, %", "")
     for place in shown_places(calibration, chosen):
         share = float(calibration.precision[place])
         mark = " ←" if calibration.thresholds[place] == chosen else ""

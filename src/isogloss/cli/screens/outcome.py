@@ -3,7 +3,7 @@
 from rich.table import Table
 
 from isogloss.amounts import amount, duration, size
-from isogloss.cli.screens.progress import output, score_table, show_json, tell, what_was_asked
+from isogloss.cli.screens.progress import output, plain_table, score_table, show_json, tell, what_was_asked
 from isogloss.corpora.store import leaks_in_words
 from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.runs.clean import size_of
@@ -43,15 +43,14 @@ def show_run(result: RunResult, as_json: bool) -> None:
 def _training_table(result: RunResult) -> Table:
     """Stage by stage: examples, steps, and the dev set's Spearman correlation before and after."""
     measured = any(SPEARMAN in stage.summary.dev for stage in result.stages)
+    further = (">before", ">after", ">best step") if measured else (">loss",)
     title = "Spearman × 100 on the STS dev set" if measured else ""
-    table = Table(title=title, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, 2, 0, 0))
-    for name in ("stage", "examples", "steps", *(("before", "after", "best step") if measured else ("loss",))):
-        table.add_column(name, justify="left" if name == "stage" else "right")
+    table = plain_table("stage", ">examples", ">steps", *further, title=title)
     for stage in result.stages:
         summary = stage.summary
-        cells = [stage.name, f"{sum(stage.examples.values()):,}", f"{summary.steps:,}"]
         before, after = (_hundredfold(scores.get(SPEARMAN)) for scores in (summary.dev_before, summary.dev))
-        table.add_row(*cells, *([before, after, f"{summary.best_step:,}"] if measured else [f"{summary.loss:.4f}"]))
+        last = [before, after, f"{summary.best_step:,}"] if measured else [f"{summary.loss:.4f}"]
+        table.add_row(stage.name, f"{sum(stage.examples.values()):,}", f"{summary.steps:,}", *last)
     return table
 
 

@@ -5,6 +5,7 @@ markup (what is to be bold is a `Text`), control characters are escaped, keys in
 """
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,16 +26,14 @@ from isogloss.types import LanguageScores, Report
 PLAIN_LINE_SECONDS = 15.0
 TITLE = 20  # columns of a stage's name
 WIDE, WIDE_BAR, NARROW_BAR = 110, 30, 10  # columns of the screen, and of a bar on it
-SHORT = 0.5  # seconds, after which a rate says something
+SHORT = 0.5  # seconds; a rate over less time is not shown
 TITLES = {
     "pairs": "reading pairs",
     "numbering": "numbering sentences",
     "models": "loading models",
     "tokens": "tokenizing",
     "teacher": "teacher vectors",
-    "teacher, held out": "teacher, held out",
     "lower layers": "frozen layers, once",
-    "untouched student": "untouched student",
     "distilled student": "measuring",
     "distill": "distilling",
     "train": "training",
@@ -66,47 +65,40 @@ output = PlainConsole()
 
 @dataclass(slots=True)
 class Clock:
-    """How fast a stage goes, and how long it still takes: counted from where it began in this process."""
+    """The speed of a stage and the time it still takes, counted from its start in this process."""
 
     began: float
-    offset: int  # what was done already when it began
+    offset: int  # what was already done at the start
     last: Step
 
     @classmethod
     def start(cls, step: Step, now: float) -> "Clock":
-        """A stage that is seen for the first time, or that begins again."""
+        """The clock of a stage that is new, or that starts again."""
         return cls(now, 0 if step.finished else step.done, step)
 
-    def begins_again(self, step: Step) -> bool:
-        """Whether this step belongs to another round: the counts of two rounds, or of two units, have no difference."""
+    def starts_again(self, step: Step) -> bool:
+        """Whether this step belongs to another round, or counts in another unit."""
         other_unit = bool(step.unit) and bool(self.last.unit) and step.unit != self.last.unit
         return step.done < self.last.done or (self.last.finished and not step.finished) or other_unit
 
-    def rate(self, now: float) -> str:
-        """Such as "312 sentences/s"; nothing before there is something to count."""
-        counted, elapsed = self.last.done - self.offset, now - self.began
-        if elapsed <= SHORT or counted <= 0 or self.last.unit in ("", "models"):
-            return ""
+    def rate_and_rest(self, now: float) -> list[str]:
+        """Such as "312 sentences/s" and "26 min left", as far as they can be estimated."""
+        step, counted, elapsed = self.last, self.last.done - self.offset, now - self.began
+        if elapsed <= SHORT or counted <= 0:
+            return []
         rate = counted / elapsed
-        return f"{rate:,.0f} {self.last.unit}/s" if rate >= 10 else f"{rate:.2g} {self.last.unit}/s"
-
-    def left(self, now: float) -> str:
-        """Such as "26 min left"; nothing before it can be estimated."""
-        counted, elapsed = self.last.done - self.offset, now - self.began
-        if elapsed <= SHORT or counted <= 0 or self.last.finished:
-            return ""
-        return f"{duration(max(1.0, elapsed * (self.last.total - self.last.done) / counted))} left"
+        told = [] if step.unit in ("", "models") else [f"{rate:{',.0f' if rate >= 10 else '.2g'}} {step.unit}/s"]
+        return told if step.finished else [*told, f"{duration(max(1.0, (step.total - step.done) / rate))} left"]
 
 
 class Bars:
-    """One bar a stage, on a terminal; elsewhere one line a stage, so that logs stay readable."""
+    """One bar per stage on a terminal; elsewhere one line per stage, so that logs stay readable."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
         self.clocks: dict[str, Clock] = {}
         self.tasks: dict[str, TaskID] = {}
-        self.said: dict[str, float] = {}
-        self.closed: set[str] = set()
+        self.printed: dict[str, float] = {}  # when the last line of a stage was printed; infinite once it is finished
         self.live = errors.is_terminal
         self.bar = WIDE_BAR if errors.width >= WIDE else NARROW_BAR
         self.progress = Progress(
@@ -120,10 +112,9 @@ class Bars:
         """Show one step."""
         now = self.now()
         clock = self.clocks.get(step.stage)
-        if clock is None or clock.begins_again(step):
+        if clock is None or clock.starts_again(step):
             self.clocks[step.stage] = clock = Clock.start(step, now)
-            self.said[step.stage] = now
-            self.closed.discard(step.stage)
+            self.printed[step.stage] = now
         clock.last = step
         if self.live:
             self._bar(step, clock, now)
@@ -134,24 +125,22 @@ class Bars:
         if step.stage not in self.tasks:
             title = clean(TITLES.get(step.stage, step.stage))
             self.tasks[step.stage] = self.progress.add_task(title, total=step.total, state="")
-        counted = f"{step.done:,}/{step.total:,}"
-        rate = "" if step.finished and step.note else clock.rate(now)
-        state = Text("  ".join(part for part in (counted, rate, clock.left(now), clean(step.note)) if part))
+        rate_and_rest = [] if step.finished and step.note else clock.rate_and_rest(now)
+        parts = [f"{step.done:,}/{step.total:,}", *rate_and_rest, clean(step.note)]
+        state = Text("  ".join(part for part in parts if part))
         state.truncate(max(1, errors.width - TITLE - self.bar - 2), overflow="ellipsis")  # or rich would cut other columns
         self.progress.update(self.tasks[step.stage], completed=step.done, total=step.total, state=state.plain)
 
     def _line(self, step: Step, clock: Clock, now: float) -> None:
-        due = now - self.said[step.stage] > PLAIN_LINE_SECONDS
-        if step.stage in self.closed or not (step.finished or due):
+        due = now - self.printed[step.stage]
+        if due < 0 or not (step.finished or due > PLAIN_LINE_SECONDS):
             return
-        self.said[step.stage] = now
-        title = TITLES.get(step.stage, step.stage)
-        took = duration(now - clock.began) if now - clock.began > 1 else ""
-        counted = amount(step.total, step.unit.removesuffix("s"), step.unit)
-        parts = [f"{step.done:,} of {counted}", clock.rate(now), took, clock.left(now), step.note]
-        errors.print(f"{title:<20} " + ", ".join(part for part in parts if part))
-        if step.finished:
-            self.closed.add(step.stage)
+        self.printed[step.stage] = math.inf if step.finished else now
+        counted = f"{step.done:,} of {amount(step.total, step.unit.removesuffix('s'), step.unit)}"
+        if now - clock.began > 1:
+            counted += f" in {duration(now - clock.began)}"
+        parts = [counted, *clock.rate_and_rest(now), step.note]
+        errors.print(f"{TITLES.get(step.stage, step.stage):<20} " + ", ".join(part for part in parts if part))
 
 
 @contextmanager
@@ -189,6 +178,15 @@ def percent(value: float | None) -> str:
 def two_places(value: float | None) -> str:
     """A cosine, a dash where there is none."""
     return "–" if value is None else f"{value:.2f}"
+
+
+def plain_table(*columns: str, title: str = "") -> Table:
+    """A table without lines; columns of numbers, whose names start with ">", are aligned to the right."""
+    look: dict[str, Any] = {"box": None, "header_style": "bold", "padding": (0, 2, 0, 0)}
+    table = Table(title=title or None, title_justify="left", title_style="", **look)
+    for name in columns:
+        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", no_wrap=True)
+    return table
 
 
 Measure = tuple[str, str, Callable[[float | None], str]]

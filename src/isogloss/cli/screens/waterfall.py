@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 
 from isogloss.amounts import amount
-from isogloss.cli.screens.progress import output
+from isogloss.cli.screens.progress import output, plain_table
 from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
 from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.store import Store, unread
@@ -85,13 +85,13 @@ def _sets(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _table(lines: Sequence[Line], names: Sequence[str]) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in names:
-        table.add_column(name, no_wrap=True, max_width=NAME)
-    for name in ("read", "dropped", "train", "test"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=5)
-    table.add_column("most dropped by", overflow="fold")
+    table = plain_table(*names, ">read", ">dropped", ">train", ">test", "most dropped by")
+    for column in table.columns[: len(names)]:
+        column.max_width = NAME
+    for column in table.columns[len(names) : -1]:
+        column.min_width = 5
+    table.columns[-1].no_wrap, table.columns[-1].overflow = False, "fold"
     for line in lines:
         numbers = (f"{number:,}" for number in (line.rows_in, line.rows_in - line.kept, line.train, line.test))
-        table.add_row(*(_cut(getattr(line, name), NAME + 1) for name in names), *numbers, line.worst)
+        table.add_row(*(getattr(line, name) for name in names), *numbers, line.worst)
     return table
