@@ -20,33 +20,39 @@ MOST_LABEL, WHOSE = 30, 7  # for the name of a row, and for "paper" or "ours" wi
 
 def reproduce(
     table: Annotated[
-        str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4, several with commas, or all.")
+        str, Argument(metavar="TABLE", help="rg-table-1 … rg-table-8, hk-table-1 … hk-table-4; several with commas; or all.")
     ] = "",
     scale: Annotated[
-        str, Option(metavar="paper|lab", help="The papers' models, corpora and steps; or what is small and at hand.")
+        str, Option(metavar="paper|lab", help="Train with the papers' models, corpora and steps, or at a small scale.")
     ] = "lab",
     data: Annotated[
-        Path, Option("--data", metavar="FOLDER", help="Folder with test sets in eval and training text in train.")
+        Path, Option("--data", metavar="FOLDER", help="Folder with test sets in eval/ and training data in train/.")
     ] = Path("."),
-    out: Annotated[Path, Option("--out", help="Folder for systems, pairs, scores and the table.")] = Path("reproduced"),
-    rows: Annotated[str, Option("--rows", metavar="SYSTEM,…", help="Only these systems.")] = "",
+    out: Annotated[Path, Option("--out", metavar="FOLDER", help="Folder for systems, pairs, scores and tables.")] = Path(
+        "reproduced"
+    ),
+    rows: Annotated[str, Option("--rows", metavar="SYSTEM,…", help="Only these systems (see --list).")] = "",
     models: Annotated[
         Path | None,
-        Option("--models", metavar="FOLDER", help="Folder of models: a subfolder is used for the model of its name."),
+        Option("--models", metavar="FOLDER", help="Folder of local models: a subfolder replaces the hub model of that name."),
     ] = None,
-    device: Annotated[str, Option(help="auto, cpu, cuda or mps.")] = "auto",
+    device: Annotated[str, Option(metavar="auto|cpu|cuda|mps", help="Device to run on.")] = "auto",
     set_: Annotated[
         list[str] | None,
-        Option("--set", metavar="VERB.KEY=VALUE", help="Override a setting, such as distil.training.epochs=2; repeatable."),
+        Option(
+            "--set",
+            metavar="VERB.KEY=VALUE",
+            help="Override a setting of a method, such as distil.training.epochs=2; repeatable.",
+        ),
     ] = None,
-    resamples: Annotated[int, Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
-    list_: Annotated[bool, Option("--list", help="Show tables and systems, or only those of TABLE; make nothing.")] = False,
+    resamples: Annotated[int, Option(metavar="N", min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
+    list_: Annotated[bool, Option("--list", help="List tables and systems, or those of TABLE, and exit.")] = False,
     json: JsonFlag = False,
-    markdown: Annotated[bool, Option("--markdown", help="Print the table in Markdown.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the table as Markdown.")] = False,
 ) -> None:
-    """Reproduce a table of the papers, theirs beside ours.
+    """Reproduce tables of the papers.
 
-    Makes its systems, measures them, and prints them beside the paper's figures.
+    Trains and measures the systems of a table and prints the paper's numbers beside ours.
 
     isogloss reproduce rg-table-2 --data data --out reproduced
 

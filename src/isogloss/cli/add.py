@@ -21,20 +21,21 @@ from isogloss.config import AddSettings
 if TYPE_CHECKING:
     from isogloss.runs.run import RunResult
 
-GATE_ON_HELP = "The score that the gate checks: teacher_index, to_source or from_source."
 
-
-@settings_as_options(AddSettings, skip=["run", "replay_from", "gate"], gate_on={"metavar": "SCORE", "help": GATE_ON_HELP})
+@settings_as_options(AddSettings, skip=["run", "replay_from", "gate"])
 def add(
     run: Annotated[str, Argument(metavar="RUN", help="A finished run, or the folder of a saved model.")],
     languages: Annotated[str, Argument(metavar="LANGUAGE", help="Language to add; several with commas: sw,yo.")],
     pairs: PairFiles,
     values: dict[str, Any],
-    out: Annotated[Path | None, Option("--out", help="Folder for the result.  [default: runs/with-…]")] = None,
-    replay_from: Annotated[
-        list[str] | None, Option("--replay-from", metavar="PAIRS", help="Old pairs, if RUN's are gone; repeatable.")
+    out: Annotated[
+        Path | None, Option("--out", metavar="FOLDER", help="Folder for the results.  [default: runs/with-…]")
     ] = None,
-    gate: Annotated[str, Option(metavar="POINTS|off", help="Percentage points that an old language may lose.")] = "1.0",
+    replay_from: Annotated[
+        list[str] | None,
+        Option("--replay-from", metavar="PAIRS", help="Pairs of the old languages, if RUN's own are gone; repeatable."),
+    ] = None,
+    gate: Annotated[str, Option(metavar="POINTS|off", help="Maximum loss of an old language, in percentage points.")] = "1.0",
     on_error: OnErrorOption = None,
     set_: SetOption = None,
     print_recipe: PrintRecipeFlag = False,
@@ -42,7 +43,7 @@ def add(
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Add a language to a finished student without losing others.
+    """Add a language to a trained model without losing the others.
 
     isogloss add runs/mine sw en-sw.tsv --out runs/with-sw
     """

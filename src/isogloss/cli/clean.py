@@ -1,4 +1,4 @@
-"""`isogloss clean`: how much disk runs and the cache take, and away with what can be made again."""
+"""`isogloss clean`: remove what runs and the cache keep and can make again."""
 
 from typing import Annotated
 
@@ -8,18 +8,20 @@ from isogloss.cli.options import JsonFlag
 
 
 def clean(
-    runs: Annotated[list[str] | None, Argument(metavar="RUN", help="Folders of runs, whose work is removed.")] = None,
-    cache: Annotated[bool, Option("--cache", help="Look at the cache: teacher vectors, token tables, downloads.")] = False,
-    older_than: Annotated[
-        float | None, Option("--older-than", metavar="DAYS", min=0.0, help="Only what nobody used for so many days.")
+    runs: Annotated[
+        list[str] | None, Argument(metavar="RUN", help="Folders of runs whose intermediate files to delete.")
     ] = None,
-    unfinished: Annotated[bool, Option("--unfinished", help="Also the progress of runs that have not finished.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be removed, and remove nothing.")] = False,
+    cache: Annotated[bool, Option("--cache", help="Clean the cache: teacher embeddings, token tables, downloads.")] = False,
+    older_than: Annotated[
+        float | None, Option("--older-than", metavar="DAYS", min=0.0, help="Delete only what was not used for this many days.")
+    ] = None,
+    unfinished: Annotated[bool, Option("--unfinished", help="Also delete the progress of unfinished runs.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Free disk space: what runs and the cache keep for next time.
+    """Free disk space: delete intermediate files and caches.
 
-    A model, its results and its pairs are never removed.
+    Models, results and pairs are never deleted.
 
     isogloss clean runs/mine --dry-run
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="corpora",
-    help="List and download parallel corpora, inspect stores.\n\nisogloss corpora list --lang en-de",
+    help="List and download parallel corpora; inspect prepared stores.\n\nisogloss corpora list --lang en-de",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,12 +29,12 @@ OTHERS_SHOWN = 12
 
 
 def list_(
-    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Show all details of these corpora.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Show details of these corpora.")] = None,
     lang: Annotated[str, Option("--lang", metavar="en-de", help="Only corpora that may have this language pair.")] = "",
-    online: Annotated[bool, Option("--online", help="Ask OPUS for sizes and versions (needs --lang).")] = False,
+    online: Annotated[bool, Option("--online", help="Query OPUS for current sizes and versions (needs --lang).")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """List the corpora that isogloss knows: the papers' and more.
+    """List the corpora that isogloss can download.
 
     isogloss corpora list --lang en-de
     """
@@ -61,18 +61,20 @@ def list_(
 
 
 def get(
-    names: Annotated[list[str], Argument(metavar="NAME", help="A listed name, opus:NAME, hub:OWNER/NAME, or NAME@VERSION.")],
+    names: Annotated[
+        list[str], Argument(metavar="NAME", help="Name from the list, opus:NAME, hub:OWNER/NAME, or NAME@VERSION.")
+    ],
     lang: Annotated[list[str], Option("--lang", metavar="en-de", help="Language pair; repeatable.")],
-    out: Annotated[Path | None, Option("--out", help="Folder for the files.  [default: the cache]")] = None,
+    out: Annotated[Path | None, Option("--out", metavar="FOLDER", help="Folder for the files.  [default: the cache]")] = None,
     min_score: Annotated[
-        float | None, Option("--min-score", help="Skip pairs below this score (WikiMatrix: 1.05 as in the paper).")
+        float | None, Option("--min-score", metavar="X", help="Skip pairs below this score.  [default: for WikiMatrix 1.05]")
     ] = None,
-    refresh: Annotated[bool, Option("--refresh", help="Check for newer versions of fetched files.")] = False,
+    refresh: Annotated[bool, Option("--refresh", help="Check for newer versions of downloaded files.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Download corpora: checked, resumable, only once.
+    """Download corpora.
 
-    Prints the files, one per line.
+    Downloads are verified, resumable and cached. Prints the paths, one per line.
 
     isogloss corpora get TED2020 Tatoeba --lang en-de --lang en-fr
     """

@@ -1,4 +1,4 @@
-"""`isogloss doctor`: whether this machine, and this recipe, are fit to run."""
+"""`isogloss doctor`: check this machine and a recipe."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +11,13 @@ LEAST = 30  # columns, however narrow the screen is
 
 
 def doctor(
-    recipe: Annotated[Path | None, Argument(metavar="RECIPE", help="Also check this recipe's models and pairs.")] = None,
+    recipe: Annotated[Path | None, Argument(metavar="RECIPE", help="Recipe to check.")] = None,
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Check this machine and a recipe before an hour is spent.
+    """Check this machine and a recipe before you start a run.
 
-    Looks at versions, devices, memory and disk, and at a recipe's models and text.
+    Checks versions, devices, memory and disk, and the models and pairs of a recipe.
 
     isogloss doctor recipes/quickstart.toml
     """

@@ -5,25 +5,26 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from isogloss.cli.options import JsonFlag
+from isogloss.cli.options import MODEL_HELP, JsonFlag
 
 
 def embed(
     text: Annotated[
-        str, Argument(metavar="TEXT", help="File with one sentence per line (plain or compressed), or - for standard input.")
+        str, Argument(metavar="TEXT", help="Text file, one sentence per line (plain or compressed), or - for standard input.")
     ],
-    model: Annotated[
-        str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
-    ],
-    out: Annotated[Path, Option("--out", help="The .npy file to write: one float32 row per line.")] = Path("vectors.npy"),
-    prompt: Annotated[str, Option(help="Text put before every line.")] = "",
+    model: Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)],
+    out: Annotated[Path, Option("--out", metavar="FILE", help="The .npy file to write: one float32 row per line.")] = Path(
+        "vectors.npy"
+    ),
+    prompt: Annotated[str, Option(metavar="TEXT", help="Text to prepend to every line.")] = "",
     means: Annotated[
-        Path | None, Option("--means", help="Language means to subtract, as evaluate --means-out writes them.")
+        Path | None,
+        Option("--means", metavar="FOLDER", help="Subtract the language means that evaluate --means-out wrote there."),
     ] = None,
-    language: Annotated[str, Option(metavar="XX", help="With --means: the language of the lines.")] = "",
+    language: Annotated[str, Option(metavar="XX", help="Language of the lines (with --means).")] = "",
     json: JsonFlag = False,
 ) -> None:
-    """Embed a file, one vector per line.
+    """Embed each line of a file.
 
     isogloss embed sentences.txt --model runs/quickstart --out vectors.npy
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option
 
-from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnErrorOption
+from isogloss.cli.options import MODEL_HELP, JsonFlag, LanguageOption, LanguagesOption, OnErrorOption
 
 if TYPE_CHECKING:
     from isogloss.evaluation.compare import Comparison
@@ -20,42 +20,49 @@ def evaluate(
     context: Context,
     models: Annotated[
         list[str],
-        Argument(metavar="MODEL", help="Hub names, folders, runs, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…"),
+        Argument(metavar="MODEL", help=MODEL_HELP),
     ],
     suite: Annotated[
-        str, Option("--suite", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …; several with commas.")
+        str, Option("--suite", metavar="NAME,…", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …")
     ] = "",
     data: Annotated[
-        str, Option("--data", metavar="FOLDER|hub", help="Where the test sets are.  [default: $ISOGLOSS_DATA, or hub]")
+        str, Option("--data", metavar="FOLDER|hub", help="Location of the test sets.  [default: $ISOGLOSS_DATA, or hub]")
     ] = "",
     baseline: Annotated[
-        str | None, Option("--baseline", metavar="MODEL", help="Compare the others with this one.  [default: the first]")
+        str | None, Option("--baseline", metavar="MODEL", help="Model to compare the others with.  [default: the first]")
     ] = None,
     mean_removal: Annotated[
-        bool, Option("--mean-removal", help="Also measure with each language's mean vector subtracted.")
+        bool, Option("--mean-removal", help="Also evaluate with the mean embedding of each language subtracted.")
     ] = False,
-    means_out: Annotated[Path | None, Option("--means-out", help="Folder to save those means to; for one model.")] = None,
+    means_out: Annotated[
+        Path | None, Option("--means-out", metavar="FOLDER", help="Save those means to this folder; for one model.")
+    ] = None,
     cache: Annotated[
-        str | None, Option("--cache", help="Folder for embeddings; '' keeps none.  [default: $ISOGLOSS_CACHE]")
+        str | None, Option("--cache", metavar="FOLDER", help="Cache for embeddings; '' for none.  [default: $ISOGLOSS_CACHE]")
     ] = None,
-    resamples: Annotated[int, Option(min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
+    resamples: Annotated[int, Option(metavar="N", min=0, help="Bootstrap resamples; 0: no intervals.")] = 10_000,
     pairs: Annotated[
-        list[str] | None, Option("--pairs", metavar="FILE", help="Held-out pairs; repeatable.  [default: phrasebook]")
+        list[str] | None,
+        Option("--pairs", metavar="FILE", help="Sentence pairs to evaluate on; repeatable.  [default: phrasebook]"),
     ] = None,
-    teacher: Annotated[str, Option(help="Search this model's index; '' skips that measure.")] = "all-MiniLM-L6-v2",
+    teacher: Annotated[
+        str, Option(metavar="MODEL", help="Model whose index is searched; '' skips that measure.")
+    ] = "all-MiniLM-L6-v2",
     languages: LanguagesOption = "",
     language: LanguageOption = None,
-    source_language: Annotated[str, Option(help="The teacher's language.")] = "en",
+    source_language: Annotated[str, Option(metavar="XX", help="Source language (the teacher's).")] = "en",
     on_error: OnErrorOption = None,
-    held_out: Annotated[float, Option(min=0.0, max=1.0, help="Share to measure on if files have no split column.")] = 1.0,
-    max_candidates: Annotated[int, Option(min=1, help="Number of sentences to search.")] = 10_000,
+    held_out: Annotated[
+        float, Option(metavar="X", min=0.0, max=1.0, help="Share of pairs to use if files have no split column.")
+    ] = 1.0,
+    max_candidates: Annotated[int, Option(metavar="N", min=1, help="Maximum number of sentences to search.")] = 10_000,
     json: JsonFlag = False,
-    markdown: Annotated[bool, Option("--markdown", help="Print the tables in Markdown.")] = False,
-    latex: Annotated[bool, Option("--latex", help="Print the tables in LaTeX, as the papers set them.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the tables as Markdown.")] = False,
+    latex: Annotated[bool, Option("--latex", help="Print the tables as LaTeX, in the layout of the papers.")] = False,
 ) -> None:
-    """Measure models side by side, on test sets or held-out pairs.
+    """Compare models on test sets or on held-out pairs.
 
-    With --suite on test sets, otherwise on held-out pairs next to their teacher.
+    With --suite: on test sets. Without: on held-out pairs, next to the teacher.
 
     isogloss evaluate runs/mine muse --suite sts2017,tatoeba-14 --data eval
 

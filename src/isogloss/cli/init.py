@@ -11,13 +11,13 @@ from isogloss.config import StudentSettings, TeacherSettings
 
 def init(
     languages: LanguagesOption = "",
-    pairs: Annotated[list[str] | None, Option("--pairs", metavar="FILE", help="A file of pairs; repeatable.")] = None,
-    teacher: str = option_for(TeacherSettings, "model", help=TEACHER_HELP),
-    student: str = option_for(StudentSettings, "model", help=STUDENT_HELP),
-    name: Annotated[str, Option(help="Name of the run; its folder is runs/NAME.")] = "my-run",
-    out: Annotated[Path, Option("--out", help="The recipe to write.")] = Path("recipe.toml"),
-    force: Annotated[bool, Option("--force", help="Replace an existing recipe.")] = False,
-    schema: Annotated[bool, Option("--schema", help="Print the JSON schema of recipes, for editors, and write none.")] = False,
+    pairs: Annotated[list[str] | None, Option("--pairs", metavar="FILE", help="File with sentence pairs; repeatable.")] = None,
+    teacher: str = option_for(TeacherSettings, "model", metavar="MODEL", help=TEACHER_HELP),
+    student: str = option_for(StudentSettings, "model", metavar="MODEL", help=STUDENT_HELP),
+    name: Annotated[str, Option(metavar="NAME", help="Name of the run; its folder is runs/NAME.")] = "my-run",
+    out: Annotated[Path, Option("--out", metavar="FILE", help="Path of the recipe.")] = Path("recipe.toml"),
+    force: Annotated[bool, Option("--force", help="Overwrite an existing recipe.")] = False,
+    schema: Annotated[bool, Option("--schema", help="Print the JSON schema of recipes (for editors) and exit.")] = False,
 ) -> None:
     """Write a recipe with every setting explained.
 

@@ -35,18 +35,21 @@ LOOK_SECONDS = 0.05
 
 def launch(
     command: Annotated[
-        list[str], Argument(metavar="VERB", help="A command that trains, such as run or distill, with all its options.")
+        list[str], Argument(metavar="VERB", help="The training command, such as run or distill, with its options.")
     ],
     processes: Annotated[
         int | None,
-        Option("-n", "--processes", min=1, metavar="N", help="Processes on this machine; one per GPU if not given."),
+        Option("-n", "--processes", min=1, metavar="N", help="Processes on this machine.  [default: one per GPU]"),
     ] = None,
-    nodes: Annotated[int, Option(min=1, help="Number of machines.")] = 1,
-    node_rank: Annotated[int, Option(min=0, help="Rank of this machine, from 0.")] = 0,
-    main_address: Annotated[str, Option(help="Address of machine 0; needed with several machines.")] = "",
+    nodes: Annotated[int, Option(metavar="N", min=1, help="Number of machines.")] = 1,
+    node_rank: Annotated[int, Option(metavar="N", min=0, help="Rank of this machine, from 0.")] = 0,
+    main_address: Annotated[str, Option(metavar="HOST", help="Address of machine 0; required with several machines.")] = "",
     main_port: Annotated[
-        int, Option(min=0, max=65535, help=f"Port of machine 0.  [default: a free one; with several machines {PORT}]")
-    ] = 0,
+        int | None,
+        Option(
+            metavar="PORT", min=0, max=65535, help=f"Port of machine 0.  [default: a free one; with several machines {PORT}]"
+        ),
+    ] = None,
 ) -> None:
     """Train with several processes, on one machine or more.
 

@@ -5,41 +5,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from isogloss.cli.options import JsonFlag, settings_as_options
+from isogloss.cli.options import MODEL_HELP, JsonFlag, settings_as_options
 from isogloss.config.mining import MiningSettings
 
 if TYPE_CHECKING:
     from isogloss.search.approximate import SearchAccount
 
-ModelOption = Annotated[
-    str, Option("--model", "-m", help="Hub name, folder, run, muse, laser, onnx:FOLDER, cmd:COMMAND, http://…")
-]
+ModelOption = Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
 OutOption = Annotated[
-    Path, Option("--out", help="File to write: .tsv, .jsonl or .parquet; .tsv.gz and .jsonl.gz are compressed.")
+    Path, Option("--out", metavar="FILE", help="File to write: .tsv, .tsv.gz, .jsonl, .jsonl.gz or .parquet.")
 ]
-MemoryOption = Annotated[str, Option(metavar="SIZE", help="Memory beyond the embeddings, such as 500M or 2G.  [default: 1G]")]
-SEARCH_HELP = "exact, approximate (or one of its kinds: cells, hnsw, ivf-pq), or auto: exact if that takes two minutes at most."
-SENTENCES_HELP = "Sentences, one per line (plain or compressed), a prepared store, or standard input (-)."
+MemoryOption = Annotated[
+    str, Option(metavar="SIZE", help="Memory to use besides the embeddings, such as 500M or 2G.  [default: 1G]")
+]
+SENTENCES_HELP = "Text file, one sentence per line (plain or compressed), a prepared store, or - for standard input."
 
 
 @settings_as_options(
     MiningSettings,
     skip=["memory", "cache", "folder"],
-    strategy={"metavar": "STRATEGY", "help": "Candidates that become pairs: max, forward, backward, intersection, one-to-one."},
-    threshold={"metavar": "auto|gold:FILE|NUMBER", "help": "Minimum score of a pair. gold: a file of source id<TAB>target id."},
+    threshold={
+        "metavar": "auto|gold:FILE|NUMBER",
+        "help": "Minimum score of a pair. auto: by --precision; gold: best F1 on a file of source id<TAB>target id.",
+    },
     with_ids={"flag": "--ids"},
-    search={"metavar": "KIND", "help": SEARCH_HELP},
 )
 def mine(
     source: Annotated[str, Argument(metavar="SRC", help=SENTENCES_HELP)],
-    target: Annotated[str, Argument(metavar="TGT", help="The same in the other language.")],
+    target: Annotated[str, Argument(metavar="TGT", help="The same, in the other language.")],
     model: ModelOption,
     values: dict[str, Any],
     out: OutOption = Path("mined.tsv"),
     memory: MemoryOption = "",
     json: JsonFlag = False,
 ) -> None:
-    """Find translations of SRC's sentences in TGT.
+    """Find parallel sentences in two monolingual files.
 
     isogloss mine news.en news.ko.gz --model runs/ko --out pairs.tsv
     """

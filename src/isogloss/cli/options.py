@@ -19,30 +19,34 @@ METAVARS = {
     "pairs.language": "XX",
     "pairs.on_error": "fail|skip|stop-after N",
     "training.select": "retrieval|loss",
+    "student.prompt": "TEXT",
+    **dict.fromkeys(("source_language", "target_language"), "XX"),
+    **dict.fromkeys(("teacher", "original"), "MODEL"),
+    "device": "DEVICE",
 }
 SHORTER_HELP = {  # where the schema's sentence is about other tasks, too, or long
-    "evaluation.max_candidates": "Sentences to search when measuring.",
-    "losses.margin": "Cosine by which the right translation must win.",
+    "languages": "Target languages to keep.  [default: all]",
+    "pairs.on_error": "What to do with malformed lines.",
+    "evaluation.max_candidates": "Sentences to search in evaluations.",
+    "losses.margin": "Cosine margin of the correct translation.",
     "losses.hard_negatives": "Hard negatives per pair.",
-    "student.trim": "Which vocabulary pieces to keep.",
+    "student.trim": "Which part of the vocabulary to keep.",
     "training.epochs": "Passes over the data.",
     "training.learning_rate": "Peak learning rate.",
-    "training.select": "What the best checkpoint is chosen by.",
+    "training.select": "How to choose the best checkpoint.",
 }
 
 SetOption = Annotated[
     list[str] | None,
-    Option("--set", metavar="KEY=VALUE", help="Override one value of the recipe, such as training.epochs=2; repeatable."),
+    Option("--set", metavar="KEY=VALUE", help="Override a setting of the recipe, such as training.epochs=2; repeatable."),
 ]
-JsonFlag = Annotated[bool, Option("--json", help="Print the result as JSON on standard output.")]
-ReplaceFlag = Annotated[bool, Option("--replace", help="Replace a finished model of other settings.")]
-FreshFlag = Annotated[bool, Option("--fresh", help="Start again: forget unfinished work in the output folder.")]
+JsonFlag = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+ReplaceFlag = Annotated[bool, Option("--replace", help="Overwrite a finished model of other settings.")]
+FreshFlag = Annotated[bool, Option("--fresh", help="Start over: discard unfinished work.")]
 PairFiles = Annotated[
-    list[str], Argument(metavar="PAIRS", help='Files, folders or globs of pairs, prepared stores, or "phrasebook".')
+    list[str], Argument(metavar="PAIRS", help='Sentence pairs: files, folders, globs, prepared stores, or "phrasebook".')
 ]
-LanguagesOption = Annotated[
-    str, Option("--languages", metavar="de,fr,…", help="Keep only these target languages; all of them if not given.")
-]
+LanguagesOption = Annotated[str, Option("--languages", metavar="de,fr,…", help="Target languages to keep.  [default: all]")]
 LanguageOption = Annotated[
     str | None, Option("--language", metavar="XX", help=PairsSettings.model_fields["language"].description)
 ]
@@ -51,13 +55,14 @@ OnErrorOption = Annotated[
     Option(
         "--on-error",
         metavar=METAVARS["pairs.on_error"],
-        help="What to do with malformed lines: fail, skip (counted), or stop after N of them.  [default: fail]",
+        help="What to do with malformed lines.  [default: fail]",
     ),
 ]
-PrintRecipeFlag = Annotated[bool, Option("--print-recipe", help="Print the recipe and stop.")]
-TEACHER_HELP = "The model you trust: hub name or folder."
-STUDENT_HELP = "The model that learns: hub name or folder."
-OutFolder = Annotated[Path, Option("--out", help="Folder for the result.")]
+PrintRecipeFlag = Annotated[bool, Option("--print-recipe", help="Print the recipe and exit.")]
+MODEL_HELP = "Hub name, folder, finished run, muse, laser, onnx:FOLDER, cmd:COMMAND, or http://…"
+TEACHER_HELP = "The model to learn from: hub name or folder."
+STUDENT_HELP = "The model to train: hub name or folder."
+OutFolder = Annotated[Path, Option("--out", metavar="FOLDER", help="Folder for the results.")]
 
 
 def option_for(settings: type[Settings], name: str, *flags: str, **changes: Any) -> Any:  # noqa: ANN401
@@ -72,7 +77,7 @@ def option_for(settings: type[Settings], name: str, *flags: str, **changes: Any)
     low, high = bounds_of(field)
     if any(hasattr(limit, "gt") for limit in field.metadata):
         low = None  # typer's limits are inclusive; the settings check the others
-    values = {"help": field.description, "min": low, "max": high, "metavar": _choices(field), **changes}
+    values = {"help": field.description, "min": low, "max": high, "metavar": _metavar(name, field), **changes}
     default, presets = values.pop("default", field.default), values.pop("presets", {})
     if default is None and field.default not in (None, ""):
         also = [f"; {preset}: {data['stage'][name]}" for preset, data in presets.items() if name in data.get("stage", {})]
@@ -117,8 +122,10 @@ def with_options(command: Command, like: Callable[..., Any], options: Mapping[st
     return command
 
 
-def _choices(field: FieldInfo) -> str | None:
-    return "|".join(choice for choice in choices_of(field) if choice) or None
+def _metavar(key: str, field: FieldInfo) -> str | None:
+    """What the help shows for a value: the choices of a setting, or a word for it."""
+    choices = "|".join(choice for choice in choices_of(field) if choice)
+    return choices or METAVARS.get(key) or ("N" if field.annotation is int else "X" if field.annotation is float else None)
 
 
 def recipe_option(
@@ -136,7 +143,7 @@ def recipe_option(
     shown = "; ".join(f"{preset}: {value}" if preset else f"{value}" for preset, value in defaults.items())
     text = (help or SHORTER_HELP.get(key) or str(field.description)).removeprefix("bilstm: ")
     text = text[:1].upper() + text[1:] + (f"  [default: {shown}]" if shown and defaults[""] not in ((), "") else "")
-    return Option(None, *flags, help=text, metavar=METAVARS.get(key) or _choices(field))
+    return Option(None, *flags, help=text, metavar=_metavar(key, field))
 
 
 def option_type(field: FieldInfo) -> Any:  # noqa: ANN401

@@ -11,33 +11,39 @@ from isogloss.cli.options import JsonFlag, LanguageOption, LanguagesOption, OnEr
 def prepare(
     files: Annotated[
         list[str] | None,
-        Argument(metavar="PAIRS", help='Files, folders, globs, - for standard input, stores, or "phrasebook".'),
+        Argument(metavar="PAIRS", help='Sentence pairs: files, folders, globs, stores, "phrasebook", or - for standard input.'),
     ] = None,
-    out: Annotated[Path, Option("--out", help="Folder of the store.")] = Path("pairs"),
-    recipe: Annotated[Path | None, Option("--recipe", help="Recipe with the files to read and how to clean them.")] = None,
+    out: Annotated[Path, Option("--out", metavar="FOLDER", help="Folder for the prepared store.")] = Path("pairs"),
+    recipe: Annotated[
+        Path | None, Option("--recipe", metavar="FILE", help="Take files and cleaning settings from this recipe.")
+    ] = None,
     languages: LanguagesOption = "",
     language: LanguageOption = None,
-    source_language: Annotated[str | None, Option(help="Language of the teacher.  [default: en]")] = None,
-    held_out: Annotated[float | None, Option(min=0.0, max=0.5, help="Share held out for testing.  [default: 0.1]")] = None,
-    format: Annotated[str | None, Option(help="Format of files whose names do not say it: tsv, csv, tmx, …")] = None,
-    columns: Annotated[str | None, Option(help="Which column holds what: source=1,target=3.")] = None,
+    source_language: Annotated[str | None, Option(metavar="XX", help="Source language (the teacher's).  [default: en]")] = None,
+    held_out: Annotated[
+        float | None, Option(metavar="X", min=0.0, max=0.5, help="Share of pairs to hold out for testing.  [default: 0.1]")
+    ] = None,
+    format: Annotated[
+        str | None, Option(metavar="NAME", help="File format, if file names do not tell: tsv, csv, tmx, …")
+    ] = None,
+    columns: Annotated[str | None, Option(metavar="NAME=N,…", help="Which columns to read, such as source=1,target=3.")] = None,
     against: Annotated[
         list[str] | None,
-        Option("--against", metavar="FILE", help="Evaluation set to keep out of training; repeatable."),
+        Option("--against", metavar="FILE", help="Evaluation set to remove from the pairs; repeatable."),
     ] = None,
     on_error: OnErrorOption = None,
-    auto: Annotated[bool, Option("--auto", help="Set thresholds from the score distribution of the data.")] = False,
-    explain: Annotated[int, Option("--explain", min=0, metavar="N", help="Show N random pairs dropped by each rule.")] = 0,
-    workers: Annotated[int, Option(min=0, help="Worker processes; 0: one per processor.")] = 0,
+    auto: Annotated[bool, Option("--auto", help="Choose thresholds from the score distribution of the data.")] = False,
+    explain: Annotated[int, Option("--explain", min=0, metavar="N", help="Show N random pairs that each rule dropped.")] = 0,
+    workers: Annotated[int, Option(metavar="N", min=0, help="Worker processes; 0: one per CPU core.")] = 0,
     forget_scores: Annotated[
-        bool, Option("--forget-scores", help="Delete scores: saves disk, but a new threshold scores again.")
+        bool, Option("--forget-scores", help="Delete the scores to save disk space; changing a threshold then scores again.")
     ] = False,
     set_: SetOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Clean pairs, remove evaluation text, hold out a test split.
 
-    Writes a store with a manifest of what was dropped and why.
+    Writes a store for training, with a manifest of what was dropped and why.
 
     isogloss prepare en-de.tsv.gz data/ 'news.*.tmx' --out pairs
     """

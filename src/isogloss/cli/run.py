@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    recipe: Annotated[Path, Argument(metavar="RECIPE", help="A TOML file; isogloss init writes one.")],
+    recipe: Annotated[Path, Argument(metavar="RECIPE", help="The recipe, a TOML file; isogloss init writes one.")],
     set_: SetOption = None,
     fresh: FreshFlag = False,
     replace: ReplaceFlag = False,
@@ -34,7 +34,7 @@ def quickstart(
     replace: ReplaceFlag = False,
     json: JsonFlag = False,
 ) -> None:
-    """Teach twelve languages to a real English model, here and now.
+    """Try isogloss: distill an English model into twelve languages.
 
     isogloss quickstart --out runs/quickstart
     """

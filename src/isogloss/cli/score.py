@@ -12,7 +12,7 @@ from isogloss.config.mining import ScoringSettings
 @settings_as_options(
     ScoringSettings,
     skip=["memory", "cache", "folder"],
-    threshold={"metavar": "none|auto|NUMBER", "help": "Minimum score of a pair; none keeps all."},
+    threshold={"metavar": "none|auto|NUMBER", "help": "Minimum score of a pair. none: keep all; auto: by --precision."},
 )
 def score(
     pairs: PairFiles,
@@ -21,13 +21,13 @@ def score(
     out: OutOption = Path("scored.tsv"),
     memory: MemoryOption = "",
     language: LanguageOption = None,
-    source_language: str = option_for(PairsSettings, "source_language", help="Language of the source side."),
+    source_language: str = option_for(PairsSettings, "source_language", metavar="XX", help="Language of the source side."),
     on_error: OnErrorOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Score pairs, and drop the bad ones with --threshold.
+    """Score sentence pairs; drop bad ones with --threshold.
 
-    The score is a margin: how much closer the two sides are than their neighbours.
+    The score says how much closer the two sides are to each other than to their nearest neighbors.
 
     isogloss score en-ko.tsv --model runs/ko --threshold auto --out good.tsv
     """

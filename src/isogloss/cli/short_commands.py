@@ -39,7 +39,7 @@ FLAGS: dict[str, tuple[Any, Any]] = {
 PAIRS = {"--languages": "languages", "--language": "pairs.language", "--on-error": "pairs.on_error"}
 STEPS = {"--steps": "training.steps", "--batch": "training.batch_pairs", "--learning-rate": "training.learning_rate"}
 MACHINE = {"--max-tokens": "student.max_tokens", "--seed": "seed", "--device": "device"}
-CROSS_HELP = "With augment: the encoder to train for it, or a trained one; empty: the student."
+CROSS_HELP = "With augment: the cross-encoder, or a model to train it from; empty: the student."
 NliOption = Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypothesis, label; repeatable.")]
 
 
@@ -102,11 +102,11 @@ def _given(**values: Any) -> Data:  # noqa: ANN401
 @short_command(PAIRS)
 def distill(
     pairs: PairFiles,
-    teacher: str = option_for(TeacherSettings, "model", help=options.TEACHER_HELP),
-    student: str = option_for(StudentSettings, "model", help=options.STUDENT_HELP),
+    teacher: str = option_for(TeacherSettings, "model", metavar="MODEL", help=options.TEACHER_HELP),
+    student: str = option_for(StudentSettings, "model", metavar="MODEL", help=options.STUDENT_HELP),
     out: OutFolder = Path("runs/distilled"),
 ) -> Data:
-    """Teach a student from pairs, measure it, save it: no recipe.
+    """Distill a teacher into a student without writing a recipe.
 
     isogloss distill en-de.tsv --teacher all-MiniLM-L6-v2 --out runs/german
     """
@@ -127,10 +127,12 @@ _FINETUNE = {
 
 @short_command(_FINETUNE, task="sts")
 def finetune(
-    model: Annotated[str, Argument(metavar="MODEL", help="The encoder to start from: hub name or folder.")],
+    model: Annotated[str, Argument(metavar="MODEL", help="The encoder to fine-tune: hub name or folder.")],
     nli: NliOption = None,
     sts: Annotated[Files, Option("--sts", metavar="FILE", help="Two sentences and a score from 0 to 5; repeatable.")] = None,
-    sts_dev: Annotated[Files, Option("--sts-dev", metavar="FILE", help="STS pairs to choose the best weights by.")] = None,
+    sts_dev: Annotated[
+        Files, Option("--sts-dev", metavar="FILE", help="STS file to choose the best weights with; repeatable.")
+    ] = None,
     augment: bool = option_for(StsStage, "augment", "--augment"),
     cross_encoder: str | None = option_for(StsStage, "cross_encoder", default=None, metavar="MODEL", help=CROSS_HELP),
     cross_epochs: int | None = option_for(StsStage, "cross_epochs", default=None),
@@ -140,7 +142,7 @@ def finetune(
     sts_epochs: int | None = recipe_option("training.epochs", task="sts", help="Epochs over the STS pairs."),
     out: OutFolder = Path("runs/finetuned"),
 ) -> Data:
-    """Train a sentence encoder on NLI, then STS, as SBERT does.
+    """Fine-tune an encoder on NLI, then on STS, like SBERT.
 
     isogloss finetune xlm-roberta-base --nli nli.tsv --sts sts.tsv --out sbert
     """
@@ -169,28 +171,29 @@ _DUAL = {
 @short_command(_DUAL, task="rank", presets={"": {"student": {"trim": "off"}}})
 def train_dual(
     pairs: PairFiles,
-    student: str = option_for(StudentSettings, "model", help=options.STUDENT_HELP),
+    student: str = option_for(StudentSettings, "model", metavar="MODEL", help=options.STUDENT_HELP),
     out: OutFolder = Path("runs/dual"),
-    like: Annotated[str, Option(metavar="muse|labse", help="Use a paper's settings.")] = "",
+    like: Annotated[str, Option(metavar="muse|labse", help="Use the settings of that paper.")] = "",
     nli: NliOption = None,
     qa: Annotated[Files, Option("--qa", metavar="FILE", help="question<TAB>answer, or JSONL; repeatable.")] = None,
     margin: float | None = recipe_option("losses.margin", presets=PAPERS),
     hard_negatives: int | None = recipe_option("losses.hard_negatives", presets=PAPERS),
     rounds: Annotated[
-        int | None, Option(help=f"Trainings from the same start.  [default: 1; with hard negatives: {ROUNDS}]")
+        int | None,
+        Option(metavar="N", help=f"Training rounds, each from the same start.  [default: 1; with hard negatives: {ROUNDS}]"),
     ] = None,
-    mlm: Annotated[Files, Option("--mlm", metavar="TEXT", help="First train masked tokens of this text; repeatable.")] = None,
-    tlm: Annotated[bool, Option("--tlm", help="First train masked tokens of the pairs.")] = False,
+    mlm: Annotated[Files, Option("--mlm", metavar="TEXT", help="Text for masked language modeling; repeatable.")] = None,
+    tlm: Annotated[bool, Option("--tlm", help="Translation language modeling on the pairs.")] = False,
     shares: Annotated[
-        str, Option(metavar="2,1,1", help="Share of steps for translations, NLI and QA.  [default: by size]")
+        str, Option(metavar="2,1,1", help="Relative number of steps on translations, NLI and QA.  [default: by size]")
     ] = "",
     pooling: str | None = recipe_option("student.pooling"),
     temperature: float | None = recipe_option("losses.ranking_temperature", "--temperature"),
-    pretrain_epochs: int | None = recipe_option("training.epochs", task="mlm", help="Epochs of --mlm and --tlm."),
+    pretrain_epochs: int | None = recipe_option("training.epochs", task="mlm", help="Epochs over --mlm and --tlm."),
 ) -> Data:
-    """Train a dual encoder by ranking translations: mUSE, LaBSE.
+    """Train a dual encoder like mUSE or LaBSE.
 
-    NLI, answers and masked tokens are trained too if there are files.
+    It learns to rank translations, after --mlm and --tlm, and beside --nli and --qa.
 
     isogloss train-dual en-de.tsv --like labse --out runs/labse
 
@@ -232,8 +235,8 @@ _LASER = {
 @short_command(_LASER, task="translate", presets=LASER_SCALES)
 def train_laser(
     pairs: PairFiles,
-    targets: Annotated[str, Option(metavar="en,es", help="The two languages to translate into.")] = "en,es",
-    scale: Annotated[str, Option(metavar="paper|lab", help="The paper's sizes, or small ones.")] = "paper",
+    targets: Annotated[str, Option(metavar="en,es", help="Languages that the decoder translates into.")] = "en,es",
+    scale: Annotated[str, Option(metavar="paper|lab", help="Model size: that of the paper, or a small one.")] = "paper",
     decoder: int | None = option_for(TranslateStage, "decoder", default=None, presets=LASER_SCALES),
     dropout: float | None = option_for(TranslateStage, "dropout", default=None),
     smoothing: float | None = option_for(TranslateStage, "smoothing", default=None),

@@ -21,16 +21,16 @@ OVERLAPS, PAIRS_SHOWN, WAYS_SHOWN = 5, 24, 4
 
 
 def show(
-    store: Annotated[Path, Argument(metavar="STORE", help="Folder that isogloss prepare wrote.")],
+    store: Annotated[Path, Argument(metavar="STORE", help="Folder written by isogloss prepare.")],
     html: Annotated[
-        Path | None, Option("--html", metavar="FILE", help=f"Path of the HTML page.  [default: STORE/{PAGE}]")
+        Path | None, Option("--html", metavar="FILE", help=f"Path of the HTML report.  [default: STORE/{PAGE}]")
     ] = None,
-    samples: Annotated[int, Option("--samples", min=0, metavar="N", help="Random pairs per language.")] = 3,
+    samples: Annotated[int, Option("--samples", min=0, metavar="N", help="Number of random pairs to show per language.")] = 3,
     json: JsonFlag = False,
 ) -> None:
-    """Summarize a prepared store, and write an HTML page about it.
+    """Summarize a prepared store and write an HTML report.
 
-    Counts, token lengths, overlap and samples; the page has charts of them.
+    Shows counts, token lengths, overlap and samples; the report adds charts.
 
     isogloss corpora show pairs
     """
