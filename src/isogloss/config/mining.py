@@ -22,7 +22,7 @@ class SearchSettings(Settings):
     normalize: bool = setting(True, "Scale vectors to length 1 first.")
     folder: Path | str | None = setting(None, "Folder of unfinished work, where an interrupted search continues.")
     search: Search = setting("exact", "Exact, approximate (or one of its kinds), or auto: exact if that takes minutes.")
-    recall: float = setting(0.97, "Share of neighbors that an approximate search has to find.", above=0.0, at_most=1.0)
+    recall: float = setting(0.97, "Share of neighbors that an approximate search must find.", above=0.0, at_most=1.0)
 
 
 class ScoringSettings(Settings):
@@ -31,7 +31,7 @@ class ScoringSettings(Settings):
     k: int = setting(4, "Nearest neighbors that the margin compares with.", at_least=1)
     margin: Margin = setting("ratio", "How a pair is scored; absolute is plain cosine.")
     threshold: str = setting("none", 'Minimum score of a pair: "none" keeps all, "auto" aims at `precision`, or a number.')
-    precision: float = setting(0.9, "Share of right pairs that threshold auto aims at.", above=0.0, at_most=1.0)
+    precision: float = setting(0.9, "Share of correct pairs that threshold auto aims at.", above=0.0, at_most=1.0)
     memory: int = setting(0, "Bytes to use beside the vectors; 0: a default.", at_least=0)
     device: str = setting("auto", "Where to run: auto, cuda or cpu.")
     cache: Path | str | None = setting(None, "Folder of cached embeddings; None: the user's cache folder.")
@@ -47,7 +47,7 @@ class MiningSettings(ScoringSettings):
     target_language: str = setting("", "Language of the target side.")
     with_ids: bool = setting(False, "Lines are id<TAB>sentence, as in BUCC.")
     documents: bool = setting(False, "Lines are paragraphs: split them into sentences.")
-    min_language: float = setting(0.5, "How sure language identification must be; 0: no check.", at_least=0.0, at_most=1.0)
+    min_language: float = setting(0.5, "Minimum confidence of language identification; 0: no check.", at_least=0.0, at_most=1.0)
     keep_identical: bool = setting(False, "Keep sentences that are the same on both sides.")
     search: Search = setting("auto", "Exact, approximate (or one of its kinds), or auto: exact if that takes minutes.")
-    recall: float = setting(0.97, "Share of neighbors that an approximate search has to find.", above=0.0, at_most=1.0)
+    recall: float = setting(0.97, "Share of neighbors that an approximate search must find.", above=0.0, at_most=1.0)

@@ -39,10 +39,10 @@ class Recipe(Settings):
     """One run: which model learns which languages from which pairs, and how."""
 
     name: str = setting("run", "Name of the run.")
-    seed: int = setting(17, "The same seed on the same machine gives the same weights.", at_least=0, at_most=2**32 - 1)
-    device: Device = setting("auto", "Where the models run.")
+    seed: int = setting(17, "Random seed; on the same machine it gives the same weights.", at_least=0, at_most=2**32 - 1)
+    device: Device = setting("auto", "Device to run on.")
     threads: int = setting(0, "CPU threads; 0 leaves it to torch.", at_least=0, at_most=1024)
-    languages: tuple[str, ...] = setting((), "Target languages to keep; empty keeps all that the files have.")
+    languages: tuple[str, ...] = setting((), "Target languages to keep; empty keeps all.")
     pairs: PairsSettings = table(PairsSettings, "Where the parallel sentences come from.")
     cleaning: CleaningSettings = table(CleaningSettings, "Which pairs are dropped.")
     leaks: LeakSettings = table(LeakSettings, "Which evaluation text must not be trained on.")

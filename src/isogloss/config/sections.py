@@ -31,12 +31,12 @@ class PairsSettings(Settings):
         (), 'Text files with one source-language sentence per line, or "reader" for the bundled ones: extra training text.'
     )
     source_language: str = setting("en", "Language of the source side, which the teacher knows.")
-    language: str = setting("", "Target language of two-column files whose name does not say it.")
+    language: str = setting("", "Target language of two-column files, if not in their names.")
     dictionaries: tuple[str, ...] = setting(
         ("dict_*", "muse*", "freedict*", "wikititles*"),
         "Names of corpora with dictionary entries: rules that only make sense for sentences skip them.",
     )
-    format: str = setting("", "File format if the name does not say it: tsv, csv, jsonl, moses, tmx, po, …")
+    format: str = setting("", "File format, if file names do not tell: tsv, csv, jsonl, moses, tmx, po, …")
     columns: str = setting("", 'Columns of a table without a header: "source=1,target=3,score=5".')
     licences: tuple[str, ...] = setting(
         (), 'Licences of corpora that do not state one, as NAME=LICENCE: "tatoeba=CC BY 2.0 FR".'
@@ -150,7 +150,7 @@ class TeacherSettings(Settings):
     model: str = setting(
         "all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty if no loss uses a teacher."
     )
-    prompt: str = setting("", "Text put before every sentence for the teacher, if it was trained with one.")
+    prompt: str = setting("", "Text to prepend to every sentence for the teacher, if it was trained with one.")
     batch_size: int = setting(32, "Sentences encoded at a time.", at_least=1)
     precision: Literal["auto", "float32"] = setting("auto", "Precision of its encoding: auto is half on CUDA, else float32.")
 
@@ -167,8 +167,8 @@ class StudentSettings(Settings):
     )
     layers: int = setting(0, "Keep this many of its layers, evenly spread; 0 keeps all.", at_least=0)
     dimension: int = setting(0, "Embedding size of a static table; 0 takes the model's.", at_least=0)
-    prompt: str = setting("", "Text put before every sentence for the student; saved with the model.")
-    max_tokens: int = setting(128, "Longer sentences are truncated, as in the paper.", at_least=2, at_most=8192)
+    prompt: str = setting("", "Text to prepend to every sentence for the student; saved with the model.")
+    max_tokens: int = setting(128, "Longer sentences are truncated to this many tokens.", at_least=2, at_most=8192)
     trim: Trim = setting(
         "alphabet",
         "Which vocabulary pieces to keep: all that the run's alphabets can spell, those its text uses, or every piece.",
@@ -216,7 +216,7 @@ class LossSettings(Settings):
     soft_temperature: float = setting(
         0.1, "Temperature of soft_similarity: smaller values look at near neighbors only.", at_least=1e-3
     )
-    ranking_temperature: float = setting(0.05, "Temperature of ranking.", at_least=1e-3)
+    ranking_temperature: float = setting(0.05, "Temperature of the ranking loss.", at_least=1e-3)
     margin: float = setting(
         0.0,
         "Margin of ranking: cosine by which the right translation must win (LaBSE: 0.3).",
@@ -253,8 +253,8 @@ class TrainingSettings(Settings):
 
     table = "training"
     epochs: int = setting(4, "Passes over the data (epochs as long as [balance] says); 0 keeps the bridge alone.", at_least=0)
-    steps: int = setting(0, "Train for this many steps instead of epochs; 0 counts epochs.", at_least=0)
-    batch_pairs: int = setting(64, "Pairs (or examples) per batch, over all processes.", at_least=1)
+    steps: int = setting(0, "Train for this many steps; 0: for the given epochs.", at_least=0)
+    batch_pairs: int = setting(64, "Batch size in pairs (or examples), over all processes.", at_least=1)
     batch_tokens: int = setting(0, "Tokens per batch instead: as many pairs as fit; 0 counts pairs.", at_least=0)
     chunk_pairs: int = setting(
         0,
@@ -270,16 +270,16 @@ class TrainingSettings(Settings):
     optimizer: Optimizer = setting("adamw", "AdamW, or LARS as in Ham & Kim.")
     learning_rate: float = setting(2e-4, "Peak learning rate (0.02 with LARS in the paper).", at_least=0.0)
     schedule: Schedule = setting("linear", "How the learning rate falls after the warmup.")
-    warmup: float = setting(0.1, "Warmup as a share of the steps; 1 or more is a number of steps.", at_least=0.0)
+    warmup: float = setting(0.1, "Warmup: a share of all steps; from 1 on, a number of steps.", at_least=0.0)
     weight_decay: float = setting(0.01, "Weight decay of matrices (not of biases and norms).", at_least=0.0)
     clip_norm: float = setting(1.0, "Maximum gradient norm; 0 turns clipping off.", at_least=0.0)
-    precision: Precision = setting("auto", "Precision of training: auto is bf16 on CUDA, else float32.")
+    precision: Precision = setting("auto", "Training precision: auto is bf16 on CUDA, else float32.")
     engine: Engine = setting("auto", "How steps run: as recorded CUDA graphs if possible, or eagerly.")
     dev_pairs: int = setting(
         500, "Pairs per language held out to choose the best checkpoint; 0 keeps the last weights.", at_least=0
     )
     dev_share: float = setting(0.05, "Maximum share of a language's pairs held out for that.", at_least=0.0, at_most=0.5)
-    dev_checks: int = setting(10, "Number of dev measurements, spread over the training.", at_least=1)
+    dev_checks: int = setting(10, "Number of evaluations on the dev set during training.", at_least=1)
     select: Literal["both", "retrieval", "mse", "loss"] = setting(
         "both",
         "What the best checkpoint is chosen by: retrieval of translations and in the teacher's index (ties: distance to the "
@@ -338,8 +338,8 @@ class AddSettings(Settings):
         1.0, "Maximum loss of an old language in percentage points; 100 accepts any loss.", at_least=0.0, at_most=100.0
     )
     gate_on: Literal["teacher_index", "to_source", "from_source"] = setting("teacher_index", "The score that the gate checks.")
-    teacher: str = setting("", "Only for a saved model without a run: its teacher.")
-    original: str = setting("", "Only for a saved model without a run: the model whose vocabulary was trimmed.")
+    teacher: str = setting("", "Teacher of a saved model without a run.")
+    original: str = setting("", "For a saved model without a run: the model whose vocabulary was trimmed.")
 
     @property
     def gate_limit(self) -> float | None:

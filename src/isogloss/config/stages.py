@@ -120,9 +120,9 @@ class StsStage(TrainedStage):
     files: tuple[str, ...] = setting(..., "Files or folders with two sentences and a score from 0 to 5.", min_length=1)
     augment: bool = setting(False, "Label more pairs with a cross-encoder (Augmented SBERT).")
     cross_encoder: str = setting("", "With augment: the model to train as cross-encoder, or a trained one; empty: the student.")
-    cross_epochs: int = setting(0, "With augment: epochs of the cross-encoder; 0: as many as the stage.", at_least=0)
-    neighbours: int = setting(10, "With augment: nearest sentences of each sentence to label.", at_least=1)
-    search_by: str = setting("", "With augment: the model that finds them; empty: the student at this stage.")
+    cross_epochs: int = setting(0, "With augment: epochs of the cross-encoder; 0: those of the stage.", at_least=0)
+    neighbours: int = setting(10, "With augment: nearest sentences to pair with each sentence.", at_least=1)
+    search_by: str = setting("", "With augment: model to find nearest sentences with; empty: the student at this stage.")
 
     @model_validator(mode="after")
     def _refuse_unused(self) -> Self:
