@@ -25,7 +25,6 @@ METAVARS = {
     "device": "DEVICE",
 }
 SHORTER_HELP = {  # where the schema's sentence is about other tasks, too, or long
-    "languages": "Target languages to keep.  [default: all]",
     "pairs.on_error": "What to do with malformed lines.",
     "evaluation.max_candidates": "Sentences to search in evaluations.",
     "losses.margin": "Cosine margin of the correct translation.",

@@ -193,7 +193,7 @@ def train_dual(
 ) -> Data:
     """Train a dual encoder like mUSE or LaBSE.
 
-    It learns to rank translations, after --mlm and --tlm, and beside --nli and --qa.
+    --mlm and --tlm train first; --nli and --qa are trained with the pairs.
 
     isogloss train-dual en-de.tsv --like labse --out runs/labse
 
