@@ -101,7 +101,7 @@ def test_files_on_standard_output_and_licences_beside_them(isogloss: Run, servic
     assert code == 0
     assert out.splitlines() == ["mine/TED2020.en-de.zip", "mine/Europarl.en-de.zip"]
     assert all((tmp_path / line).read_bytes() == MOSES for line in out.splitlines())
-    assert "TED2020 en-de: v1, 0.2 kB, licence: TED usage policy" in err and "100%" not in err
+    assert f"TED2020 en-de: v1, {len(MOSES)} bytes, licence: TED usage policy" in err and "100%" not in err
     asked = len(service.asked)
     _, out, err = isogloss("get", "TED2020", "--lang", "en-de", "--out", "mine", "--json")
     (one,) = json.loads(out)

@@ -15,16 +15,16 @@ from safetensors.torch import load_file
 
 from isogloss import recipes
 from isogloss.cli.app import _without_debug, main
-from isogloss.cli.launch import LEFT_BEHIND, Team, Worker, free_port, rank_environment
+from isogloss.cli.launch import LEFT_BEHIND, Worker, free_port, rank_environment, run_team
 from isogloss.runs.pipeline import run
 from judged import write_judged
 from tiny import UNTAUGHT, tiny_recipe
 
 
-def team(script: str, size: int = 2, first: int = 0) -> Team:
-    """Processes that run a short script instead of isogloss; `first` is the rank of the first one."""
+def team(script: str, size: int = 2, first: int = 0) -> int:
+    """The exit code of processes that run a short script instead of isogloss; `first` is the rank of the first one."""
     places = [rank_environment(local, size, 2 if first else 1, 1 if first else 0, ("127.0.0.1", 1)) for local in range(size)]
-    return Team(places, [sys.executable, "-c", f"import os, signal, sys, time\nrank = int(os.environ['RANK'])\n{script}"])
+    return run_team(places, [sys.executable, "-c", f"import os, signal, sys, time\nrank = int(os.environ['RANK'])\n{script}"])
 
 
 def refused(*arguments: str) -> int:
@@ -54,8 +54,8 @@ for recipe in recipes:
         if end.code:
             raise
 '''
-Team = launch.Team
-launch.Team = lambda places, command: Team(places, [command[0], "-c", REPEATED, *command[3:]])
+run_team = launch.run_team
+launch.run_team = lambda places, command: run_team(places, [command[0], "-c", REPEATED, *command[3:]])
 main(["launch", "-n", "2", "run", *sys.argv[1:]])
 """
 
@@ -203,7 +203,7 @@ def test_everything_behind_the_verb_is_for_it() -> None:
 
 
 def test_only_the_first_is_heard(capfd: pytest.CaptureFixture[str]) -> None:
-    assert team("print('out', rank); print('err', rank, file=sys.stderr)", 3).work() == 0
+    assert team("print('out', rank); print('err', rank, file=sys.stderr)", 3) == 0
     heard = capfd.readouterr()
     assert (heard.out.split(), heard.err.split()) == (["out", "0"], ["err", "0"])
 
@@ -233,7 +233,7 @@ if rank == 1:
     sys.exit(2)
 time.sleep(0.2)
 sys.exit({LEFT_BEHIND})"""
-    assert team(script, 3).work() == 2
+    assert team(script, 3) == 2
     err = capfd.readouterr().err
     assert err == "isogloss: process 1 failed:\nisogloss: a full disk\n"
 
@@ -243,7 +243,7 @@ def test_where_the_first_one_failed_itself_nothing_is_added(
 ) -> None:
     monkeypatch.setattr("isogloss.cli.launch.AFTERMATH_SECONDS", math.inf)  # whoever starts last is waited for
     script = "print('isogloss: no such file', file=sys.stderr); sys.exit(2)"
-    assert team(script, 3).work() == 2
+    assert team(script, 3) == 2
     assert capfd.readouterr().err == "isogloss: no such file\n"
 
 
@@ -257,18 +257,18 @@ if rank == 0:
 while not os.path.exists(first):
     time.sleep(0.01)
 sys.exit(7)"""
-    assert team(script).work() == 7
+    assert team(script) == 7
     assert not alive(int((tmp_path / "0").read_text()))
 
 
 def test_a_process_that_the_system_ended_is_said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isogloss.cli.launch.AFTERMATH_SECONDS", 0.1)
-    assert team("os.kill(os.getpid(), 9) if rank == 1 else signal.pause()").work() == 137
+    assert team("os.kill(os.getpid(), 9) if rank == 1 else signal.pause()") == 137
     assert "process 1 was killed by signal 9; was there enough memory?" in capfd.readouterr().err
 
 
 def test_on_another_machine_than_the_first_errors_are_shown_too(capfd: pytest.CaptureFixture[str]) -> None:
-    assert team(f"print('another process ended', file=sys.stderr); sys.exit({LEFT_BEHIND})", first=2).work() == 2
+    assert team(f"print('another process ended', file=sys.stderr); sys.exit({LEFT_BEHIND})", first=2) == 2
     assert capfd.readouterr().err.count("another process ended") == 1
 
 
@@ -276,7 +276,7 @@ def test_on_another_machine_than_the_first_errors_are_shown_too(capfd: pytest.Ca
 STOPPED = """
 import signal, sys
 from isogloss.cli import launch
-from isogloss.cli.launch import Team, rank_environment
+from isogloss.cli.launch import rank_environment, run_team
 launch.GRACE_SECONDS = 1e6  # nobody is killed for being slow
 signal.signal(signal.SIGINT, signal.default_int_handler)
 script = '''
@@ -291,7 +291,7 @@ except KeyboardInterrupt:
     sys.exit(130)
 '''
 places = [rank_environment(rank, 3, 1, 0, ("x", 1)) for rank in range(3)]
-sys.exit(Team(places, [sys.executable, "-c", script, sys.argv[1]]).work())
+sys.exit(run_team(places, [sys.executable, "-c", script, sys.argv[1]]))
 """
 
 
@@ -317,7 +317,7 @@ def test_a_signal_while_they_are_started_leaves_none_behind(monkeypatch: pytest.
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(Worker, "__init__", start_and_be_stopped)
-    assert team("signal.pause()").work() == 143
+    assert team("signal.pause()") == 143
     assert len(started) == 1 and not alive(started[0])
 
 

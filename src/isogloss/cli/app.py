@@ -52,7 +52,7 @@ for verb in (
     clean.clean,
 ):
     app.command()(stoppable(verb))
-app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # what follows is for others
+app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # options of its command follow
 for name, part in corpora.VERBS.items():
     corpora.app.command(name)(stoppable(part))
 app.add_typer(corpora.app)
@@ -90,41 +90,36 @@ def options(
 
 
 def _warnings() -> logging.Handler:
-    """Log lines on the screen; they quote file names and addresses, as everything else does."""
-
-    class Cleaned(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return masked(printable(super().format(record), layout=True))
-
+    """Log lines on the screen, cleaned: they quote file names and addresses."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Cleaned("%(message)s"))
+    handler.format = lambda record: masked(printable(logging.Formatter().format(record), layout=True))  # type: ignore[method-assign]
     return handler
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: an error a person can act on is one sentence, a hint and exit code 2."""
+    """Run the command line: an error that a person can act on is one sentence, a hint and exit code 2."""
     given = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):  # a terminal that cannot show ✓ shows ? and goes on
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        with _silent_unless_leading():
+        with _silent_unless_main_process():
             app(args=_without_debug(given))
-    except IsoglossError as error:
-        _show(error.message, error.hint, "--debug" in given)
-        sys.exit(getattr(error, "exit_code", 2))
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the program that reads our output has ended
         sys.stderr.close()
         sys.exit(0)
     except Stopped as stop:
         sys.stderr.write("\nisogloss: stopped." + (" The same command continues from here.\n" if continues(given) else "\n"))
         sys.exit(stop.exit_code)
     except Exception as error:
-        refusal = explained(error)
+        refusal = error if isinstance(error, IsoglossError) else explained(error)
         if refusal is None:
             raise
-        _show(refusal.message, refusal.hint, "--debug" in given)
-        sys.exit(2)
+        if "--debug" in given:
+            traceback.print_exc()
+        hint = f"hint: {refusal.hint}\n" if refusal.hint else ""
+        sys.stderr.write(f"isogloss: {refusal.message}\n{hint}")
+        sys.exit(getattr(error, "exit_code", 2))
 
 
 def continues(given: list[str]) -> bool:
@@ -134,24 +129,16 @@ def continues(given: list[str]) -> bool:
 
 
 def _without_debug(given: list[str]) -> list[str]:
-    """The arguments that typer sees: --debug may stand anywhere, and is handed on by `launch`."""
+    """The arguments for typer, without --debug, which may stand anywhere; `launch` passes it to its processes."""
     plain = [argument for argument in given if argument != "--debug"]
     return [*plain, "--debug"] if plain[:1] == ["launch"] and plain != given else plain
 
 
 @contextmanager
-def _silent_unless_leading() -> Iterator[None]:
-    """Of processes that train together only the first has something to say, until an error: that is for all to tell."""
+def _silent_unless_main_process() -> Iterator[None]:
+    """Of processes that train together only the first writes to the screen; errors, which are shown outside, are for all."""
     if os.environ.get("WORLD_SIZE", "1") in ("", "0", "1") or os.environ.get("RANK", "0") == "0":
         yield
         return
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield
-
-
-def _show(message: str, hint: str, debug: bool) -> None:
-    if debug:
-        traceback.print_exc()
-    sys.stderr.write(f"isogloss: {message}\n")
-    if hint:
-        sys.stderr.write(f"hint: {hint}\n")

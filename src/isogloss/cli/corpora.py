@@ -49,7 +49,7 @@ def list_(
         chosen = [entry for entry in chosen if entry.may_have(languages)]
     found = _ask_opus(languages, chosen) if online else {}
     if json:
-        show_json([asdict(entry) | {"online": _online(found, entry)} for entry in chosen])
+        show_json([asdict(entry) | {"online": _online(_file_of(found, entry))} for entry in chosen])
         return
     if online and languages is not None:
         text = _table_of_today(chosen, languages, found)
@@ -108,59 +108,54 @@ VERBS: dict[str, Callable[..., None]] = {"list": list_, "get": get, "show": show
 
 
 def _table(chosen: "list[Entry]", languages: "Languages | None") -> str:
-    """The offline list."""
-    lines = [f"{'':<34} {'pairs':>9}  {'langs':>5}  {'licence':<18} paper"]
-    for title, ours in _sections(chosen).items():
-        lines += ["", title]
-        for entry in ours:
-            count = entry.how_many_languages or "?"
-            row = f"{entry.name:<34} {entry.pairs or '?':>9}  {count:>5}  {entry.licence:<18} {' '.join(entry.papers)}"
-            lines.append(row.rstrip())
-    lines += [
-        "",
-        "pairs: all languages together, as far as known",
-        ", ".join(f"{key}: {name}" for key, name in PAPERS.items()),
-        "",
-        "    isogloss corpora list TED2020               description, terms, page",
-        f"    isogloss corpora get TED2020 --lang {'-'.join(languages or ('en', 'de'))}   fetch it",
-    ]
-    return "\n".join(lines)
-
-
-def _table_of_today(chosen: "list[Entry]", languages: "Languages", found: "dict[str, OpusFile]") -> str:
-    """What OPUS has for the pair."""
-    import textwrap
-
-    there = [(entry, found[entry.corpus or entry.name]) for entry in chosen if _online(found, entry)]
-    lines = [f"{'on OPUS in ' + '-'.join(languages):<24} {'pairs':>13}  {'version':<12} {'licence':<18} paper", ""]
-    for entry, file in there:
-        row = f"{entry.name:<24} {file.pairs:>13,}  {file.version:<12} {entry.licence:<18} {' '.join(entry.papers)}"
-        lines.append(row.rstrip())
-    known = {entry.corpus or entry.name for entry in chosen}
-    others = sorted((file for file in found.values() if file.corpus not in known), key=lambda file: -file.pairs)
-    if others:
-        shown = ", ".join(f"opus:{file.corpus} ({file.pairs:,})" for file in others[:OTHERS_SHOWN])
-        more = f"OPUS has {len(others)} more, the largest: {shown}"
-        lines += ["", *textwrap.wrap(more, WIDTH, break_on_hyphens=False)]
-    elsewhere = ", ".join(entry.name for entry in chosen if entry.by in ("files", "wikipedia"))
-    if elsewhere:
-        lines += ["", *textwrap.wrap(f"Not on OPUS, but may have that pair: {elsewhere}", WIDTH, break_on_hyphens=False)]
-    return "\n".join(lines)
-
-
-def _sections(chosen: "list[Entry]") -> "dict[str, list[Entry]]":
-    titles = {
+    """The list as it is known without asking a server."""
+    sections = {
         "Sentences": [entry for entry in chosen if entry.by not in ("hub", "hand") and not entry.dictionary],
         "Dictionaries": [entry for entry in chosen if entry.by not in ("hub", "hand") and entry.dictionary],
         "Ready-made on the Hugging Face hub": [entry for entry in chosen if entry.by == "hub"],
         "Not downloadable: see isogloss corpora list NAME": [entry for entry in chosen if entry.by == "hand"],
     }
-    return {title: ours for title, ours in titles.items() if ours}
+    lines = [f"{'':<34} {'pairs':>9}  {'langs':>5}  {'licence':<18} paper"]
+    for title, entries in sections.items():
+        lines += ["", title] if entries else []
+        for entry in entries:
+            count = entry.how_many_languages or "?"
+            row = f"{entry.name:<34} {entry.pairs or '?':>9}  {count:>5}  {entry.licence:<18} {' '.join(entry.papers)}"
+            lines.append(row.rstrip())
+    return "\n".join(lines) + (
+        "\n\npairs: all languages together, as far as known\n"
+        + ", ".join(f"{key}: {name}" for key, name in PAPERS.items())
+        + "\n\n    isogloss corpora list TED2020               description, terms, page"
+        + f"\n    isogloss corpora get TED2020 --lang {'-'.join(languages or ('en', 'de'))}   download it"
+    )
+
+
+def _table_of_today(chosen: "list[Entry]", languages: "Languages", found: "dict[str, OpusFile]") -> str:
+    """What OPUS has for the language pair."""
+    lines = [f"{'on OPUS in ' + '-'.join(languages):<24} {'pairs':>13}  {'version':<12} {'licence':<18} paper", ""]
+    for entry in chosen:
+        if file := _file_of(found, entry):
+            row = f"{entry.name:<24} {file.pairs:>13,}  {file.version:<12} {entry.licence:<18} {' '.join(entry.papers)}"
+            lines.append(row.rstrip())
+    known = {entry.corpus or entry.name for entry in chosen}
+    others = sorted((file for file in found.values() if file.corpus not in known), key=lambda file: -file.pairs)
+    if others:
+        largest = ", ".join(f"opus:{file.corpus} ({file.pairs:,})" for file in others[:OTHERS_SHOWN])
+        lines += ["", *_wrapped(f"OPUS has {len(others)} more, the largest: {largest}")]
+    if elsewhere := ", ".join(entry.name for entry in chosen if entry.by in ("files", "wikipedia")):
+        lines += ["", *_wrapped(f"Not on OPUS, but may have that pair: {elsewhere}")]
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, first: str = "", indent: str = "") -> list[str]:
+    """Lines that fit the screen; a name, an address or a command stays whole."""
+    import textwrap
+
+    options = {"initial_indent": first, "subsequent_indent": indent}
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False, **options)
 
 
 def _everything(entry: "Entry") -> str:
-    import textwrap
-
     facts = {
         "licence": entry.licence + (f". {entry.terms}" if entry.terms else ""),
         "pairs": entry.pairs,
@@ -170,16 +165,10 @@ def _everything(entry: "Entry") -> str:
         "note": entry.note,
         "unavailable": entry.why,
         "instead": entry.how.format(source="en", target="XX"),
-        "fetch": "" if entry.by == "hand" else f"isogloss corpora get {entry.name} --lang {_example(entry)}",
+        "download": "" if entry.by == "hand" else f"isogloss corpora get {entry.name} --lang {_example(entry)}",
     }
-    lines = [entry.name, *textwrap.wrap(entry.what, WIDTH, initial_indent="  ", subsequent_indent="  ")]
-    for key, fact in facts.items():
-        if fact:
-            opening, rest = f"  {key:<12} ", " " * 15
-            lines += textwrap.wrap(
-                fact, WIDTH, initial_indent=opening, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-            )
-    return "\n".join(lines)
+    lines = [entry.name, *_wrapped(entry.what, "  ", "  ")]
+    return "\n".join(lines + [line for key, fact in facts.items() for line in _wrapped(fact, f"  {key:<12} ", " " * 15)])
 
 
 def _example(entry: "Entry") -> str:
@@ -199,40 +188,41 @@ def _ask_opus(languages: "Languages | None", chosen: "list[Entry]") -> "dict[str
     files = opus.search(source=source, target=target, patience=Patience())
     found = {file.corpus: file for file in sorted(files, key=lambda file: file.pairs)}
     for entry in chosen:
-        newest = found.get(entry.corpus or entry.name) if entry.by == "opus" else None
+        newest = _file_of(found, entry)
         if newest is not None and entry.version not in ("", newest.version):
             fixed = opus.search(source=source, target=target, corpus=newest.corpus, version=entry.version, patience=Patience())
             found |= {file.corpus: file for file in fixed}
     return found
 
 
-def _online(found: "dict[str, OpusFile]", entry: "Entry") -> dict[str, Any] | None:
-    file = found.get(entry.corpus or entry.name) if entry.by == "opus" else None
-    return {"version": file.version, "pairs": file.pairs, "url": file.url} if file else None
+def _file_of(found: "dict[str, OpusFile]", entry: "Entry") -> "OpusFile | None":
+    return found.get(entry.corpus or entry.name) if entry.by == "opus" else None
+
+
+def _online(file: "OpusFile | None") -> dict[str, Any] | None:
+    return None if file is None else {"version": file.version, "pairs": file.pairs, "url": file.url}
 
 
 def _described(file: Path, name: str, languages: "Languages") -> dict[str, Any]:
     from isogloss.corpora.reading.origin import origin_of
 
-    origin = origin_of(file)
-    known = (
-        {} if origin is None else {key: getattr(origin, key) for key in ("version", "licence", "url", "sha256", "dictionary")}
-    )
+    origin, keys = origin_of(file), ("version", "licence", "url", "sha256", "dictionary")
+    known = {} if origin is None else {key: getattr(origin, key) for key in keys}
     return {"path": str(file), "corpus": name, "languages": list(languages), "bytes": file.stat().st_size, **known}
 
 
-def _licences(fetched: list[dict[str, Any]]) -> list[str]:
-    """One line per corpus and pair: version, size, licence."""
+def _licences(downloaded: list[dict[str, Any]]) -> list[str]:
+    """One line per corpus and language pair: version, size, licence."""
+    from isogloss.amounts import size
+
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one in fetched:
+    for one in downloaded:
         rows.setdefault((one["corpus"], "-".join(one["languages"])), []).append(one)
-    lines = []
-    for (name, pair), files in rows.items():
-        size = sum(one["bytes"] for one in files)
-        volume = f"{size / 10**6:,.1f} MB" if size >= 10**5 else f"{size / 1000:,.1f} kB"
-        version, licence = files[0].get("version", "")[:12], files[0].get("licence", "unknown")
-        lines.append(f"{name} {pair}: {version}, {volume}, licence: {licence}")
-    return lines
+    return [
+        f"{name} {pair}: {files[0].get('version', '')[:12]}, {size(sum(one['bytes'] for one in files))}, "
+        f"licence: {files[0].get('licence', 'unknown')}"
+        for (name, pair), files in rows.items()
+    ]
 
 
 def _report_failures(failures: "list[DataError]", asked: int) -> None:

@@ -66,8 +66,7 @@ def launch(
     here = processes or _count_gpus()
     meeting = main_address or "127.0.0.1", main_port or (PORT if nodes > 1 else free_port())
     places = [rank_environment(local, here, nodes, node_rank, meeting) for local in range(here)]
-    code = Team(places, [sys.executable, "-m", "isogloss", *command]).work()
-    if code:
+    if code := run_team(places, [sys.executable, "-m", "isogloss", *command]):
         raise typer.Exit(code)
 
 
@@ -136,29 +135,23 @@ class Worker:
         return f"isogloss: process {self.rank} {how}\n"
 
 
-class Team:
-    """The processes of this machine."""
-
-    def __init__(self, places: Sequence[dict[str, str]], command: Sequence[str]) -> None:
-        self.places, self.command = places, command
-
-    def work(self) -> int:
-        """Start all and wait for all; if one fails, end the others. Returns the exit code of the one that failed."""
-        workers: list[Worker] = []
-        with tempfile.TemporaryDirectory(prefix="isogloss-") as folder, signals_interrupt():
-            try:
-                for place in self.places:
-                    with interrupts_held():  # a signal now would leave the new process running
-                        workers.append(Worker(self.command, place, Path(folder)))
-                return _wait(workers)
-            except KeyboardInterrupt as error:
-                _end(workers, signal.SIGINT)
-                return 128 + signal_of(error)
-            finally:
-                _end(workers, signal.SIGTERM)
-                for worker in workers:
-                    if worker.errors is not None:
-                        worker.errors.close()
+def run_team(places: Sequence[dict[str, str]], command: Sequence[str]) -> int:
+    """Run a command in every place and wait; if one process fails, end the others and return its exit code."""
+    workers: list[Worker] = []
+    with tempfile.TemporaryDirectory(prefix="isogloss-") as folder, signals_interrupt():
+        try:
+            for place in places:
+                with interrupts_held():  # a signal now would leave the new process running
+                    workers.append(Worker(command, place, Path(folder)))
+            return _wait(workers)
+        except KeyboardInterrupt as error:
+            _end(workers, signal.SIGINT)
+            return 128 + signal_of(error)
+        finally:
+            _end(workers, signal.SIGTERM)
+            for worker in workers:
+                if worker.errors is not None:
+                    worker.errors.close()
 
 
 def _wait(workers: Sequence[Worker]) -> int:
