@@ -311,8 +311,8 @@ def test_a_signal_while_they_are_started_leaves_none_behind(monkeypatch: pytest.
     started: list[int] = []
     start = Worker.__init__
 
-    def start_and_be_stopped(self: Worker, command: list[str], environment: dict[str, str], folder: Path) -> None:
-        start(self, command, environment, folder)
+    def start_and_be_stopped(self: Worker, command: list[str], environment: dict[str, str]) -> None:
+        start(self, command, environment)
         started.append(self.process.pid)
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Annotated
 
 import typer
@@ -105,9 +104,9 @@ def rank_environment(local: int, here: int, nodes: int, node: int, meeting: tupl
 class Worker:
     """A process; `errors` is where its standard error goes, None for the main process, which has the screen."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str], folder: Path) -> None:
+    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
         self.rank = int(environment["RANK"])
-        self.errors: IO[bytes] | None = (folder / str(self.rank)).open("w+b") if self.rank else None
+        self.errors: IO[bytes] | None = tempfile.TemporaryFile() if self.rank else None  # noqa: SIM115 - run_team closes it
         self.process = subprocess.Popen(
             command,
             env=os.environ | environment,
@@ -138,11 +137,11 @@ class Worker:
 def run_team(places: Sequence[dict[str, str]], command: Sequence[str]) -> int:
     """Run a command in every place and wait; if one process fails, end the others and return its exit code."""
     workers: list[Worker] = []
-    with tempfile.TemporaryDirectory(prefix="isogloss-") as folder, signals_interrupt():
+    with signals_interrupt():
         try:
             for place in places:
                 with interrupts_held():  # a signal now would leave the new process running
-                    workers.append(Worker(command, place, Path(folder)))
+                    workers.append(Worker(command, place))
             return _wait(workers)
         except KeyboardInterrupt as error:
             _end(workers, signal.SIGINT)

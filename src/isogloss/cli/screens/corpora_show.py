@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from isogloss.corpora.store import Store
     from isogloss.corpora.summary import Summary
-    from isogloss.types import Pair
 
 PAGE = "summary.html"
 WIDTH, BAR, NAME = 80, 20, 32
@@ -53,7 +52,10 @@ def show(
         show_json(_as_data(opened, summary, page))
         return
     output.print(*_heading(opened, summary), "", _corpora(opened, summary), "", _languages(summary), "", sep="\n")
-    output.print(*_overlap(summary), "", *_samples(summary), f"HTML page: {page}", sep="\n")
+    output.print(*_overlap(summary), "", sep="\n")
+    if samples:
+        output.print(_samples(summary), "")
+    output.print(f"HTML page: {page}")
 
 
 def _as_data(store: "Store", summary: "Summary", page: Path | None) -> dict[str, Any]:
@@ -124,26 +126,16 @@ def _overlap(summary: "Summary") -> list[str]:
     return lines
 
 
-def _samples(summary: "Summary") -> list[str]:
-    """A few pairs, at least one per language."""
+def _samples(summary: "Summary") -> "Table":
+    """A few pairs, at least one per language; long sentences are cut."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    table.add_column(no_wrap=True)
+    for ratio in (1, None, 1):
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
     each = max(1, PAIRS_SHOWN // len(summary.languages))
-    wide = max(len(own.language) for own in summary.languages)
-    lines = [_sample(pair, wide) for own in summary.languages for pair in own.samples[:each]]
-    return [*lines, ""] if lines else []
-
-
-def _sample(pair: "Pair", wide: int) -> str:
-    from rich.cells import cell_len
-
-    room = WIDTH - wide - 2 - len(" ↔ ")
-    # A short side leaves its room to the other.
-    source, target = cell_len(pair.source), cell_len(pair.target)
-    left = min(source, max(room // 2, room - target))
-    return f"{pair.language:<{wide}}  {_cut(pair.source, left)} ↔ {_cut(pair.target, min(target, room - left))}"
-
-
-def _cut(text: str, room: int) -> str:
-    """Exactly `room` cells of the screen: padded with spaces, or cut with an ellipsis."""
-    from rich.cells import cell_len, set_cell_size
-
-    return set_cell_size(text, room) if cell_len(text) <= room else set_cell_size(text, room - 1) + "…"
+    for own in summary.languages:
+        for pair in own.samples[:each]:
+            table.add_row(pair.language, pair.source, "↔", pair.target)
+    return table
