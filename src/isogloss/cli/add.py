@@ -9,11 +9,11 @@ from typer import Argument, Option
 from isogloss.cli.options import (
     FreshFlag,
     JsonFlag,
-    OnErrorOption,
     PairFiles,
     PrintRecipeFlag,
     ReplaceFlag,
     SetOption,
+    recipe_options,
     settings_as_options,
 )
 from isogloss.config import AddSettings
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @settings_as_options(AddSettings, skip=["run", "replay_from", "gate"])
+@recipe_options({"--on-error": "pairs.on_error"})
 def add(
     run: Annotated[str, Argument(metavar="RUN", help="A finished run, or the folder of a saved model.")],
     languages: Annotated[str, Argument(metavar="LANGUAGE", help="Language to add; several with commas: sw,yo.")],
@@ -36,7 +37,7 @@ def add(
         Option("--replay-from", metavar="PAIRS", help="Pairs of the old languages, if RUN's own are gone; repeatable."),
     ] = None,
     gate: Annotated[str, Option(metavar="POINTS|off", help="Maximum loss of an old language, in percentage points.")] = "1.0",
-    on_error: OnErrorOption = None,
+    given: list[str] | None = None,
     set_: SetOption = None,
     print_recipe: PrintRecipeFlag = False,
     fresh: FreshFlag = False,
@@ -51,15 +52,14 @@ def add(
     from isogloss.cli.options import as_languages
     from isogloss.cli.screens.progress import progress
     from isogloss.config import AddingSettings
-    from isogloss.recipes import FromOption
     from isogloss.runs import adding
     from isogloss.runs.finished import open_finished
 
     new = as_languages(languages)
     folder = str(out or Path("runs") / f"with-{'-'.join(new)}")
-    kept = {"gate": _points(gate), "replay_from": tuple(replay_from or ())}
-    settings = AddingSettings(run=run, languages=new, pairs=tuple(pairs), out=folder, **kept, **values)
-    overrides = [*([FromOption("--on-error", "pairs.on_error", on_error)] if on_error else []), *(set_ or [])]
+    values |= {"gate": _points(gate), "replay_from": tuple(replay_from or ())}
+    settings = AddingSettings(run=run, languages=new, pairs=tuple(pairs), out=folder, **values)
+    overrides = [*(given or []), *(set_ or [])]
     if print_recipe:
         finished = open_finished(settings.run, settings.teacher, settings.original)
         recipe = adding.recipe_of(finished, settings, overrides)

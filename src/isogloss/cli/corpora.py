@@ -151,8 +151,8 @@ def _wrapped(text: str, first: str = "", indent: str = "") -> list[str]:
     """Lines that fit the screen; a name, an address or a command stays whole."""
     import textwrap
 
-    options = {"initial_indent": first, "subsequent_indent": indent}
-    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False, **options)
+    wrapper = textwrap.TextWrapper(WIDTH, first, indent, break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(text)
 
 
 def _everything(entry: "Entry") -> str:

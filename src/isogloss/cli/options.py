@@ -20,10 +20,14 @@ METAVARS = {
     "pairs.on_error": "fail|skip|stop-after N",
     "training.select": "retrieval|loss",
     "student.prompt": "TEXT",
+    "pairs.source_language": "XX",
+    "pairs.format": "NAME",
+    "pairs.columns": "NAME=N,…",
     **dict.fromkeys(("source_language", "target_language"), "XX"),
     **dict.fromkeys(("teacher", "original"), "MODEL"),
     "device": "DEVICE",
 }
+PAIRS = {"--languages": "languages", "--language": "pairs.language", "--on-error": "pairs.on_error"}
 SHORTER_HELP = {  # where the schema's sentence is about other tasks, too, or long
     "pairs.on_error": "What to do with malformed lines.",
     "evaluation.max_candidates": "Sentences to search in evaluations.",
@@ -143,6 +147,39 @@ def recipe_option(
     text = (help or SHORTER_HELP.get(key) or str(field.description)).removeprefix("bilstm: ")
     text = text[:1].upper() + text[1:] + (f"  [default: {shown}]" if shown and defaults[""] not in ((), "") else "")
     return Option(None, *flags, help=text, metavar=_metavar(key, field))
+
+
+def recipe_options(
+    keys: Mapping[str, str], task: str = "", presets: Mapping[str, Mapping[str, Any]] | None = None
+) -> Callable[[Command], Command]:
+    """Give a command options that set keys of the recipe (by flag); its parameter `given` takes them as overrides.
+
+        @recipe_options({"--seed": "seed"})
+        def train(pairs: list[str], given: list[FromOption]) -> None: ...
+
+    `task` and `presets` say which defaults the help has, as in `recipe_option`.
+    """
+    options = {
+        flag.removeprefix("--").replace("-", "_"): (
+            option_type(recipe_field(key)) | None,
+            recipe_option(key, flag, task=task, presets=presets),
+        )
+        for flag, key in keys.items()
+    }
+
+    def decorate(function: Command) -> Command:
+        def command(**given: Any) -> None:  # noqa: ANN401
+            from isogloss.recipes import FromOption
+
+            values = {flag: given.pop(name) for flag, name in zip(keys, options, strict=True)}
+            if values.get("--languages"):
+                values["--languages"] = list(as_languages(values["--languages"]))
+            overrides = [FromOption(flag, keys[flag], value) for flag, value in values.items() if value not in (None, "")]
+            function(given=overrides, **given)
+
+        return with_options(command, function, options, place="given")
+
+    return decorate
 
 
 def option_type(field: FieldInfo) -> Any:  # noqa: ANN401

@@ -1,7 +1,7 @@
 """The commands that fill in a recipe and run it: `distill`, `finetune`, `train-dual`, `train-laser`.
 
 Each function has the options that its preset (`runs/presets.py`) needs and returns the recipe as plain data. `short_command`
-adds options that are keys of the recipe, with the schema's types, defaults and help, and the flags that all of them have.
+adds options for keys of the recipe and the flags that all these commands have.
 """
 
 import sys
@@ -13,14 +13,14 @@ from typer import Argument, Option
 
 from isogloss.cli import options
 from isogloss.cli.options import (
+    PAIRS,
     Command,
     OutFolder,
     PairFiles,
     as_languages,
     option_for,
-    option_type,
-    recipe_field,
     recipe_option,
+    recipe_options,
     with_options,
 )
 from isogloss.config import StudentSettings, TeacherSettings
@@ -36,7 +36,6 @@ FLAGS: dict[str, tuple[Any, Any]] = {
     "replace": (options.ReplaceFlag, False),
     "json": (options.JsonFlag, False),
 }
-PAIRS = {"--languages": "languages", "--language": "pairs.language", "--on-error": "pairs.on_error"}
 STEPS = {"--steps": "training.steps", "--batch": "training.batch_pairs", "--learning-rate": "training.learning_rate"}
 MACHINE = {"--max-tokens": "student.max_tokens", "--seed": "seed", "--device": "device"}
 CROSS_HELP = "With augment: the cross-encoder, or a model to train it from; empty: the student."
@@ -46,53 +45,23 @@ NliOption = Annotated[Files, Option("--nli", metavar="FILE", help="Premise, hypo
 def short_command(
     keys: Mapping[str, str], task: str = "", presets: Mapping[str, Data] | None = None
 ) -> Callable[[Callable[..., Data]], Command]:
-    """Make a command of a function that returns a recipe as plain data.
-
-    `keys` maps further options to the keys of the recipe that they set; `task` and `presets` say which defaults their help
-    has, as in `recipe_option`.
-    """
+    """Make a command of a function that returns a recipe as plain data; the arguments are those of `recipe_options`."""
 
     def decorate(fill: Callable[..., Data]) -> Command:
-        def command(**given: Any) -> None:  # noqa: ANN401
-            flags = {name: given.pop(name) for name in FLAGS}
-            values = {flag: given.pop(_name(flag)) for flag in keys}
-            _run(fill(**given), fill.__name__.replace("_", "-"), _overrides(keys, values), **flags)
+        def command(given: list[str], set_: Files, print_recipe: bool, **options: Any) -> None:  # noqa: ANN401
+            from isogloss import recipes
+            from isogloss.cli.run import run_and_show
 
-        options = {
-            _name(flag): (option_type(recipe_field(key)) | None, recipe_option(key, flag, task=task, presets=presets))
-            for flag, key in keys.items()
-        }
-        return with_options(command, fill, options | FLAGS)
+            how = {name: options.pop(name) for name in ("fresh", "replace", "json")}
+            recipe = recipes.parse(fill(**options), [*given, *(set_ or [])], fill.__name__.replace("_", "-"))
+            if print_recipe:
+                sys.stdout.write(recipes.dump(recipe, comments=False, defaults=False))
+            else:
+                run_and_show(recipe, **how)
+
+        return recipe_options(keys, task, presets)(with_options(command, fill, {"given": (list[str], None), **FLAGS}))
 
     return decorate
-
-
-def _name(flag: str) -> str:
-    return flag.removeprefix("--").replace("-", "_")
-
-
-def _overrides(keys: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
-    from isogloss.recipes import FromOption
-
-    listed: Data = {
-        **values,
-        **({"--languages": list(as_languages(values["--languages"]))} if values.get("--languages") else {}),
-    }
-    return [FromOption(flag, keys[flag], value) for flag, value in listed.items() if value not in (None, "")]
-
-
-def _run(
-    data: Data, verb: str, given: list[str], set_: Files, print_recipe: bool, fresh: bool, replace: bool, json: bool
-) -> None:
-    from isogloss import recipes
-
-    recipe = recipes.parse(data, [*given, *(set_ or [])], verb)
-    if print_recipe:
-        sys.stdout.write(recipes.dump(recipe, comments=False, defaults=False))
-        return
-    from isogloss.cli.run import run_and_show
-
-    run_and_show(recipe, fresh, replace, json)
 
 
 def _given(**values: Any) -> Data:  # noqa: ANN401
