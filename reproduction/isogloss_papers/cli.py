@@ -80,7 +80,7 @@ def reproduce(
                 result = run_reproduction(
                     name, scale, data, out, chosen, models, device, set_ or (), resamples, strict=strict, on_progress=bars
                 )
-        except DataError as error:  # such as a test set that is not there: other tables may have theirs
+        except DataError as error:  # such as a missing test set: other tables can still be made
             if alone:
                 raise
             failed[name] = error.message
@@ -91,15 +91,15 @@ def reproduce(
             _show_in_markdown(result) if markdown else _show(result, out)
     _end(results, alone, out, json)
     if failed:
-        told = "; ".join(f"{name}: {message}" for name, message in failed.items())
+        reasons = "; ".join(f"{name}: {message}" for name, message in failed.items())
         raise DataError(
-            f"{len(failed)} of {amount(len(wanted), 'table')} could not be made: {told}",
-            hint="see --data; the others are there",
+            f"{len(failed)} of {amount(len(wanted), 'table')} could not be made: {reasons}",
+            hint="check --data; the other tables are finished",
         )
 
 
 def _end(results: "list[Reproduction]", alone: bool, out: Path, json: bool) -> None:
-    """What can only be said when all tables are there: JSON, and where their page is."""
+    """Print the JSON of all tables, and write and name their common page."""
     from isogloss.cli.screens.progress import output, show_json
 
     if json:
@@ -111,7 +111,7 @@ def _end(results: "list[Reproduction]", alone: bool, out: Path, json: bool) -> N
 
 
 def _tables(asked: str, rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The tables that are asked for, and which of the wanted rows each has; of several, those that have none are left out."""
+    """The chosen tables with their chosen rows; of several tables, those without any of the rows are left out."""
     from isogloss.cli.options import as_languages
     from isogloss.errors import IsoglossError
     from isogloss_papers.published import published, table_names
@@ -120,7 +120,7 @@ def _tables(asked: str, rows: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     names = table_names() if asked == "all" else list(dict.fromkeys(as_languages(asked)))
     if not names:
         raise IsoglossError("no table is named", hint="isogloss reproduce --list shows them")
-    has = {name: {*published(name).systems, *CONTROLS} for name in names}  # a name that is none is refused before work begins
+    has = {name: {*published(name).systems, *CONTROLS} for name in names}  # raises for an unknown table before any work
     if len(names) == 1 or not rows:
         return dict.fromkeys(names, rows)
     for row in rows:
@@ -154,7 +154,7 @@ def _write_page(results: "list[Reproduction]", out: Path) -> Path:
 
 
 def _list(asked: str, as_json: bool) -> None:
-    """The tables that are asked for (all of them, if none is), and the systems that they have."""
+    """List the chosen tables, or all, and their systems."""
     from isogloss.cli.screens.progress import output, show_json
     from isogloss_papers.published import published, table_names
     from isogloss_papers.recipe import CONTROLS, load_system, system_names
@@ -182,7 +182,7 @@ def _list(asked: str, as_json: bool) -> None:
 
 
 def _listed(names: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> "Table":
-    """Rows whose last cell may take several lines; the others are never cut, however narrow the screen is."""
+    """A table whose last column may wrap; the others are never cut, however narrow the screen is."""
     from isogloss.cli.screens.progress import plain_table
 
     shown = plain_table(*names)
@@ -202,13 +202,13 @@ def _show(result: "Reproduction", out: Path) -> None:
     output.print(heading(result), style="dim")
     for part in _parts(result, output.width):
         output.print(part)
-    for text in _told(result):
+    for text in _notes(result):
         output.print(text)
     output.print(f"\nThe table: {out / (result.table + '.md')}")
 
 
 def _parts(result: "Reproduction", room: int) -> "Iterator[Table]":
-    """The table for a screen: where its columns do not fit beside each other, in parts that all have the rows' names."""
+    """The table for a screen: if its columns do not fit, in several parts that all have the row names."""
     from rich.table import Table
 
     from isogloss_papers.rendering import OURS, lines
@@ -245,17 +245,17 @@ def _show_in_markdown(result: "Reproduction") -> None:
     output.print(markdown(result), soft_wrap=True)
 
 
-def _told(result: "Reproduction") -> list[str]:
-    """What our rows are, why some are not there, what differs from the paper, and what became of its claims."""
+def _notes(result: "Reproduction") -> list[str]:
+    """The data behind our rows, why some are missing, what differs from the paper, and the outcome of its claims."""
     from isogloss_papers.rendering import notes_of
 
     numbered, rows = notes_of(result.rows), list({row.system: row for row in result.rows}.values())
-    told = [""]
+    lines = [""]
     for row in (one for one in rows if any(one.ours)):
         marks = "".join(f"[{numbered[one]}]" for one in row.differs)
         learnt = f"; learnt from {row.data}" if row.data else ""
-        told.append(f"{row.label}: {row.backbone}{learnt}{f'; {row.pairs} pairs' if row.pairs else ''} {marks}".rstrip())
-    told += [f"{row.label}: not made: {row.why}" for row in rows if row.why]
-    told += ["", f"Note: {result.differs}."] if result.differs else [""]
-    told += [f"[{place}] {sentence}" for sentence, place in numbered.items()]
-    return [*told, "", *(f"{one.verdict}: {one.says} ({one.numbers})" for one in result.claims)]
+        lines.append(f"{row.label}: {row.backbone}{learnt}{f'; {row.pairs} pairs' if row.pairs else ''} {marks}".rstrip())
+    lines += [f"{row.label}: not made: {row.why}" for row in rows if row.why]
+    lines += ["", f"Note: {result.differs}."] if result.differs else [""]
+    lines += [f"[{place}] {sentence}" for sentence, place in numbered.items()]
+    return [*lines, "", *(f"{one.verdict}: {one.says} ({one.numbers})" for one in result.claims)]

@@ -17,7 +17,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A label, whose figures they are, and a cell a column; a row without figures of ours has one cell that says why."""
+    """A label, "paper" or "ours", and one cell per column; `why` says why our row has no figures."""
 
     label: str
     whose: str
@@ -41,7 +41,7 @@ def lines(table: Reproduction) -> list[Line]:
 
 
 def number(value: float | None, digits: int) -> str:
-    """A figure as the papers print it; a dash where there is none."""
+    """A figure as the papers print it; a dash if there is none."""
     return NOTHING if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
@@ -53,13 +53,13 @@ def figure(one: Figure | None, digits: int, form: str = "{} ({} to {})") -> str:
 
 
 def notes_of(rows: Sequence[Row]) -> dict[str, int]:
-    """Every sentence on what differs, numbered as they come."""
+    """Every sentence on what differs, with its number."""
     sentences = dict.fromkeys(sentence for row in rows if any(row.ours) for sentence in row.differs)
     return {sentence: place for place, sentence in enumerate(sentences, 1)}
 
 
 def heading(table: Reproduction) -> str:
-    """What the table is, in one sentence."""
+    """The paper, the measure and the scale, in one sentence."""
     return f"{table.paper}; {table.measure}. Ours: scale {table.scale}, 95 % intervals."
 
 
@@ -75,7 +75,7 @@ def markdown(table: Reproduction, pictures: Sequence[str] = (), comment: str = "
 
 
 def page(tables: Sequence[Reproduction], texts: Sequence[str], lead: str) -> str:
-    """Several tables on one page: what is to be said first, every ordering that the papers claim, and the tables' texts."""
+    """Several tables on one page: the lead, the outcome of every claim, and the tables."""
     judged = [
         f"| {table.table} | {_mark(one.says)} | **{one.verdict}** | {_mark(one.numbers)} |"
         for table in tables
@@ -101,10 +101,10 @@ def _rows(table: Reproduction) -> list[str]:
         return []
     parts = ["| our row | backbone | trained on | pairs | the paper's pairs | differs |", "|---|---|---|---|---|---|"]
     for row in made:
-        told = " ".join(f"[{numbered[sentence]}]" for sentence in row.differs)
+        differs = " ".join(f"[{numbered[sentence]}]" for sentence in row.differs)
         kind = f" ({row.kind})" if row.kind in (EXTRA, CONTROL) and row.kind not in row.label else ""
         cells = (f"{row.label}{kind}", row.backbone, row.data, row.pairs, row.published_pairs)
-        parts.append("| " + " | ".join(_mark(cell) or NOTHING for cell in cells) + f" | {told or NOTHING} |")
+        parts.append("| " + " | ".join(_mark(cell) or NOTHING for cell in cells) + f" | {differs or NOTHING} |")
     return parts
 
 
@@ -115,10 +115,10 @@ def _notes(table: Reproduction) -> list[str]:
 
 
 def claims(table: Reproduction) -> list[str]:
-    """One line a claim: whether it was seen, and the numbers."""
+    """One line per claim: whether it was seen, and the numbers."""
     return [f"- **{one.verdict}**: {_mark(one.says)} ({_mark(one.numbers)})" for one in table.claims]
 
 
 def _mark(text: str) -> str:
-    """Text in which Markdown sees no marks."""
+    """Text with Markdown characters escaped."""
     return re.sub(r"([|*\\])", r"\\\1", text)

@@ -1,7 +1,7 @@
-"""Each way of making a system: the recipe it is, filled in from what a table names, and one function that runs it.
+"""The methods that make systems: each fills in a recipe, and one function runs it.
 
-A making's `settings` are arguments of the preset (`isogloss.runs.presets`) and tables of a recipe. All makings continue where
-they were interrupted, in the folder they are given, which is theirs alone.
+A making's `settings` are arguments of the preset (`isogloss.runs.presets`) and tables of a recipe. Interrupted
+trainings continue in the folder of their system.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ SEED = 17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What a making names, found: models and files as a recipe takes them, and where the result goes."""
+    """Models and files of a system as a recipe takes them, and the folder for the result."""
 
     model: str = "a model"
     teacher: str = "a teacher"
@@ -62,7 +62,7 @@ def _distill(making: "Making", inputs: Inputs) -> dict[str, Any]:
 
 
 def _moving(making: "Making", inputs: Inputs) -> dict[str, Any]:
-    """Ham & Kim: the student starts as what teaches it, and there is no bridge."""
+    """Ham & Kim: the student starts from its teacher, and there is no bridge."""
     from isogloss.runs.presets import distill_recipe
 
     settings = dict(making.settings)
@@ -94,7 +94,7 @@ _RECIPES: dict[str, Callable[["Making", Inputs], dict[str, Any]]] = {
 
 
 def check(making: "Making", where: str) -> None:
-    """Refuse settings that its recipe does not have."""
+    """Raise for settings that the recipe does not have."""
     inputs = Inputs(nli=making.nli, sts=making.sts, sts_dev=making.sts_dev, qa=making.qa)
     try:
         recipe_of(making, inputs, where)
@@ -106,7 +106,7 @@ def check(making: "Making", where: str) -> None:
 
 
 def make_by_recipe(making: "Making", inputs: Inputs, on_progress: OnProgress) -> dict[str, Any]:
-    """Run the recipe; what is noted are its pairs, rows of other text and steps."""
+    """Run the recipe; returns the numbers of pairs, other rows and steps."""
     from isogloss.runs.pipeline import run
 
     result = run(recipe_of(making, inputs, inputs.out.name), on_progress, replace=True)
@@ -119,7 +119,7 @@ def make_by_recipe(making: "Making", inputs: Inputs, on_progress: OnProgress) ->
 
 
 def make_random(making: "Making", inputs: Inputs, _on_progress: OnProgress) -> dict[str, Any]:
-    """A body of a model's kind and size, with its vocabulary, and weights as its class begins with."""
+    """A model of the same architecture and vocabulary with freshly initialized weights."""
     import torch
 
     from isogloss.models.student import Student

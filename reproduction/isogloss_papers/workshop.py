@@ -1,11 +1,11 @@
-"""Where systems are made, each once: what one is made from comes first, and what is finished is found again.
+"""Makes systems, each once: first the systems that one is made from; finished ones are reused.
 
-    OUT/systems/NAME/KEY    a system: what its verb leaves there, and made.json once it is finished
-    OUT/pairs/KEY           the pairs that it learnt from, shared with all that learn from the same
-    OUT/judged/KEY.tsv      the same of judged pairs
+    OUT/systems/NAME/KEY    a system: the folder of its run, and made.json once it is finished
+    OUT/pairs/KEY           its training pairs, shared by all systems that train on the same pairs
+    OUT/judged/KEY.tsv      its labelled pairs
 
 A key is a hash of the recipe (without the sentences on what differs), of the systems it is made from, and of the names and
-sizes of its files. Unfinished work is gone on with by the verb that left it.
+sizes of its files. Interrupted work continues.
 """
 
 import shutil
@@ -38,7 +38,7 @@ class CannotBeMade(IsoglossError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """One system as it will be made: its recipe at a scale, the language it is made for, and what it is made from."""
+    """A system to make: its recipe at a scale, its language, and the systems it is made from."""
 
     recipe: SystemRecipe
     making: Making
@@ -48,12 +48,12 @@ class Resolved:
 
     @property
     def name(self) -> str:
-        """Its name, with the language where it is made for each."""
+        """Its name, with the language if there is one system per language."""
         return f"{self.recipe.name}-{self.language}" if self.language else self.recipe.name
 
     @property
     def backbone(self) -> str:
-        """What it starts from, down to models that are not made here."""
+        """The model that it starts from, followed down to one that is not made here."""
         how, start = self.making.how, self.others.get("model")
         body = self.making.model if start is None else start.backbone
         if how == "laser":
@@ -67,26 +67,26 @@ class Resolved:
 
     @property
     def data(self) -> str:
-        """What it learns from, in a few words."""
+        """Its training data, in a few words."""
         making = self.making
         names = [*(name.rsplit("/", 1)[-1] for name in making.pairs), *making.corpora]
         judged = [Path(name).name.split(".")[0] for kind in TEXT if kind != "sts_dev" for name in getattr(making, kind)]
-        spoken = self.language or ", ".join(making.languages)
-        told = [f"{', '.join(names)} ({spoken})"] if names else []
-        return "; ".join([*told, *([", ".join(judged)] if judged else [])])
+        languages = self.language or ", ".join(making.languages)
+        parts = [f"{', '.join(names)} ({languages})"] if names else []
+        return "; ".join([*parts, *([", ".join(judged)] if judged else [])])
 
     @property
     def differs(self) -> tuple[str, ...]:
-        """What is not as in the paper: of itself, and of what it is made from where that is not the same sentence."""
+        """How it differs from the paper's, and how the systems it is made from differ, without repetitions."""
         own = list(self.making.differs)
         for other in self.others.values():
             for sentence in other.differs:
-                told = sentence if other.recipe.title in sentence else f"{other.recipe.title}: {sentence}"
-                own += [told] if sentence not in own and told not in own else []
+                named = sentence if other.recipe.title in sentence else f"{other.recipe.title}: {sentence}"
+                own += [named] if sentence not in own and named not in own else []
         return tuple(own)
 
     def walk(self) -> "Iterator[Resolved]":
-        """It and all that it is made from, what comes first first."""
+        """The systems that it is made from, in the order in which they are made, then itself."""
         for other in self.others.values():
             yield from other.walk()
         yield self
@@ -94,7 +94,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A finished system: how to open it, and what there is to know of it."""
+    """A finished system: how to open it, and facts about its training."""
 
     name: str
     key: str
@@ -137,7 +137,7 @@ class Workshop:
     # ── what is needed ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def resolve(self, name: str, language: str = "", above: tuple[str, ...] = ()) -> Resolved:
-        """A system and all that it is made from, with their keys; nothing is made."""
+        """A system and the systems it is made from, with their keys; makes nothing."""
         if (name, language) in self._resolved:
             return self._resolved[name, language]
         if name in above:
@@ -153,7 +153,7 @@ class Workshop:
         return found
 
     def languages_of(self, name: str) -> tuple[str, ...]:
-        """The languages that a system is made once for each of; one empty name where it is made once."""
+        """The languages of a system that is made once per language; otherwise one empty name."""
         return load_system(name, self.recipes).at(self.scale).each or ("",)
 
     def _key(self, making: Making, language: str, others: dict[str, Resolved]) -> str:
@@ -174,14 +174,14 @@ class Workshop:
         return [(str(path.relative_to(place)), path.stat().st_size) for path in files]
 
     def model_called(self, name: str) -> str:
-        """A model by its name: a folder of --models where there is one, else as it is."""
+        """A model by its name: its subfolder of --models if there is one, else the name itself."""
         place = self.models / name if self.models is not None and name else None
         return str(place) if place is not None and place.is_dir() else name
 
     # ── making ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def make(self, system: Resolved) -> Made:
-        """Make a system, and first what it is made from; what cannot be made says why, each time it is asked for."""
+        """Make a system, after the systems it is made from; if one cannot be made, raise the reason, also later."""
         if system.making.how == "published":
             raise CannotBeMade(system.making.why, hint="the paper's figures stand alone")
         if system.key in self._failed:
@@ -216,12 +216,12 @@ class Workshop:
             facts=facts,
         )
         write_json(folder / MADE, asdict(result))
-        shutil.rmtree(folder / WORK, ignore_errors=True)  # a gigabyte and more of each system, for going on alone
+        shutil.rmtree(folder / WORK, ignore_errors=True)  # over a gigabyte per system, needed only to continue
         self.on_progress(Step(f"making {system.name}", 1, 1, "systems"))
         return result
 
     def is_made(self, system: Resolved) -> bool:
-        """Whether it, and all that it is made from, is finished, or needs no making."""
+        """Whether it and the systems it is made from are finished or need no training."""
         needed = (one for one in system.walk() if one.making.how not in ("load", "mean", "published"))
         return all((self._folder(one) / MADE).is_file() for one in needed)
 
@@ -229,7 +229,7 @@ class Workshop:
         return self.out / SYSTEMS / system.name / system.key[:KEY]
 
     def gather(self, system: Resolved) -> dict[str, Any]:
-        """What a system learns from, prepared: its store of pairs, and files of judged ones; nothing is made of it yet."""
+        """Prepare the training data of a system: its store of pairs and its files of labelled pairs."""
         making = system.making
         refuse_missing([name for kind in ("pairs", *TEXT) for name in getattr(making, kind)], self.data)
         store = ""
@@ -251,10 +251,12 @@ class Workshop:
 
     def _pairs_key(self, system: Resolved) -> str:
         making = system.making
-        spoken = [system.language] if system.language else list(making.languages)
+        languages = [system.language] if system.language else list(making.languages)
         settings = {name: making.settings.get(name, {}) for name in ("pairs", "cleaning", "leaks")}
         files = listing([*making.pairs, *making.guard], self.data)
-        return content_hash(canonical_json([making.pairs, making.corpora, spoken, making.first, making.guard, settings, files]))
+        return content_hash(
+            canonical_json([making.pairs, making.corpora, languages, making.first, making.guard, settings, files])
+        )
 
     def _judged(self, making: Making, kind: str) -> tuple[str, ...]:
         names = getattr(making, kind)

@@ -14,7 +14,7 @@ from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Tabl
 from isogloss.report.rendering import render
 
 MARGIN, LEAST = 0.12, 0.02  # how far the axis goes below what was kept (of what went), and its least share of all
-BITES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+SHARES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 FEW = 12  # more thresholds are folded
 
 
@@ -66,7 +66,7 @@ def _where(manifest: Mapping[str, Any]) -> Section | None:
     lines = grouped((Line(**line) for line in manifest["waterfall"]), "corpus")
     if not rules or len(lines) < 2:
         return None
-    scale, spots, shares = charts.Scale.shares(BITES), [], []
+    scale, spots, shares = charts.Scale.shares(SHARES), [], []
     for column, line in enumerate(lines):
         for rule, count in line.dropped.items():
             shares.append(count / line.rows_in)

@@ -87,8 +87,8 @@ class Clock:
         if elapsed <= SHORT or counted <= 0:
             return []
         rate = counted / elapsed
-        told = [] if step.unit in ("", "models") else [f"{rate:{',.0f' if rate >= 10 else '.2g'}} {step.unit}/s"]
-        return told if step.finished else [*told, f"{duration(max(1.0, (step.total - step.done) / rate))} left"]
+        speed = [] if step.unit in ("", "models") else [f"{rate:{',.0f' if rate >= 10 else '.2g'}} {step.unit}/s"]
+        return speed if step.finished else [*speed, f"{duration(max(1.0, (step.total - step.done) / rate))} left"]
 
 
 class Bars:
@@ -155,7 +155,7 @@ def progress() -> Iterator[OnProgress]:
 
 
 def tell(text: str) -> None:
-    """A sentence of a result: words are not cut on a terminal, and lines stay whole in a file."""
+    """A sentence of a result: wrapped at words on a terminal, one line in a file."""
     output.print(text, soft_wrap=not output.is_terminal)
 
 
@@ -171,12 +171,12 @@ def show_json(value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
 
 
 def percent(value: float | None) -> str:
-    """A share as a percentage, a dash where there is none."""
+    """A share as a percentage; a dash for None."""
     return "–" if value is None else f"{100 * value:.1f}".replace("100.0", "100")
 
 
 def two_places(value: float | None) -> str:
-    """A cosine, a dash where there is none."""
+    """A cosine; a dash for None."""
     return "–" if value is None else f"{value:.2f}"
 
 
