@@ -2,8 +2,8 @@
 
     python benchmarks/cost_growth.py --data ../shared/data --work /tmp/growth
 
-Each size is a real distillation in a process of its own, with a folder, as `isogloss run` does it: pairs are numbered,
-tokenized, embedded by the teacher, dev pairs put aside, the bridge solved, and every pair is trained on once, with
+Each size is a real distillation in a process of its own, with a folder, as `isogloss run` does it: pairs are read and
+tokenized in one pass, embedded by the teacher, dev pairs put aside, the bridge solved, and every pair is trained on once, with
 checkpoints and dev measurements. Student and teacher are token tables (models/static.py; the teacher's comes from
 all-MiniLM-L6-v2's vectors of its tokens), so that ten million pairs take two cores minutes and what is measured is the way
 of the pairs, not a body's arithmetic, which depends on no number of pairs.
@@ -35,13 +35,12 @@ from provenance import provenance
 from real_pairs import enough
 
 from isogloss.corpora.store import PAIRS, Store
-from isogloss.progress import Step
-from isogloss.storage import write_json, write_text
-from isogloss.types import SCHEMA, TRAIN
+from isogloss.storage import file_hash, write_json, write_text
+from isogloss.types import SCHEMA, TEST, TRAIN
 
 LANGUAGES = ("de", "es", "fr", "it", "nl", "pl", "pt", "tr", "vi", "fi", "cs", "sw")
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
-STAGES = ("numbering", "tokens", "teacher", "dev pairs", "bridge", "training")
+STAGES = ("tokens", "teacher", "dev pairs", "bridge", "training")
 WIDTH, BATCH, SEED, ROWS_A_PART = 64, 512, 17, 16_384
 RESULTS = Path(__file__).with_name("results")
 
@@ -62,12 +61,11 @@ def write_pairs(data: Path, folder: Path, pairs: int) -> None:
                 for column, value in told.items():
                     table = table.append_column(column, pa.array([value] * table.num_rows, pa.string()))
                 writer.write_table(table.select(SCHEMA.names).cast(SCHEMA), row_group_size=ROWS_A_PART)
-        parts.append({"file": name})
+        parts.append({"file": name, "sha256": file_hash(folder / PAIRS / name)})
     languages = dict(zip(LANGUAGES, shares, strict=True))
-    write_json(
-        folder / "manifest.json",
-        {"hash": f"cost-growth-{pairs}", "source_language": "en", "rows_out": pairs, "languages": languages, "parts": parts},
-    )
+    counts = [{"corpus": "joined", "language": language, TRAIN: share, TEST: 0} for language, share in languages.items()]
+    manifest = {"hash": f"cost-growth-{pairs}", "source_language": "en", "rows_out": pairs, "languages": languages}
+    write_json(folder / "manifest.json", manifest | {"parts": parts, "waterfall": counts})
 
 
 def joined(data: Path, language: str, rows: int) -> Iterator[pa.Table]:
@@ -98,25 +96,14 @@ class Stages:
     def __init__(self) -> None:
         self.spans: dict[str, tuple[float, float]] = {}
         self.busy: dict[str, float] = {}
-        self._mark = time.monotonic(), time.process_time()
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
         """Time what is done in the block."""
-        self._mark = time.monotonic(), time.process_time()
+        began = time.monotonic(), time.process_time()
         yield
-        self.end(name)
-
-    def end(self, name: str) -> None:
-        """A stage ends, and the next begins."""
         now = time.monotonic(), time.process_time()
-        self.spans[name], self.busy[name] = (self._mark[0], now[0]), now[1] - self._mark[1]
-        self._mark = now
-
-    def watch(self, step: Step) -> None:
-        """Numbering ends when tokens are first told of."""
-        if step.stage == "tokens" and "numbering" not in self.spans:
-            self.end("numbering")
+        self.spans[name], self.busy[name] = (began[0], now[0]), now[1] - began[1]
 
 
 def distil(work: Path, pairs: Path) -> dict[str, Any]:
@@ -133,10 +120,10 @@ def distil(work: Path, pairs: Path) -> dict[str, Any]:
     teacher = load(str(work / "teacher"), batch_size=1024, device="cpu")
     recipe = Recipe(seed=SEED, training=TrainingSettings(epochs=1, batch_pairs=BATCH, learning_rate=1e-2))
     folder, stages = pairs / "run", Stages()
-    data = PairDataset.build(store, student.text_tokenizer, folder, stages.watch)
-    stages.end("tokens")
+    with stages.timed("tokens"):
+        data = PairDataset.build(store, student.text_tokenizer, folder)
     with stages.timed("teacher"):
-        teacher_rows(teacher, store, data, None, folder)
+        teacher_rows(teacher, data, None, folder)
     with stages.timed("dev pairs"):  # finds the others done
         session = Distillation(student, teacher, store, recipe, folder)
     with stages.timed("bridge"):

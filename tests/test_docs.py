@@ -14,7 +14,7 @@ from isogloss.config.stages import TASK_DEFAULTS, AnyStage, Stage
 
 ROOT = Path(__file__).parent.parent
 INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-WRITTEN = ("run.json", "results.json", "data.json", "tokens.json", "rows.json", "model/", "work/", "pairs/")
+WRITTEN = ("run.json", "results.json", "data.json", "progress.json", "model/", "work/", "pairs/")
 PAGES = {"corpora list": "corpora", "corpora get": "corpora", "corpora show": "corpora-show"}
 
 

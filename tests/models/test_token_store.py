@@ -1,8 +1,7 @@
-"""Tokens in one flat array: rows come back, padding is masked, batches by length hold every row once; on disk as in memory."""
+"""Tokens in one flat array: rows come back, padding is masked, batches by length hold every row once; trimmed or not."""
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,10 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from isogloss.models import token_store as tokens_module
-from isogloss.models.token_store import IDS, OFFSETS, TextTokenizer, TokenStore, TokenWriter, by_length
+from isogloss.models.token_store import TextTokenizer, TokenStore, by_length
+from isogloss.models.vocabulary.coverage import survey
+from isogloss.models.vocabulary.resize import with_rows
+from isogloss.models.vocabulary.trim import kept_rows
 from tiny import TEXTS, unigram
 
 ODD = [
@@ -146,77 +148,20 @@ def test_every_row_is_in_one_batch_within_the_budget(lengths: list[int], budget:
         assert lengths[after[0]] * (len(batch) + 1) > budget  # one more would not have fitted
 
 
-# ── on disk ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── trimmed since ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@given(st.lists(st.lists(st.sampled_from([*ODD, *TEXTS]), max_size=6), max_size=6), st.lists(st.integers(0, 5), max_size=3))
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=30, deadline=None)
-def test_what_is_written_in_pieces_and_interrupted_is_what_memory_holds(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[list[str]], kills: list[int]
-) -> None:
-    folder, text_tokenizer = tmp_path_factory.mktemp("tokens"), TextTokenizer(unigram(), 16, "query: ")
-    texts = [text for piece in pieces for text in piece]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens_module, "SAVE_SECONDS", 0.0)
-        for kill in [*kills, len(pieces)]:
-            with TokenWriter(folder, text_tokenizer) as writer:
-                done = 0
-                for piece in pieces[:kill]:
-                    writer.add(piece[max(0, writer.rows - done) :])
-                    done += len(piece)
-                    assert TokenStore.open(folder) is None
-        with TokenWriter(folder, text_tokenizer) as writer:
-            writer.finish()
-    expected = TextTokenizer(text_tokenizer.tokenizer, 16, "query: ").store(texts)
-    for mapped in (True, False):
-        store = TokenStore.open(folder, mapped)
-        assert store is not None and store.pad_id == expected.pad_id
-        assert np.array_equal(store.ids, expected.ids) and np.array_equal(store.offsets, expected.offsets)
-        assert store.ids.dtype == np.int32 and store.offsets.dtype == np.int64
-
-
-def test_a_kill_costs_what_was_not_saved_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text_tokenizer = TextTokenizer(unigram(), 64)
-    monkeypatch.setattr(tokens_module, "SAVE_SECONDS", 0.0)
-    with TokenWriter(tmp_path, text_tokenizer) as writer:
-        writer.add(TEXTS[:5])
-    for name in (IDS, OFFSETS):  # written after the last save, and torn
-        with (tmp_path / name).open("ab") as handle:
-            handle.write(b"\x07" * 13)
-    with TokenWriter(tmp_path, text_tokenizer) as writer:
-        assert writer.rows == 5
-        writer.add(TEXTS[5:9])
-        writer.finish()
-    store = TokenStore.open(tmp_path)
-    assert store is not None and rows_of(store) == unigram()(TEXTS[:9])["input_ids"]
-
-
-def test_another_tokenizers_beginning_is_not_gone_on_with(tmp_path: Path) -> None:
-    for max_tokens in (64, 5):
-        with TokenWriter(tmp_path, TextTokenizer(unigram(), max_tokens)) as writer:
-            assert writer.rows == 0
-            writer.add(TEXTS[:5])
-            writer.finish()
-    store = TokenStore.open(tmp_path)
-    assert store is not None and store.lengths.max() == 5
-
-
-def test_damaged_files_are_not_opened(tmp_path: Path) -> None:
-    assert TokenStore.open(tmp_path / "nowhere") is None
-    with TokenWriter(tmp_path, TextTokenizer(unigram(), 64)) as writer:
-        writer.add(TEXTS[:5])
-        writer.finish()
-    whole = (tmp_path / IDS).read_bytes()
-    (tmp_path / IDS).write_bytes(whole[:-8])
-    assert TokenStore.open(tmp_path) is None
-    with TokenWriter(tmp_path, TextTokenizer(unigram(), 64)) as writer:
-        assert writer.rows == 0
-
-
-def test_rows_on_disk_are_mapped_and_not_read(tmp_path: Path) -> None:
-    with TokenWriter(tmp_path, TextTokenizer(unigram(), 64)) as writer:
-        writer.add(TEXTS)
-        writer.finish()
-    store = TokenStore.open(tmp_path)
-    assert store is not None
-    assert isinstance(store.ids.base, np.memmap) and isinstance(store.offsets.base, np.memmap)
+@given(st.lists(st.sampled_from([*ODD, *TEXTS]), min_size=1, max_size=12), st.sampled_from(["", "query: ", "x"]))
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=40, deadline=None)
+def test_renumbered_ids_are_those_of_the_trimmed_tokenizer(texts: list[str], prompt: str) -> None:
+    full = TextTokenizer(unigram(), 16, prompt)
+    store = full.store(texts)
+    kept = kept_rows(full.tokenizer, survey(full.tokenizer, {"en": [prompt + text for text in texts]}), "corpus")
+    trimmed = TextTokenizer(with_rows(full.tokenizer, kept), 16, prompt)
+    expected, found = trimmed.store(texts), store.renumbered(kept, trimmed.pad_id)
+    assert len(kept) < len(full.tokenizer) and found.pad_id == expected.pad_id
+    assert rows_of(found) == rows_of(expected)
+    assert found.ids.tolist() == expected.ids.tolist() and found.ids.dtype == np.int32
+    rows = list(range(len(texts)))[::-1]
+    assert found.gather(rows)[0].tolist() == expected.gather(rows)[0].tolist()
+    assert found.padded(rows)["input_ids"].tolist() == expected.padded(rows)["input_ids"].tolist()

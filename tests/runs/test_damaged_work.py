@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from isogloss.config import Recipe
+from isogloss.corpora import store
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
-from isogloss.storage import weights_hash, write_json
+from isogloss.storage import weights_hash
+from isogloss.training import growing_files
+from isogloss.training.growing_files import STATE
 from tiny import OFTEN, PAIRS, tiny_recipe
 
 MORE = (OFTEN, "losses.hard_negatives=1", "losses.ranking=0.2", "training.dev_share=0.2", "training.epochs=2")
@@ -93,19 +96,21 @@ def test_files_in_the_place_of_folders_are_removed(models: Path, place: Path) ->
     assert (place / "files" / "work" / "notes.txt").exists()
 
 
-@pytest.mark.parametrize("name", ["rows/rows.json", "rows/source.i64", "rows/keys", "tokens/tokens.json", "tokens/ids.i32"])
-def test_training_data_that_was_damaged_before_it_was_finished_is_made_again(models: Path, place: Path, name: str) -> None:
-    out = place / name.replace("/", "-")
-    shutil.copytree(place / "cut", out)
-    data = next((out / "work").glob("data-*"))
-    (data / "data.json").unlink()
-    state = json.loads((data / "tokens" / "tokens.json").read_text())
-    write_json(data / "tokens" / "tokens.json", state | {"finished": False})
-    if name.endswith("rows.json"):
-        known = json.loads((data / name).read_text())
-        known["known"]["sentences"] += 1
-        (data / name).write_text(json.dumps(known))
-    else:
-        half(data / name)
-    result = run(recipe(models, place, out.name))
+@pytest.mark.parametrize("name", [STATE, "source.i64", "keys.read", "ids.read", "texts.utf8"])
+def test_training_data_that_was_damaged_before_it_was_finished_is_made_again(
+    models: Path, place: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing_files, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(store, "ROWS_A_BLOCK", 8)
+
+    def stop(step: Step) -> None:
+        if step.stage == "tokens" and step.done > 8:
+            raise Stop
+
+    out = place / name
+    with pytest.raises(Stop):
+        run(recipe(models, place, name), stop)
+    (data,) = (out / "work").glob("data-*")
+    half(data / name)
+    result = run(recipe(models, place, name))
     assert weights_hash(result.model) == weights_hash(place / "whole" / "model")

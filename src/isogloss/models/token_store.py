@@ -1,39 +1,27 @@
 """Tokenize once: sentences become one flat array of ids with offsets, and from then on a sentence is a row number.
 
-`TextTokenizer.store` tokenizes text in memory; `TokenWriter` writes any number of sentences to files that are memory-mapped.
-Which row a sentence has is decided in `training/pair_dataset.py`.
+`TextTokenizer.store` tokenizes text in memory; `training/pair_dataset.py` writes any number of sentences to files.
 """
 
-import hashlib
 import json
-import logging
-import os
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.checksums import head_digest
 from isogloss.memory import gc_paused
-from isogloss.storage import content_hash, explaining_disk, make_folder, read_json, write_json
+from isogloss.storage import content_hash
 from isogloss.types import IntArray
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-logger = logging.getLogger(__name__)
-
 TEXTS_AT_ONCE = 10_000
-SAVE_SECONDS = 10.0  # how much work a kill -9 may cost
-IDS, OFFSETS, STATE = "ids.i32", "offsets.i64", "tokens.json"
 
 Ids = NDArray[np.int32]
 
@@ -44,12 +32,16 @@ class TextTokenizer:
 
     `module` is the sentence-transformers module that reads the ids, if not a transformer: StaticEmbedding ("static") has no
     special tokens, and in WordEmbeddings ("word embeddings") truncation also removes the end token.
+
+    After trimming, `trimmed_from` has the key of the tokenizer with the full vocabulary, and the rows that were kept. Text
+    whose pieces were all kept has the same ids, renumbered, so it need not be tokenized again.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
     max_tokens: int
     prompt: str = ""
     module: str = ""
+    trimmed_from: tuple[str, IntArray] | None = None
 
     @property
     def pad_id(self) -> int:
@@ -64,6 +56,11 @@ class TextTokenizer:
         sides = [getattr(tokenizer, name, None) for name in ("truncation_side", "split_special_tokens", "pad_token_id")]
         key = content_hash(described(tokenizer), repr(sides), str(self.max_tokens), self.prompt)
         return content_hash(self.module, key) if self.module else key
+
+    def is_same(self, other: "TextTokenizer") -> bool:
+        """Whether it has the same tokenizer object, prompt and truncation."""
+        settings = [(one.max_tokens, one.prompt, one.module) for one in (self, other)]
+        return self.tokenizer is other.tokenizer and settings[0] == settings[1]
 
     def __call__(self, texts: Sequence[str]) -> tuple[Ids, IntArray]:
         """The ids of all texts, special tokens included, as one flat array, and the number of ids per text."""
@@ -119,28 +116,20 @@ def _passes_text_on(tokenizer: "PreTrainedTokenizerBase") -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenStore:
-    """Token ids of many sentences, end to end; sentence i is `ids[offsets[i]:offsets[i + 1]]`."""
+    """Token ids of many sentences, end to end; sentence i is `ids[offsets[i]:offsets[i + 1]]`.
 
-    ids: Ids
+    If the ids are those of a vocabulary that was trimmed since, `new_id` has the new number of each.
+    """
+
+    stored_ids: Ids
     offsets: IntArray
     pad_id: int
+    new_id: Ids | None = None
 
     @classmethod
     def of_lengths(cls, ids: Ids, lengths: IntArray, pad_id: int) -> Self:
         """From ids end to end and the number of ids of each sentence."""
         return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pad_id)
-
-    @classmethod
-    def open(cls, folder: Path, mapped: bool = True) -> Self | None:
-        """What a `TokenWriter` finished in `folder`, mapped from disk or read; None if it is missing or incomplete."""
-        state = _state(folder)
-        if not state.get("finished"):
-            return None
-        ids = raw_array(folder / IDS, "<i4", mapped)
-        offsets = raw_array(folder / OFFSETS, "<i8", mapped)
-        if len(offsets) != state["rows"] + 1 or len(ids) != offsets[-1]:
-            return None
-        return cls(ids, offsets, state["pad_id"])
 
     def __len__(self) -> int:
         """Number of sentences."""
@@ -157,9 +146,25 @@ class TokenStore:
         lengths: IntArray = self.offsets[rows + 1] - self.offsets[rows]
         return lengths
 
+    @property
+    def ids(self) -> Ids:
+        """The ids of all sentences, end to end: many are better read in parts."""
+        return self.ids_at(slice(None))
+
+    def ids_at(self, places: "slice | IntArray") -> Ids:
+        """Some of `ids`."""
+        ids: Ids = self.stored_ids[places]
+        return ids if self.new_id is None else self.new_id[ids]
+
+    def renumbered(self, kept: IntArray, pad_id: int) -> "TokenStore":
+        """The same sentences with the vocabulary of which only the rows `kept` are left."""
+        new_id = np.full(int(kept[-1]) + 1, -1, dtype=np.int32)
+        new_id[kept] = np.arange(len(kept))
+        return replace(self, pad_id=pad_id, new_id=new_id)
+
     def row(self, index: int) -> Ids:
         """The ids of one sentence."""
-        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+        return self.ids_at(slice(self.offsets[index], self.offsets[index + 1]))
 
     def gather(self, rows: Sequence[int] | IntArray) -> tuple[Ids, IntArray]:
         """The ids of the chosen sentences, end to end, and how many each has."""
@@ -167,7 +172,7 @@ class TokenStore:
         # Token k of the result is at k plus an offset that is constant within a sentence.
         places = np.repeat(self.offsets[np.asarray(rows, dtype=np.int64)] - (np.cumsum(lengths) - lengths), lengths)
         places += np.arange(len(places))
-        return self.ids[places], lengths
+        return self.ids_at(places), lengths
 
     def padded(self, rows: Sequence[int] | IntArray) -> "dict[str, torch.Tensor]":
         """The chosen sentences as `input_ids` and `attention_mask`, padded to the longest of them."""
@@ -178,98 +183,6 @@ class TokenStore:
         ids = np.full(mask.shape, self.pad_id, dtype=np.int64)
         ids[mask] = flat
         return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
-
-
-class TokenWriter:
-    """Tokenizes any number of sentences into a folder, chunk by chunk; after an interruption it continues.
-
-        FOLDER/ids.i32, FOLDER/offsets.i64   the arrays of a `TokenStore`, as they grow
-        FOLDER/tokens.json                   how much of them is safely on disk, checksums, and whether it is complete
-
-    `rows` is the number of sentences already written: the caller continues with the next one.
-    """
-
-    def __init__(self, folder: Path, text_tokenizer: TextTokenizer) -> None:
-        make_folder(folder)
-        self.folder, self.text_tokenizer, self._key = folder, text_tokenizer, text_tokenizer.key
-        state = _state(folder)
-        self._digests = self._continued(state)
-        known = bool(self._digests)
-        self.rows: int = state["rows"] if known else 0
-        self._tokens: int = state["tokens"] if known else 0
-        with explaining_disk(folder):
-            self._files = {IDS: _cut(folder / IDS, 4 * self._tokens), OFFSETS: _cut(folder / OFFSETS, 8 * (self.rows + known))}
-            if not known:
-                self._digests = {name: hashlib.sha256() for name in self._files}
-                self._write(OFFSETS, bytes(8))
-        self._saved = time.monotonic()
-
-    def __enter__(self) -> Self:
-        """The writer; its files are closed at the end of the block."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Close the files. Sentences that were not saved are tokenized again next time."""
-        for handle in self._files.values():
-            with suppress(OSError):  # a full disk has been reported already
-                handle.close()
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Tokenize more sentences."""
-        ids, lengths = self.text_tokenizer(texts)
-        with explaining_disk(self.folder):
-            self._write(IDS, ids.astype("<i4").tobytes())
-            self._write(OFFSETS, (self._tokens + np.cumsum(lengths)).astype("<i8").tobytes())
-        self.rows, self._tokens = self.rows + len(texts), self._tokens + len(ids)
-        if time.monotonic() - self._saved >= SAVE_SECONDS:
-            self._save()
-
-    def finish(self) -> None:
-        """Mark the store as complete, so that `TokenStore.open` finds it."""
-        self._save(finished=True)
-
-    def _write(self, name: str, content: bytes) -> None:
-        self._files[name].write(content)
-        self._digests[name].update(content)
-
-    def _save(self, finished: bool = False) -> None:
-        with explaining_disk(self.folder):
-            for handle in self._files.values():
-                handle.flush()
-                os.fsync(handle.fileno())
-        state = {"key": self._key, "pad_id": self.text_tokenizer.pad_id, "rows": self.rows, "tokens": self._tokens}
-        sums = {name: digest.hexdigest() for name, digest in self._digests.items()}
-        write_json(self.folder / STATE, state | {"checksums": sums, "finished": finished})
-        self._saved = time.monotonic()
-
-    def _continued(self, state: dict[str, Any]) -> "dict[str, hashlib._Hash]":
-        """The digests of the files, if the folder has an unfinished store of the same tokenizer; else none."""
-        if state.get("key") != self._key or not all((self.folder / name).is_file() for name in (IDS, OFFSETS)):
-            return {}
-        sizes = {IDS: 4 * state["tokens"], OFFSETS: 8 * (state["rows"] + 1)}
-        digests = {name: head_digest(self.folder / name, size) for name, size in sizes.items()}
-        if {name: digest.hexdigest() for name, digest in digests.items()} != state["checksums"]:
-            logger.warning("%s: the token ids are damaged; the text is tokenized again", self.folder)
-            return {}
-        return digests
-
-
-def _state(folder: Path) -> dict[str, Any]:
-    try:
-        state = read_json(folder / STATE)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    types = {"key": str, "pad_id": int, "rows": int, "tokens": int, "checksums": dict, "finished": bool}
-    valid = isinstance(state, dict) and all(type(state.get(name)) is kind for name, kind in types.items())
-    return state if valid else {}
-
-
-def _cut(path: Path, size: int) -> BinaryIO:
-    """A file opened for appending after its first `size` bytes; the rest was never confirmed and is cut off."""
-    handle = path.open("r+b" if path.exists() else "w+b")
-    handle.truncate(size)
-    handle.seek(size)
-    return handle
 
 
 def raw_array(path: Path, kind: str, mapped: bool = True) -> NDArray[Any]:

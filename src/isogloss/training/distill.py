@@ -55,7 +55,7 @@ from isogloss.training.tasks.distill import TrainingInputs
 from isogloss.training.teacher_vectors import teacher_rows
 from isogloss.training.trainer import Callback, LoopConfig, Trainer, TrainingSummary
 from isogloss.training.work_files import Kept, kept_array
-from isogloss.types import TRAIN, FloatArray, IntArray, PairSource
+from isogloss.types import FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Distillation:
         cache: Path | str | None = None,
         on_progress: OnProgress = silent,
     ) -> None:
-        self.student, self.teacher, self.source, self.recipe = student, teacher, pairs, recipe or Recipe()
+        self.student, self.teacher, self.recipe = student, teacher, recipe or Recipe()
         self.folder, self.on_progress = Path(folder) if folder is not None else None, on_progress
         self.training, self.distributed = self.recipe.training, Distributed.here()
         self.split = SplitBody(student.body, self.training.train_layers) if self.training.train_layers else None
@@ -93,7 +93,7 @@ class Distillation:
             self._teacher_rows: Float16Rows | None = None
             if teacher is not None and needs_teacher_vectors(self.recipe):
                 kept = VectorCache(Path(cache), teacher.fingerprint, teacher.dimension) if cache is not None else None
-                self._teacher_rows = teacher_rows(teacher, pairs, self.data, kept, self.folder, on_progress)
+                self._teacher_rows = teacher_rows(teacher, self.data, kept, self.folder, on_progress)
         self._activations: Activations | None = None
         self.key = content_hash(student.fingerprint, self.data.key)[:16]
         self.pairs, self.left_out, self.dev = self._split_dev()
@@ -271,8 +271,7 @@ class Distillation:
     def _vectors_of(self, texts: Sequence[str], stage: str, known: tuple[IntArray, FloatArray] | None = None) -> FloatArray:
         """The same for any text: training sentences by their rows (`known` has some already), others as they come."""
         vectors = np.empty((len(texts), self.student.dimension), dtype=np.float32)
-        row_of = self._rows_of(texts)
-        rows = np.array([row_of.get(text, -1) for text in texts], dtype=np.int64)
+        rows = self.data.rows_of(texts)
         missing = np.ones(len(texts), dtype=np.bool_)
         if known is not None:
             place = np.minimum(np.searchsorted(known[0], rows), len(known[0]) - 1)
@@ -285,16 +284,6 @@ class Distillation:
         if len(new):
             vectors[new] = self.student.encode([texts[int(place)] for place in new], self.on_progress, stage)
         return vectors
-
-    def _rows_of(self, texts: Sequence[str]) -> dict[str, int]:
-        """The row of each text that is a training sentence, found by going through the pairs once."""
-        wanted, found, start = set(texts), {}, 0
-        for block in self.source.in_blocks(TRAIN):
-            for side, rows in (("source", self.data.pairs.source), ("target", self.data.pairs.target)):
-                values = block.column(side).to_pylist()
-                found.update({text: int(rows[start + place]) for place, text in enumerate(values) if text in wanted})
-            start += block.num_rows
-        return found
 
     def _remembered(self) -> tuple[SplitBody, Activations] | None:
         """What the frozen layers give. Made in eval mode: inside a step it would see dropout."""

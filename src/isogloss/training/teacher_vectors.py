@@ -4,8 +4,8 @@
     FOLDER/teacher-NAME.unfinished/   the same on its way, and the checksum of each row that is there
 
 The teacher reads a sentence once: what the vector cache has is copied, the rest is computed in windows of sentences sorted
-by length, so that batches are dense. Text is streamed and only that of missing rows is looked at; memory depends on the
-window and not on the number of sentences. A session that was killed is taken up again, with a cache and without one.
+by length, so that batches are dense. Text is mapped from disk and only that of missing rows is read; memory depends on the
+window, not on the number of sentences. A killed process is continued, with a cache and without one.
 """
 
 import io
@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -30,12 +30,12 @@ from isogloss.memory import release_memory
 from isogloss.models.encoder import Encoder, SentenceEncoder, refuse_broken
 from isogloss.models.token_store import raw_array
 from isogloss.models.tokenizer_checks import refuse_unknown
-from isogloss.models.vector_cache import Float16Rows, VectorCache, longest_first, text_keys
+from isogloss.models.vector_cache import Float16Rows, VectorCache, longest_first
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, explaining_disk, folder_lock, make_folder
-from isogloss.training.pair_dataset import PairDataset, changed_meanwhile
+from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.work_files import use
-from isogloss.types import BoolArray, FloatArray, IntArray, PairSource
+from isogloss.types import BoolArray, FloatArray, IntArray
 
 WINDOW = 65_536  # sentences that are sorted by length together
 TEACHER_AT_ONCE = 1024
@@ -47,7 +47,6 @@ SUM_BYTES = 8
 
 def teacher_rows(
     encoder: Encoder,
-    pairs: PairSource,
     data: PairDataset,
     cache: VectorCache | None = None,
     folder: Path | None = None,
@@ -55,12 +54,11 @@ def teacher_rows(
 ) -> Float16Rows:
     """The teacher's vector of every source sentence, by row: mapped from `folder`, or in memory without one.
 
-    `pairs` are those that `data` was built from. What is computed is kept in `cache` for other runs. A vector that is not
-    finite is refused with its sentence.
+    What is computed is kept in `cache` for other runs. A vector that is not finite is refused with its sentence.
     """
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
-            return np.array(teacher_rows(encoder, pairs, data, cache, Path(temporary), on_progress))
+            return np.array(teacher_rows(encoder, data, cache, Path(temporary), on_progress))
     shape = (data.sources, encoder.dimension)
     path = folder / f"teacher-{content_hash(encoder.fingerprint, data.source_addresses.view(np.uint8).data)[:16]}.npy"
     use(path)
@@ -73,7 +71,7 @@ def teacher_rows(
         with _RowFile(unfinished, shape) as rows:
             if cache is not None:
                 _look_up(cache, data, rows)
-            _compute(encoder, pairs, data, cache, rows, on_progress)
+            _compute(encoder, data, cache, rows, on_progress)
         seal(unfinished / VECTORS)
         os.replace(unfinished / VECTORS, path)
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -94,7 +92,6 @@ def _look_up(cache: VectorCache, data: PairDataset, rows: "_RowFile") -> None:
 
 def _compute(
     encoder: Encoder,
-    pairs: PairSource,
     data: PairDataset,
     cache: VectorCache | None,
     rows: "_RowFile",
@@ -115,38 +112,26 @@ def _compute(
         return vectors
 
     with cache.keeping() if cache is not None else nullcontext() as keep:
-        for window, texts in _windows(data.source_texts(pairs), rows.done):
+        for window in _windows(rows.done):
+            texts, addresses = data.source_texts.take(pa.array(window)).to_pylist(), data.source_addresses[window]
             if not done and isinstance(encoder, SentenceEncoder):
                 refuse_unknown(encoder.unknown_share(texts), encoder.name)
-            addresses = data.source_addresses[window]
-            if not np.array_equal(text_keys(texts), addresses):
-                raise changed_meanwhile()
             for places, vectors in longest_first(texts, encode, max(TEACHER_AT_ONCE, getattr(encoder, "chunk_size", 0))):
                 if keep is not None:
                     keep(addresses[places], vectors)
                 rows.put(window[places], vectors)
                 done += len(places)
                 on_progress(Step("teacher", done, total, "sentences", note))
-            del window, texts, addresses  # or they would be there until the next window is read
+            del window, texts, addresses  # before the next window is read
     rows.save()
-    if done != total:
-        raise changed_meanwhile()
 
 
-def _windows(blocks: Iterable[tuple[int, pa.Array]], done: BoolArray) -> Iterator[tuple[IntArray, list[str]]]:
-    """Rows that are not done and their texts, at most `WINDOW` and a block at a time."""
-    rows: list[IntArray] = []
-    texts: list[str] = []
-    for first, block in blocks:
-        missing = np.flatnonzero(~done[first : first + len(block)])
-        rows.append(first + missing)
-        texts += block.take(pa.array(missing)).to_pylist()
-        del block
-        if len(texts) >= WINDOW:
-            yield np.concatenate(rows), texts
-            rows, texts = [], []
-    if texts:
-        yield np.concatenate(rows), texts
+def _windows(done: BoolArray) -> Iterator[IntArray]:
+    """Rows that are not done, of a window at a time."""
+    for start in range(0, len(done), WINDOW):
+        missing = start + np.flatnonzero(~done[start : start + WINDOW])
+        if len(missing):
+            yield missing
 
 
 class _RowFile:

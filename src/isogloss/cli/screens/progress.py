@@ -29,7 +29,6 @@ WIDE, WIDE_BAR, NARROW_BAR = 110, 30, 10  # columns of the screen, and of a bar 
 SHORT = 0.5  # seconds; a rate over less time is not shown
 TITLES = {
     "pairs": "reading pairs",
-    "numbering": "numbering sentences",
     "models": "loading models",
     "tokens": "tokenizing",
     "teacher": "teacher vectors",

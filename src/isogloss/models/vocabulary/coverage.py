@@ -39,6 +39,12 @@ class LanguageSurvey:
         """All tokens of its text, without special tokens."""
         return int(self.counts.sum())
 
+    def add_text(self, language: str, texts: Sequence[str]) -> None:
+        """Count more text, but not its tokens."""
+        self.characters.update("".join(texts).lower())
+        self.texts += len(texts)
+        self.words += sum(len(text if unit_of(language) == "character" else text.split()) for text in texts)
+
 
 class Survey:
     """What text uses of a vocabulary. Start with `survey(tokenizer, texts)`."""
@@ -53,9 +59,7 @@ class Survey:
         seen = self.languages.setdefault(language, LanguageSurvey(np.zeros(self.rows, dtype=np.int64)))
         flat = np.fromiter(chain.from_iterable(token_rows(self.tokenizer, texts)), dtype=np.int64)
         seen.counts += np.bincount(flat, minlength=self.rows)
-        seen.characters.update("".join(texts).lower())
-        seen.texts += len(texts)
-        seen.words += sum(len(text if unit_of(language) == "character" else text.split()) for text in texts)
+        seen.add_text(language, texts)
 
     @property
     def used(self) -> IntArray:

@@ -118,8 +118,8 @@ def may_read_all(tokens: TokenStore, sentences: int, rows: int) -> bool:
         return False
     read = np.zeros(rows, dtype=np.bool_)
     read[tokens.pad_id] = True
-    for start in range(0, len(tokens.ids), LOOKED_AT_ONCE):
-        read[tokens.ids[start : start + LOOKED_AT_ONCE]] = True
+    for start in range(0, int(tokens.offsets[-1]), LOOKED_AT_ONCE):
+        read[tokens.ids_at(slice(start, start + LOOKED_AT_ONCE))] = True
     return bool(read.all())
 
 
