@@ -8,6 +8,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -25,7 +26,7 @@ from isogloss.models.frozen_layers import Activations, Frozen, SplitBody
 from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
 from isogloss.models.saving import CARD, save_model
 from isogloss.models.token_store import TextTokenizer, TokenStore, by_length
-from isogloss.models.vocabulary.coverage import Texts, coverage, survey, survey_each
+from isogloss.models.vocabulary.coverage import Survey, Texts, coverage, survey, survey_each
 from isogloss.models.vocabulary.grow import Growth, grown_table
 from isogloss.models.vocabulary.resize import NewPiece, set_token_table, with_rows
 from isogloss.models.vocabulary.trim import Trimming, kept_rows
@@ -60,6 +61,7 @@ class Student:
             raise ModelError(f"{name}: its first module is {type(model[0]).__name__}, not {self.kind}", hint=self.kind_hint)
         self.model, self.name = model.float(), name  # some hub models are stored in half precision
         self.trimming: Trimming | None = None
+        self.trimmed_tokenizer: TextTokenizer | None = None  # as trimming left it
         self.origin: Path | None = None  # the folder it was loaded from
         if prompt:  # saved with the model, so that plain sentence-transformers uses it too
             model.prompts[PROMPT_NAME] = prompt
@@ -176,7 +178,9 @@ class Student:
     @property
     def text_tokenizer(self) -> TextTokenizer:
         """The tokenizer with the model's prompt and truncation."""
-        return TextTokenizer(self.tokenizer, self.max_tokens, self.prompt, self.tokenizer_module)
+        current = TextTokenizer(self.tokenizer, self.max_tokens, self.prompt, self.tokenizer_module)
+        kept = self.trimmed_tokenizer
+        return kept if kept is not None and kept.is_same(current) else current
 
     @property
     def max_tokens(self) -> int:
@@ -187,14 +191,14 @@ class Student:
         """Token ids of `texts`, prompted and truncated as the model does it."""
         return self.text_tokenizer.store(texts)
 
-    def trim(self, texts_by_language: Texts, how: str = "alphabet", measured_on: Texts | None = None) -> Trimming:
+    def trim(self, texts_by_language: Texts | Survey, how: str = "alphabet", measured_on: Texts | None = None) -> Trimming:
         """Keep only the vocabulary that these languages can spell ("alphabet") or that the text uses ("corpus").
 
-        Text is read once, so it may be a stream of blocks. All its pieces are kept; `measured_on` is other text on which to
-        measure coverage, such as held-out text.
+        Text is read once, so it may be a stream of blocks, or a `Survey` of text that was read. All its pieces are kept;
+        `measured_on` is other text on which to measure coverage, such as held-out text.
         """
-        before = self.tokenizer
-        seen = survey(before, texts_by_language)
+        before, full = self.tokenizer, self.text_tokenizer.key
+        seen = texts_by_language if isinstance(texts_by_language, Survey) else survey(before, texts_by_language)
         keep = kept_rows(before, seen, how, [prompt for prompt in (self.prompt, *self.model.prompts.values()) if prompt])
         rows, size = len(self.table), self.table.numel()
         if keep[-1] >= rows:
@@ -203,6 +207,7 @@ class Student:
                 hint="the tokenizer does not belong to this model",
             )
         self._set_vocabulary(with_rows(before, keep), self.table.detach()[torch.from_numpy(keep).to(self.table.device)])
+        self.trimmed_tokenizer = replace(self.text_tokenizer, trimmed_from=(full, keep))
         surveys = (seen, seen) if measured_on is None else survey_each((before, self.tokenizer), measured_on)
         saved = size - self.table.numel()
         megabytes = saved * self.table.element_size() / 1e6

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,15 @@ from isogloss.models.loading import choose_device, open_model
 from isogloss.models.static import StaticStudent, static_student
 from isogloss.models.student import Student
 from isogloss.models.teacher_body import with_vocabulary
+from isogloss.models.token_store import TextTokenizer
+from isogloss.models.vocabulary.coverage import Survey, survey
 from isogloss.models.vocabulary.learn import learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.run import vector_folder
 from isogloss.runs.stages.data import StageData
 from isogloss.storage import content_hash, make_folder
 from isogloss.training.distributed import Distributed
+from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.tasks.mlm import with_mask_token
 from isogloss.types import TRAIN, PairSource
 
@@ -46,7 +49,7 @@ def open_models(
         tell(Step("models", 0, len(names), "models", f"loading {recipe.teacher.model}"))
         teacher = open_teacher(recipe)
     tell(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
-    texts = _Texts(pairs, data or StageData({}), recipe.pairs.source_language)
+    texts = _Texts(pairs, data or StageData({}), work, tell)
     if recipe.student.kind == "bilstm":
         assert pairs is not None
         student, done = _bilstm(recipe, pairs, work, tell), {}  # type: Student, dict[str, Any]
@@ -54,7 +57,7 @@ def open_models(
         student, done = open_student(recipe, teacher, texts, tell)
     trimming = student.trimming
     if recipe.student.trim != "off" and trimming is None and recipe.student.kind != "bilstm":
-        trimming = student.trim(texts.blocks(), recipe.student.trim)
+        trimming = student.trim(texts.survey(student.text_tokenizer, recipe.pairs.source_language), recipe.student.trim)
     note = ""
     if trimming is not None:
         done["trimming"] = trimming.as_dict()
@@ -82,17 +85,27 @@ def set_pooling(student: Student, mode: str) -> None:
         student.model[1] = Pooling(int(student.body.config.hidden_size), mode).to(student.model.device)
 
 
+@dataclass(frozen=True, slots=True)
 class _Texts:
     """The text of a run by language: that of its pairs, and that of its stages, which is in the source language."""
 
-    def __init__(self, pairs: PairSource | None, data: StageData, source_language: str) -> None:
-        self.pairs, self.data = pairs, data
-        self.source_language = source_language if pairs is None else pairs.source_language
+    pairs: PairSource | None
+    data: StageData
+    work: Path | None
+    on_progress: OnProgress
 
-    def blocks(self) -> Iterator[Texts]:
-        """Block by block."""
-        other = [(self.source_language, self.data.sentences())] if self.data.content else []
-        return chain(text_blocks(self.pairs) if self.pairs is not None else (), other)
+    def survey(self, text_tokenizer: TextTokenizer, source_language: str) -> Survey:
+        """What it uses of a vocabulary. In `work`, pairs are tokenized as training needs them, and not again for it."""
+        if self.pairs is None:
+            seen = Survey(text_tokenizer.tokenizer)
+        elif self.work is None or not self.pairs.pair_counts().total(split=TRAIN):
+            seen = survey(text_tokenizer.tokenizer, text_blocks(self.pairs))
+        else:
+            with Distributed.here().main_process_first():
+                seen = PairDataset.build(self.pairs, text_tokenizer, self.work, self.on_progress).survey(text_tokenizer)
+        if self.data.content:
+            seen.add(source_language if self.pairs is None else self.pairs.source_language, self.data.sentences())
+        return seen
 
 
 def open_student(
@@ -140,8 +153,9 @@ def _static(recipe: Recipe, device: str, texts: _Texts | None, on_progress: OnPr
             )
         return StaticStudent(model, settings.model, settings.prompt, settings.max_tokens)
     encoder = Student(model.to(device), settings.model, settings.prompt, settings.max_tokens)
+    full = TextTokenizer(encoder.tokenizer, settings.max_tokens, settings.prompt, StaticStudent.tokenizer_module)
     if texts is not None and settings.trim != "off":
-        encoder.trim(texts.blocks(), settings.trim)
+        encoder.trim(texts.survey(full, recipe.pairs.source_language), settings.trim)
     student = static_student(
         encoder.tokenizer,
         settings.dimension or encoder.dimension,
@@ -154,6 +168,9 @@ def _static(recipe: Recipe, device: str, texts: _Texts | None, on_progress: OnPr
         cache=vector_folder(recipe),
     )
     student.trimming = encoder.trimming
+    if encoder.trimmed_tokenizer is not None and encoder.trimmed_tokenizer.trimmed_from is not None:
+        _, kept = encoder.trimmed_tokenizer.trimmed_from
+        student.trimmed_tokenizer = replace(student.text_tokenizer, trimmed_from=(full.key, kept))
     return student
 
 
