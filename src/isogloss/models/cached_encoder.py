@@ -13,8 +13,8 @@ import numpy as np
 
 from isogloss.corpora.reading.readers import read_lines
 from isogloss.errors import DataError
-from isogloss.models.encoder import Encoder
-from isogloss.models.vector_cache import VectorCache, longest_first, text_keys
+from isogloss.models.encoder import Encoder, refuse_broken
+from isogloss.models.vector_cache import Float16Rows, VectorCache, longest_first, text_keys
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import atomic_write, folder_lock
 from isogloss.types import FloatArray
@@ -29,8 +29,10 @@ class CachedEncoder:
     seconds and when the work is interrupted; the next call computes the rest. `reused` counts the sentences that were found.
     """
 
-    def __init__(self, encoder: Encoder, cache: "Path | str | VectorCache | None") -> None:
+    def __init__(self, encoder: Encoder, cache: "Path | str | VectorCache | None", chunk: int = 0) -> None:
+        """On a CPU, `chunk` sentences (0: `CHUNK`) are computed at once, or as many as the encoder wants."""
         self.encoder, self.name, self.reused = encoder, encoder.name, 0
+        self._chunk = max(chunk or CHUNK, getattr(encoder, "chunk_size", 0))
         if isinstance(cache, Path | str):
             cache = VectorCache(Path(cache), encoder.fingerprint, encoder.dimension)
         self.cache = cache
@@ -49,6 +51,11 @@ class CachedEncoder:
         """One row per sentence, in the order given; the longest sentences are computed first."""
         if self.cache is None:
             return self.encoder.encode(texts, on_progress, stage)
+        return self.stored(texts, on_progress, stage).astype(np.float32)
+
+    def stored(self, texts: Sequence[str], on_progress: OnProgress = silent, stage: str = "encode") -> Float16Rows:
+        """The same in the precision of the cache."""
+        assert self.cache is not None
         keys, first, place = np.unique(text_keys(texts), return_index=True, return_inverse=True)
         known, found = self.cache.find(keys)
         vectors = np.empty((len(keys), self.dimension), dtype=found.dtype)
@@ -58,23 +65,28 @@ class CachedEncoder:
         missing = np.sort(first[~known])
         note = f"{reused:,} reused from the cache" if reused else ""
         total = len(missing) or len(texts)
-        on_progress(Step(stage, total - len(missing), total, "sentences", note))
+
+        def report(done: int) -> None:
+            on_progress(Step(stage, done, total, "sentences", note))
+
+        report(total - len(missing))
         if not len(missing):
-            return vectors[place].astype(np.float32)
+            return vectors[place]
         done = 0
 
         def compute(chunk: Sequence[str]) -> FloatArray:
-            return self.encoder.encode(chunk, lambda step: on_progress(Step(stage, done + step.done, total, "sentences", note)))
+            computed = self.encoder.encode(chunk, lambda step: report(done + step.done))
+            refuse_broken(computed, chunk, self.name)
+            return computed
 
         with self.cache.keeping() as keep:
-            chunk = max(CHUNK, getattr(self.encoder, "chunk_size", 0))
-            for rows, computed in longest_first([texts[row] for row in missing], compute, chunk, vectors.dtype):
+            for rows, computed in longest_first([texts[row] for row in missing], compute, self._chunk, vectors.dtype):
                 where = place[missing[rows]]
                 vectors[where] = computed
                 keep(keys[where], computed)
                 done += len(rows)
-                on_progress(Step(stage, done, total, "sentences", note))
-        return vectors[place].astype(np.float32)
+                report(done)
+        return vectors[place]
 
 
 def embed(
