@@ -40,7 +40,7 @@ def test_a_draw_is_balanced_without_repetition_and_of_training_pairs(tmp_path: P
     old = bitext(("de", 100), ("ru", 20), ("ko", 50))
     drawn = draw(old, 90, NOTHING, 17, tmp_path)
     assert drawn is not None
-    assert drawn.counts.of_split() == {("", "de"): 36, ("", "ko"): 36, ("", "ru"): 18} and len(drawn) == 90
+    assert drawn.counts.of_split() == {("c", "de"): 36, ("c", "ko"): 36, ("c", "ru"): 18} and len(drawn) == 90
     found = rows(drawn)
     assert len(set(found)) == 90 and set(found) <= set(rows(old, TRAIN))
     assert drawn.languages == ("de", "ko", "ru"), "source text is no language"

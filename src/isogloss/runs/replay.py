@@ -75,8 +75,7 @@ def open_drawn(path: Path, source_language: str, key: str) -> PairView | None:
     """The pairs that `draw` has stored; None if they are not there, or damaged."""
     if not is_usable(path):
         return None
-    column = pq.read_table(_content(path), columns=["language"]).column(0)
-    counts = {("", one["values"], TRAIN): one["counts"] for one in pc.value_counts(column).to_pylist()}
+    counts = PairCounts.of(pq.read_table(_content(path), columns=["corpus", "language", "split"]))
 
     def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
         if split in (None, TRAIN):
@@ -84,8 +83,8 @@ def open_drawn(path: Path, source_language: str, key: str) -> PairView | None:
                 for batch in file.iter_batches(ROWS_A_BLOCK):
                     yield pa.Table.from_batches([batch])
 
-    languages = tuple(sorted(language for _, language, _ in counts))
-    return PairView(source_language, languages, key, PairCounts(dict(sorted(counts.items()))), in_blocks)
+    languages = tuple(sorted({language for _, language, _ in counts.cells}))
+    return PairView(source_language, languages, key, counts, in_blocks)
 
 
 def _content(path: Path) -> pa.BufferReader:

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from numpy.typing import NDArray
+
 from isogloss.checksums import head_digest
 from isogloss.storage import LOCK, explaining_disk, make_folder, read_json, remove, write_json
 
@@ -54,11 +56,15 @@ class GrowingFiles:
             with suppress(OSError):  # a full disk has been reported already
                 handle.close()
 
-    def append(self, name: str, content: bytes) -> None:
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        return self._files[name].tell()
+
+    def append(self, name: str, values: "bytes | NDArray[Any]") -> None:
         """Write to the end of a file."""
         with explaining_disk(self.folder):
-            self._files[name].write(content)
-        self._digests[name].update(content)
+            self._files[name].write(values)
+        self._digests[name].update(values)
 
     def save(self, state: dict[str, Any], now: bool = False) -> None:
         """Save what was written and a state that belongs to it, if the last time was `SAVE_SECONDS` ago, or `now`."""
@@ -68,7 +74,7 @@ class GrowingFiles:
             for handle in self._files.values():
                 handle.flush()
                 os.fsync(handle.fileno())
-        sizes = {name: handle.tell() for name, handle in self._files.items()}
+        sizes = {name: self.size(name) for name in self._files}
         checksums = {name: digest.hexdigest() for name, digest in self._digests.items()}
         write_json(self.folder / STATE, {"sizes": sizes, "checksums": checksums, "state": state})
         self._written = time.monotonic()

@@ -39,6 +39,15 @@ class LanguageSurvey:
         """All tokens of its text, without special tokens."""
         return int(self.counts.sum())
 
+    @classmethod
+    def without_tokens(cls, characters: str = "", texts: int = 0, words: int = 0) -> "LanguageSurvey":
+        """Counts of text alone, as `text_as_dict` gives them."""
+        return cls(np.zeros(0, dtype=np.int64), set(characters), texts, words)
+
+    def text_as_dict(self) -> dict[str, Any]:
+        """The counts of text, as JSON can store them."""
+        return {"characters": "".join(sorted(self.characters)), "texts": self.texts, "words": self.words}
+
     def add_text(self, language: str, texts: Sequence[str]) -> None:
         """Count more text, but not its tokens."""
         self.characters.update("".join(texts).lower())
