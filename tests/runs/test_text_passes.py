@@ -12,7 +12,7 @@ from isogloss.config import Recipe
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.store import Store
 from isogloss.models.token_store import Ids, TextTokenizer
-from isogloss.models.vocabulary import coverage
+from isogloss.models.vocabulary import coverage, resize
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from isogloss.types import TRAIN, Bitext, IntArray
@@ -39,7 +39,7 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks, self.tokenized = Counter[tuple[str, int]](), Counter[str]()
-        tables, tokenize, token_rows = Store.tables, TextTokenizer.__call__, coverage.token_rows
+        tables, tokenize, token_rows = Store.tables, TextTokenizer.__call__, resize.token_rows
 
         def counted_tables(store: Store, *given: Any, **named: Any) -> Iterator[pa.Table]:  # noqa: ANN401
             for table in tables(store, *given, **named):

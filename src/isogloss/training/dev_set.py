@@ -90,15 +90,14 @@ class _LanguagePairs:
         targets, target_of = np.unique(pairs.target, return_inverse=True)
         return cls(sources, targets, source_of, target_of)
 
-    def right_sources(self, found: list[int]) -> BoolArray:
-        """For each target whether the source that was found is one of its own."""
-        paired = set(zip(self.source_of.tolist(), self.target_of.tolist(), strict=True))
-        return np.array([(source, place) in paired for place, source in enumerate(found)], dtype=bool)
+    def has(self, sources: IntArray, targets: IntArray) -> BoolArray:
+        """Which of these are pairs; sources and targets are given by their places."""
+        wanted = self.source_of * len(self.targets) + self.target_of
+        return np.isin(sources * len(self.targets) + targets, wanted)
 
-    def right_targets(self, found: list[int]) -> BoolArray:
-        """For each source whether the target that was found is one of its own."""
-        paired = set(zip(self.source_of.tolist(), self.target_of.tolist(), strict=True))
-        return np.array([(place, target) in paired for place, target in enumerate(found)], dtype=bool)
+    def right_sources(self, found: IntArray) -> BoolArray:
+        """For each target whether the source that was found is one of its own."""
+        return self.has(found, np.arange(len(self.targets)))
 
     def first_sources(self) -> IntArray:
         """For each target the row of a source of it: the sentence that its queries are counted with."""
@@ -129,15 +128,15 @@ class DevSet:
         for language in languages:
             pairs = _LanguagePairs.of(self.pairs.where(self.pairs.language == language))
             ours, theirs = (vectors[np.searchsorted(self.rows, rows)] for rows in (pairs.sources, pairs.targets))
-            there = pairs.right_targets(nearest(ours, theirs).tolist())
-            back = pairs.right_sources(nearest(theirs, ours).tolist())
+            there = pairs.has(np.arange(len(pairs.sources)), nearest(ours, theirs))
+            back = pairs.right_sources(nearest(theirs, ours))
             retrieval.append((there.mean() + back.mean()) / 2)
             translated += (self._by_source(pairs.sources, there) + self._by_source(pairs.first_sources(), back)) / 2
             if self.teacher is None:
                 leads.append(_lead(ours, theirs, pairs))
                 continue
             taught = self.teacher[pairs.sources].astype(np.float32)
-            right = pairs.right_sources(nearest(theirs, taught).tolist())
+            right = pairs.right_sources(nearest(theirs, taught))
             indexed += self._by_source(pairs.first_sources(), right)
             near.append((right.mean(), *_nearness(ours, theirs, taught, pairs)))
         found, translated, indexed = float(np.mean(retrieval)), translated / len(languages), indexed / len(languages)

@@ -62,9 +62,10 @@ class GrowingFiles:
 
     def append(self, name: str, values: "bytes | NDArray[Any]") -> None:
         """Write to the end of a file."""
+        content = values if isinstance(values, bytes) else values.tobytes()
         with explaining_disk(self.folder):
-            self._files[name].write(values)
-        self._digests[name].update(values)
+            self._files[name].write(content)
+        self._digests[name].update(content)
 
     def save(self, state: dict[str, Any], now: bool = False) -> None:
         """Save what was written and a state that belongs to it, if the last time was `SAVE_SECONDS` ago, or `now`."""

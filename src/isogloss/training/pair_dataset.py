@@ -219,7 +219,7 @@ def _put_in_order(place: Path, read: reading.TextRead, text_tokenizer: TextToken
         _write_rows(place, chain((sources[part] for part in _parts(len(sources))), others), keys, tokens, row_of)
         with (place / TARGET).open("wb") as handle:
             for part in _parts(len(targets)):
-                handle.write(row_of[targets[part]] - 1)
+                handle.write((row_of[targets[part]] - 1).tobytes())
         _token_counts(tokens, spoken, len(read.text), text_tokenizer).tofile(place / COUNTS)
     names = {"corpora": read.corpora, "languages": read.languages, "pad_id": text_tokenizer.pad_id}
     text = {language: seen.text_as_dict() for language, seen in read.text.items()}
@@ -235,9 +235,9 @@ def _write_rows(place: Path, order: Iterable[IntArray], keys: Keys, tokens: Toke
         for sentences in order:
             row_of[sentences] = 1 + np.arange(done, done + len(sentences))
             ids, lengths = tokens.gather(sentences)
-            key_file.write(keys[sentences])
-            id_file.write(ids)
-            offset_file.write(end + np.cumsum(lengths))
+            key_file.write(keys[sentences].tobytes())
+            id_file.write(ids.tobytes())
+            offset_file.write((end + np.cumsum(lengths)).tobytes())
             end, done = end + len(ids), done + len(sentences)
 
 
