@@ -52,7 +52,7 @@ def test_a_stopped_run_with_a_flipped_bit_in_every_file_ends_with_the_same_weigh
     with pytest.raises(Stopped):
         run(tiny_recipe(models, tsv, cut, OFTEN), stopping(7).append)
     kept = [path for path in cut.rglob("*") if path.is_file() and path.stat().st_size and path.name not in UNREAD]
-    assert {path.suffix for path in kept} == {"", ".pt", ".npy", ".i32", ".i64", ".json", ".parquet", ".rows"}
+    assert {path.suffix for path in kept} == {"", ".pt", ".npy", ".i32", ".i64", ".utf8", ".json", ".parquet", ".rows"}
     for path in kept:
         flip(path)
     caplog.clear()

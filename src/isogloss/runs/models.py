@@ -1,8 +1,9 @@
 """From names in a recipe to models: the teacher, if there is one, and a student of the kind asked for, cut to size."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 Texts = tuple[str, Sequence[str]]
+Used = Callable[[TextTokenizer], Survey]  # what a run's text uses of a vocabulary
 
 
 def open_models(
@@ -49,15 +51,16 @@ def open_models(
         tell(Step("models", 0, len(names), "models", f"loading {recipe.teacher.model}"))
         teacher = open_teacher(recipe)
     tell(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
-    texts = _Texts(pairs, data or StageData({}), work, tell)
+    source_language = recipe.pairs.source_language if pairs is None else pairs.source_language
+    used = partial(_survey, pairs, (source_language, [] if data is None else data.sentences()), work, tell)
     if recipe.student.kind == "bilstm":
         assert pairs is not None
         student, done = _bilstm(recipe, pairs, work, tell), {}  # type: Student, dict[str, Any]
     else:
-        student, done = open_student(recipe, teacher, texts, tell)
+        student, done = open_student(recipe, teacher, used, tell)
     trimming = student.trimming
     if recipe.student.trim != "off" and trimming is None and recipe.student.kind != "bilstm":
-        trimming = student.trim(texts.survey(student.text_tokenizer, recipe.pairs.source_language), recipe.student.trim)
+        trimming = student.trim(used(student.text_tokenizer), recipe.student.trim)
     note = ""
     if trimming is not None:
         done["trimming"] = trimming.as_dict()
@@ -85,40 +88,41 @@ def set_pooling(student: Student, mode: str) -> None:
         student.model[1] = Pooling(int(student.body.config.hidden_size), mode).to(student.model.device)
 
 
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """The text of a run by language: that of its pairs, and that of its stages, which is in the source language."""
+def _survey(
+    pairs: PairSource | None,
+    other: Texts,
+    work: Path | None,
+    on_progress: OnProgress,
+    text_tokenizer: TextTokenizer,
+) -> Survey:
+    """What the text of pairs, and other text, use of a vocabulary.
 
-    pairs: PairSource | None
-    data: StageData
-    work: Path | None
-    on_progress: OnProgress
-
-    def survey(self, text_tokenizer: TextTokenizer, source_language: str) -> Survey:
-        """What it uses of a vocabulary. In `work`, pairs are tokenized as training needs them, and not again for it."""
-        if self.pairs is None:
-            seen = Survey(text_tokenizer.tokenizer)
-        elif self.work is None or not self.pairs.pair_counts().total(split=TRAIN):
-            seen = survey(text_tokenizer.tokenizer, text_blocks(self.pairs))
-        else:
-            with Distributed.here().main_process_first():
-                seen = PairDataset.build(self.pairs, text_tokenizer, self.work, self.on_progress).survey(text_tokenizer)
-        if self.data.content:
-            seen.add(source_language if self.pairs is None else self.pairs.source_language, self.data.sentences())
-        return seen
+    In `work`, pairs are read and tokenized as training needs them, so that it does not do that again.
+    """
+    if pairs is None:
+        seen = Survey(text_tokenizer.tokenizer)
+    elif work is None or not pairs.pair_counts().total(split=TRAIN):
+        seen = survey(text_tokenizer.tokenizer, text_blocks(pairs))
+    else:
+        with Distributed.here().main_process_first():
+            seen = PairDataset.build(pairs, text_tokenizer, work, on_progress).survey(text_tokenizer)
+    language, sentences = other
+    if sentences:
+        seen.add(language, sentences)
+    return seen
 
 
 def open_student(
-    recipe: Recipe, teacher: Encoder | None, texts: _Texts | None = None, on_progress: OnProgress = silent
+    recipe: Recipe, teacher: Encoder | None, used: Used | None = None, on_progress: OnProgress = silent
 ) -> tuple[Student, dict[str, Any]]:
     """The student by its kind: an encoder, the teacher's body with another vocabulary, or a static table.
 
-    With `texts`, a static table is made only of the rows that trimming would leave.
+    With `used`, a static table is made only of the rows that trimming would leave.
     """
     settings = recipe.student
     device, done = choose_device(recipe.device), {}  # type: str, dict[str, Any]
     if settings.kind == "static":
-        student: Student = _static(recipe, device, texts, on_progress)
+        student: Student = _static(recipe, device, used, on_progress)
     elif settings.kind == "teacher-body":
         if not isinstance(teacher, SentenceEncoder):
             raise RecipeError(
@@ -137,7 +141,7 @@ def open_student(
     return student, done
 
 
-def _static(recipe: Recipe, device: str, texts: _Texts | None, on_progress: OnProgress) -> StaticStudent:
+def _static(recipe: Recipe, device: str, used: Used | None, on_progress: OnProgress) -> StaticStudent:
     """A table that is one already, or one made from the tokens of an encoder, which is trimmed first."""
     settings = recipe.student
     if settings.layers or recipe.training.train_layers:
@@ -154,8 +158,8 @@ def _static(recipe: Recipe, device: str, texts: _Texts | None, on_progress: OnPr
         return StaticStudent(model, settings.model, settings.prompt, settings.max_tokens)
     encoder = Student(model.to(device), settings.model, settings.prompt, settings.max_tokens)
     full = TextTokenizer(encoder.tokenizer, settings.max_tokens, settings.prompt, StaticStudent.tokenizer_module)
-    if texts is not None and settings.trim != "off":
-        encoder.trim(texts.survey(full, recipe.pairs.source_language), settings.trim)
+    if used is not None and settings.trim != "off":
+        encoder.trim(used(full), settings.trim)
     student = static_student(
         encoder.tokenizer,
         settings.dimension or encoder.dimension,

@@ -60,7 +60,7 @@ class Schedule:
         self._cuts_of = lru_cache(maxsize=1)(self._cut_by_tokens)
         lengths = [self._deal.lengths(epoch) for epoch in range(epochs)]
         self._part_ends = [np.cumsum(of_parts) for of_parts in lengths]
-        # A stretch is what is cut into batches from its first pair to its last: an epoch, or a part of one.
+        # A stretch is cut into batches on its own: an epoch, or with a budget of tokens a part of one.
         self._by_tokens = bool(batch_tokens) and tokens_of is not None
         self._parts = self._deal.shards if self._by_tokens else 1
         stretches = [length for of_parts in lengths for length in (of_parts if self._by_tokens else [of_parts.sum()])]

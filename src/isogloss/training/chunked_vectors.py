@@ -1,7 +1,6 @@
-"""A student's vectors of any number of training sentences, without holding all of them in memory.
+"""A student's embeddings of any number of training sentences, without holding all of them in memory.
 
-The bridge is solved from hundreds of thousands of sentences, whose vectors can take more memory than the training after it.
-They are computed in chunks and mapped from an unnamed file.
+The bridge is solved from hundreds of thousands of sentences, whose embeddings can take more memory than the training after it.
 """
 
 from dataclasses import replace
@@ -30,9 +29,9 @@ def vectors_in_parts(
     on_progress: OnProgress,
     stage: str,
 ) -> FloatArray:
-    """The student's vectors, as it is now, of some rows; many are mapped from a file in `folder` that has no name there.
+    """The student's current embeddings of some rows; many of them are mapped from an unnamed file in `folder`.
 
-    Vectors that are not finite are refused. Progress is that of all rows.
+    Embeddings that are not finite are refused. Progress counts all rows.
     """
 
     def part(start: int) -> FloatArray:
@@ -53,7 +52,7 @@ def vectors_in_parts(
     with explaining_disk(place), TemporaryFile(dir=place) as file:
         for start in range(0, len(rows), AT_ONCE):
             vectors = part(start)
-            file.write(np.ascontiguousarray(vectors).data)  # plainly: a full disk must be an error, not the end
+            file.write(np.ascontiguousarray(vectors).data)  # not through a mapping: a full disk would end the process
         file.flush()
         kind, width = vectors.dtype, vectors.shape[1]
         return np.asarray(np.memmap(file, kind, "c", shape=(len(rows), width)))  # torch wants to be able to write

@@ -120,7 +120,7 @@ class DevSet:
         return len(self.pairs)
 
     def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
-        """Ask for the vectors of all dev sentences once, and measure."""
+        """Compute the vectors of all dev sentences once, and measure."""
         vectors = vectors_of(self.rows)
         languages = np.unique(self.pairs.language)
         translated, indexed = (np.zeros(len(self._all_sources)) for _ in range(2))
@@ -167,14 +167,14 @@ def _lead(ours: FloatArray, theirs: FloatArray, pairs: _LanguagePairs) -> float:
         here = (start <= pairs.source_of) & (pairs.source_of < start + BLOCK)
         cosine, own = left[start : start + BLOCK] @ right.T, (pairs.source_of[here] - start, pairs.target_of[here])
         of_own = cosine[own]
-        cosine[own] = -1.0  # where all are right, the nearest wrong one is as far as can be
+        cosine[own] = -1.0  # own translations are not wrong; −1 if there are no others
         found.append(of_own - cosine.amax(1)[own[0]])
     return float(torch.cat(found).mean())
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredBy:
-    """Dev pairs, and who gives the vectors of their sentences: the engine that trains, or the student."""
+    """Dev pairs, and a function that computes the vectors of their sentences."""
 
     pairs: DevSet
     vectors_of: Callable[[IntArray], FloatArray]
@@ -184,5 +184,5 @@ class MeasuredBy:
         return len(self.pairs)
 
     def score(self) -> DevScore:
-        """Measure the student as it is now."""
+        """Measure the current student."""
         return self.pairs.score(self.vectors_of)

@@ -1,25 +1,20 @@
-"""Dev pairs: a few pairs per language taken out of the training pairs, to choose a checkpoint by and to stop early.
+"""Dev pairs: a few pairs per language taken out of the training pairs, to choose a checkpoint and to stop early.
 
-*Source sentences* are chosen, and all their pairs go: no translation of a dev sentence is trained on, in any language.
+*Source sentences* are chosen, with all their pairs: no translation of a dev sentence is trained on, in any language.
 
     wanted_l = min(per_language, ⌊share · pairs_l⌋)          for each language l
 
-Languages take turns, the one with the fewest pairs first. Each goes through its sources in an order given by a hash of their
-text and the seed, and takes what fits until it has `wanted_l` pairs, counting those that came with other languages' sources. A
-source fits if no language then has more than ⌊share · pairs_l⌋ dev pairs, and the language whose turn it is no more than
-`wanted_l`. So:
-
-- no language ever gives more than `share` of its pairs, and one with fewer than 1 / share pairs gives none;
-- a language gets what it wants unless its sources do not fit; it gets more only by what smaller ones took with them;
-- the choice depends on the text and the seed, not on the order of rows.
+Languages take turns, from the fewest pairs to the most. Each visits its sources in an order given by a hash of their text and
+the seed, and takes those that fit until it has `wanted_l` pairs, including those that came with other languages' sources. A
+source fits if afterwards no language has more than ⌊share · pairs_l⌋ dev pairs, and the language whose turn it is has at most
+`wanted_l`. So a language with fewer than 1 / share pairs gives none, and the choice does not depend on the order of rows.
 
 Never chosen are sources that are also trained on as source text (a pair of a sentence with itself), and sources with more than
 `MOST_TRANSLATIONS` pairs in one language: a "Yes." with hundreds of them would fill a dev set by itself.
 
-Pairs are read in blocks, and only those of *candidates* are held in memory: the sources that come first in the order, for each
-language somewhat more than it wants. If a language runs out of candidates, it gets four times as many and the choice starts
-again, so the result is that of a choice among all sources. It ends where candidates would have more than `MOST_CANDIDATES`
-pairs: a language whose sources hardly ever fit then gets less.
+Only the pairs of *candidates* are held in memory: for each language the first sources in the order, with somewhat more pairs
+than it wants. If a language runs out of candidates, it gets four times as many and the choice starts again, so the result is
+that of a choice among all sources. The limit is `MOST_CANDIDATES` pairs; a language whose sources rarely fit may then get less.
 """
 
 from collections.abc import Iterator
@@ -33,8 +28,8 @@ from isogloss.types import BoolArray, IntArray
 
 MOST_TRANSLATIONS = 8
 AT_ONCE = 1 << 17  # pairs in a block
-TIMES, TO_SPARE = 2, 200  # a language's candidates have so many times the pairs it wants, and some to spare
-MORE = 4  # times as many if it was short of them
+TIMES, TO_SPARE = 2, 200  # candidates have TIMES · wanted + TO_SPARE pairs
+MORE = 4  # times as many, if there were too few
 MOST_CANDIDATES = 1 << 20  # pairs
 LAST = np.uint64(2**64 - 1)
 

@@ -28,9 +28,9 @@ SOURCE, CORPUS, LANGUAGE = "source.i64", "corpus.i64", "language.i64"  # the row
 TEXTS, TEXT_OFFSETS = "texts.utf8", "texts.i64"  # of each source row
 FINAL = (SOURCE, CORPUS, LANGUAGE, TEXTS, TEXT_OFFSETS)
 # In the order of reading: the sentence of each target and of each source row; key, tokens and language of each sentence.
-TARGETS, SOURCES, KEYS, IDS, OFFSETS, SPOKEN = IN_READING_ORDER = (
-    *("targets.read", "sources.read", "keys.read", "ids.read", "offsets.read", "spoken.read"),
-)
+TARGETS, SOURCES, KEYS = "targets.read", "sources.read", "keys.read"
+IDS, OFFSETS, SPOKEN = "ids.read", "offsets.read", "spoken.read"
+IN_READING_ORDER = (TARGETS, SOURCES, KEYS, IDS, OFFSETS, SPOKEN)
 KEYS_AT_ONCE = 1 << 16
 TOKENIZED_AT_ONCE = 2048  # sentences: while it is tokenized, one takes about 6 KB
 TRIMMED_AFTER = 1 << 13  # pairs
@@ -170,7 +170,7 @@ class _Reader:
         self.files.append(SPOKEN, np.array([code_of[language] for language in languages], dtype=np.int64))
 
     def _append_offsets(self, name: str, end: int, lengths: IntArray) -> None:
-        """Append where each of some stretches ends; the first starts at `end`."""
+        """Append the ends of elements with these lengths; the first starts at `end`."""
         if not self.files.size(name):
             self.files.append(name, bytes(8))
         self.files.append(name, end + np.cumsum(lengths))

@@ -49,7 +49,7 @@ def clearly_below(merit: Merit, reference: Merit) -> bool:
 
 
 class Selection:
-    """The measurement whose weights are kept, and how many there were since.
+    """The measurement whose weights are kept, and the number of measurements since.
 
     No measurement that finds clearly less than the one that found most is kept; of the others, the one of the highest value.
     The first of equals stays: steps that change nothing are no gain.
@@ -58,7 +58,7 @@ class Selection:
     def __init__(self, patience: int = 0) -> None:
         self.patience, self.waited = patience, 0
         self.kept: Merit | None = None
-        self._most: Merit | None = None  # found most; what all others are compared with, so that small losses do not add up
+        self._most: Merit | None = None  # found most; all others are compared with it, so that small losses do not add up
 
     def prefers(self, merit: Merit) -> bool:
         """Whether these weights are to be kept instead of those that are."""
@@ -72,7 +72,7 @@ class Selection:
         return clearly_below(self.kept, most) or not merit.value <= self.kept.value  # a kept value may not be a number
 
     def take(self, merit: Merit, preferred: bool) -> None:
-        """Go on from a measurement and the decision on it."""
+        """Record a measurement and whether it was preferred."""
         if math.isfinite(merit.value):
             self._most = self._most_with(merit)
         if preferred:
@@ -89,7 +89,7 @@ class Selection:
         return merit if self._most is None or merit.found.sum() > self._most.found.sum() else self._most
 
     def state_dict(self) -> dict[str, Any]:
-        """All that later answers depend on, as tensors and numbers."""
+        """Everything that later decisions depend on, as tensors and numbers."""
         return {"waited": self.waited, "kept": _plain(self.kept), "most": _plain(self._most)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

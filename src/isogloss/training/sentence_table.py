@@ -26,7 +26,7 @@ class SentenceTable:
     """Counts distinct sentences, and among them those that were seen as a source, in the order they come."""
 
     def __init__(self, folder: Path, most: int) -> None:
-        """`most` is how many keys there may be; the file is in `folder` and has no name there."""
+        """Room for `most` keys, in an unnamed file in `folder`."""
         self._slots = mapped_zeros(folder, SLOT, 64 + most + most // 2)
 
     def number(self, keys: Keys, column: str, first: int) -> tuple[IntArray, BoolArray]:
