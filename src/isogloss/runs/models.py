@@ -20,7 +20,7 @@ from isogloss.models.static import StaticStudent, static_student
 from isogloss.models.student import Student
 from isogloss.models.teacher_body import with_vocabulary
 from isogloss.models.token_store import TextTokenizer
-from isogloss.models.vocabulary.coverage import Survey, survey
+from isogloss.models.vocabulary.coverage import Survey, in_chunks, survey
 from isogloss.models.vocabulary.learn import learn_vocabulary, open_vocabulary, save_vocabulary
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.run import vector_folder
@@ -106,9 +106,8 @@ def _survey(
     else:
         with Distributed.here().main_process_first():
             seen = PairDataset.build(pairs, text_tokenizer, work, on_progress).survey(text_tokenizer)
-    language, sentences = other
-    if sentences:
-        seen.add(language, sentences)
+    for language, texts in in_chunks([other] if other[1] else []):
+        seen.add(language, texts)
     return seen
 
 
