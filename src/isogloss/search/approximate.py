@@ -56,20 +56,6 @@ class SearchAccount:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """What an approximate search is given."""
-
-    left: Vectors
-    right: Vectors
-    k: int
-    settings: SearchSettings
-    resources: "Resources"
-    plan: Plan
-    on_progress: OnProgress
-    stage: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """Sentences of one side and their true neighbours: the first half to tune on, the rest to measure on."""
 
@@ -88,13 +74,44 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What an approximate search is given."""
+
+    left: Vectors
+    right: Vectors
+    k: int
+    settings: SearchSettings
+    resources: "Resources"
+    plan: Plan
+    on_progress: OnProgress
+    stage: str
+
+    def samples(self) -> tuple[Sample, Sample]:
+        """A sample of the left and one of the right, kept in the folder of the search."""
+        from isogloss.search.stripes import SearchState
+
+        rows = [sample_rows(len(side), seed) for seed, side in enumerate((self.left, self.right))]
+        asked = "sample", self.k, self.settings.normalize, SAMPLED
+        ids = SearchState(self.settings.folder, self.left, self.right, asked).index(
+            lambda: {
+                "left": self._true_neighbours(self.left[rows[0]], self.right),
+                "right": self._true_neighbours(self.right[rows[1]], self.left),
+            }
+        )
+        return Sample(rows[0], ids["left"]), Sample(rows[1], ids["right"])
+
+    def _true_neighbours(self, queries: Vectors, candidates: Vectors) -> IntArray:
+        exact = self.settings.replace(folder=None, memory=self.resources.memory)
+        return both_ways(queries, candidates, self.k, exact, self.on_progress, f"{self.stage}: sample", both=False)[0].ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """The neighbours of both sides (−1 where there are too few yet), how they were found, and known neighbours."""
+    """The neighbours of both sides, and how they were found."""
 
     left: Neighbours
     right: Neighbours
     account: SearchAccount
-    samples: tuple[Sample, Sample] | None = None
 
 
 def search_both_ways(
@@ -124,12 +141,14 @@ def search_both_ways(
         from isogloss.search.cells import by_cells as approximately
     else:
         from isogloss.search.faiss_index import by_faiss as approximately
-    found = approximately(Request(left, right, k, how, on, plan, on_progress, stage))
-    if found.samples is None:  # it was exact after all
+    request = Request(left, right, k, how, on, plan, on_progress, stage)
+    samples = request.samples()
+    found = approximately(request, samples)
+    if found.account.kind == "exact":
         return found
     exact = how.replace(folder=None)
     sides = _completed(left, right, found.left, exact), _completed(right, left, found.right, exact)
-    recall, sentences = measure_recall(found.samples, sides)
+    recall, sentences = measure_recall(samples, sides)
     return Found(*sides, replace(found.account, recall=recall, sampled=sentences))
 
 

@@ -17,7 +17,6 @@ in isogloss knows faiss.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,12 +25,10 @@ import numpy as np
 import torch
 
 from isogloss.checksums import is_usable, sealing
-from isogloss.config.mining import SearchSettings
 from isogloss.errors import ModelError
 from isogloss.progress import Step
-from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, sample_rows, target_recall
+from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, target_recall
 from isogloss.search.blockwise import Search, cosines
-from isogloss.search.neighbours import Vectors, neighbours
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
 from isogloss.search.sides import Side, Sides, without_copies
 from isogloss.search.stripes import SearchState, run_stripes, torch_configured
@@ -60,46 +57,36 @@ class Tuned(NamedTuple):
     candidates: int
 
 
-def by_faiss(request: Request) -> Found:
+def by_faiss(request: Request, samples: tuple[Sample, Sample]) -> Found:
     """The neighbours of both sides."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan = request.resources, request.plan
     sides = without_copies(left, right, settings.normalize)
     asked = (k, settings.normalize, settings.recall, plan.kind, plan.lists, plan.code_width, STRIPE)
-    state, samples, probes, size = None, [], 0.0, 0
-    for turn in range(2):
+    found, probes, size = None, 0.0, 0
+    for turn, (asking, other) in enumerate(((sides.left, sides.right), (sides.right, sides.left))):
         kept = SearchState(settings.folder, left, right, (*asked, turn))
-        asking, other = (sides.left, sides.right) if turn == 0 else (sides.right, sides.left)
-        samples.append(_sample(request, turn, kept))
         with torch_configured(), _threads(on.threads):
             index = _kept_index(request, kept.index_path(".faiss"), other, asking)
             size = max(size, index_bytes(index))
             tuned = tune(index, plan, asking, samples[turn], k, settings.recall)
             search = FaissSearch(index, sides, turn == 1, k, tuned)
-            if state is not None:
-                search.resume(state)
+            if found is not None:
+                search.resume(found)
             run_stripes(search, on.threads, kept, request.on_progress, request.stage)
-        state, probes = search.found(), probes + tuned.probes / 2
-    assert state is not None  # two turns were taken
-    account = SearchAccount(kind=plan.kind, why=plan.why, lists=plan.lists, recall_wanted=settings.recall)
-    return Found(*state, replace(account, probes=probes, index_bytes=size), (samples[0], samples[1]))
-
-
-def _sample(request: Request, turn: int, kept: SearchState) -> Sample:
-    """A sample of one side, and its true neighbours, kept beside the index."""
-    settings, left, right = request.settings, request.left, request.right
-    asking, other = (left, right) if turn == 0 else (right, left)
-    rows = sample_rows(len(asking), turn)
-    queries: Vectors = asking[rows]
-    exact = SearchSettings(device=settings.device, memory=request.resources.memory, normalize=settings.normalize)
-    return Sample(rows, kept.index(lambda: {"ids": neighbours(queries, other, request.k, exact).ids})["ids"])
+        found, probes = search.found(), probes + tuned.probes / 2
+    assert found is not None  # two turns were taken
+    account = SearchAccount(
+        kind=plan.kind, why=plan.why, lists=plan.lists, probes=probes, index_bytes=size, recall_wanted=settings.recall
+    )
+    return Found(*found, account)
 
 
 class FaissSearch(Search):
     """One side queries an index of the other; what it finds is ranked again, for both directions."""
 
     def __init__(self, index: Any, sides: Sides, swapped: bool, k: int, tuned: Tuned) -> None:  # noqa: ANN401
-        super().__init__(sides, k, 0)
+        super().__init__(sides, k)
         self.index, self.tuned = index, tuned
         both = (self.of_left, self.of_right)
         self.own, self.back = both[::-1] if swapped else both
@@ -206,15 +193,13 @@ def build_index(plan: Plan, side: Side, asking: Side, room: int) -> Any:  # noqa
     drawn = np.random.default_rng(0).permutation(len(side))[:wanted]
     sample = as_entries(side, asking, torch.from_numpy(np.sort(drawn)))
     if plan.kind == "hnsw":
-        index = faiss.IndexHNSWSQ(width, faiss.ScalarQuantizer.QT_fp16, LINKS, faiss.METRIC_L2)
+        index = faiss.index_factory(width, f"HNSW{LINKS},SQfp16", faiss.METRIC_L2)
         index.hnsw.efConstruction = BUILDING_DEPTH
     else:
-        coarse = faiss.IndexFlatIP(width)
-        index = faiss.IndexIVFPQFastScan(coarse, width, plan.lists, width // plan.code_width, 4, faiss.METRIC_INNER_PRODUCT)
-        for how in (index.cp, index.pq.cp):
-            how.niter, how.min_points_per_centroid = ROUNDS, 1
-        coarse.this.disown()  # the index frees it
-        index.own_fields = True
+        kind = f"IVF{plan.lists},PQ{width // plan.code_width}x4fs"
+        index = faiss.index_factory(width, kind, faiss.METRIC_INNER_PRODUCT)
+        for training in (index.cp, index.pq.cp):
+            training.niter, training.min_points_per_centroid = ROUNDS, 1
     if len(sample) < max(plan.lists, 16):  # fewer than there are centers: each stands for several
         sample = np.resize(sample, (max(plan.lists, 16), width))
     index.train(sample)
@@ -224,12 +209,7 @@ def build_index(plan: Plan, side: Side, asking: Side, room: int) -> Any:  # noqa
 def index_bytes(index: Any) -> int:  # noqa: ANN401
     """The size of an index, as it would be written."""
     sizes: list[int] = []
-
-    def count(data: bytes) -> int:
-        sizes.append(len(data))
-        return len(data)
-
-    faiss.write_index(index, faiss.PyCallbackIOWriter(count, 1 << 20))
+    faiss.write_index(index, faiss.PyCallbackIOWriter(lambda data: sizes.append(len(data)) or sizes[-1], 1 << 20))
     return sum(sizes)
 
 

@@ -28,13 +28,11 @@ from torch.nn.functional import normalize
 
 from isogloss.search.sides import Side
 from isogloss.search.stripes import init_worker
-from isogloss.types import BoolArray, IntArray
+from isogloss.types import IntArray
 
 PER_CELL = ((16, 4), (80, 3))  # sentences per center, and rounds of k-means with them: the first are cheap
-TURNS = 3  # own cells, near ones, far ones
-LOOKING_BYTES = 20  # memory per probe while those of a stripe are sorted
+SORTING_BYTES = 20  # memory per probe while those of a stripe are sorted
 GROUPS = 32  # of cells, whose largest scores are half of a level
-NEAR = 0.4  # of the way down to the lowest score that is probed: near cells come first
 OWN_CELL = -1.0  # slack for a sentence's own cell: scores are between 0 and 1
 AT_ONCE = 2**22  # products
 SEED = 7
@@ -47,29 +45,25 @@ class Locations:
     """The cells of one side: the cell of each sentence, and the cells it probes, in one flat array."""
 
     own: IntArray
-    looks: NDArray[np.int16]
-    far: BoolArray  # which of them are not near
-    ends: IntArray  # row i probes looks[ends[i]:ends[i + 1]]
+    probes: NDArray[np.int16]
+    ends: IntArray  # row i probes probes[ends[i]:ends[i + 1]]
 
-    def looked_into(self, rows: IntArray, cells: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int32]]:
-        """The cells that rows probe, as turn · cells + cell, and for each the place of its row in `rows`.
-
-        The turn is 0 for a row's own cell, 1 for a near one, 2 for a far one.
-        """
+    def probed_by(self, rows: IntArray, cells: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int32]]:
+        """The cells that rows probe, and for each the place of its row in `rows`; `cells` is added if it is not its own."""
         counts = self.ends[rows + 1] - self.ends[rows]
         place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-        small = np.min_scalar_type(-len(self.looks) - 1)  # of a sum that may pass below zero on its way
+        small = np.min_scalar_type(-len(self.probes) - 1)  # the sum may be negative on its way
         where = np.repeat((self.ends[rows] - (np.cumsum(counts) - counts)).astype(small), counts)
         where += np.arange(len(place), dtype=small)
-        looks = self.looks[where]
-        turn = self.far[where].astype(np.min_scalar_type(TURNS * cells)) + 1  # so small that they sort quickly
-        turn[looks == self.own[rows].astype(np.int16)[place]] = 0
-        return turn * turn.dtype.type(cells) + looks.astype(turn.dtype), place
+        probes = self.probes[where]
+        keys = probes.astype(np.min_scalar_type(2 * cells))  # small numbers are sorted quickly
+        keys[probes != self.own[rows].astype(np.int16)[place]] += keys.dtype.type(cells)
+        return keys, place
 
     @property
     def bytes(self) -> int:
         """Size in memory."""
-        return self.own.nbytes + self.looks.nbytes + self.far.nbytes + self.ends.nbytes
+        return self.own.nbytes + self.probes.nbytes + self.ends.nbytes
 
 
 def learn_centers(left: Side, right: Side, cells: int, threads: int) -> Tensor:
@@ -99,7 +93,7 @@ def _drawn(side: Side, share: float, drawn: np.random.Generator) -> Tensor:
 def _moved(sample: Tensor, centers: Tensor, threads: int) -> Tensor:
     """One round of k-means; empty centers stay where they are."""
     sums = torch.zeros(centers.shape, dtype=torch.float32, device=centers.device)
-    owns = in_chunks(lambda rows: (rows, _own(_scores(sample[rows], centers))), len(sample), len(centers), threads)
+    owns = in_chunks(lambda rows: (rows, _scores(sample[rows], centers).argmax(1)), len(sample), len(centers), threads)
     for rows, own in owns:
         sums.index_add_(0, own, sample[rows].float())
     empty = sums.square().sum(1) == 0
@@ -111,26 +105,21 @@ def locate(side: Side, centers: Tensor, slack: float, threads: int) -> Locations
 
     def some(rows: slice) -> tuple[Tensor, ...]:
         scores = _scores(side.coarse[rows], centers)
-        best = scores.amax(1)
-        least, near = _least(scores, best, slack)
-        row, cell = (scores >= least[:, None]).nonzero(as_tuple=True)
-        there = scores[row, cell]
-        counts = torch.bincount(row, minlength=len(scores))
-        found = cell[_first_of_each(row, there == best[row])], cell.to(torch.int16), there < near[row], counts
+        row, cell = (scores >= _least(scores, slack)).nonzero(as_tuple=True)
+        found = scores.argmax(1), cell.to(torch.int16), torch.bincount(row, minlength=len(scores))
         return tuple(part.cpu() for part in found)
 
-    own, looks, far, counts = (
-        torch.cat(part).numpy() for part in zip(*in_chunks(some, len(side), len(centers), threads), strict=True)
-    )
-    return Locations(own, looks, far, np.concatenate([[0], np.cumsum(counts)]))
+    chunks = in_chunks(some, len(side), len(centers), threads)
+    own, probes, counts = (torch.cat(part).numpy() for part in zip(*chunks, strict=True))
+    return Locations(own, probes, np.concatenate([[0], np.cumsum(counts)]))
 
 
 def distances(sentences: Tensor, cells_of: Tensor, centers: Tensor) -> Tensor:
     """The slack that each sentence (coarse) needs to probe the cell of another: its level minus the score there."""
     scores = _scores(sentences, centers)
-    theirs = _own(_scores(cells_of, centers))
+    theirs = _scores(cells_of, centers).argmax(1)
     there = _values(scores.gather(1, theirs[:, None])[:, 0])
-    return torch.where(_own(scores) == theirs, OWN_CELL, _level(scores, scores.amax(1)) - there)
+    return torch.where(scores.argmax(1) == theirs, OWN_CELL, _level(scores) - there)
 
 
 def slack_for(share: float, needed: Tensor) -> float:
@@ -141,12 +130,12 @@ def slack_for(share: float, needed: Tensor) -> float:
     return float(needed.sort().values[place])
 
 
-def looks_of(sentences: Tensor, centers: Tensor, slack: float) -> tuple[float, float]:
-    """Which share of the cells some sentences look into, weighed by how many of the sentences lie there; and how many cells."""
+def probed_share(sentences: Tensor, centers: Tensor, slack: float) -> tuple[float, float]:
+    """The share of the sentences that is in the cells that a sentence probes, and the number of those cells, on average."""
     scores = _scores(sentences, centers)
-    worth = (scores >= _least(scores, scores.amax(1), slack)[0][:, None]).float()
-    sizes = torch.bincount(_own(scores), minlength=len(centers)).float()
-    return float((worth @ sizes).mean() / len(sentences)), float(worth.sum(1).mean())
+    probed = (scores >= _least(scores, slack)).float()
+    sizes = torch.bincount(scores.argmax(1), minlength=len(centers)).float()
+    return float((probed @ sizes).mean() / len(sentences)), float(probed.sum(1).mean())
 
 
 def in_chunks(work: Callable[[slice], T], rows: int, width: int, threads: int) -> list[T]:
@@ -172,34 +161,15 @@ def _values(scores: Tensor) -> Tensor:
     return (scores.view(torch.bfloat16) if scores.dtype == torch.int16 else scores).float()
 
 
-def _level(scores: Tensor, best: Tensor) -> Tensor:
+def _level(scores: Tensor) -> Tensor:
     """The level of each row: half the largest score, half the mean of the largest of each group of cells."""
     rows, cells = scores.shape
     groups = min(GROUPS, cells)
     whole = scores[:, : cells // groups * groups].view(rows, cells // groups, groups)
-    return (_values(best) + _values(whole.amax(1)).mean(1)) / 2
+    return (_values(scores.amax(1)) + _values(whole.amax(1)).mean(1)) / 2
 
 
-def _least(scores: Tensor, best: Tensor, slack: float) -> tuple[Tensor, Tensor]:
-    """The lowest score that is probed, and the lowest that is near, for each row, in the form of the scores."""
-    top = _values(best)
-    least = torch.minimum((_level(scores, best) - slack).clamp_(min=0), top)
-    bounds = least, top + NEAR * (least - top)
-    if scores.dtype == torch.int16:
-        return bounds[0].bfloat16().view(torch.int16), bounds[1].bfloat16().view(torch.int16)
-    return bounds[0].to(scores.dtype), bounds[1].to(scores.dtype)
-
-
-def _own(scores: Tensor) -> Tensor:
-    """The cell with the largest score; the first of equals."""
-    row, cell = (scores == scores.amax(1, keepdim=True)).nonzero(as_tuple=True)
-    return cell[_first_of_each(row, torch.ones_like(row, dtype=torch.bool))]
-
-
-def _first_of_each(row: Tensor, chosen: Tensor) -> Tensor:
-    """The place of the first chosen entry of every row; rows ascend."""
-    places = chosen.nonzero()[:, 0]
-    owner = row[places]
-    first = torch.ones_like(places, dtype=torch.bool)
-    first[1:] = owner[1:] != owner[:-1]
-    return places[first]
+def _least(scores: Tensor, slack: float) -> Tensor:
+    """The lowest score that each row probes, as a column in the form of the scores."""
+    least = torch.minimum((_level(scores) - slack).clamp_(min=0), _values(scores.amax(1)))[:, None]
+    return least.bfloat16().view(torch.int16) if scores.dtype == torch.int16 else least.to(scores.dtype)

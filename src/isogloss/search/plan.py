@@ -20,9 +20,9 @@ CPU_RATE, CUDA_RATE = 6e10, 2e14  # operations per second, of a thread and of a 
 CELLS_PER_ROOT, LISTS_PER_ROOT = 2.5, 4  # per square root of the number of sentences
 MOST_CELLS = 32_000  # numbered in 16 bits
 EXTRA_COLUMNS, WIDTHS = 4, 8  # of coarse copies (`sides`)
-LOOK_BYTES = 3  # the number of a cell, and whether it is far
-LOOKS = 96  # cells that a sentence looks into, at most, on average
-SENTENCE_BYTES = 26  # its cell, its place among the others, and where its looks begin
+PROBE_BYTES = 2  # the number of a cell
+PROBES = 96  # cells that a sentence probes, at most, on average
+SENTENCE_BYTES = 26  # its cell, its place among the others, and where its probes begin
 LINKS = 32  # of a sentence in the graph; twice as many at the bottom
 GRAPH_RECALL = 0.99  # from here on codes have to be ranked again by the hundred
 CODE_WIDTHS = (2, 4, 8, 16)  # numbers that share four bits of a code
@@ -91,7 +91,7 @@ def _first_that_fits(plans: list[Plan], sentences: int, room: int, asked: str) -
 def _cells(left: int, right: int, dimension: int, recall: float, on: Machine) -> Plan:
     width = -(-(dimension + EXTRA_COLUMNS) // WIDTHS) * WIDTHS
     lists = _lists(min(left, right), CELLS_PER_ROOT)
-    sentence = width * on.number_bytes + SENTENCE_BYTES + LOOK_BYTES * min(LOOKS, lists)
+    sentence = width * on.number_bytes + SENTENCE_BYTES + PROBE_BYTES * min(PROBES, lists)
     memory = (left + right) * sentence + lists * width * on.number_bytes
     return Plan("cells", "copies of both sides fit into memory", lists, _probes(lists, recall), 0, memory)
 
