@@ -13,19 +13,12 @@ from hypothesis import strategies as st
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
-from isogloss.search import neighbours as module
 from isogloss.search.blockwise import FEWEST_LISTED, CandidateList, ExactSearch
 from isogloss.search.neighbours import Neighbours, both_ways, neighbours
 from isogloss.search.sides import prepare_sides
 from isogloss.search.stripes import SMALLEST_BLOCK
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sides
-
-
-@pytest.fixture(autouse=True)
-def _blockwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small as the sides are here, they are searched like large ones."""
-    monkeypatch.setattr(module, "SMALL_PRODUCT", 0)
 
 
 def same(found: Neighbours, table: FloatArray, k: int) -> None:
