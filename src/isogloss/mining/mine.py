@@ -5,6 +5,7 @@
 `mine` does all of it; `score.score` does the part that existing pairs need. `Mined` is the result.
 """
 
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
 from isogloss.mining.mismatched_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.mining.output import write_pairs
-from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
+from isogloss.mining.sentences import STANDARD_INPUT, Account, Sentences, read_sentences, without_shared
 from isogloss.mining.vectors import embedded
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
@@ -70,9 +71,8 @@ class Mined:
             "pairs": len(self),
             "candidates": self.candidates,
             "threshold": self.threshold if np.isfinite(self.threshold) else None,
-            **{
-                name: asdict(side) | {"kept": side.kept} for name, side in zip(("source", "target"), self.accounts, strict=True)
-            },
+            "source": asdict(self.accounts[0]) | {"kept": self.accounts[0].kept},
+            "target": asdict(self.accounts[1]) | {"kept": self.accounts[1].kept},
         }
         if self.calibration is not None:
             summary["estimated_precision"] = self.calibration.precision_at(self.threshold) if len(self) else None
@@ -104,11 +104,10 @@ def mine(
     gold = read_gold(how.threshold.removeprefix(GOLD), left, right) if how.threshold.startswith(GOLD) else None
     encoder = open_encoder(model, how.device) if isinstance(model, str) else model
     with work_folder(how.folder) as folder:
-        sides = (("source", left), ("target", right))
-        source_vectors, target_vectors = (
-            embedded(name, side.texts, side.hashes, encoder, folder, how.cache, on_progress) for name, side in sides
+        vectors = (
+            embedded("source", left.texts, left.hashes, encoder, folder, how.cache, on_progress),
+            embedded("target", right.texts, right.hashes, encoder, folder, how.cache, on_progress),
         )
-        vectors = source_vectors, target_vectors
         search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder, search=how.search, recall=how.recall)
         estimate = how.threshold == AUTO or gold is not None  # with gold, the page shows how good the estimate is
         found = search_both_ways(*vectors, how.k + (SPARE if estimate else 0), search, on_progress)
@@ -123,7 +122,7 @@ def _read(
 ) -> tuple[Sentences, Sentences]:
     """The sentences of both sides; raises if none are left on one."""
     left, right = (
-        read_sentences(name, ReadingSettings(language, how.with_ids, how.documents, how.min_language), on_progress)
+        read_sentences(name, how, language, on_progress)
         for name, language in ((source, how.source_language), (target, how.target_language))
     )
     if not how.keep_identical:
@@ -195,13 +194,9 @@ def _check_settings(source: object, target: object, how: MiningSettings) -> None
 
 def check_threshold(threshold: str, words: tuple[str, ...]) -> None:
     """Raise if a threshold is neither a number nor one of `words`."""
-    if threshold in words or (
-        threshold.startswith(GOLD) and len(threshold) > len(GOLD) and any(GOLD in word for word in words)
-    ):
-        return
     try:
-        number = float(threshold)
+        understood = threshold in words or not math.isnan(float(threshold))
     except ValueError:
-        number = float("nan")
-    if number != number:
+        understood = f"{GOLD}FILE" in words and threshold.startswith(GOLD) and threshold != GOLD
+    if not understood:
         raise DataError(f"threshold = {threshold!r} is not understood", hint=f"give a number, or {', '.join(words)}")
