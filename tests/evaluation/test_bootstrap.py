@@ -14,12 +14,12 @@ from isogloss.evaluation import bootstrap
 from isogloss.evaluation.bootstrap import (
     Correlation,
     Draws,
-    Fixed,
     Metric,
     Sample,
     average,
     difference,
     f1,
+    fixed,
     interval,
     joined,
     share,
@@ -126,9 +126,9 @@ def test_the_interval_is_that_of_the_textbook() -> None:
 
 
 def test_what_cannot_be_drawn() -> None:
-    fixed, known = Sample.of(Fixed(0.5, (("x", 0),))), Sample.of(correlation(5, 1))
-    assert not average([fixed, known]).can_be_resampled and average([known]).can_be_resampled
-    assert draw([fixed], 0, 4).tolist() == [[0.5] * 4]
+    number, known = fixed(0.5, "x"), Sample.of(correlation(5, 1))
+    assert number.value() == 0.5
+    assert not average([number, known]).can_be_resampled and average([known]).can_be_resampled
     with pytest.raises(IsoglossError, match="different test sets"):
         draw([correlation(5, 1), correlation(6, 1)])
 
@@ -152,4 +152,4 @@ def test_scale_and_offset_do_not_change_a_correlation() -> None:
 def test_what_is_said_of_a_sample_if_nothing_else_is() -> None:
     scores, gold = np.array([1.0, 2.0, 30.0]), np.array([1.0, 3.0, 2.0])
     assert Correlation(scores, gold, (("u", 3),)).value() == pytest.approx(0.5), "ranks"
-    assert len(Sample.of(Fixed(0.5, (("u", 0),)))) == 0 and bootstrap.Draws().resamples == 10_000
+    assert len(fixed(0.5, "u")) == 0 and bootstrap.Draws().resamples == 10_000

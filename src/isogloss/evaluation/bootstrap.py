@@ -67,23 +67,7 @@ class Correlation:
         return values
 
 
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """A score without rows, computed elsewhere: it cannot be resampled."""
-
-    number: float
-    units: Units
-
-    def value(self) -> float:
-        """The number."""
-        return self.number
-
-    def resampled(self, counts: Counts) -> Doubles:
-        """The number every time."""
-        return np.full(len(counts), self.number)
-
-
-Metric = Sums | Correlation | Fixed
+Metric = Sums | Correlation
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +92,12 @@ class Sample:
     @property
     def can_be_resampled(self) -> bool:
         """Whether the rows of all metrics are known."""
-        return not any(isinstance(metric, Fixed) for _, metric in self.terms)
+        return all(rows for _, metric in self.terms for _, rows in metric.units)
+
+
+def fixed(number: float, unit: str) -> Sample:
+    """A score computed elsewhere, whose rows are unknown: it cannot be resampled."""
+    return Sample.of(Sums(np.array([[number]]), lambda sums: sums[:, 0], ((unit, 0),)))
 
 
 def share(hits: NDArray[np.generic], unit: str) -> Sample:

@@ -1,4 +1,4 @@
-"""Compare models: one table per task, scores with confidence intervals, and differences to a baseline.
+"""Scores of models, and their comparison: tables with confidence intervals, and differences to a baseline.
 
 A difference is significant if the 95 % interval of the paired differences (`bootstrap`) does not contain 0. One in twenty
 comparisons is significant by chance.
@@ -11,13 +11,27 @@ from typing import Any
 import numpy as np
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, average, interval
-from isogloss.evaluation.leak_report import Scan, leak_state
-from isogloss.evaluation.results import Measured
+from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, Sample, average, interval
+from isogloss.evaluation.leak_report import Origin, Scan, leak_state
 from isogloss.shown import masked
 
 MEAN_REMOVED = " − means"  # after the name of a model with language means subtracted
 AVERAGE = "Avg."
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The score of one model on one subset of a test set, and further metrics."""
+
+    table: str  # the title of its table
+    column: str  # a language, a language pair, or a group
+    measure: str  # what `sample` is
+    sample: Sample
+    others: dict[str, float] = field(default_factory=dict)
+    origin: tuple[Origin, ...] = ()  # the files of the test set
+    averaged: bool = True  # whether it is part of the table's average
+    shown: tuple[str, ...] = ()  # which of the others are shown below it
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,15 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import RESAMPLES
-from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Outcome, compare
+from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Measured, Outcome, compare
 from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
-from isogloss.evaluation.data.test_sets import Data, open_data
+from isogloss.evaluation.data.test_sets import Data, EvaluationSet, open_data
 from isogloss.evaluation.leak_report import scan_of
-from isogloss.evaluation.results import Measured, Task
 from isogloss.evaluation.space import Space, language_means
 from isogloss.evaluation.tasks import mteb
 from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval
@@ -37,6 +37,21 @@ from isogloss.progress import OnProgress, silent
 from isogloss.storage import make_folder
 
 MTEB = "mteb:"
+
+
+class Task(Protocol):
+    """Something to measure a model by: it lists the sentences it needs, and gets their embeddings."""
+
+    @property
+    def sets(self) -> Sequence[EvaluationSet]:
+        """Every sentence that is needed."""
+        ...
+
+    def measure(self, space: Space) -> list[Measured]:
+        """Scores for these embeddings."""
+        ...
+
+
 Make = Callable[[Data, str, tuple[str, ...]], Task]
 
 

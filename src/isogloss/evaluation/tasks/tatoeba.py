@@ -21,9 +21,9 @@ import numpy as np
 
 from isogloss.amounts import amount
 from isogloss.evaluation.bootstrap import average, share
+from isogloss.evaluation.compare import Measured
 from isogloss.evaluation.data.known_sets import TATOEBA
 from isogloss.evaluation.data.test_sets import EvaluationSet
-from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
 from isogloss.mining.margin import best_by_margin
 from isogloss.search.neighbours import both_ways
