@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from isogloss.search import cells
 from isogloss.search.approximate import Sample
-from isogloss.search.cells import CellSearch, _needed
-from isogloss.search.partition import Locations, distances, learn_centers, locate, probed_share, slack_for
+from isogloss.search.cells import CellSearch, Locations, _needed, distances, learn_centers, locate, probed_share, slack_for
 from isogloss.search.sides import prepare_sides
 from isogloss.types import BoolArray, FloatArray, IntArray
 from mining.oracles import cosine_table, nearest_by_definition, two_sides
@@ -141,7 +140,7 @@ def test_learning_moves_centres_to_where_sentences_are(monkeypatch: pytest.Monke
 
     with prepare_sides(left, right, "cpu", torch.float32, True, 2**20) as both:
         learnt = nearness()
-        monkeypatch.setattr("isogloss.search.partition.PER_CELL", ((80, 0),))
+        monkeypatch.setattr("isogloss.search.cells.PER_CELL", ((80, 0),))
         assert learnt > 1.1 * nearness()
 
 

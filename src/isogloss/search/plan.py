@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from isogloss.amounts import amount, duration
 from isogloss.errors import DataError
 
-SEARCHES = ("exact", "auto", "approximate", "cells", "hnsw", "ivf-pq")
 PATIENCE = 120.0  # seconds that an exact search may take, estimated
 CPU_RATE, CUDA_RATE = 6e10, 2e14  # operations per second, of a thread and of a GPU: a rough estimate
 CELLS_PER_ROOT, LISTS_PER_ROOT = 2.5, 4  # per square root of the number of sentences
@@ -54,10 +53,6 @@ def choose(
     left: int, right: int, dimension: int, memory: int, recall: float, asked: str = "auto", machine: Machine | None = None
 ) -> Plan:
     """The kind of search for `left` and `right` sentences, in both directions."""
-    if asked not in SEARCHES:
-        raise DataError(f"search = {asked!r} is not known", hint=f"choose one of {', '.join(SEARCHES)}")
-    if not 0 < recall <= 1:
-        raise DataError(f"recall = {recall} is not above 0 and at most 1", hint="0.97 is usual")
     on = machine or Machine()
     if asked == "exact":
         return Plan("exact", "as requested")
@@ -70,19 +65,15 @@ def choose(
     plans += [_codes(max(left, right), dimension, recall, width) for width in CODE_WIDTHS]
     any_kind = asked in ("auto", "approximate")
     plans = [plan for plan in plans if (plan.kind != "hnsw" or recall >= GRAPH_RECALL if any_kind else plan.kind == asked)]
-    return _first_that_fits(plans, left + right, 3 * memory // 4, asked)
-
-
-def _first_that_fits(plans: list[Plan], sentences: int, room: int, asked: str) -> Plan:
-    """The first, and so the fastest, that fits into memory."""
-    for plan in plans:
-        if plan.memory <= room:
-            return plan
+    room = 3 * memory // 4
+    fitting = next((plan for plan in plans if plan.memory <= room), None)  # the first is the fastest
+    if fitting is not None:
+        return fitting
     if asked == "auto":
         return Plan("exact", "no index fits into memory")
     least = min(plans, key=lambda plan: plan.memory)
     raise DataError(
-        f"an index of {amount(sentences, 'sentence')} ({least.kind}) takes {_size(least.memory)}, but there is"
+        f"an index of {amount(left + right, 'sentence')} ({least.kind}) takes {_size(least.memory)}, but there is"
         f" {_size(room)} for it",
         hint=f"allow more memory: {_size(4 * least.memory // 3 + 2**20)} will do",
     )
