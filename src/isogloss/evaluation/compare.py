@@ -5,7 +5,7 @@ comparisons is significant by chance.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,7 @@ def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples:
     for title, columns in tables.items():
         averaged = [parts for parts in columns if parts[0].averaged]
         if len(averaged) > 1:
-            columns = [*columns, _average(title, averaged)]
+            columns = [*columns, [mean_of(own, AVERAGE) for own in zip(*averaged, strict=True)]]
         made.append(ScoreTable(title, tuple(_compared(parts, outcomes, base, draws) for parts in columns)))
     facts = tuple({**one.facts, **_training(one.scan)} for one in outcomes)
     return Comparison(models, base if len(models) > 1 else None, tuple(made), facts, resamples, seed)
@@ -140,16 +140,14 @@ def _training(scan: Scan | None) -> dict[str, Any]:
     return {"learnt_from": list(scan.corpora), "scanned": list(scan.names)}
 
 
-def _average(title: str, columns: Sequence[Sequence[Measured]]) -> list[Measured]:
-    """The mean over a table's columns, for each model."""
-    found = []
-    for own in zip(*columns, strict=True):
-        sample = average([one.sample for one in own])
-        shared = [name for name in own[0].others if all(name in one.others for one in own)]
-        others = {name: float(np.mean([one.others[name] for one in own])) for name in shared}
-        origin = tuple(file for one in own for file in one.origin)
-        found.append(Measured(title, AVERAGE, own[0].measure, sample, others, origin, shown=own[0].shown))
-    return found
+def mean_of(parts: Sequence[Measured], column: str) -> Measured:
+    """The mean over several columns of a table, as another column."""
+    shared = [name for name in parts[0].others if all(name in one.others for one in parts)]
+    others = {name: float(np.mean([one.others[name] for one in parts])) for name in shared}
+    origin = tuple(file for one in parts for file in one.origin)
+    return replace(
+        parts[0], column=column, sample=average([one.sample for one in parts]), others=others, origin=origin, note=""
+    )
 
 
 def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:

@@ -18,7 +18,7 @@ import numpy as np
 
 from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.search.neighbours import Neighbours, Vectors, both_ways, neighbours, no_neighbours, refuse_misfits
+from isogloss.search.neighbours import STAGE, Neighbours, Vectors, both_ways, neighbours, no_neighbours, refuse_misfits
 from isogloss.search.plan import Machine, Plan, choose
 from isogloss.types import BoolArray, IntArray
 
@@ -84,7 +84,6 @@ class Request:
     resources: "Resources"
     plan: Plan
     on_progress: OnProgress
-    stage: str
 
     def samples(self) -> tuple[Sample, Sample]:
         """A sample of the left and one of the right, kept in the folder of the search."""
@@ -102,7 +101,7 @@ class Request:
 
     def _true_neighbours(self, queries: Vectors, candidates: Vectors) -> IntArray:
         exact = self.settings.replace(folder=None, memory=self.resources.memory)
-        return both_ways(queries, candidates, self.k, exact, self.on_progress, f"{self.stage}: sample", both=False)[0].ids
+        return both_ways(queries, candidates, self.k, exact, self.on_progress, f"{STAGE}: sample", both=False)[0].ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +119,6 @@ def search_both_ways(
     k: int,
     settings: SearchSettings | None = None,
     on_progress: OnProgress = silent,
-    stage: str = "neighbours",
 ) -> Found:
     """The k nearest neighbours of every sentence on the other side, and how `settings.search` found them."""
     how = settings or SearchSettings()
@@ -133,15 +131,15 @@ def search_both_ways(
     on = resources_for(left, right, how)
     machine = Machine(on.threads, on.device == "cuda", on.dtype.itemsize)
     plan = choose(len(left), len(right), left.shape[1], on.memory, how.recall, how.search, machine)
-    on_progress(Step(stage, 0, len(left) + len(right), "sentences", f"{plan.kind}: {plan.why}"))
+    on_progress(Step(STAGE, 0, len(left) + len(right), "sentences", f"{plan.kind}: {plan.why}"))
     if plan.kind == "exact":
         account = SearchAccount(kind="exact", why=plan.why)
-        return Found(*both_ways(left, right, k, how, on_progress, stage), account)
+        return Found(*both_ways(left, right, k, how, on_progress), account)
     if plan.kind == "cells":
         from isogloss.search.cells import by_cells as approximately
     else:
         from isogloss.search.faiss_index import by_faiss as approximately
-    request = Request(left, right, k, how, on, plan, on_progress, stage)
+    request = Request(left, right, k, how, on, plan, on_progress)
     samples = request.samples()
     found = approximately(request, samples)
     if found.account.kind == "exact":

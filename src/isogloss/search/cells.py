@@ -34,7 +34,7 @@ from torch.nn.functional import normalize
 
 from isogloss.search.approximate import SAMPLED, Found, Request, Sample, SearchAccount, target_recall
 from isogloss.search.blockwise import Block, BlockSearch, CandidateList, Direction, most_listed, padded
-from isogloss.search.neighbours import both_ways
+from isogloss.search.neighbours import STAGE, both_ways
 from isogloss.search.plan import PROBE_BYTES
 from isogloss.search.sides import GROUP, Side, Sides, prepare_sides
 from isogloss.search.stripes import Arrays, SearchState, init_worker, run_stripes, torch_configured
@@ -271,12 +271,12 @@ def by_cells(request: Request, samples: tuple[Sample, Sample]) -> Found:
             where = _locations(index)
             room = (on.memory - index_room) // on.threads
             search = CellSearch(sides, k, where, plan.lists, room // 4 // on.dtype.itemsize, room // 2)
-            run_stripes(search, on.threads, kept, request.on_progress, request.stage)
+            run_stripes(search, on.threads, kept, request.on_progress, STAGE)
             found = search.found()
     if not worth_it:
         why = f"{compared:.0%} of all comparisons would be needed"
         account = SearchAccount(kind="exact", why=why, compared=compared, recall_wanted=settings.recall)
-        return Found(*both_ways(left, right, k, settings, request.on_progress, request.stage), account)
+        return Found(*both_ways(left, right, k, settings, request.on_progress), account)
     account = SearchAccount(
         kind=plan.kind,
         why=plan.why,

@@ -29,6 +29,7 @@ from isogloss.errors import ModelError
 from isogloss.progress import Step
 from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, target_recall
 from isogloss.search.blockwise import Search, cosines
+from isogloss.search.neighbours import STAGE
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
 from isogloss.search.sides import Side, Sides, without_copies
 from isogloss.search.stripes import SearchState, run_stripes, torch_configured
@@ -73,7 +74,7 @@ def by_faiss(request: Request, samples: tuple[Sample, Sample]) -> Found:
             search = FaissSearch(index, sides, turn == 1, k, tuned)
             if found is not None:
                 search.resume(found)
-            run_stripes(search, on.threads, kept, request.on_progress, request.stage)
+            run_stripes(search, on.threads, kept, request.on_progress, STAGE)
         found, probes = search.found(), probes + tuned.probes / 2
     assert found is not None  # two turns were taken
     account = SearchAccount(
@@ -179,7 +180,7 @@ def _kept_index(request: Request, path: Path | None, side: Side, asking: Side) -
     length = _longest(side, asking) if plan.kind == "hnsw" else 0.0
     for rows in _blocks(side):
         index.add(as_entries(side, asking, rows, length))
-        request.on_progress(Step(f"{request.stage}: index", int(rows[-1]) + 1, len(side), "sentences", plan.kind))
+        request.on_progress(Step(f"{STAGE}: index", int(rows[-1]) + 1, len(side), "sentences", plan.kind))
     if path is not None:
         with sealing(path) as temporary:
             faiss.write_index(index, str(temporary))

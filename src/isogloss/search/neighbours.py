@@ -17,6 +17,7 @@ from isogloss.types import FloatArray, IntArray
 Vectors = NDArray[np.float16] | NDArray[np.float32]
 
 PAIRS_AT_ONCE = 4096
+STAGE = "neighbours"  # of progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +52,7 @@ def both_ways(
     k: int,
     settings: SearchSettings | None = None,
     on_progress: OnProgress = silent,
-    stage: str = "neighbours",
+    stage: str = STAGE,
     both: bool = True,
 ) -> tuple[Neighbours, Neighbours]:
     """The k nearest right rows of every left row, and the k nearest left rows of every right row (only with `both`).
