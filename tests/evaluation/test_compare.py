@@ -9,7 +9,7 @@ import pytest
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import fixed, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Measured, Outcome, compare
-from isogloss.evaluation.leak_report import Origin, Scan, ScannedSet
+from isogloss.evaluation.leak_report import Origin, Scan
 from isogloss.evaluation.tables import grids, latex, markdown, score, short_names
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
@@ -69,7 +69,7 @@ def test_json_holds_everything(compared: Comparison) -> None:
 
 
 def test_leak_states_stand_under_the_scores() -> None:
-    scan = Scan((ScannedSet("kat.txt"),), tuple(f"corpus{number}" for number in range(7)))
+    scan = Scan((("kat.txt", ""),), tuple(f"corpus{number}" for number in range(7)))
     compared = compare([outcome("m", 0.5, scan=scan), outcome("n", 0.5)], resamples=0)
     (table,), (grid,) = compared.tables, grids(compared)
     states = [column.cells[0].leaks for column in table.columns]

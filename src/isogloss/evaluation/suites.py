@@ -162,15 +162,15 @@ def _parts(name: str) -> list[Part]:
 def _as_known(name: str, part: str, known: Collection[str]) -> str:
     """The subset by its own name: `tr-en` and `en-tr` are the same pair of languages."""
     left, _, right = part.partition("-")
-    for one in (part, f"{right}-{left}"):
-        if one in known:
-            return one
-    raise DataError(f"{name} has no part {part}", hint=f"it has {', '.join(sorted(known))}")
+    found = next((one for one in (part, f"{right}-{left}") if one in known), None)
+    if found is None:
+        raise DataError(f"{name} has no part {part}", hint=f"it has {', '.join(sorted(known))}")
+    return found
 
 
 def _in_languages(parts: Sequence[Part], languages: Sequence[str]) -> list[Part]:
     known = {without_region(one) for one in languages} | {"en"}
-    kept = _kept(parts, lambda subset: all(without_region(code) in known for code in _codes(subset)))
+    kept = _kept(parts, lambda subset: all(without_region(code) in known for code in subset.split("-") if code.islower()))
     if not kept:
         raise DataError(
             f"nothing in these suites is in {', '.join(languages)}", hint="leave --languages out to see what there is"
@@ -178,12 +178,8 @@ def _in_languages(parts: Sequence[Part], languages: Sequence[str]) -> list[Part]
     return kept
 
 
-def _codes(subset: str) -> list[str]:
-    return [code for code in subset.split("-") if code.islower()]
-
-
 def _kept(parts: Sequence[Part], wanted: Callable[[str], bool]) -> list[Part]:
-    chosen = [Part(part.set, tuple(filter(wanted, part.subsets)), part.make) for part in parts]
+    chosen = [replace(part, subsets=tuple(filter(wanted, part.subsets))) for part in parts]
     return [part for part in chosen if part.subsets]
 
 

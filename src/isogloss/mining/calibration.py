@@ -60,36 +60,27 @@ def best_threshold(scores: NDArray[np.floating], right: BoolArray, wanted: int) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Precision at thresholds, and the number of pairs above each."""
+    """Precision at thresholds, the number of pairs above each, and recall if there are gold pairs."""
 
     thresholds: Doubles  # falling
     pairs: NDArray[np.int64]
     precision: Doubles
+    recall: Doubles | None = None
 
     def as_rows(self) -> list[dict[str, Any]]:
         """For JSON."""
-        points = zip(self.thresholds.tolist(), self.pairs.tolist(), self.precision.tolist(), strict=True)
-        return [{"threshold": round(at, 5), "pairs": pairs, "precision": round(share, 4)} for at, pairs, share in points]
+        columns = {"threshold": self.thresholds.round(5), "pairs": self.pairs, "precision": self.precision.round(4)}
+        if self.recall is not None:
+            columns["recall"] = self.recall.round(4)
+        return [dict(zip(columns, row, strict=True)) for row in zip(*(one.tolist() for one in columns.values()), strict=True)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GoldCurve(Curve):
-    """Precision and recall by gold pairs."""
-
-    recall: Doubles
-
-    def as_rows(self) -> list[dict[str, Any]]:
-        """For JSON."""
-        rows = zip(Curve.as_rows(self), self.recall.tolist(), strict=True)
-        return [row | {"recall": round(recall, 4)} for row, recall in rows]
-
-
-def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> GoldCurve:
+def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> Curve:
     """Precision and recall at selected thresholds, the strictest first."""
     order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
     mined, correct = np.asarray(scores, dtype=np.float64)[order], np.cumsum(right[order])
     at = _spread(mined)
-    return GoldCurve(mined[at], at + 1, correct[at] / (at + 1), correct[at] / max(wanted, 1))
+    return Curve(mined[at], at + 1, correct[at] / (at + 1), correct[at] / max(wanted, 1))
 
 
 def _spread(mined: Doubles) -> NDArray[np.int64]:
@@ -108,8 +99,8 @@ def _spread(mined: Doubles) -> NDArray[np.int64]:
 class Calibration(Curve):
     """Estimated precision."""
 
-    without_translation: float  # share of sentences
-    least: float  # the lowest threshold: what shuffled pairs reach
+    without_translation: float = 1.0  # share of sentences
+    least: float = -np.inf  # the lowest threshold: what shuffled pairs reach
 
     def threshold_for(self, precision: float) -> float:
         """The lowest threshold with this estimated precision; ∞ if there is none."""
@@ -140,14 +131,14 @@ def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sente
     weight = np.ones(len(mined))
     least = float(np.quantile(shuffled, SURE_OF)) if len(shuffled) else -np.inf
     if not len(mined):
-        return Calibration(np.empty(0), np.empty(0, np.int64), np.empty(0), 1.0, least)
+        return Calibration(np.empty(0), np.empty(0, np.int64), np.empty(0), least=least)
     absent = 1.0
     for _ in range(ROUNDS):
         reached, absent = _false_positives(mined, wrong, weight, sentences)
         weight = np.maximum(1 - _local(reached), 1 / len(mined))
     precision = np.clip(1 - reached / np.arange(1, len(mined) + 1), 0, 1)
     at = _spread(mined)
-    return Calibration(mined[at], at + 1, precision[at], absent, least)
+    return Calibration(mined[at], at + 1, precision[at], without_translation=absent, least=least)
 
 
 def _false_positives(mined: Doubles, wrong: Doubles, weight: Doubles, sentences: int) -> tuple[Doubles, float]:

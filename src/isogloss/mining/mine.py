@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import DataError
-from isogloss.mining.calibration import Calibration, GoldCurve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
+from isogloss.mining.calibration import Calibration, Curve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
 from isogloss.mining.gold import Gold, read_gold
 from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
@@ -48,7 +48,7 @@ class Mined:
     languages: tuple[str, str]
     calibration: Calibration | None = None
     gold: Retrieved | None = None
-    gold_curve: GoldCurve | None = None
+    gold_curve: Curve | None = None
     search: SearchAccount | None = None
 
     def __len__(self) -> int:
