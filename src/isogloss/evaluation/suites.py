@@ -40,7 +40,7 @@ MTEB = "mteb:"
 
 
 class Task(Protocol):
-    """Something to measure a model by: it lists the sentences it needs, and gets their embeddings."""
+    """One measurement of a model: it lists the sentences it needs, and gets their embeddings."""
 
     @property
     def sets(self) -> Sequence[EvaluationSet]:
@@ -129,12 +129,12 @@ class Suite:
         return [column for task in self.tasks for part in task.sets for column in part.columns()]
 
 
-def open_suite(asked: str, data: "Data | Callable[[], Data]", languages: Sequence[str] = ()) -> Suite:
-    """Read the data of the suites in `asked`: `sts2017,tatoeba-14,bucc:zh-en` or `mteb:STS17,Tatoeba`.
+def open_suite(suites: str, data: "Data | Callable[[], Data]", languages: Sequence[str] = ()) -> Suite:
+    """Read the data of the suites in `suites`: `sts2017,tatoeba-14,bucc:zh-en` or `mteb:STS17,Tatoeba`.
 
     `languages` keeps the parts of test sets in these languages and English.
     """
-    plain, marked, after = asked.partition(MTEB)
+    plain, marked, after = suites.partition(MTEB)
     names = [name.strip() for name in plain.split(",") if name.strip()]
     parts = [part for name in names for part in _parts(name)]
     if languages:

@@ -90,8 +90,8 @@ class Request:
         from isogloss.search.stripes import SearchState
 
         rows = [sample_rows(len(side), seed) for seed, side in enumerate((self.left, self.right))]
-        asked = "sample", self.k, self.settings.normalize, SAMPLED
-        ids = SearchState(self.settings.folder, self.left, self.right, asked).index(
+        parameters = "sample", self.k, self.settings.normalize, SAMPLED
+        ids = SearchState(self.settings.folder, self.left, self.right, parameters).index(
             lambda: {
                 "left": self._true_neighbours(self.left[rows[0]], self.right),
                 "right": self._true_neighbours(self.right[rows[1]], self.left),

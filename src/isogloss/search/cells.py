@@ -188,7 +188,7 @@ def _least(scores: Tensor, slack: float) -> Tensor:
     return least.bfloat16().view(torch.int16) if scores.dtype == torch.int16 else least.to(scores.dtype)
 
 
-class _Asking(NamedTuple):
+class _ProbingSide(NamedTuple):
     """One side as it probes the cells of the other."""
 
     located: Locations
@@ -207,37 +207,35 @@ class CellSearch(BlockSearch):
         self.cells, self.area, self.limit = cells, area, most_listed(room)
         orders = [np.argsort(one.own, kind="stable") for one in located]
         starts = [np.concatenate([[0], np.cumsum(np.bincount(one.own, minlength=cells))]) for one in located]
-        self.asking = (
-            _Asking(located[0], orders[0], orders[1], starts[1], self.of_left, self.of_right),
-            _Asking(located[1], orders[1], orders[0], starts[0], self.of_right, self.of_left),
+        self.sides = (
+            _ProbingSide(located[0], orders[0], orders[1], starts[1], self.of_left, self.of_right),
+            _ProbingSide(located[1], orders[1], orders[0], starts[0], self.of_right, self.of_left),
         )
-        self.parts = [
-            (one, rows) for one in self.asking for rows in np.array_split(one.order, _stripes(one.located, room // 2))
-        ]
+        self.parts = [(one, rows) for one in self.sides for rows in np.array_split(one.order, _stripes(one.located, room // 2))]
         self.stripes, self.sentences = len(self.parts), len(sides.left) + len(sides.right)
 
     def lists(self, number: int) -> list[CandidateList]:
         """Of the sentences of the stripe, and of those in the cells that they probe."""
-        asking, _ = self.parts[number]
-        return [CandidateList(direction, self.limit // 4, self.limit) for direction in (asking.own, asking.back)]
+        probing, _ = self.parts[number]
+        return [CandidateList(direction, self.limit // 4, self.limit) for direction in (probing.own, probing.back)]
 
     def blocks(self, number: int) -> Iterator[Block]:
         """The sentences that are compared, cell by cell: first in their own cells, then in the others."""
-        asking, rows = self.parts[number]
-        side, other = asking.own.owners, asking.own.others
-        keys, place = asking.located.probed_by(rows, self.cells)
+        probing, rows = self.parts[number]
+        side, other = probing.own.owners, probing.own.others
+        keys, place = probing.located.probed_by(rows, self.cells)
         place = place[np.argsort(keys, kind="stable")]
         bounds = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=2 * self.cells))])
-        device, first = side.coarse.device, self.cells if asking is self.asking[1] else 0  # own cells were compared
+        device, first = side.coarse.device, self.cells if probing is self.sides[1] else 0  # own cells were compared
         for key in range(first, 2 * self.cells):
             cell = key % self.cells
-            members = torch.from_numpy(asking.members[asking.starts[cell] : asking.starts[cell + 1]]).to(device)
+            members = torch.from_numpy(probing.members[probing.starts[cell] : probing.starts[cell + 1]]).to(device)
             start, end = bounds[key : key + 2].tolist()
             if start == end or not len(members):
                 continue
-            probing = torch.from_numpy(rows[place[start:end]]).to(device)
+            queries = torch.from_numpy(rows[place[start:end]]).to(device)
             for columns in torch.split(members, max(int(self.area**0.5), 1)):  # a cell may contain everything
-                for some in torch.split(probing, max(self.area // len(columns), 1)):
+                for some in torch.split(queries, max(self.area // len(columns), 1)):
                     products = side.coarse[_filled_up(some)] @ other.coarse[_filled_up(columns)].T
                     yield padded(products, some, columns, end / len(place))
 
@@ -259,8 +257,8 @@ def by_cells(request: Request, samples: tuple[Sample, Sample]) -> Found:
     """The neighbours of both sides; all pairs are compared if that is as fast."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan = request.resources, request.plan
-    asked = (k, settings.normalize, settings.recall, str(on.dtype), plan.lists, STRIPE, SAMPLED, on.memory, on.threads)
-    kept = SearchState(settings.folder, left, right, (plan.kind, *asked))
+    parameters = (k, settings.normalize, settings.recall, str(on.dtype), plan.lists, STRIPE, SAMPLED, on.memory, on.threads)
+    kept = SearchState(settings.folder, left, right, (plan.kind, *parameters))
     index_room = 3 * on.memory // 4
     with torch_configured(), prepare_sides(left, right, on.device, on.dtype, settings.normalize, index_room // 2) as sides:
         copies = sides.left.coarse.nbytes + sides.right.coarse.nbytes

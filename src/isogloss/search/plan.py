@@ -50,26 +50,26 @@ class Machine:
 
 
 def choose(
-    left: int, right: int, dimension: int, memory: int, recall: float, asked: str = "auto", machine: Machine | None = None
+    left: int, right: int, dimension: int, memory: int, recall: float, search: str = "auto", machine: Machine | None = None
 ) -> Plan:
     """The kind of search for `left` and `right` sentences, in both directions."""
     on = machine or Machine()
-    if asked == "exact":
+    if search == "exact":
         return Plan("exact", "as requested")
     seconds = 2.0 * left * right * dimension / (CUDA_RATE if on.cuda else CPU_RATE * on.threads)
-    if asked == "auto" and seconds <= PATIENCE:
+    if search == "auto" and seconds <= PATIENCE:
         return Plan("exact", f"comparing all pairs takes about {duration(max(1.0, seconds))}")
     if recall == 1:
         return Plan("exact", "nothing may be missed")
     plans = [_cells(left, right, dimension, recall, on), _graph(max(left, right), dimension, recall)]
     plans += [_codes(max(left, right), dimension, recall, width) for width in CODE_WIDTHS]
-    any_kind = asked in ("auto", "approximate")
-    plans = [plan for plan in plans if (plan.kind != "hnsw" or recall >= GRAPH_RECALL if any_kind else plan.kind == asked)]
+    any_kind = search in ("auto", "approximate")
+    plans = [plan for plan in plans if (plan.kind != "hnsw" or recall >= GRAPH_RECALL if any_kind else plan.kind == search)]
     room = 3 * memory // 4
     fitting = next((plan for plan in plans if plan.memory <= room), None)  # the first is the fastest
     if fitting is not None:
         return fitting
-    if asked == "auto":
+    if search == "auto":
         return Plan("exact", "no index fits into memory")
     least = min(plans, key=lambda plan: plan.memory)
     raise DataError(
