@@ -13,7 +13,7 @@ from isogloss.errors import DataError, IsoglossError
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.progress import Step
-from isogloss.search import approximate, cells
+from isogloss.search import approximate, blockwise, cells
 from isogloss.search.approximate import Found, Sample, measure_recall, recall_of, sample_rows, search_both_ways, target_recall
 from isogloss.search.cells import CellSearch
 from isogloss.search.neighbours import Neighbours, both_ways
@@ -176,7 +176,7 @@ def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
 def test_memory_kept_to(monkeypatch: pytest.MonkeyPatch) -> None:
     left, right = topical(2000, topics=100)
     areas: list[int] = []
-    plain = cells.padded
+    plain = blockwise.padded
 
     def watched(*arguments: object) -> object:
         block = plain(*arguments)  # type: ignore[arg-type]

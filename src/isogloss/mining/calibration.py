@@ -10,7 +10,7 @@ A, the number of sentences without a translation, is estimated from the low scor
 A · W̄(λ)/W ≈ M̄(λ), with W̄ and M̄ the numbers below λ, the median score of the mismatched pairs (Storey 2002).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,12 +65,12 @@ class Curve:
     thresholds: Doubles  # falling
     pairs: NDArray[np.int64]
     precision: Doubles
-    recall: Doubles | None = None
+    recall: Doubles = field(default_factory=lambda: np.empty(0))
 
     def as_rows(self) -> list[dict[str, Any]]:
         """For JSON."""
         columns = {"threshold": self.thresholds.round(5), "pairs": self.pairs, "precision": self.precision.round(4)}
-        if self.recall is not None:
+        if len(self.recall):
             columns["recall"] = self.recall.round(4)
         return [dict(zip(columns, row, strict=True)) for row in zip(*(one.tolist() for one in columns.values()), strict=True)]
 

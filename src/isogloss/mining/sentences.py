@@ -121,8 +121,8 @@ def read_sentences(
     on_progress(Step(f"reading {label}", account.read, account.read, "sentences"))
     if not account.read:
         raise DataError(f"{label}: no sentences", hint="it needs one sentence per line")
-    columns = (pa.chunked_array(parts, pa.string()) for parts in (texts, ids))
-    return _useful(Sentences(label, *columns, every, account, code), how.min_language)
+    sentences, numbers = (pa.chunked_array(parts, pa.string()) for parts in (texts, ids))
+    return _useful(Sentences(label, sentences, numbers, every, account, code), how.min_language)
 
 
 def without_shared(left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:

@@ -210,7 +210,12 @@ def build_index(plan: Plan, side: Side, querying: Side, room: int) -> Any:  # no
 def index_bytes(index: Any) -> int:  # noqa: ANN401
     """The size of an index, as it would be written."""
     sizes: list[int] = []
-    faiss.write_index(index, faiss.PyCallbackIOWriter(lambda data: sizes.append(len(data)) or sizes[-1], 1 << 20))
+
+    def count(data: bytes) -> int:
+        sizes.append(len(data))
+        return len(data)
+
+    faiss.write_index(index, faiss.PyCallbackIOWriter(count, 1 << 20))
     return sum(sizes)
 
 

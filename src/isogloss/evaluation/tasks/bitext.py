@@ -118,7 +118,8 @@ class MinedPairs:
 def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
     """Mine a haystack; each sentence is used at most once."""
     times = [Counter(texts) for texts in haystack.texts]
-    left, right = both_ways(*(space.of(list(own), code) for own, code in zip(times, haystack.languages, strict=True)), k)
+    vectors = [space.of(list(own), code) for own, code in zip(times, haystack.languages, strict=True)]
+    left, right = both_ways(vectors[0], vectors[1], k)
     found = matched(left, right, *candidate_scores(left, right), strategy="max")
     row_of = [{text: row for row, text in enumerate(texts)} for texts in haystack.texts]
     rows = [
