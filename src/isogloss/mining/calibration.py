@@ -1,13 +1,17 @@
 """Choose a threshold: from gold pairs if there are some, else from deliberately mismatched pairs.
 
 With gold, it is the threshold with the highest F1, half way to the next lower score, as in LASER's BUCC script. Without gold,
-mismatched pairs (`mismatched_pairs`) show how often a wrong pair reaches a score. With W of them, of which W(t) reach t, and
-M(t) mined pairs that do:
+mismatched pairs show how often a wrong pair reaches a score:
+
+    near misses   what a sentence is paired with when its match is hidden and all others are there: the best wrong pair
+    shuffled      random pairs
+
+With W near misses, of which W(t) reach t, and M(t) mined pairs that do:
 
     precision(t)  ≈  1 − A · (W(t) / W) / M(t)
 
 A, the number of sentences without a translation, is estimated from the low scores, where correct pairs are rare:
-A · W̄(λ)/W ≈ M̄(λ), with W̄ and M̄ the numbers below λ, the median score of the mismatched pairs (Storey 2002).
+A · W̄(λ)/W ≈ M̄(λ), with W̄ and M̄ the numbers below λ, the median score of the near misses (Storey 2002).
 """
 
 from dataclasses import dataclass, field
@@ -16,11 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.types import BoolArray, FloatArray
+from isogloss.config.mining import MiningSettings
+from isogloss.mining.margin import margin_scores
+from isogloss.mining.matching import Matches, matched
+from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
+from isogloss.types import BoolArray, FloatArray, IntArray
 
 POINTS = 200  # of a curve, evenly over all pairs, and the same number denser towards the best
 ROUNDS = 10
 SURE_OF = 0.999  # every threshold is above this share of shuffled pairs
+SPARE = 4  # neighbours beyond k, to replace hidden ones
+FOLDS = 5  # the matches of one fifth of the sentences are hidden at a time
+SHUFFLED = 20_000
 
 Doubles = NDArray[np.float64]
 
@@ -117,6 +128,17 @@ class Calibration(Curve):
         return {"without_translation": round(self.without_translation, 4), "curve": self.as_rows()}
 
 
+def calibrate(
+    vectors: tuple[Vectors, Vectors], left: Neighbours, right: Neighbours, matches: Matches, settings: MiningSettings
+) -> Calibration:
+    """Estimate the precision of mined pairs from mismatched ones; there should be `SPARE` neighbours beyond `settings.k`."""
+    near = near_misses(left, right, matches, settings.k, settings.margin, settings.strategy)
+    rows, columns = shuffled_pairs(len(left), len(right), matches)
+    means = left.first(settings.k).mean[rows], right.first(settings.k).mean[columns]
+    shuffled = margin_scores(pair_cosines(*vectors, rows, columns), *means, settings.margin)
+    return calibrated(matches.scores, near, shuffled, len(left))
+
+
 def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sentences: int) -> Calibration:
     """Estimate the precision of mined pairs.
 
@@ -163,3 +185,46 @@ def _local(reached: Doubles) -> Doubles:
 
     steps = np.diff(reached, prepend=0)
     return np.asarray(np.clip(isotonic_regression(steps).x, 0, 1), dtype=np.float64)
+
+
+def near_misses(
+    left: Neighbours, right: Neighbours, matches: Matches, k: int, kind: str = "ratio", strategy: str = "max", seed: int = 0
+) -> FloatArray:
+    """For every match, the score that its left sentence gets when its right one is hidden; −∞ if it finds no other.
+
+    There should be more than k neighbours, so that others can replace hidden ones.
+    """
+    found = np.full(len(matches), -np.inf, dtype=np.float32)
+    fold = np.random.default_rng(seed).integers(0, FOLDS, len(left))[matches.left]
+    for number in range(FOLDS):
+        own = fold == number
+        hidden = np.zeros(len(right), dtype=np.bool_)
+        hidden[matches.right[own]] = True
+        again = matched_without(left, right, hidden, k, kind, strategy)
+        score_of = np.full(len(left), -np.inf, dtype=np.float32)
+        np.maximum.at(score_of, again.left, again.scores)
+        found[own] = score_of[matches.left[own]]
+    return found
+
+
+def matched_without(left: Neighbours, right: Neighbours, hidden: BoolArray, k: int, kind: str, strategy: str) -> Matches:
+    """Mine without some of the right sentences."""
+    seen = ~hidden[left.ids]
+    order = np.argsort(~seen, axis=1, kind="stable")[:, :k]  # hidden ones last, and cut off if there are enough others
+    ids, similarity = np.take_along_axis(left.ids, order, axis=1), np.take_along_axis(left.similarity, order, axis=1)
+    there = np.take_along_axis(seen, order, axis=1)
+    left_mean = np.where(there, similarity, 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    back = right.first(k)
+    scores = margin_scores(similarity, left_mean[:, None], back.mean[ids], kind)
+    back_scores = margin_scores(back.similarity, left_mean[back.ids], back.mean[:, None], kind)
+    scores[~there], back_scores[hidden] = -np.inf, -np.inf
+    again = matched(Neighbours(ids, similarity), back, scores, back_scores, strategy)
+    return again.where(again.scores > -np.inf)
+
+
+def shuffled_pairs(lefts: int, rights: int, matches: Matches, seed: int = 0) -> tuple[IntArray, IntArray]:
+    """Random rows of both sides, without the mined pairs."""
+    random = np.random.default_rng(seed)
+    left, right = random.integers(0, lefts, SHUFFLED), random.integers(0, rights, SHUFFLED)
+    drawn = ~np.isin(left * rights + right, matches.left * rights + matches.right)
+    return left[drawn], right[drawn]

@@ -18,11 +18,19 @@ import pyarrow as pa
 
 from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import DataError
-from isogloss.mining.calibration import Calibration, Curve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
+from isogloss.mining.calibration import (
+    SPARE,
+    Calibration,
+    Curve,
+    Retrieved,
+    best_threshold,
+    calibrate,
+    gold_curve,
+    retrieved_at,
+)
 from isogloss.mining.gold import Gold, read_gold
-from isogloss.mining.margin import candidate_scores, margin_scores
+from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import Matches, matched
-from isogloss.mining.mismatched_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.mining.output import write_pairs
 from isogloss.mining.sentences import STANDARD_INPUT, Account, Sentences, read_sentences, without_shared
 from isogloss.mining.vectors import embedded
@@ -30,7 +38,6 @@ from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.approximate import SearchAccount, search_both_ways
-from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
 from isogloss.types import Bitext, Pair
 
 AUTO, GOLD = "auto", "gold:"
@@ -113,7 +120,7 @@ def mine(
         found = search_both_ways(*vectors, how.k + (SPARE if estimate else 0), search, on_progress)
         first = found.left.first(how.k), found.right.first(how.k)
         matches = matched(*first, *candidate_scores(*first, how.margin), how.strategy)
-        calibration = _calibrate(vectors, found.left, found.right, matches, how) if estimate else None
+        calibration = calibrate(vectors, found.left, found.right, matches, how) if estimate else None
     return replace(_select(left, right, matches, how, calibration, gold), search=found.account)
 
 
@@ -131,16 +138,6 @@ def _read(
         if not len(side):
             raise DataError(f"{side.name}: no sentence is left to search", hint=side.account.reasons())
     return left, right
-
-
-def _calibrate(
-    vectors: tuple[Vectors, Vectors], left: Neighbours, right: Neighbours, matches: Matches, how: MiningSettings
-) -> Calibration:
-    near = near_misses(left, right, matches, how.k, how.margin, how.strategy)
-    rows, columns = shuffled_pairs(len(left), len(right), matches)
-    means = left.first(how.k).mean[rows], right.first(how.k).mean[columns]
-    shuffled = margin_scores(pair_cosines(*vectors, rows, columns), *means, how.margin)
-    return calibrated(matches.scores, near, shuffled, len(left))
 
 
 def _select(

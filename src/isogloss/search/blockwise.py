@@ -53,25 +53,21 @@ class Best:
 
     def merge(self, owner: Tensor, other: Tensor, similarity: Tensor) -> None:
         """Merge candidates with exact cosines; `owner` ascends. Known ones change nothing."""
-        owners, place = torch.unique_consecutive(owner, return_inverse=True)
-        k = self.ids.shape[1]
-        own = torch.arange(len(owners), device=owner.device)
-        place = torch.cat([own.repeat_interleave(k), place])
+        owners, k = torch.unique_consecutive(owner), self.ids.shape[1]
+        owner = torch.cat([owners.repeat_interleave(k), owner])
         other = torch.cat([self.ids[owners].flatten(), other])
         similarity = torch.cat([self.similarity[owners].flatten(), similarity])
         order = torch.sort(other, stable=True).indices
-        order = order[torch.sort(_keys(place[order], similarity[order]), stable=True).indices]
-        place, other, similarity = place[order], other[order], similarity[order]
-        fresh = torch.ones_like(place, dtype=torch.bool)
-        fresh[1:] = (place[1:] != place[:-1]) | (other[1:] != other[:-1])
-        place, other, similarity = place[fresh], other[fresh], similarity[fresh]
-        rank = torch.arange(len(place), device=place.device) - _starts(torch.bincount(place, minlength=len(owners)))[place]
-        kept = rank < k
-        place, rank = place[kept], rank[kept]
-        ids = torch.full((len(owners), k), NO_ID, dtype=torch.int64, device=owner.device)
-        values = torch.full((len(owners), k), -torch.inf, dtype=torch.float32, device=owner.device)
-        ids[place, rank], values[place, rank] = other[kept], similarity[kept]
-        self.ids[owners], self.similarity[owners] = ids, values
+        order = order[torch.sort(_keys(owner[order], similarity[order]), stable=True).indices]
+        owner, other, similarity = owner[order], other[order], similarity[order]
+        fresh = torch.ones_like(owner, dtype=torch.bool)
+        fresh[1:] = (owner[1:] != owner[:-1]) | (other[1:] != other[:-1])
+        owner, other, similarity = owner[fresh], other[fresh], similarity[fresh]
+        _, place, counts = torch.unique_consecutive(owner, return_inverse=True, return_counts=True)
+        rank = torch.arange(len(owner), device=owner.device) - _starts(counts)[place]
+        kept = rank < k  # places beyond the last candidate have no neighbour yet, as before
+        self.ids[owner[kept], rank[kept]] = other[kept]
+        self.similarity[owner[kept], rank[kept]] = similarity[kept]
 
 
 class Direction:
