@@ -258,7 +258,7 @@ def by_cells(request: Request, samples: tuple[Sample, Sample]) -> Found:
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan = request.resources, request.plan
     parameters = (k, settings.normalize, settings.recall, str(on.dtype), plan.lists, STRIPE, SAMPLED, on.memory, on.threads)
-    kept = SearchState(settings.folder, left, right, (plan.kind, *parameters))
+    kept = SearchState(settings.folder, left, right, (plan.kind, *PARTS, *parameters))
     index_room = 3 * on.memory // 4
     with torch_configured(), prepare_sides(left, right, on.device, on.dtype, settings.normalize, index_room // 2) as sides:
         copies = sides.left.coarse.nbytes + sides.right.coarse.nbytes
