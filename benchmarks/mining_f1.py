@@ -33,7 +33,7 @@ from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.bitext import Mining, Splits, open_splits
 from isogloss.mining.gold import read_gold
 from isogloss.mining.mine import mine
-from isogloss.mining.sentences import ReadingSettings, read_sentences
+from isogloss.mining.sentences import read_sentences
 from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.models.loading import choose_device
@@ -160,7 +160,7 @@ def calibration(haystack: Haystack, encoder: Remembering, device: str) -> dict[s
         (folder / "gold.tsv").write_text("".join(f"{one}\t{other}\n" for one, other in haystack.gold), encoding="utf-8")
         settings = MiningSettings(threshold="auto", precision=ALL, with_ids=True, device=device, cache=folder / "cache")
         mined = mine(encoder, files[0], files[1], settings)
-        sides = [read_sentences(file, ReadingSettings(with_ids=True)) for file in files]
+        sides = [read_sentences(file, MiningSettings(with_ids=True)) for file in files]
         gold = read_gold(str(folder / "gold.tsv"), sides[0], sides[1])
     scores = mined.pairs.column("score").to_numpy().astype(np.float64)  # falling
     found = zip(*(mined.pairs.column(name).to_pylist() for name in ("source_id", "target_id")), strict=True)

@@ -18,7 +18,7 @@ from isogloss.storage import content_hash, read_json, write_json
 from isogloss_papers.published import Column, PublishedTable
 
 if TYPE_CHECKING:
-    from isogloss.evaluation.results import Measured
+    from isogloss.evaluation.compare import Measured
     from isogloss.evaluation.suites import Suite
     from isogloss.models.encoder import Encoder
     from isogloss.progress import OnProgress

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bootstrap import Fixed, Sample, share
-from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, compare
-from isogloss.evaluation.leak_report import Origin, Scan, ScannedSet
-from isogloss.evaluation.results import Measured
+from isogloss.evaluation.bootstrap import fixed, share
+from isogloss.evaluation.compare import AVERAGE, Comparison, Measured, Outcome, compare
+from isogloss.evaluation.leak_report import Origin, Scan
 from isogloss.evaluation.tables import grids, latex, markdown, score, short_names
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
@@ -70,7 +69,7 @@ def test_json_holds_everything(compared: Comparison) -> None:
 
 
 def test_leak_states_stand_under_the_scores() -> None:
-    scan = Scan((ScannedSet("kat.txt"),), tuple(f"corpus{number}" for number in range(7)))
+    scan = Scan((("kat.txt", ""),), tuple(f"corpus{number}" for number in range(7)))
     compared = compare([outcome("m", 0.5, scan=scan), outcome("n", 0.5)], resamples=0)
     (table,), (grid,) = compared.tables, grids(compared)
     states = [column.cells[0].leaks for column in table.columns]
@@ -84,8 +83,8 @@ def test_leak_states_stand_under_the_scores() -> None:
 
 
 def test_numbers_of_others_have_no_interval() -> None:
-    fixed = Outcome("m", (Measured("MTEB STS17", "en-de", "main score", Sample.of(Fixed(0.5, (("x", 0),)))),))
-    (table,) = compare([fixed, fixed]).tables
+    outcome = Outcome("m", (Measured("MTEB STS17", "en-de", "main score", fixed(0.5, "x")),))
+    (table,) = compare([outcome, outcome]).tables
     assert table.columns[0].cells[0].interval is None and table.columns[0].cells[1].difference is None
 
 

@@ -10,7 +10,7 @@ import pytest
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.evaluation.data.test_sets import open_data
-from isogloss.evaluation.leak_report import Origin, Scan, ScannedSet, leak_state, scan_of
+from isogloss.evaluation.leak_report import Origin, Scan, leak_state, scan_of
 from isogloss.models.saving import TRAINING
 from made_up_sets import write_sets
 
@@ -33,7 +33,7 @@ def origins(*files: Path) -> list[Origin]:
 def scan(*names: Path | str, form: str = "nfc") -> Scan:
     """What a store that was scanned for these files writes down."""
     sets = LeakScanner(evaluation_sets([str(name) for name in names]), "near", form).sets
-    return Scan(tuple(ScannedSet(one.name, one.hash) for one in sets))
+    return Scan(tuple((one.name, one.hash) for one in sets))
 
 
 def test_a_file_is_known_by_its_content(files: list[Path], tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_whatever_form_the_store_has(files: list[Path], form: str) -> None:
 
 def test_without_a_hash_names_must_do(files: list[Path]) -> None:
     a, b = origins(*files)
-    by_name = Scan((ScannedSet("sts2017/a.txt"), ScannedSet("b.txt")))
+    by_name = Scan((("sts2017/a.txt", ""), ("b.txt", "")))
     assert leak_state([a, b], by_name) == "scanned, by name", "a file that was named itself has no folder"
-    assert leak_state([a], Scan((ScannedSet("sts2016/a.txt"),))) == "not scanned"
-    both = Scan((*scan(files[1]).sets, ScannedSet("a.txt")))
+    assert leak_state([a], Scan((("sts2016/a.txt", ""),))) == "not scanned"
+    both = Scan((*scan(files[1]).sets, ("a.txt", "")))
     assert leak_state([a, b], both) == "scanned, by name", "one of them by its content"
 
 

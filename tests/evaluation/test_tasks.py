@@ -10,8 +10,8 @@ from scipy import stats
 
 from isogloss.evaluation.data.known_sets import TATOEBA
 from isogloss.evaluation.data.test_sets import EvaluationSet, RatedPairs, open_data
-from isogloss.evaluation.results import Task
 from isogloss.evaluation.space import Space
+from isogloss.evaluation.suites import Task
 from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval, among_both
 from isogloss.evaluation.tasks.sts import Sts
 from isogloss.evaluation.tasks.tatoeba import GROUPS, Tatoeba

@@ -6,10 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.config.mining import SearchSettings
-from isogloss.mining.calibration import best_threshold, calibrated, gold_curve, retrieved, retrieved_at
+from isogloss.mining.calibration import (
+    SPARE,
+    best_threshold,
+    calibrated,
+    gold_curve,
+    matched_without,
+    near_misses,
+    retrieved,
+    retrieved_at,
+    shuffled_pairs,
+)
 from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
-from isogloss.mining.mismatched_pairs import SPARE, matched_without, near_misses, shuffled_pairs
 from isogloss.search.neighbours import Neighbours, both_ways, pair_cosines
 from isogloss.types import BoolArray, FloatArray
 from mining.oracles import crowded

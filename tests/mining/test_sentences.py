@@ -7,10 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from isogloss.config.mining import MiningSettings
 from isogloss.corpora.text.normalize import normalize_block
 from isogloss.errors import DataError
 from isogloss.mining import sentences
-from isogloss.mining.sentences import Account, ReadingSettings, read_sentences, without_shared
+from isogloss.mining.sentences import Account, read_sentences, without_shared
 
 LINES = "Hello  there.\n\nHello there.\n   \nGood morning!\r\nGood morning!\nBye."
 
@@ -35,29 +36,29 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ids_before_a_tab(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("en-1\tA\tb.\n\nen-2\tC.\nen-3\tC.\n", encoding="utf-8")
-    found = read_sentences(tmp_path / "x", ReadingSettings(with_ids=True))
+    found = read_sentences(tmp_path / "x", MiningSettings(with_ids=True))
     assert found.texts.to_pylist() == ["A b.", "C."]
     assert found.ids.to_pylist() == ["en-1", "en-2"]
     assert found.same_as == {"en-3": "en-2"}
     (tmp_path / "x").write_text("en-1\tA.\nno id\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: no tab"):
-        read_sentences(tmp_path / "x", ReadingSettings(with_ids=True))
+        read_sentences(tmp_path / "x", MiningSettings(with_ids=True))
 
 
 def test_other_languages_are_left_out_and_counted(tmp_path: Path) -> None:
     german = "Die Regierung hat gestern ein neues Gesetz beschlossen."
     lines = [german, "The government passed a new law yesterday evening.", "Правительство приняло новый закон.", "Ok."]
     (tmp_path / "x").write_text("\n".join(lines), encoding="utf-8")
-    found = read_sentences(tmp_path / "x", ReadingSettings(language="deu"))
+    found = read_sentences(tmp_path / "x", language="deu")
     assert found.texts.to_pylist() == [german, "Ok."]
     assert found.account.wrong_language == 2 and found.language == "de"
-    assert len(read_sentences(tmp_path / "x", ReadingSettings(language="de", min_language=0))) == 4
+    assert len(read_sentences(tmp_path / "x", MiningSettings(min_language=0), language="de")) == 4
 
 
 def test_without_a_language_model_the_letters_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x").write_text("This is a sentence in English.\nПравительство приняло закон.\n", encoding="utf-8")
     monkeypatch.setattr("isogloss.mining.sentences.find_spec", lambda name: None)
-    assert read_sentences(tmp_path / "x", ReadingSettings(language="de")).account.wrong_language == 1
+    assert read_sentences(tmp_path / "x", language="de").account.wrong_language == 1
 
 
 def test_text_that_is_alike_on_both_sides_goes(tmp_path: Path) -> None:
@@ -74,8 +75,8 @@ def test_a_side_of_a_store(tmp_path: Path, tsv: Path) -> None:
     from isogloss.corpora.reading.readers import read
 
     prepare(read(tsv), out=tmp_path / "store")
-    english = read_sentences(tmp_path / "store", ReadingSettings(language="en", min_language=0))
-    russian = read_sentences(tmp_path / "store", ReadingSettings(language="ru", min_language=0))
+    english = read_sentences(tmp_path / "store", MiningSettings(min_language=0), language="en")
+    russian = read_sentences(tmp_path / "store", MiningSettings(min_language=0), language="ru")
     assert "the cat runs home." in english.texts.to_pylist()
     assert "кошка бежит домой." in russian.texts.to_pylist()
     assert english.account.duplicate == len(english) == 40  # of two languages
@@ -83,17 +84,17 @@ def test_a_side_of_a_store(tmp_path: Path, tsv: Path) -> None:
     with pytest.raises(DataError, match="which side"):
         read_sentences(tmp_path / "store")
     with pytest.raises(DataError, match="which side"):
-        read_sentences(tmp_path / "store", ReadingSettings(language="fr"))
+        read_sentences(tmp_path / "store", language="fr")
 
 
 def test_documents_are_split(tmp_path: Path) -> None:
     pytest.importorskip("sentencex")
     (tmp_path / "x").write_text("Dr. Smith came. He left at 3 p.m. on Monday.\n\nYes! No.\n", encoding="utf-8")
-    found = read_sentences(tmp_path / "x", ReadingSettings(language="en", documents=True, min_language=0))
+    found = read_sentences(tmp_path / "x", MiningSettings(documents=True, min_language=0), language="en")
     assert found.texts.to_pylist() == ["Dr. Smith came.", "He left at 3 p.m. on Monday.", "Yes!", "No."]
     assert found.ids.to_pylist() == ["1.1", "1.2", "3.1", "3.2"]
     (tmp_path / "x").write_text("你好。今天天气怎么样？\n", encoding="utf-8")
-    assert len(read_sentences(tmp_path / "x", ReadingSettings(language="zh", documents=True, min_language=0))) == 2
+    assert len(read_sentences(tmp_path / "x", MiningSettings(documents=True, min_language=0), language="zh")) == 2
 
 
 def test_without_a_splitter_documents_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +103,7 @@ def test_without_a_splitter_documents_are_refused(tmp_path: Path, monkeypatch: p
     (tmp_path / "x").write_text("One. Two.\n", encoding="utf-8")
     monkeypatch.setitem(sys.modules, "sentencex", None)
     with pytest.raises(Exception, match="sentencex"):
-        read_sentences(tmp_path / "x", ReadingSettings(documents=True))
+        read_sentences(tmp_path / "x", MiningSettings(documents=True))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_what_cannot_be_read(tmp_path: Path, content: bytes | None, language: st
     if content is not None:
         (tmp_path / "x").write_bytes(content)
     with pytest.raises(DataError, match=message):
-        read_sentences(tmp_path / "x", ReadingSettings(language=language))
+        read_sentences(tmp_path / "x", language=language)
     with pytest.raises(DataError, match="not a prepared store"):
         read_sentences(tmp_path)
 

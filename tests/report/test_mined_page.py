@@ -14,7 +14,9 @@ from isogloss.types import FloatArray
 
 def curve(points: int) -> Calibration:
     thresholds = np.linspace(1.2, 1.0, points)
-    return Calibration(thresholds, np.arange(1, points + 1) * 10, np.linspace(1, 0.4, points), 0.62, 0.9)
+    return Calibration(
+        thresholds, np.arange(1, points + 1) * 10, np.linspace(1, 0.4, points), without_translation=0.62, least=0.9
+    )
 
 
 FACTS = [("model", "runs/mine"), ("source", "news.en: 3 sentences")]

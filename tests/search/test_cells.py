@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from isogloss.search import cells
 from isogloss.search.approximate import Sample
-from isogloss.search.cells import CellSearch, _needed
-from isogloss.search.partition import NEAR, Locations, distances, learn_centers, locate, looks_of, slack_for
+from isogloss.search.cells import CellSearch, Locations, _needed, distances, learn_centers, locate, probed_share, slack_for
 from isogloss.search.sides import prepare_sides
 from isogloss.types import BoolArray, FloatArray, IntArray
 from mining.oracles import cosine_table, nearest_by_definition, two_sides
@@ -24,8 +23,7 @@ def somewhere(draw: st.DrawFn, rows: int, count: int) -> Locations:
     own = np.array(draw(st.lists(st.integers(0, count - 1), min_size=rows, max_size=rows)), dtype=np.int64)
     looks = [sorted({int(one), *draw(st.sets(st.integers(0, count - 1)))}) for one in own]
     ends = np.cumsum([0, *map(len, looks)])
-    far = np.array(draw(st.lists(st.booleans(), min_size=int(ends[-1]), max_size=int(ends[-1]))), dtype=np.bool_)
-    return Locations(own, np.array([cell for some in looks for cell in some], dtype=np.int16), far, ends)
+    return Locations(own, np.array([cell for some in looks for cell in some], dtype=np.int16), ends)
 
 
 def compared(left: Locations, right: Locations) -> BoolArray:
@@ -33,8 +31,8 @@ def compared(left: Locations, right: Locations) -> BoolArray:
     met = np.zeros((len(left.own), len(right.own)), dtype=np.bool_)
     for i in range(len(left.own)):
         for j in range(len(right.own)):
-            mine = left.looks[left.ends[i] : left.ends[i + 1]].tolist()
-            theirs = right.looks[right.ends[j] : right.ends[j + 1]].tolist()
+            mine = left.probes[left.ends[i] : left.ends[i + 1]].tolist()
+            theirs = right.probes[right.ends[j] : right.ends[j + 1]].tolist()
             met[i, j] = right.own[j] in mine or left.own[i] in theirs
     return met
 
@@ -69,17 +67,13 @@ def _level(row: FloatArray) -> float:
     return float(row.max() / 2 + np.mean([whole[first::groups].max() for first in range(groups)]) / 2)
 
 
-def _by_definition(side: FloatArray, centers: FloatArray, slack: float) -> tuple[list[int], list[list[int]], list[list[int]]]:
-    """Own cells, cells that are looked into, and the near ones of them."""
+def _by_definition(side: FloatArray, centers: FloatArray, slack: float) -> tuple[list[int], list[list[int]]]:
+    """Own cells, and cells that are probed."""
     scores = np.maximum(side @ centers.T, 0)
     own = [max(range(len(centers)), key=lambda cell: (row[cell], -cell)) for row in scores]
     least = [min(max(_level(row) - slack, 0), row.max()) for row in scores]
-    near = [row.max() - NEAR * (row.max() - one) for row, one in zip(scores, least, strict=True)]
-    looks, close = (
-        [[cell for cell in range(len(centers)) if row[cell] >= one] for row, one in zip(scores, bounds, strict=True)]
-        for bounds in (least, near)
-    )
-    return own, looks, close
+    looks = [[cell for cell in range(len(centers)) if row[cell] >= one] for row, one in zip(scores, least, strict=True)]
+    return own, looks
 
 
 @pytest.mark.parametrize(("threads", "count"), [(1, 20), (2, 75)])
@@ -92,14 +86,14 @@ def test_everybody_looks_into_cells_nearly_as_good_as_the_own(slack: float, thre
         assert np.allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-5)
         where = locate(both.left, centers, slack, threads)
         rows = both.left.coarse[:300].numpy()
-        few = looks_of(both.left.coarse[:300], centers, slack)
-    own, looks, near = _by_definition(rows, centers.numpy(), slack)
+        few = probed_share(both.left.coarse[:300], centers, slack)
+    own, looks = _by_definition(rows, centers.numpy(), slack)
     assert where.own.tolist() == own
     some: IntArray = np.array([5, 299, 0, 7])
-    keys, place = where.looked_into(some, count)
+    keys, place = where.probed_by(some, count)
     turn, cell = np.divmod(keys, count)
     assert [cell[place == one].tolist() for one in range(4)] == [looks[row] for row in some]
-    turns = [[0 if one == own[row] else 1 if one in near[row] else 2 for one in looks[row]] for row in some]
+    turns = [[int(one != own[row]) for one in looks[row]] for row in some]
     assert [turn[place == one].tolist() for one in range(4)] == turns
     sizes = np.bincount(own, minlength=count)
     assert few[0] == pytest.approx(np.mean([sum(sizes[one] for one in row) for row in looks]) / 300, rel=1e-5)
@@ -113,7 +107,7 @@ def test_coarse_numbers_locate_like_fine_ones() -> None:
     for dtype in DTYPES:
         with prepare_sides(left, right, "cpu", dtype, True, 2**20) as both:
             places.append(locate(both.left, learn_centers(both.left, both.right, 30, 1), 0.1, 1))
-    assert abs(len(places[0].looks) - len(places[1].looks)) < 0.2 * len(places[0].looks)
+    assert abs(len(places[0].probes) - len(places[1].probes)) < 0.2 * len(places[0].probes)
     # k-means may part ways over a rounding; what lies together should still mostly lie together
     together = [one.own[:, None] == one.own for one in places]
     assert (together[0] & together[1]).sum() > 0.7 * together[0].sum()
@@ -146,7 +140,7 @@ def test_learning_moves_centres_to_where_sentences_are(monkeypatch: pytest.Monke
 
     with prepare_sides(left, right, "cpu", torch.float32, True, 2**20) as both:
         learnt = nearness()
-        monkeypatch.setattr("isogloss.search.partition.PER_CELL", ((80, 0),))
+        monkeypatch.setattr("isogloss.search.cells.PER_CELL", ((80, 0),))
         assert learnt > 1.1 * nearness()
 
 

@@ -13,19 +13,12 @@ from hypothesis import strategies as st
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
-from isogloss.search import neighbours as module
-from isogloss.search.blockwise import FEWEST_LISTED, CandidateList, Direction, ExactSearch
+from isogloss.search.blockwise import FEWEST_LISTED, CandidateList, ExactSearch
 from isogloss.search.neighbours import Neighbours, both_ways, neighbours
 from isogloss.search.sides import prepare_sides
 from isogloss.search.stripes import SMALLEST_BLOCK
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sides
-
-
-@pytest.fixture(autouse=True)
-def _blockwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small as the sides are here, they are searched like large ones."""
-    monkeypatch.setattr(module, "SMALL_PRODUCT", 0)
 
 
 def same(found: Neighbours, table: FloatArray, k: int) -> None:
@@ -104,13 +97,13 @@ def test_many_equal_vectors_go_by_their_numbers_in_little_memory(monkeypatch: py
     left, right = np.ones((700, 8), dtype=np.float32), np.ones((600, 8), dtype=np.float16)
     right[::2] *= 2
     lengths: list[int] = []
-    plain = Direction.settle
+    plain = CandidateList.prune
 
-    def watched(self: Direction, waiting: CandidateList) -> None:
-        lengths.append(waiting.length)
-        plain(self, waiting)
+    def watched(self: CandidateList) -> None:
+        lengths.append(self.length)
+        plain(self)
 
-    monkeypatch.setattr(Direction, "settle", watched)
+    monkeypatch.setattr(CandidateList, "prune", watched)
     one, other = both_ways(left, right, 3, SearchSettings(device="cpu", precision="bfloat16", memory=1))
     assert (one.ids == [0, 1, 2]).all() and (one.similarity == 1).all()
     assert (other.ids == [0, 1, 2]).all()

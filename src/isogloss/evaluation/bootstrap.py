@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.metrics import Doubles, pearson, spearman
+from isogloss.evaluation.metrics import Doubles, spearman
 from isogloss.types import FloatArray, IntArray
 
 RESAMPLES = 10_000
@@ -46,20 +46,19 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Correlation:
-    """The correlation of a model's similarities with gold scores: Spearman's if `ranked`, else Pearson's."""
+    """Spearman's correlation of a model's similarities with gold scores."""
 
     scores: Doubles
     gold: Doubles
     units: Units
-    ranked: bool = True
 
     def value(self) -> float:
         """The correlation on the pairs as they are."""
-        return spearman(self.scores, self.gold) if self.ranked else pearson(self.scores, self.gold)
+        return spearman(self.scores, self.gold)
 
     def resampled(self, counts: Counts) -> Doubles:
         """The correlation on each resample; 0 if one side is constant."""
-        own, gold = (_deviations(side, counts, self.ranked) for side in (self.scores, self.gold))
+        own, gold = (_rank_deviations(side, counts) for side in (self.scores, self.gold))
         shared = np.einsum("dr,dr,dr->d", counts, own, gold, dtype=np.float64)
         spread = np.einsum("dr,dr,dr->d", counts, own, own) * np.einsum("dr,dr,dr->d", counts, gold, gold)
         roots = np.sqrt(spread.astype(np.float64))
@@ -67,23 +66,7 @@ class Correlation:
         return values
 
 
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """A score without rows, computed elsewhere: it cannot be resampled."""
-
-    number: float
-    units: Units
-
-    def value(self) -> float:
-        """The number."""
-        return self.number
-
-    def resampled(self, counts: Counts) -> Doubles:
-        """The number every time."""
-        return np.full(len(counts), self.number)
-
-
-Metric = Sums | Correlation | Fixed
+Metric = Sums | Correlation
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +91,12 @@ class Sample:
     @property
     def can_be_resampled(self) -> bool:
         """Whether the rows of all metrics are known."""
-        return not any(isinstance(metric, Fixed) for _, metric in self.terms)
+        return all(rows for _, metric in self.terms for _, rows in metric.units)
+
+
+def fixed(number: float, unit: str) -> Sample:
+    """A score computed elsewhere, whose rows are unknown: it cannot be resampled."""
+    return Sample.of(Sums(np.array([[number]]), lambda sums: sums[:, 0], ((unit, 0),)))
 
 
 def share(hits: NDArray[np.generic], unit: str) -> Sample:
@@ -137,7 +125,7 @@ def difference(left: Sample, right: Sample) -> Sample:
 def joined(parts: Sequence[Correlation]) -> Correlation:
     """One correlation over the pairs of several sets together; each set is resampled on its own and keeps its size."""
     scores, gold = (np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "gold"))
-    return Correlation(scores, gold, tuple(unit for part in parts for unit in part.units), parts[0].ranked)
+    return Correlation(scores, gold, tuple(unit for part in parts for unit in part.units))
 
 
 class Interval(NamedTuple):
@@ -147,9 +135,9 @@ class Interval(NamedTuple):
     high: float
 
 
-def interval(draws: Doubles, confidence: float = CONFIDENCE) -> Interval:
+def interval(draws: Doubles) -> Interval:
     """The percentile interval of resampled values."""
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(draws, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(float(low), float(high))
 
 
@@ -195,18 +183,13 @@ class Draws:
             yield np.bincount(drawn.ravel(), minlength=draws * rows).reshape(draws, rows).astype(np.float32)
 
 
-def _deviations(values: Doubles, counts: Counts, ranked: bool) -> FloatArray:
-    """Values or mean ranks in each resample, minus their mean."""
+def _rank_deviations(values: Doubles, counts: Counts) -> FloatArray:
+    """The rank of each value in each resample, minus the mean rank; equal values share the mean of their ranks."""
     rows = counts.shape[1]
-    if not ranked:
-        centered = values - values.mean()
-        scaled = (centered / max(np.abs(centered).max(initial=0.0), np.finfo(np.float64).tiny)).astype(np.float32)
-        result: FloatArray = scaled - (counts @ scaled)[:, None] / rows
-        return result
     _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
     order = np.argsort(values, kind="stable")
     upto = np.cumsum(counts[:, order], axis=1)[:, np.cumsum(sizes) - 1]  # drawn rows up to each group of equal values
     size = np.diff(upto, axis=1, prepend=np.float32(0))
     ranks: FloatArray = upto - (size - 1) / 2 - (rows + 1) / 2  # mean rank of a group; all ranks have mean (rows + 1) / 2
-    result = ranks[:, group] / np.float32(rows)
-    return result
+    deviations: FloatArray = ranks[:, group] / np.float32(rows)
+    return deviations

@@ -1,23 +1,37 @@
-"""Compare models: one table per task, scores with confidence intervals, and differences to a baseline.
+"""Scores of models, and their comparison: tables with confidence intervals, and differences to a baseline.
 
 A difference is significant if the 95 % interval of the paired differences (`bootstrap`) does not contain 0. One in twenty
 comparisons is significant by chance.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from isogloss.errors import IsoglossError
-from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, average, interval
-from isogloss.evaluation.leak_report import Scan, leak_state
-from isogloss.evaluation.results import Measured
+from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, Sample, average, interval
+from isogloss.evaluation.leak_report import Origin, Scan, leak_state
 from isogloss.shown import masked
 
 MEAN_REMOVED = " − means"  # after the name of a model with language means subtracted
 AVERAGE = "Avg."
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The score of one model on one subset of a test set, and further metrics."""
+
+    table: str  # the title of its table
+    column: str  # a language, a language pair, or a group
+    measure: str  # what `sample` is
+    sample: Sample
+    others: dict[str, float] = field(default_factory=dict)
+    origin: tuple[Origin, ...] = ()  # the files of the test set
+    averaged: bool = True  # whether it is part of the table's average
+    shown: tuple[str, ...] = ()  # which of the others are shown below it
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +127,7 @@ def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples:
     for title, columns in tables.items():
         averaged = [parts for parts in columns if parts[0].averaged]
         if len(averaged) > 1:
-            columns = [*columns, _average(title, averaged)]
+            columns = [*columns, [mean_of(own, AVERAGE) for own in zip(*averaged, strict=True)]]
         made.append(ScoreTable(title, tuple(_compared(parts, outcomes, base, draws) for parts in columns)))
     facts = tuple({**one.facts, **_training(one.scan)} for one in outcomes)
     return Comparison(models, base if len(models) > 1 else None, tuple(made), facts, resamples, seed)
@@ -126,16 +140,14 @@ def _training(scan: Scan | None) -> dict[str, Any]:
     return {"learnt_from": list(scan.corpora), "scanned": list(scan.names)}
 
 
-def _average(title: str, columns: Sequence[Sequence[Measured]]) -> list[Measured]:
-    """The mean over a table's columns, for each model."""
-    found = []
-    for own in zip(*columns, strict=True):
-        sample = average([one.sample for one in own])
-        shared = [name for name in own[0].others if all(name in one.others for one in own)]
-        others = {name: float(np.mean([one.others[name] for one in own])) for name in shared}
-        origin = tuple(file for one in own for file in one.origin)
-        found.append(Measured(title, AVERAGE, own[0].measure, sample, others, origin, shown=own[0].shown))
-    return found
+def mean_of(parts: Sequence[Measured], column: str) -> Measured:
+    """The mean over several columns of a table, as another column."""
+    shared = [name for name in parts[0].others if all(name in one.others for one in parts)]
+    others = {name: float(np.mean([one.others[name] for one in parts])) for name in shared}
+    origin = tuple(file for one in parts for file in one.origin)
+    return replace(
+        parts[0], column=column, sample=average([one.sample for one in parts]), others=others, origin=origin, note=""
+    )
 
 
 def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:

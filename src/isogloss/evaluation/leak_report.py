@@ -13,11 +13,10 @@ without a hash are compared by name:
 The scan itself is `isogloss.corpora.leaks.scan`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
@@ -44,40 +43,28 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class ScannedSet:
-    """An evaluation file that training text was scanned for; older records have no hash."""
-
-    name: str
-    hash: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Scan:
-    """What a model was trained on, and what all of that was scanned for."""
+    """What a model was trained on, and the evaluation files that all of that was scanned for."""
 
-    sets: tuple[ScannedSet, ...]
+    sets: tuple[tuple[str, str], ...]  # name and hash; older records have no hash
     corpora: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The evaluation files by name."""
-        return tuple(one.name for one in self.sets)
+        return tuple(name for name, _ in self.sets)
 
 
 def scan_of(model: Path | str) -> Scan | None:
     """The record of a saved model or a finished run; None if there is none."""
     for place in (Path(model), Path(model) / "model"):
         try:
-            return _scan(check(read_json(place / TRAINING), SHAPE))
+            training = check(read_json(place / TRAINING), SHAPE)
         except (OSError, ValueError):
             continue
+        sets = tuple((one["name"], one.get("hash", "")) for one in training["leak_scan"]["sets"] if one["texts"])
+        return Scan(sets, tuple(name for name in training.get("corpora", {}) if name))
     return None
-
-
-def _scan(training: Mapping[str, Any]) -> Scan:
-    sets = [one for one in training["leak_scan"]["sets"] if one["texts"]]
-    corpora = tuple(name for name in training.get("corpora", {}) if name)
-    return Scan(tuple(ScannedSet(one["name"], one.get("hash", "")) for one in sets), corpora)
 
 
 def leak_state(origin: Sequence[Origin], scan: Scan | None) -> str:
@@ -94,13 +81,13 @@ def leak_state(origin: Sequence[Origin], scan: Scan | None) -> str:
 
 def _state(name: str, path: Path, scan: Scan) -> str:
     """The same for one file. A file that was named without its folder has no folder in the scan."""
-    hashes = {one.hash for one in scan.sets if one.hash}
-    if hashes and any(_content(path, form) in hashes for form in FORMS):
+    known = {content for _, content in scan.sets if content}
+    if known and any(_content(path, form) in known for form in FORMS):
         return SCANNED
-    alike = [one for one in scan.sets if one.name in (name, path.name)]
+    alike = [content for named, content in scan.sets if named in (name, path.name)]
     if not alike:
         return NOT_SCANNED
-    return BY_NAME if any(not one.hash for one in alike) else OTHER_TEXT
+    return OTHER_TEXT if all(alike) else BY_NAME
 
 
 def _content(path: Path, form: str) -> str:

@@ -25,25 +25,23 @@ def hits(found: IntArray, accepted: list[set[int]]) -> BoolArray:
 
 def cosines(left: FloatArray, right: FloatArray) -> Doubles:
     """Cosine of row i of one with row i of the other; 0 with a vector of zeros."""
-    lengths = np.sqrt(_products(left, left) * _products(right, right))
-    return _products(left, right) / np.where(lengths > 0, lengths, 1.0)
+    lengths = np.sqrt(dots(left, left) * dots(right, right))
+    return dots(left, right) / np.where(lengths > 0, lengths, 1.0)
 
 
-def dots(left: FloatArray, right: FloatArray) -> Doubles:
-    """Dot product of row i of one with row i of the other."""
-    return _products(left, right)
+def dots(left: NDArray[np.floating], right: NDArray[np.floating]) -> Doubles:
+    """Dot product of row i of one with row i of the other.
+
+    In double precision, where the cosine of a vector with itself is 1: pairs of identical sentences are ties.
+    """
+    products: Doubles = np.einsum("rd,rd->r", left, right, dtype=np.float64)
+    return products
 
 
 def minus_distances(left: FloatArray, right: FloatArray) -> Doubles:
     """Euclidean distance between row i of one and row i of the other, negated so that higher means more similar."""
     apart = left.astype(np.float64) - right
-    return -np.sqrt(_products(apart, apart))
-
-
-def _products(left: NDArray[np.floating], right: NDArray[np.floating]) -> Doubles:
-    """In double precision, where the cosine of a vector with itself is 1: pairs of identical sentences are ties."""
-    products: Doubles = np.einsum("rd,rd->r", left, right, dtype=np.float64)
-    return products
+    return -np.sqrt(dots(apart, apart))
 
 
 SIMILARITIES: dict[str, Callable[[FloatArray, FloatArray], Doubles]] = {

@@ -60,12 +60,13 @@ def regressions(stage: str, before: Sequence[LanguageResult], after: Sequence[La
             continue
         lost = [_lost(old.per_query[score], new.per_query[score], sources) for old, new in zip(before, after, strict=True)]
         means = [[float(one.per_query[score].values.mean()) for one in results] for results in (before, after)]
-        together = np.sum(lost, axis=0) / len(lost)
         was, now = (float(np.mean(column)) for column in means)
-        found += _if_lower(stage, AVERAGE, score, was, now, standard_errors(together), STANDARD_ERRORS)
+        rows = [(AVERAGE, was, now, standard_errors(np.sum(lost, axis=0) / len(lost)), STANDARD_ERRORS)]
         for place, one in enumerate(after):
-            of_language = means[0][place], means[1][place], standard_errors(lost[place])
-            found += _if_lower(stage, one.scores.language, score, *of_language, limit)
+            rows.append((one.scores.language, means[0][place], means[1][place], standard_errors(lost[place]), limit))
+        for language, was, now, errors, clear in rows:
+            if was - now > SMALLEST.get(score, TOLERANCE):
+                found.append(Regression(stage, language, score, was, now, errors, errors > clear))
     return sorted(found, key=lambda one: one.language != AVERAGE)
 
 
@@ -79,14 +80,6 @@ def in_words(found: Sequence[Regression]) -> str:
         clauses += [f"worse than {stage}: {', '.join(clear)}"] if clear else []
         clauses += [f"lower than {stage}, within noise: {', '.join(noise)}"] if noise else []
     return f"on the held-out pairs the model is {'; '.join(clauses)}" if clauses else ""
-
-
-def _if_lower(
-    stage: str, language: str, score: str, before: float, after: float, errors: float, limit: float
-) -> list[Regression]:
-    if before - after <= SMALLEST.get(score, TOLERANCE):
-        return []
-    return [Regression(stage, language, score, before, after, errors, errors > limit)]
 
 
 def _lost(before: PerQuery, after: PerQuery, sources: int) -> Doubles:

@@ -13,15 +13,15 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import RESAMPLES
-from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Outcome, compare
+from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Measured, Outcome, compare
 from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
-from isogloss.evaluation.data.test_sets import Data, open_data
+from isogloss.evaluation.data.test_sets import Data, EvaluationSet, open_data
 from isogloss.evaluation.leak_report import scan_of
-from isogloss.evaluation.results import Measured, Task
 from isogloss.evaluation.space import Space, language_means
 from isogloss.evaluation.tasks import mteb
 from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval
@@ -37,6 +37,21 @@ from isogloss.progress import OnProgress, silent
 from isogloss.storage import make_folder
 
 MTEB = "mteb:"
+
+
+class Task(Protocol):
+    """One measurement of a model: it lists the sentences it needs, and gets their embeddings."""
+
+    @property
+    def sets(self) -> Sequence[EvaluationSet]:
+        """Every sentence that is needed."""
+        ...
+
+    def measure(self, space: Space) -> list[Measured]:
+        """Scores for these embeddings."""
+        ...
+
+
 Make = Callable[[Data, str, tuple[str, ...]], Task]
 
 
@@ -114,12 +129,12 @@ class Suite:
         return [column for task in self.tasks for part in task.sets for column in part.columns()]
 
 
-def open_suite(asked: str, data: "Data | Callable[[], Data]", languages: Sequence[str] = ()) -> Suite:
-    """Read the data of the suites in `asked`: `sts2017,tatoeba-14,bucc:zh-en` or `mteb:STS17,Tatoeba`.
+def open_suite(suites: str, data: "Data | Callable[[], Data]", languages: Sequence[str] = ()) -> Suite:
+    """Read the data of the suites in `suites`: `sts2017,tatoeba-14,bucc:zh-en` or `mteb:STS17,Tatoeba`.
 
     `languages` keeps the parts of test sets in these languages and English.
     """
-    plain, marked, after = asked.partition(MTEB)
+    plain, marked, after = suites.partition(MTEB)
     names = [name.strip() for name in plain.split(",") if name.strip()]
     parts = [part for name in names for part in _parts(name)]
     if languages:
@@ -147,15 +162,15 @@ def _parts(name: str) -> list[Part]:
 def _as_known(name: str, part: str, known: Collection[str]) -> str:
     """The subset by its own name: `tr-en` and `en-tr` are the same pair of languages."""
     left, _, right = part.partition("-")
-    for one in (part, f"{right}-{left}"):
-        if one in known:
-            return one
-    raise DataError(f"{name} has no part {part}", hint=f"it has {', '.join(sorted(known))}")
+    found = next((one for one in (part, f"{right}-{left}") if one in known), None)
+    if found is None:
+        raise DataError(f"{name} has no part {part}", hint=f"it has {', '.join(sorted(known))}")
+    return found
 
 
 def _in_languages(parts: Sequence[Part], languages: Sequence[str]) -> list[Part]:
     known = {without_region(one) for one in languages} | {"en"}
-    kept = _kept(parts, lambda subset: all(without_region(code) in known for code in _codes(subset)))
+    kept = _kept(parts, lambda subset: all(without_region(code) in known for code in subset.split("-") if code.islower()))
     if not kept:
         raise DataError(
             f"nothing in these suites is in {', '.join(languages)}", hint="leave --languages out to see what there is"
@@ -163,12 +178,8 @@ def _in_languages(parts: Sequence[Part], languages: Sequence[str]) -> list[Part]
     return kept
 
 
-def _codes(subset: str) -> list[str]:
-    return [code for code in subset.split("-") if code.islower()]
-
-
 def _kept(parts: Sequence[Part], wanted: Callable[[str], bool]) -> list[Part]:
-    chosen = [Part(part.set, tuple(filter(wanted, part.subsets)), part.make) for part in parts]
+    chosen = [replace(part, subsets=tuple(filter(wanted, part.subsets))) for part in parts]
     return [part for part in chosen if part.subsets]
 
 

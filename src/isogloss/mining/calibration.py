@@ -1,26 +1,37 @@
 """Choose a threshold: from gold pairs if there are some, else from deliberately mismatched pairs.
 
 With gold, it is the threshold with the highest F1, half way to the next lower score, as in LASER's BUCC script. Without gold,
-mismatched pairs (`mismatched_pairs`) show how often a wrong pair reaches a score. With W of them, of which W(t) reach t, and
-M(t) mined pairs that do:
+mismatched pairs show how often a wrong pair reaches a score:
+
+    near misses   what a sentence is paired with when its match is hidden and all others are there: the best wrong pair
+    shuffled      random pairs
+
+With W near misses, of which W(t) reach t, and M(t) mined pairs that do:
 
     precision(t)  ≈  1 − A · (W(t) / W) / M(t)
 
 A, the number of sentences without a translation, is estimated from the low scores, where correct pairs are rare:
-A · W̄(λ)/W ≈ M̄(λ), with W̄ and M̄ the numbers below λ, the median score of the mismatched pairs (Storey 2002).
+A · W̄(λ)/W ≈ M̄(λ), with W̄ and M̄ the numbers below λ, the median score of the near misses (Storey 2002).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.types import BoolArray, FloatArray
+from isogloss.config.mining import MiningSettings
+from isogloss.mining.margin import margin_scores
+from isogloss.mining.matching import Matches, matched
+from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
+from isogloss.types import BoolArray, FloatArray, IntArray
 
 POINTS = 200  # of a curve, evenly over all pairs, and the same number denser towards the best
 ROUNDS = 10
 SURE_OF = 0.999  # every threshold is above this share of shuffled pairs
+SPARE = 4  # neighbours beyond k, to replace hidden ones
+FOLDS = 5  # the matches of one fifth of the sentences are hidden at a time
+SHUFFLED = 20_000
 
 Doubles = NDArray[np.float64]
 
@@ -60,36 +71,27 @@ def best_threshold(scores: NDArray[np.floating], right: BoolArray, wanted: int) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Precision at thresholds, and the number of pairs above each."""
+    """Precision at thresholds, the number of pairs above each, and recall if there are gold pairs."""
 
     thresholds: Doubles  # falling
     pairs: NDArray[np.int64]
     precision: Doubles
+    recall: Doubles = field(default_factory=lambda: np.empty(0))
 
     def as_rows(self) -> list[dict[str, Any]]:
         """For JSON."""
-        points = zip(self.thresholds.tolist(), self.pairs.tolist(), self.precision.tolist(), strict=True)
-        return [{"threshold": round(at, 5), "pairs": pairs, "precision": round(share, 4)} for at, pairs, share in points]
+        columns = {"threshold": self.thresholds.round(5), "pairs": self.pairs, "precision": self.precision.round(4)}
+        if len(self.recall):
+            columns["recall"] = self.recall.round(4)
+        return [dict(zip(columns, row, strict=True)) for row in zip(*(one.tolist() for one in columns.values()), strict=True)]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GoldCurve(Curve):
-    """Precision and recall by gold pairs."""
-
-    recall: Doubles
-
-    def as_rows(self) -> list[dict[str, Any]]:
-        """For JSON."""
-        rows = zip(Curve.as_rows(self), self.recall.tolist(), strict=True)
-        return [row | {"recall": round(recall, 4)} for row, recall in rows]
-
-
-def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> GoldCurve:
+def gold_curve(scores: NDArray[np.floating], right: BoolArray, wanted: int) -> Curve:
     """Precision and recall at selected thresholds, the strictest first."""
     order = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")
     mined, correct = np.asarray(scores, dtype=np.float64)[order], np.cumsum(right[order])
     at = _spread(mined)
-    return GoldCurve(mined[at], at + 1, correct[at] / (at + 1), correct[at] / max(wanted, 1))
+    return Curve(mined[at], at + 1, correct[at] / (at + 1), correct[at] / max(wanted, 1))
 
 
 def _spread(mined: Doubles) -> NDArray[np.int64]:
@@ -108,8 +110,8 @@ def _spread(mined: Doubles) -> NDArray[np.int64]:
 class Calibration(Curve):
     """Estimated precision."""
 
-    without_translation: float  # share of sentences
-    least: float  # the lowest threshold: what shuffled pairs reach
+    without_translation: float = 1.0  # share of sentences
+    least: float = -np.inf  # the lowest threshold: what shuffled pairs reach
 
     def threshold_for(self, precision: float) -> float:
         """The lowest threshold with this estimated precision; ∞ if there is none."""
@@ -126,6 +128,17 @@ class Calibration(Curve):
         return {"without_translation": round(self.without_translation, 4), "curve": self.as_rows()}
 
 
+def calibrate(
+    vectors: tuple[Vectors, Vectors], left: Neighbours, right: Neighbours, matches: Matches, settings: MiningSettings
+) -> Calibration:
+    """Estimate the precision of mined pairs from mismatched ones; there should be `SPARE` neighbours beyond `settings.k`."""
+    near = near_misses(left, right, matches, settings.k, settings.margin, settings.strategy)
+    rows, columns = shuffled_pairs(len(left), len(right), matches)
+    means = left.first(settings.k).mean[rows], right.first(settings.k).mean[columns]
+    shuffled = margin_scores(pair_cosines(*vectors, rows, columns), *means, settings.margin)
+    return calibrated(matches.scores, near, shuffled, len(left))
+
+
 def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sentences: int) -> Calibration:
     """Estimate the precision of mined pairs.
 
@@ -140,14 +153,14 @@ def calibrated(scores: FloatArray, near: FloatArray, shuffled: FloatArray, sente
     weight = np.ones(len(mined))
     least = float(np.quantile(shuffled, SURE_OF)) if len(shuffled) else -np.inf
     if not len(mined):
-        return Calibration(np.empty(0), np.empty(0, np.int64), np.empty(0), 1.0, least)
+        return Calibration(np.empty(0), np.empty(0, np.int64), np.empty(0), least=least)
     absent = 1.0
     for _ in range(ROUNDS):
         reached, absent = _false_positives(mined, wrong, weight, sentences)
         weight = np.maximum(1 - _local(reached), 1 / len(mined))
     precision = np.clip(1 - reached / np.arange(1, len(mined) + 1), 0, 1)
     at = _spread(mined)
-    return Calibration(mined[at], at + 1, precision[at], absent, least)
+    return Calibration(mined[at], at + 1, precision[at], without_translation=absent, least=least)
 
 
 def _false_positives(mined: Doubles, wrong: Doubles, weight: Doubles, sentences: int) -> tuple[Doubles, float]:
@@ -172,3 +185,46 @@ def _local(reached: Doubles) -> Doubles:
 
     steps = np.diff(reached, prepend=0)
     return np.asarray(np.clip(isotonic_regression(steps).x, 0, 1), dtype=np.float64)
+
+
+def near_misses(
+    left: Neighbours, right: Neighbours, matches: Matches, k: int, kind: str = "ratio", strategy: str = "max", seed: int = 0
+) -> FloatArray:
+    """For every match, the score that its left sentence gets when its right one is hidden; −∞ if it finds no other.
+
+    There should be more than k neighbours, so that others can replace hidden ones.
+    """
+    found = np.full(len(matches), -np.inf, dtype=np.float32)
+    fold = np.random.default_rng(seed).integers(0, FOLDS, len(left))[matches.left]
+    for number in range(FOLDS):
+        own = fold == number
+        hidden = np.zeros(len(right), dtype=np.bool_)
+        hidden[matches.right[own]] = True
+        again = matched_without(left, right, hidden, k, kind, strategy)
+        score_of = np.full(len(left), -np.inf, dtype=np.float32)
+        np.maximum.at(score_of, again.left, again.scores)
+        found[own] = score_of[matches.left[own]]
+    return found
+
+
+def matched_without(left: Neighbours, right: Neighbours, hidden: BoolArray, k: int, kind: str, strategy: str) -> Matches:
+    """Mine without some of the right sentences."""
+    seen = ~hidden[left.ids]
+    order = np.argsort(~seen, axis=1, kind="stable")[:, :k]  # hidden ones last, and cut off if there are enough others
+    ids, similarity = np.take_along_axis(left.ids, order, axis=1), np.take_along_axis(left.similarity, order, axis=1)
+    there = np.take_along_axis(seen, order, axis=1)
+    left_mean = np.where(there, similarity, 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    back = right.first(k)
+    scores = margin_scores(similarity, left_mean[:, None], back.mean[ids], kind)
+    back_scores = margin_scores(back.similarity, left_mean[back.ids], back.mean[:, None], kind)
+    scores[~there], back_scores[hidden] = -np.inf, -np.inf
+    again = matched(Neighbours(ids, similarity), back, scores, back_scores, strategy)
+    return again.where(again.scores > -np.inf)
+
+
+def shuffled_pairs(lefts: int, rights: int, matches: Matches, seed: int = 0) -> tuple[IntArray, IntArray]:
+    """Random rows of both sides, without the mined pairs."""
+    random = np.random.default_rng(seed)
+    left, right = random.integers(0, lefts, SHUFFLED), random.integers(0, rights, SHUFFLED)
+    drawn = ~np.isin(left * rights + right, matches.left * rights + matches.right)
+    return left[drawn], right[drawn]

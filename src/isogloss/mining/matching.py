@@ -49,14 +49,10 @@ def matched(
         raise DataError(f"strategy = {strategy!r} is not known", hint=f"choose one of {', '.join(STRATEGIES)}")
     if not left.ids.size:  # the other side has no neighbours either
         return Matches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-    if strategy == "one-to-one":
-        forward, backward = _every(left, left_scores), _swapped(_every(right, right_scores))
-    else:
-        forward, backward = _best(left, left_scores), _swapped(_best(right, right_scores))
-    if strategy == "forward":
-        return _in_order(forward)
-    if strategy == "backward":
-        return _in_order(backward)
+    candidates = _every if strategy == "one-to-one" else _best
+    forward, backward = candidates(left, left_scores), _swapped(candidates(right, right_scores))
+    if strategy in ("forward", "backward"):
+        return _in_order(forward if strategy == "forward" else backward)
     if strategy == "intersection":
         back = np.empty(len(right.ids), dtype=np.int64)
         back[backward.right] = backward.left

@@ -5,6 +5,7 @@
 `mine` does all of it; `score.score` does the part that existing pairs need. `Mined` is the result.
 """
 
+import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,19 +18,26 @@ import pyarrow as pa
 
 from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import DataError
-from isogloss.mining.calibration import Calibration, GoldCurve, Retrieved, best_threshold, calibrated, gold_curve, retrieved_at
+from isogloss.mining.calibration import (
+    SPARE,
+    Calibration,
+    Curve,
+    Retrieved,
+    best_threshold,
+    calibrate,
+    gold_curve,
+    retrieved_at,
+)
 from isogloss.mining.gold import Gold, read_gold
-from isogloss.mining.margin import candidate_scores, margin_scores
+from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import Matches, matched
-from isogloss.mining.mismatched_pairs import SPARE, near_misses, shuffled_pairs
 from isogloss.mining.output import write_pairs
-from isogloss.mining.sentences import STANDARD_INPUT, Account, ReadingSettings, Sentences, read_sentences, without_shared
+from isogloss.mining.sentences import STANDARD_INPUT, Account, Sentences, read_sentences, without_shared
 from isogloss.mining.vectors import embedded
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.approximate import SearchAccount, search_both_ways
-from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
 from isogloss.types import Bitext, Pair
 
 AUTO, GOLD = "auto", "gold:"
@@ -47,7 +55,7 @@ class Mined:
     languages: tuple[str, str]
     calibration: Calibration | None = None
     gold: Retrieved | None = None
-    gold_curve: GoldCurve | None = None
+    gold_curve: Curve | None = None
     search: SearchAccount | None = None
 
     def __len__(self) -> int:
@@ -70,9 +78,8 @@ class Mined:
             "pairs": len(self),
             "candidates": self.candidates,
             "threshold": self.threshold if np.isfinite(self.threshold) else None,
-            **{
-                name: asdict(side) | {"kept": side.kept} for name, side in zip(("source", "target"), self.accounts, strict=True)
-            },
+            "source": asdict(self.accounts[0]) | {"kept": self.accounts[0].kept},
+            "target": asdict(self.accounts[1]) | {"kept": self.accounts[1].kept},
         }
         if self.calibration is not None:
             summary["estimated_precision"] = self.calibration.precision_at(self.threshold) if len(self) else None
@@ -104,17 +111,16 @@ def mine(
     gold = read_gold(how.threshold.removeprefix(GOLD), left, right) if how.threshold.startswith(GOLD) else None
     encoder = open_encoder(model, how.device) if isinstance(model, str) else model
     with work_folder(how.folder) as folder:
-        sides = (("source", left), ("target", right))
-        source_vectors, target_vectors = (
-            embedded(name, side.texts, side.hashes, encoder, folder, how.cache, on_progress) for name, side in sides
+        vectors = (
+            embedded("source", left.texts, left.hashes, encoder, folder, how.cache, on_progress),
+            embedded("target", right.texts, right.hashes, encoder, folder, how.cache, on_progress),
         )
-        vectors = source_vectors, target_vectors
         search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder, search=how.search, recall=how.recall)
         estimate = how.threshold == AUTO or gold is not None  # with gold, the page shows how good the estimate is
         found = search_both_ways(*vectors, how.k + (SPARE if estimate else 0), search, on_progress)
         first = found.left.first(how.k), found.right.first(how.k)
         matches = matched(*first, *candidate_scores(*first, how.margin), how.strategy)
-        calibration = _calibrate(vectors, found.left, found.right, matches, how) if estimate else None
+        calibration = calibrate(vectors, found.left, found.right, matches, how) if estimate else None
     return replace(_select(left, right, matches, how, calibration, gold), search=found.account)
 
 
@@ -123,7 +129,7 @@ def _read(
 ) -> tuple[Sentences, Sentences]:
     """The sentences of both sides; raises if none are left on one."""
     left, right = (
-        read_sentences(name, ReadingSettings(language, how.with_ids, how.documents, how.min_language), on_progress)
+        read_sentences(name, how, language, on_progress)
         for name, language in ((source, how.source_language), (target, how.target_language))
     )
     if not how.keep_identical:
@@ -132,16 +138,6 @@ def _read(
         if not len(side):
             raise DataError(f"{side.name}: no sentence is left to search", hint=side.account.reasons())
     return left, right
-
-
-def _calibrate(
-    vectors: tuple[Vectors, Vectors], left: Neighbours, right: Neighbours, matches: Matches, how: MiningSettings
-) -> Calibration:
-    near = near_misses(left, right, matches, how.k, how.margin, how.strategy)
-    rows, columns = shuffled_pairs(len(left), len(right), matches)
-    means = left.first(how.k).mean[rows], right.first(how.k).mean[columns]
-    shuffled = margin_scores(pair_cosines(*vectors, rows, columns), *means, how.margin)
-    return calibrated(matches.scores, near, shuffled, len(left))
 
 
 def _select(
@@ -195,13 +191,9 @@ def _check_settings(source: object, target: object, how: MiningSettings) -> None
 
 def check_threshold(threshold: str, words: tuple[str, ...]) -> None:
     """Raise if a threshold is neither a number nor one of `words`."""
-    if threshold in words or (
-        threshold.startswith(GOLD) and len(threshold) > len(GOLD) and any(GOLD in word for word in words)
-    ):
-        return
     try:
-        number = float(threshold)
+        understood = threshold in words or not math.isnan(float(threshold))
     except ValueError:
-        number = float("nan")
-    if number != number:
+        understood = f"{GOLD}FILE" in words and threshold.startswith(GOLD) and threshold != GOLD
+    if not understood:
         raise DataError(f"threshold = {threshold!r} is not understood", hint=f"give a number, or {', '.join(words)}")

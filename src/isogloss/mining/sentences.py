@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from isogloss.config.mining import MiningSettings
 from isogloss.corpora.cleaning.language import Language, Script
 from isogloss.corpora.cleaning.rule import PairBatch
 from isogloss.corpora.reading.compression import open_stream
@@ -47,16 +48,6 @@ REASONS = {
     "wrong_language": "are in another language",
     "on_both_sides": "are the same on both sides (--keep-identical keeps them)",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ReadingSettings:
-    """How the sentences of a side are read, and which are dropped."""
-
-    language: str = ""
-    with_ids: bool = False
-    documents: bool = False
-    min_language: float = 0.5  # drop a sentence if another language is ahead by more than 1 − this; 0: no check
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,26 +95,34 @@ class Sentences:
 
 
 def read_sentences(
-    source: str | Path | Sequence[str], settings: ReadingSettings | None = None, on_progress: OnProgress = silent
+    source: str | Path | Sequence[str],
+    settings: MiningSettings | None = None,
+    language: str = "",
+    on_progress: OnProgress = silent,
 ) -> Sentences:
     """Read one side from a file, a store, standard input or a list, and drop useless sentences."""
-    how = settings or ReadingSettings()
-    label = _label(source)
-    language = _checked(how.language)
-    texts, ids, hashes, too_long = [], [], [], list[int]()
-    lines = _short_lines(_blocks(source, label, language, how), MAX_PARAGRAPH if how.documents else MAX_SENTENCE, too_long)
-    for sentences, numbers in _split(lines, language, how.documents):
-        normal = normalize_block(sentences)
-        texts.append(normal)
-        ids.append(numbers)
-        hashes.append(Side(normal, "").exact_hashes)
-    every = np.concatenate([np.empty(0, np.uint64), *hashes])
-    account = Account(read=len(every) + sum(too_long), too_long=sum(too_long))
+    how = settings or MiningSettings()
+    label = "the list of sentences" if not isinstance(source, str | Path) else str(source)
+    label = "standard input" if label == STANDARD_INPUT else label
+    code = canonical(language) if language else ""
+    if code and not is_shaped_like_a_code(code):
+        raise DataError(f"{code!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
+    texts, ids, hashes, too_long = [], [], [np.empty(0, np.uint64)], 0
+    for lines, numbers in _blocks(source, label, code, how.with_ids):
+        short = pc.less_equal(pc.binary_length(lines), MAX_PARAGRAPH if how.documents else MAX_SENTENCE)
+        too_long += len(lines) - int(pc.sum(short).as_py() or 0)
+        block = lines.filter(short), numbers.filter(short)
+        sentences, places = _split(*block, code or "en") if how.documents else block
+        texts.append(normalize_block(sentences))
+        ids.append(places)
+        hashes.append(Side(texts[-1], "").exact_hashes)
+    every = np.concatenate(hashes)
+    account = Account(read=len(every) + too_long, too_long=too_long)
     on_progress(Step(f"reading {label}", account.read, account.read, "sentences"))
     if not account.read:
         raise DataError(f"{label}: no sentences", hint="it needs one sentence per line")
-    lines, numbers = (pa.chunked_array(parts, pa.string()) for parts in (texts, ids))
-    return _useful(Sentences(label, lines, numbers, every, account, language), how)
+    sentences, numbers = (pa.chunked_array(parts, pa.string()) for parts in (texts, ids))
+    return _useful(Sentences(label, sentences, numbers, every, account, code), how.min_language)
 
 
 def without_shared(left: Sentences, right: Sentences) -> tuple[Sentences, Sentences]:
@@ -132,7 +131,7 @@ def without_shared(left: Sentences, right: Sentences) -> tuple[Sentences, Senten
     return left.keep(alone_left, "on_both_sides"), right.keep(alone_right, "on_both_sides")
 
 
-def _useful(every: Sentences, how: ReadingSettings) -> Sentences:
+def _useful(every: Sentences, min_language: float) -> Sentences:
     """Drop empty lines, duplicates and other languages, in this order."""
     filled = every.keep(np.asarray(pc.not_equal(every.texts, "").to_numpy(), dtype=np.bool_), "empty")
     _, first, place = np.unique(filled.hashes, return_index=True, return_inverse=True)
@@ -141,7 +140,7 @@ def _useful(every: Sentences, how: ReadingSettings) -> Sentences:
     copies = np.flatnonzero(~new)
     called, known = (filled.ids.take(pa.array(rows)).to_pylist() for rows in (copies, first[place[copies]]))
     once = replace(filled.keep(new, "duplicate"), same_as=dict(zip(called, known, strict=True)))
-    return once.keep(_in_language(once, how.min_language), "wrong_language")
+    return once.keep(_in_language(once, min_language), "wrong_language")
 
 
 def _in_language(sentences: Sentences, minimum: float) -> BoolArray:
@@ -162,43 +161,27 @@ def _in_language(sentences: Sentences, minimum: float) -> BoolArray:
     return right
 
 
-def _label(source: str | Path | Sequence[str]) -> str:
-    if not isinstance(source, str | Path):
-        return "the list of sentences"
-    return "standard input" if str(source) == STANDARD_INPUT else str(source)
-
-
-def _blocks(source: str | Path | Sequence[str], label: str, language: str, how: ReadingSettings) -> Iterator[Block]:
+def _blocks(source: str | Path | Sequence[str], label: str, language: str, with_ids: bool) -> Iterator[Block]:
     """Lines and their ids, as written."""
+    if isinstance(source, str | Path) and str(source) != STANDARD_INPUT and Path(source).is_dir():
+        yield from _of_store(Path(source), language)
+        return
+    for lines, numbers in _numbered(source, label):
+        yield _with_ids(lines, numbers, label) if with_ids else (lines, pc.cast(pa.array(numbers), pa.string()))
 
-    def with_ids(lines: pa.Array, numbers: IntArray) -> Block:
-        return _with_ids(lines, numbers, label) if how.with_ids else (lines, pc.cast(pa.array(numbers), pa.string()))
 
+def _numbered(source: str | Path | Sequence[str], label: str) -> Iterator[tuple[pa.Array, IntArray]]:
+    """Lines and their numbers."""
     if not isinstance(source, str | Path):
-        yield with_ids(pa.array(source, pa.string()), np.arange(1, 1 + len(source)))
+        yield pa.array(source, pa.string()), np.arange(1, 1 + len(source))
         return
-    name, path = str(source), Path(source)
-    if name != STANDARD_INPUT and path.is_dir():
-        yield from _of_store(path, language)
-        return
-    if name != STANDARD_INPUT and not path.exists():
-        raise DataError(f"{name}: no such file", hint="give a file with one sentence per line, a prepared store, or -")
-    with open_stream(path) as opened:
+    if str(source) != STANDARD_INPUT and not Path(source).exists():
+        raise DataError(f"{source}: no such file", hint="give a file with one sentence per line, a prepared store, or -")
+    with open_stream(Path(source)) as opened:
         for block in line_blocks(opened, label):
             for fault in block.faults.values():
                 raise fault
-            yield with_ids(block.text(), block.numbers)
-
-
-def _short_lines(blocks: Iterator[Block], most: int, too_long: list[int]) -> Iterator[Block]:
-    """Drop and count lines of more than `most` bytes, before anything else is done with them."""
-    for lines, numbers in blocks:
-        short = pc.less_equal(pc.binary_length(lines), most)
-        kept = int(pc.sum(short).as_py() or 0)
-        if kept < len(lines):
-            too_long.append(len(lines) - kept)
-            lines, numbers = lines.filter(short), numbers.filter(short)
-        yield lines, numbers
+            yield block.text(), block.numbers
 
 
 def _of_store(path: Path, language: str) -> Iterator[Block]:
@@ -233,28 +216,17 @@ def _with_ids(lines: pa.Array, numbers: IntArray, label: str) -> Block:
     return pc.list_element(parts, 1), pc.list_element(parts, 0)
 
 
-def _split(blocks: Iterator[Block], language: str, documents: bool) -> Iterator[Block]:
-    """Split paragraphs into sentences, if the lines are paragraphs."""
-    if not documents:
-        yield from blocks
-        return
+def _split(paragraphs: pa.Array, numbers: pa.Array, language: str) -> Block:
+    """Paragraphs split into sentences."""
     try:
         from sentencex import segment
     except ImportError as error:
         hint = 'pip install "isogloss[mining]"'
         raise IsoglossError("splitting documents into sentences needs the package sentencex", hint=hint) from error
-    for paragraphs, numbers in blocks:
-        texts: list[str] = []
-        ids: list[str] = []
-        for paragraph, number in zip(paragraphs.to_pylist(), numbers.to_pylist(), strict=True):
-            found = [text for text in segment(language or "en", paragraph) if text.strip()] or [""]
-            texts += found
-            ids += [f"{number}.{place}" for place in range(1, len(found) + 1)]
-        yield pa.array(texts, pa.string()), pa.array(ids, pa.string())
-
-
-def _checked(language: str) -> str:
-    code = canonical(language) if language else ""
-    if code and not is_shaped_like_a_code(code):
-        raise DataError(f"{language!r} is not a language code", hint="for example de, pt-BR or zh-Hant")
-    return code
+    texts: list[str] = []
+    ids: list[str] = []
+    for paragraph, number in zip(paragraphs.to_pylist(), numbers.to_pylist(), strict=True):
+        found = [text for text in segment(language, paragraph) if text.strip()] or [""]
+        texts += found
+        ids += [f"{number}.{place}" for place in range(1, len(found) + 1)]
+    return pa.array(texts, pa.string()), pa.array(ids, pa.string())

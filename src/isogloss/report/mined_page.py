@@ -14,7 +14,8 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from isogloss.amounts import amount
-from isogloss.mining.calibration import Calibration, GoldCurve
+from isogloss.mining.calibration import Calibration
+from isogloss.mining.calibration import Curve as GoldCurve
 from isogloss.report import charts
 from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Table, number, page, percent
 from isogloss.report.rendering import render

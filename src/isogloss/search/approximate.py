@@ -18,7 +18,7 @@ import numpy as np
 
 from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.search.neighbours import Neighbours, Vectors, both_ways, neighbours, no_neighbours, refuse_misfits
+from isogloss.search.neighbours import STAGE, Neighbours, Vectors, both_ways, neighbours, no_neighbours, refuse_misfits
 from isogloss.search.plan import Machine, Plan, choose
 from isogloss.types import BoolArray, IntArray
 
@@ -56,20 +56,6 @@ class SearchAccount:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """What an approximate search is given."""
-
-    left: Vectors
-    right: Vectors
-    k: int
-    settings: SearchSettings
-    resources: "Resources"
-    plan: Plan
-    on_progress: OnProgress
-    stage: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Sample:
     """Sentences of one side and their true neighbours: the first half to tune on, the rest to measure on."""
 
@@ -88,13 +74,43 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """What an approximate search is given."""
+
+    left: Vectors
+    right: Vectors
+    k: int
+    settings: SearchSettings
+    resources: "Resources"
+    plan: Plan
+    on_progress: OnProgress
+
+    def samples(self) -> tuple[Sample, Sample]:
+        """A sample of the left and one of the right, kept in the folder of the search."""
+        from isogloss.search.stripes import SearchState
+
+        rows = [sample_rows(len(side), seed) for seed, side in enumerate((self.left, self.right))]
+        parameters = "sample", self.k, self.settings.normalize, SAMPLED
+        ids = SearchState(self.settings.folder, self.left, self.right, parameters).index(
+            lambda: {
+                "left": self._true_neighbours(self.left[rows[0]], self.right),
+                "right": self._true_neighbours(self.right[rows[1]], self.left),
+            }
+        )
+        return Sample(rows[0], ids["left"]), Sample(rows[1], ids["right"])
+
+    def _true_neighbours(self, queries: Vectors, candidates: Vectors) -> IntArray:
+        exact = self.settings.replace(folder=None, memory=self.resources.memory)
+        return both_ways(queries, candidates, self.k, exact, self.on_progress, f"{STAGE}: sample", both=False)[0].ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """The neighbours of both sides (−1 where there are too few yet), how they were found, and known neighbours."""
+    """The neighbours of both sides, and how they were found."""
 
     left: Neighbours
     right: Neighbours
     account: SearchAccount
-    samples: tuple[Sample, Sample] | None = None
 
 
 def search_both_ways(
@@ -103,7 +119,6 @@ def search_both_ways(
     k: int,
     settings: SearchSettings | None = None,
     on_progress: OnProgress = silent,
-    stage: str = "neighbours",
 ) -> Found:
     """The k nearest neighbours of every sentence on the other side, and how `settings.search` found them."""
     how = settings or SearchSettings()
@@ -116,20 +131,22 @@ def search_both_ways(
     on = resources_for(left, right, how)
     machine = Machine(on.threads, on.device == "cuda", on.dtype.itemsize)
     plan = choose(len(left), len(right), left.shape[1], on.memory, how.recall, how.search, machine)
-    on_progress(Step(stage, 0, len(left) + len(right), "sentences", f"{plan.kind}: {plan.why}"))
+    on_progress(Step(STAGE, 0, len(left) + len(right), "sentences", f"{plan.kind}: {plan.why}"))
     if plan.kind == "exact":
         account = SearchAccount(kind="exact", why=plan.why)
-        return Found(*both_ways(left, right, k, how, on_progress, stage), account)
+        return Found(*both_ways(left, right, k, how, on_progress), account)
     if plan.kind == "cells":
         from isogloss.search.cells import by_cells as approximately
     else:
         from isogloss.search.faiss_index import by_faiss as approximately
-    found = approximately(Request(left, right, k, how, on, plan, on_progress, stage))
-    if found.samples is None:  # it was exact after all
+    request = Request(left, right, k, how, on, plan, on_progress)
+    samples = request.samples()
+    found = approximately(request, samples)
+    if found.account.kind == "exact":
         return found
     exact = how.replace(folder=None)
     sides = _completed(left, right, found.left, exact), _completed(right, left, found.right, exact)
-    recall, sentences = measure_recall(found.samples, sides)
+    recall, sentences = measure_recall(samples, sides)
     return Found(*sides, replace(found.account, recall=recall, sampled=sentences))
 
 

@@ -16,7 +16,7 @@ together than the error, the list is longer, but never wrong.
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +32,17 @@ EXACT_AT_ONCE = {"cpu": 512, "cuda": 1 << 18}  # pairs; on a CPU what stays in i
 LOWEST = torch.finfo(torch.float32).min
 NO_ID = -1
 
+Candidates = tuple[Tensor, Tensor, Tensor]  # owner, other and coarse cosine of each
+
+
+class Block(NamedTuple):
+    """Coarse products of some rows and columns, padded with −∞ to whole groups, and the share of the stripe done with them."""
+
+    products: Tensor
+    rows: Tensor
+    columns: Tensor
+    done: float
+
 
 class Best:
     """The k nearest of every sentence of one side so far: nearest first, ties in order of rows."""
@@ -42,45 +53,21 @@ class Best:
 
     def merge(self, owner: Tensor, other: Tensor, similarity: Tensor) -> None:
         """Merge candidates with exact cosines; `owner` ascends. Known ones change nothing."""
-        owners, place = torch.unique_consecutive(owner, return_inverse=True)
-        k = self.ids.shape[1]
-        own = torch.arange(len(owners), device=owner.device)
-        place = torch.cat([own.repeat_interleave(k), place])
+        owners, k = torch.unique_consecutive(owner), self.ids.shape[1]
+        owner = torch.cat([owners.repeat_interleave(k), owner])
         other = torch.cat([self.ids[owners].flatten(), other])
         similarity = torch.cat([self.similarity[owners].flatten(), similarity])
         order = torch.sort(other, stable=True).indices
-        order = order[torch.sort(_keys(place[order], similarity[order]), stable=True).indices]
-        place, other, similarity = place[order], other[order], similarity[order]
-        fresh = torch.ones_like(place, dtype=torch.bool)
-        fresh[1:] = (place[1:] != place[:-1]) | (other[1:] != other[:-1])
-        place, other, similarity = place[fresh], other[fresh], similarity[fresh]
-        rank = torch.arange(len(place), device=place.device) - _starts(torch.bincount(place, minlength=len(owners)))[place]
-        kept = rank < k
-        place, rank = place[kept], rank[kept]
-        ids = torch.full((len(owners), k), NO_ID, dtype=torch.int64, device=owner.device)
-        values = torch.full((len(owners), k), -torch.inf, dtype=torch.float32, device=owner.device)
-        ids[place, rank], values[place, rank] = other[kept], similarity[kept]
-        self.ids[owners], self.similarity[owners] = ids, values
-
-
-@dataclass(slots=True, eq=False)
-class CandidateList:
-    """Candidates of one direction without exact cosines yet: flat columns of owner, other and coarse cosine."""
-
-    parts: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
-    length: int = 0
-
-    def add(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
-        """Add candidates."""
-        if len(owner):
-            self.parts.append((owner, other, rough))
-            self.length += len(owner)
-
-    def take(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Remove and return all of them."""
-        owner, other, rough = (torch.cat(column) for column in zip(*self.parts, strict=True))
-        self.parts, self.length = [], 0
-        return owner, other, rough
+        order = order[torch.sort(_keys(owner[order], similarity[order]), stable=True).indices]
+        owner, other, similarity = owner[order], other[order], similarity[order]
+        fresh = torch.ones_like(owner, dtype=torch.bool)
+        fresh[1:] = (owner[1:] != owner[:-1]) | (other[1:] != other[:-1])
+        owner, other, similarity = owner[fresh], other[fresh], similarity[fresh]
+        _, place, counts = torch.unique_consecutive(owner, return_inverse=True, return_counts=True)
+        rank = torch.arange(len(owner), device=owner.device) - _starts(counts)[place]
+        kept = rank < k  # places beyond the last candidate have no neighbour yet, as before
+        self.ids[owner[kept], rank[kept]] = other[kept]
+        self.similarity[owner[kept], rank[kept]] = similarity[kept]
 
 
 class Direction:
@@ -90,37 +77,33 @@ class Direction:
         self.owners, self.others, self.constant, self.error = owners, others, constant, error
         self.k = min(k, len(others))
         self.best = Best(len(owners), self.k, owners.raw.device.type)
-        # Padding rows of the last block have no neighbours: nothing reaches their floor.
-        self.floor = torch.full((len(owners.coarse),), torch.inf, device=owners.raw.device)
-        self.floor[: len(owners)] = LOWEST
+        self.floor = torch.full((len(owners),), LOWEST, device=owners.raw.device)
         self.lock = threading.Lock()
 
-    def raise_floor(self, start: int, maxima: Tensor, entries: Tensor) -> None:
-        """Set the floor from the k-th largest group maximum of the first block (owners × groups)."""
-        of = maxima if maxima.shape[1] >= self.k else entries
-        if of.shape[1] >= self.k:
-            floor = self.floor[start : start + len(of)]
-            torch.maximum(floor, of.topk(self.k, dim=1).values[:, -1].float() - 2 * self.error, out=floor)
+    def candidates(self, block: Tensor, owners: Tensor, others: Tensor, axis: int) -> Candidates:
+        """Entries of a block of products that reach their owner's floor.
 
-    def thin(self, waiting: CandidateList) -> None:
-        """Drop candidates that cannot be among the best any more, and raise the floors."""
-        if not waiting.length:
-            return
-        owner, other, rough, least = shortlisted(*waiting.take(), self.k, 2 * self.error)
-        self.floor[owner] = torch.maximum(self.floor[owner], least)
-        waiting.add(owner, other, rough)
+        Owners are along `axis` of the block; its padding is −∞. Owners without a floor get one from this block.
+        """
+        floor = torch.full((block.shape[axis],), torch.inf, device=block.device)
+        floor[: len(owners)] = self.floor[owners]
+        groups = _groups(block, axis)
+        if len(others) >= self.k and float(floor.min()) == LOWEST:
+            maxima = groups.amax(1 - axis)
+            greatest = (maxima if maxima.shape[1 - axis] >= self.k else block).topk(self.k, dim=1 - axis).values
+            least = (greatest.select(1 - axis, -1).float() - 2 * self.error).clamp(min=LOWEST)
+            floor = torch.where(floor == LOWEST, least, floor)
+            self.floor[owners] = torch.maximum(self.floor[owners], floor[: len(owners)])
+        near = (_comparable(groups).amax(1 - axis) >= _comparable_floor(floor, block).unsqueeze(1 - axis)).nonzero(
+            as_tuple=True
+        )
+        owner, group = near[axis], near[1 - axis]
+        members = (groups[owner, :, group] if axis == 0 else groups[:, group, owner].T).float()
+        hit, place = (members >= floor[owner, None]).nonzero(as_tuple=True)
+        return owners[owner[hit]], others[place * groups.shape[2 - axis] + group[hit]], members[hit, place]
 
-    def settle(self, waiting: CandidateList) -> None:
-        """Compute the exact cosines of the list, and keep the best."""
-        if not waiting.length:
-            return
-        owner, other, rough, _ = shortlisted(*waiting.take(), self.k, 2 * self.error)
-        worth = rough >= self.floor[owner]  # another thread may have raised them
-        owner, other, rough = owner[worth], other[worth], rough[worth]
-        for some in _by_owner(owner, SETTLED_AT_ONCE[owner.device.type]):
-            self._settle(owner[some], other[some], rough[some])
-
-    def _settle(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
+    def merge(self, owner: Tensor, other: Tensor, rough: Tensor) -> None:
+        """Compute the exact cosines of candidates, and keep the best. Owners ascend."""
         exact = cosines(self.owners, self.others, owner, other)
         if float((exact.double() - self.constant - rough).abs().max()) > self.error:
             raise IsoglossError(
@@ -129,11 +112,57 @@ class Direction:
             )
         with self.lock:
             self.best.merge(owner, other, exact)
-            self.remember(owner)
+            self.raise_floor(owner)
 
-    def remember(self, owner: "Tensor | slice") -> None:
+    def raise_floor(self, owner: "Tensor | slice") -> None:
         """Raise the floors to the exact cosines."""
         self.floor[owner] = torch.maximum(self.floor[owner], self.best.similarity[owner, -1] - self.constant - self.error)
+
+
+class CandidateList:
+    """Candidates of one direction whose exact cosines are not computed yet.
+
+    When the list is twice as long as after it was last pruned, and longer than `prune_above`, it is pruned again; if it is
+    still longer than `limit`, the exact cosines are computed.
+    """
+
+    def __init__(self, direction: Direction, prune_above: int, limit: int) -> None:
+        self.direction, self.prune_above, self.limit = direction, prune_above, limit
+        self.parts: list[Candidates] = []
+        self.length, self._prune_next = 0, prune_above
+
+    def add(self, candidates: Candidates) -> None:
+        """Add candidates, and shorten the list if it is too long."""
+        if len(candidates[0]):
+            self.parts.append(candidates)
+            self.length += len(candidates[0])
+        if self.length > self._prune_next:
+            self.prune()
+            self._prune_next = max(2 * self.length, self.prune_above)
+        if self.length > self.limit:
+            self.settle()
+
+    def prune(self) -> None:
+        """Drop candidates that cannot be among the best any more, and raise the floors."""
+        owner, other, rough, least = shortlisted(*self._take(), self.direction.k, 2 * self.direction.error)
+        floor = self.direction.floor
+        floor[owner] = torch.maximum(floor[owner], least)
+        self.parts, self.length = [(owner, other, rough)], len(owner)
+
+    def settle(self) -> None:
+        """Empty the list: compute the exact cosines of its candidates, and keep the best."""
+        if not self.length:
+            return
+        owner, other, rough, _ = shortlisted(*self._take(), self.direction.k, 2 * self.direction.error)
+        worth = rough >= self.direction.floor[owner]  # another thread may have raised them
+        owner, other, rough = owner[worth], other[worth], rough[worth]
+        for some in _by_owner(owner, SETTLED_AT_ONCE[owner.device.type]):
+            self.direction.merge(owner[some], other[some], rough[some])
+
+    def _take(self) -> Candidates:
+        owner, other, rough = (torch.cat(column) for column in zip(*self.parts, strict=True))
+        self.parts, self.length = [], 0
+        return owner, other, rough
 
 
 class Search(ABC):
@@ -142,11 +171,9 @@ class Search(ABC):
     stripes: int
     sentences: int  # that have neighbours when all stripes are done
 
-    def __init__(self, sides: Sides, k: int, room: int) -> None:
-        self.left, self.right = sides.left, sides.right
+    def __init__(self, sides: Sides, k: int) -> None:
         self.of_left = Direction(sides.left, sides.right, k, sides.constant, sides.error)
         self.of_right = Direction(sides.right, sides.left, k, sides.constant, sides.error)
-        self.most_listed = max(room // BYTES_LISTED, FEWEST_LISTED)
         self.stopped = threading.Event()
 
     @abstractmethod
@@ -167,71 +194,74 @@ class Search(ABC):
         for direction, side in zip((self.of_left, self.of_right), found, strict=True):
             direction.best.ids.copy_(torch.from_numpy(side.ids))
             direction.best.similarity.copy_(torch.from_numpy(side.similarity))
-            direction.remember(slice(0, len(side)))
+            direction.raise_floor(slice(0, len(side)))
 
 
-class ExactSearch(Search):
+class BlockSearch(Search):
+    """A search by blocks of coarse products, whose entries are candidates of both directions."""
+
+    @abstractmethod
+    def lists(self, number: int) -> list[CandidateList]:
+        """Empty lists for a stripe: of the rows of its blocks, and of their columns if those are searched, too."""
+
+    @abstractmethod
+    def blocks(self, number: int) -> Iterator[Block]:
+        """The blocks of a stripe."""
+
+    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
+        """Find candidates block by block, and the exact cosines of those that remain."""
+        lists = self.lists(number)
+        for block in self.blocks(number):
+            if self.stopped.is_set():
+                return False
+            ids = block.rows, block.columns
+            for axis, candidates in enumerate(lists):
+                candidates.add(candidates.direction.candidates(block.products, ids[axis], ids[1 - axis], axis))
+            advanced(block.done)
+        for candidates in lists:
+            candidates.settle()
+        advanced(1.0)
+        return True
+
+
+class ExactSearch(BlockSearch):
     """The exact search: a stripe is some rows of the left with all of the right."""
 
     def __init__(self, sides: Sides, k: int, shape: tuple[int, int], both: bool, room: int) -> None:
-        super().__init__(sides, k, room)
-        self.both = both
+        super().__init__(sides, k)
+        self.left, self.right = sides.left, sides.right
+        self.both, self.limit = both, most_listed(room)
         self.rows, self.columns = shape
         self.stripes, self.sentences = -(-len(self.left) // self.rows), len(self.left)
 
-    def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
-        """Find the neighbours of some rows, and candidates for the columns."""
-        first = number * self.rows
+    def lists(self, number: int) -> list[CandidateList]:
+        """A row is in all blocks, so its candidates are pruned early; a column is in one."""
+        lists = [CandidateList(self.of_left, 0, self.limit), CandidateList(self.of_right, self.limit, self.limit)]
+        return lists if self.both else lists[:1]
+
+    def blocks(self, number: int) -> Iterator[Block]:
+        """Some rows with some columns at a time; padding is −∞."""
+        first, device = number * self.rows, self.left.raw.device
         coarse = self.left.coarse[first : first + self.rows]
-        space = torch.empty(len(coarse) * self.columns, dtype=coarse.dtype, device=coarse.device)
-        rows, columns = CandidateList(), CandidateList()
-        look_again = 1
-        for turn, start in enumerate(range(0, len(self.right), self.columns), 1):
-            if self.stopped.is_set():
-                return False
-            block = self._product(coarse, first, start, space)
-            self._list_rows(rows, block, first, start, new=turn == 1)
-            if self.both:
-                self._list_columns(columns, block, first, start)
-            if turn == look_again or rows.length > self.most_listed:
-                self.of_left.thin(rows)
-                look_again = 2 * turn
-            for direction, waiting in ((self.of_left, rows), (self.of_right, columns)):
-                if waiting.length > self.most_listed:
-                    direction.settle(waiting)
-            advanced(min(start + self.columns, len(self.right)) / len(self.right))
-        self.of_left.settle(rows)
-        self.of_right.settle(columns)
-        return True
+        space = torch.empty(len(coarse) * self.columns, dtype=coarse.dtype, device=device)
+        rows = torch.arange(first, min(first + self.rows, len(self.left)), device=device)
+        for start in range(0, len(self.right), self.columns):
+            others = self.right.coarse[start : start + self.columns]
+            columns = torch.arange(start, min(start + self.columns, len(self.right)), device=device)
+            products = torch.mm(coarse, others.T, out=space[: len(coarse) * len(others)].view(len(coarse), len(others)))
+            yield padded(products, rows, columns, (start + len(columns)) / len(self.right))
 
-    def _product(self, coarse: Tensor, first: int, start: int, space: Tensor) -> Tensor:
-        """A block of coarse cosines; padding is −∞."""
-        others = self.right.coarse[start : start + self.columns]
-        block = space[: len(coarse) * len(others)].view(len(coarse), len(others))
-        torch.mm(coarse, others.T, out=block)
-        block[max(len(self.left) - first, 0) :] = -torch.inf
-        block[:, max(len(self.right) - start, 0) :] = -torch.inf
-        return block
 
-    def _list_rows(self, waiting: CandidateList, block: Tensor, first: int, start: int, new: bool) -> None:
-        groups = block.view(len(block), GROUP, -1)  # a group is every so many-th column: memory is read in order
-        if new:
-            self.of_left.raise_floor(first, groups.amax(1), block)
-        floor = self.of_left.floor[first : first + len(block)]
-        row, group = (group_maxima(groups, 1, floor).float() >= floor[:, None]).nonzero(as_tuple=True)
-        entries = groups[row, :, group].float()
-        hit, member = (entries >= floor[row][:, None]).nonzero(as_tuple=True)
-        waiting.add(first + row[hit], start + member * groups.shape[2] + group[hit], entries[hit, member])
+def most_listed(room: int) -> int:
+    """How many candidates fit on a list that may take this many bytes."""
+    return max(room // BYTES_LISTED, FEWEST_LISTED)
 
-    def _list_columns(self, waiting: CandidateList, block: Tensor, first: int, start: int) -> None:
-        groups = block.view(GROUP, -1, block.shape[1])
-        floor = self.of_right.floor[start : start + block.shape[1]]
-        if float(floor.min()) == LOWEST:
-            self.of_right.raise_floor(start, groups.amax(0).T, block.T)
-        group, column = (group_maxima(groups, 0, floor).float() >= floor).nonzero(as_tuple=True)
-        entries = groups[:, group, column].float()
-        member, hit = (entries >= floor[column]).nonzero(as_tuple=True)
-        waiting.add(start + column[hit], first + member * groups.shape[1] + group[hit], entries[member, hit])
+
+def padded(products: Tensor, rows: Tensor, columns: Tensor, done: float) -> Block:
+    """A block of products that has more rows and columns than there are sentences: the others are set to −∞."""
+    products[len(rows) :] = -torch.inf
+    products[:, len(columns) :] = -torch.inf
+    return Block(products, rows, columns, done)
 
 
 def _by_owner(owner: Tensor, at_once: int) -> Iterator[slice]:
@@ -244,15 +274,25 @@ def _by_owner(owner: Tensor, at_once: int) -> Iterator[slice]:
         start = end
 
 
-def group_maxima(groups: Tensor, dim: int, floor: Tensor) -> Tensor:
-    """The maximum of each group, as far as it may reach the floor.
+def _groups(block: Tensor, axis: int) -> Tensor:
+    """A block with its rows (axis 0) or columns (axis 1) cut into groups of every n-th entry: memory is read in order."""
+    return block.view(len(block), GROUP, -1) if axis == 0 else block.view(GROUP, -1, block.shape[1])
+
+
+def _comparable(products: Tensor) -> Tensor:
+    """Products in a form that is quick to compare.
 
     The bits of positive bfloat16 numbers sort like integers, which a CPU compares several times faster. Those of negative ones
-    do not, but all come before zero, which is enough if every floor is above it.
+    do not, but all come before zero.
     """
-    if groups.dtype == torch.bfloat16 and groups.device.type == "cpu" and float(floor.min()) > 0:
-        return groups.view(torch.int16).amax(dim).view(torch.bfloat16)
-    return groups.amax(dim)
+    return products.view(torch.int16) if products.dtype == torch.bfloat16 and products.device.type == "cpu" else products
+
+
+def _comparable_floor(floor: Tensor, products: Tensor) -> Tensor:
+    """Floors to compare such products with: never higher, and below everything if not positive."""
+    if _comparable(products) is products:
+        return floor
+    return torch.where(floor > 0, floor.view(torch.int32) >> 16, torch.iinfo(torch.int16).min).to(torch.int16)
 
 
 def shortlisted(owner: Tensor, other: Tensor, rough: Tensor, k: int, slack: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -1,28 +1,23 @@
 """Exact nearest neighbours by cosine: `neighbours` in one direction, `both_ways` in both from one matrix product.
 
-`blockwise` is the search, `stripes` runs it (device, threads, saved state). Small inputs take a shortcut: for them, preparing
-the blockwise search takes longer than the matrix product itself. `approximate` is for inputs too large to compare all pairs.
+`blockwise` is the search, `stripes` runs it (device, threads, saved state). `approximate` is for inputs too large to compare
+all pairs.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError
-from isogloss.progress import OnProgress, Step, silent
+from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Vectors = NDArray[np.float16] | NDArray[np.float32]
 
 PAIRS_AT_ONCE = 4096
-SMALL_PRODUCT = 2**24  # entries of a small search: 64 MiB
-SMALL_CANDIDATES = 32  # per neighbour; with more, vectors are so close together that centering them first is faster
+STAGE = "neighbours"  # of progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +52,7 @@ def both_ways(
     k: int,
     settings: SearchSettings | None = None,
     on_progress: OnProgress = silent,
-    stage: str = "neighbours",
+    stage: str = STAGE,
     both: bool = True,
 ) -> tuple[Neighbours, Neighbours]:
     """The k nearest right rows of every left row, and the k nearest left rows of every right row (only with `both`).
@@ -68,9 +63,6 @@ def both_ways(
     refuse_misfits(left, right, k)
     if not len(left) or not len(right):
         return no_neighbours(len(left)), no_neighbours(len(right))
-    if how.replace(device="auto") == SearchSettings() and (found := small_search(left, right, k, both)) is not None:
-        on_progress(Step(stage, len(left), len(left), "sentences"))
-        return found
     from isogloss.search.stripes import search_exactly
 
     return search_exactly(left, right, k, both, how, on_progress, stage)
@@ -99,44 +91,6 @@ def pair_cosines(left: Vectors, right: Vectors, rows: IntArray, columns: IntArra
         lengths = np.sqrt((one * one).sum(axis=1) * (other * other).sum(axis=1))
         found[start : start + PAIRS_AT_ONCE] = (one * other).sum(axis=1) / np.where(lengths > 0, lengths, 1)
     return found
-
-
-def small_search(left: Vectors, right: Vectors, k: int, both: bool) -> tuple[Neighbours, Neighbours] | None:
-    """Neighbours of the left and, with `both`, of the right; None if the blockwise search is better at it.
-
-    One product in float32 finds candidates: everything that rounding may have put below the k-th.
-    """
-    if len(left) * len(right) > SMALL_PRODUCT:
-        return None
-    import torch
-
-    product = torch.mm(*(torch.from_numpy(rows) for rows in (_unit(left), _unit(right).T)))
-    if not torch.isfinite(product).all():
-        return None  # the blockwise search reports the row
-    of_left = _best(product, left, right, k)
-    of_right = _best(product.T, right, left, k) if both else no_neighbours(len(right))
-    return (of_left, of_right) if of_left is not None and of_right is not None else None
-
-
-def _unit(vectors: Vectors) -> FloatArray:
-    rows = np.asarray(vectors, dtype=np.float64)
-    lengths = np.sqrt(np.einsum("rd,rd->r", rows, rows))
-    scaled: FloatArray = (rows / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float32)
-    return scaled
-
-
-def _best(product: "Tensor", owners: Vectors, others: Vectors, k: int) -> Neighbours | None:
-    k = min(k, product.shape[1])
-    slack = 2 * (owners.shape[1] + 8) * float(np.finfo(np.float32).eps)
-    least = product.topk(k, dim=1).values[:, -1:] - slack
-    rows, columns = (places.numpy() for places in (product >= least).nonzero(as_tuple=True))
-    if len(rows) > SMALL_CANDIDATES * k * len(product):
-        return None
-    similarity = pair_cosines(owners, others, rows, columns)
-    order = np.lexsort((columns, -similarity, rows))
-    first = np.searchsorted(rows, np.arange(len(product)))
-    chosen = order[np.arange(len(rows)) - first[rows] < k].reshape(len(product), k)
-    return Neighbours(columns[chosen], similarity[chosen])
 
 
 def refuse_misfits(left: Vectors, right: Vectors, k: int) -> None:

@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from isogloss.amounts import amount, duration
 from isogloss.errors import DataError
 
-SEARCHES = ("exact", "auto", "approximate", "cells", "hnsw", "ivf-pq")
 PATIENCE = 120.0  # seconds that an exact search may take, estimated
 CPU_RATE, CUDA_RATE = 6e10, 2e14  # operations per second, of a thread and of a GPU: a rough estimate
 CELLS_PER_ROOT, LISTS_PER_ROOT = 2.5, 4  # per square root of the number of sentences
 MOST_CELLS = 32_000  # numbered in 16 bits
 EXTRA_COLUMNS, WIDTHS = 4, 8  # of coarse copies (`sides`)
-LOOK_BYTES = 3  # the number of a cell, and whether it is far
-LOOKS = 96  # cells that a sentence looks into, at most, on average
-SENTENCE_BYTES = 26  # its cell, its place among the others, and where its looks begin
+PROBE_BYTES = 2  # the number of a cell
+PROBES = 96  # cells that a sentence probes, at most, on average
+SENTENCE_BYTES = 26  # its cell, its place among the others, and where its probes begin
 LINKS = 32  # of a sentence in the graph; twice as many at the bottom
 GRAPH_RECALL = 0.99  # from here on codes have to be ranked again by the hundred
 CODE_WIDTHS = (2, 4, 8, 16)  # numbers that share four bits of a code
@@ -51,38 +50,30 @@ class Machine:
 
 
 def choose(
-    left: int, right: int, dimension: int, memory: int, recall: float, asked: str = "auto", machine: Machine | None = None
+    left: int, right: int, dimension: int, memory: int, recall: float, search: str = "auto", machine: Machine | None = None
 ) -> Plan:
     """The kind of search for `left` and `right` sentences, in both directions."""
-    if asked not in SEARCHES:
-        raise DataError(f"search = {asked!r} is not known", hint=f"choose one of {', '.join(SEARCHES)}")
-    if not 0 < recall <= 1:
-        raise DataError(f"recall = {recall} is not above 0 and at most 1", hint="0.97 is usual")
     on = machine or Machine()
-    if asked == "exact":
+    if search == "exact":
         return Plan("exact", "as requested")
     seconds = 2.0 * left * right * dimension / (CUDA_RATE if on.cuda else CPU_RATE * on.threads)
-    if asked == "auto" and seconds <= PATIENCE:
+    if search == "auto" and seconds <= PATIENCE:
         return Plan("exact", f"comparing all pairs takes about {duration(max(1.0, seconds))}")
     if recall == 1:
         return Plan("exact", "nothing may be missed")
     plans = [_cells(left, right, dimension, recall, on), _graph(max(left, right), dimension, recall)]
     plans += [_codes(max(left, right), dimension, recall, width) for width in CODE_WIDTHS]
-    any_kind = asked in ("auto", "approximate")
-    plans = [plan for plan in plans if (plan.kind != "hnsw" or recall >= GRAPH_RECALL if any_kind else plan.kind == asked)]
-    return _first_that_fits(plans, left + right, 3 * memory // 4, asked)
-
-
-def _first_that_fits(plans: list[Plan], sentences: int, room: int, asked: str) -> Plan:
-    """The first, and so the fastest, that fits into memory."""
-    for plan in plans:
-        if plan.memory <= room:
-            return plan
-    if asked == "auto":
+    any_kind = search in ("auto", "approximate")
+    plans = [plan for plan in plans if (plan.kind != "hnsw" or recall >= GRAPH_RECALL if any_kind else plan.kind == search)]
+    room = 3 * memory // 4
+    fitting = next((plan for plan in plans if plan.memory <= room), None)  # the first is the fastest
+    if fitting is not None:
+        return fitting
+    if search == "auto":
         return Plan("exact", "no index fits into memory")
     least = min(plans, key=lambda plan: plan.memory)
     raise DataError(
-        f"an index of {amount(sentences, 'sentence')} ({least.kind}) takes {_size(least.memory)}, but there is"
+        f"an index of {amount(left + right, 'sentence')} ({least.kind}) takes {_size(least.memory)}, but there is"
         f" {_size(room)} for it",
         hint=f"allow more memory: {_size(4 * least.memory // 3 + 2**20)} will do",
     )
@@ -91,7 +82,7 @@ def _first_that_fits(plans: list[Plan], sentences: int, room: int, asked: str) -
 def _cells(left: int, right: int, dimension: int, recall: float, on: Machine) -> Plan:
     width = -(-(dimension + EXTRA_COLUMNS) // WIDTHS) * WIDTHS
     lists = _lists(min(left, right), CELLS_PER_ROOT)
-    sentence = width * on.number_bytes + SENTENCE_BYTES + LOOK_BYTES * min(LOOKS, lists)
+    sentence = width * on.number_bytes + SENTENCE_BYTES + PROBE_BYTES * min(PROBES, lists)
     memory = (left + right) * sentence + lists * width * on.number_bytes
     return Plan("cells", "copies of both sides fit into memory", lists, _probes(lists, recall), 0, memory)
 

@@ -51,11 +51,6 @@ class Side:
     def __len__(self) -> int:
         return len(self.raw)
 
-    def some(self, rows: Tensor) -> "Side":
-        """These rows as a side of their own."""
-        taken = self.raw[rows], self.scale[rows], self.mean, self.coarse[rows]
-        return Side(*taken, self.length, self.off, self.number, self.number_off)
-
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """The vectors in double precision, scaled, in blocks of rows."""
         for start in range(0, len(self.raw), AT_ONCE):

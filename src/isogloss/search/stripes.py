@@ -32,7 +32,7 @@ CPU_MEMORY = 2**30  # default, in bytes beyond the vectors
 CUDA_SHARE = 0.25  # default on a GPU: this share of its free memory
 CPU_BLOCK, CUDA_BLOCK, SMALLEST_BLOCK = 2048, 32768, 128
 LARGE = 10**8  # products; for fewer, precision does not matter for speed
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 SAVE_SECONDS = 30.0  # how much work a kill -9 may cost
 HASHED_AT_ONCE = 65_536
 STATE = ("done", "left_ids", "left_similarity", "right_ids", "right_similarity")
@@ -124,8 +124,8 @@ def init_worker() -> None:
 class SearchState:
     """The saved state of one search; without a folder nothing is saved."""
 
-    def __init__(self, folder: Path | str | None, left: Vectors, right: Vectors, asked: tuple[object, ...]) -> None:
-        self.key = _name(left, right, asked) if folder is not None else ""
+    def __init__(self, folder: Path | str | None, left: Vectors, right: Vectors, parameters: tuple[object, ...]) -> None:
+        self.key = _name(left, right, parameters) if folder is not None else ""
         self.path = Path(folder) / f"neighbours-{self.key}.npz" if folder is not None else None
         self._saved = time.monotonic()
 
@@ -162,9 +162,9 @@ class SearchState:
         return arrays
 
 
-def _name(left: Vectors, right: Vectors, asked: tuple[object, ...]) -> str:
+def _name(left: Vectors, right: Vectors, parameters: tuple[object, ...]) -> str:
     digest = ContentHash()
-    digest.add(repr(asked))
+    digest.add(repr(parameters))
     for vectors in (left, right):
         digest.add(repr((vectors.shape, str(vectors.dtype))))
         for start in range(0, len(vectors), HASHED_AT_ONCE):
@@ -173,7 +173,7 @@ def _name(left: Vectors, right: Vectors, asked: tuple[object, ...]) -> str:
 
 
 def run_stripes(search: Search, threads: int, kept: SearchState | None, on_progress: OnProgress, stage: str) -> None:
-    """Search stripe by stripe, several at once. Only this thread reports progress and saves."""
+    """Search stripe by stripe, several in parallel. Only this thread reports progress and saves."""
     done = kept.load(search) if kept else np.zeros(search.stripes, dtype=np.bool_)
     shares = done.astype(np.float64)
     reused = round(search.sentences * float(shares.mean()))
@@ -194,7 +194,7 @@ def run_stripes(search: Search, threads: int, kept: SearchState | None, on_progr
         running = {pool.submit(work, number) for number in islice(waiting, threads)}
         try:
             while running:
-                finished, running = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
+                finished, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
                 for stripe in finished:
                     done[stripe.result()] = True
                     running |= {pool.submit(work, number) for number in islice(waiting, 1)}

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.evaluation.bootstrap import Correlation, Sample, average, difference, joined, share
+from isogloss.evaluation.compare import Measured
 from isogloss.evaluation.data.test_sets import EvaluationSet, RatedPairs
 from isogloss.evaluation.metrics import Doubles
-from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.sts import MEASURE, similarities
 from isogloss.search.neighbours import nearest, neighbours

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.evaluation.bootstrap import f1
+from isogloss.evaluation.compare import Measured
 from isogloss.evaluation.data.known_sets import SETS
 from isogloss.evaluation.data.test_sets import Data, Haystack
 from isogloss.evaluation.metrics import Doubles
-from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
-from isogloss.mining.calibration import best_threshold, retrieved
+from isogloss.mining.calibration import best_threshold, retrieved, retrieved_at
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.search.neighbours import both_ways
@@ -80,10 +80,11 @@ class Mining:
             thresholds, note = np.where(half, of_half[1], of_half[0]), HALVES_NOTE
         counts = mined.counts(mined.scores >= thresholds[mined.left])
         total = retrieved(*(int(column.sum()) for column in counts))
+        in_hindsight = retrieved_at(mined.best_threshold(), mined.scores, mined.right_answer, int(mined.wanted.sum()))
         others = {
             "precision": total.precision,
             "recall": total.recall,
-            "F1, threshold in hindsight": mined.f1_at(mined.best_threshold()),
+            "F1, threshold in hindsight": in_hindsight.f1,
             "threshold": float(thresholds.mean()),
         }
         haystack = splits.test
@@ -113,22 +114,17 @@ class MinedPairs:
         right = np.bincount(self.left[taken & self.right_answer], minlength=rows)
         return right.astype(np.int64), np.bincount(self.left[taken], minlength=rows).astype(np.int64), self.wanted
 
-    def f1_at(self, threshold: float) -> float:
-        """F1 of the pairs above a threshold."""
-        return retrieved(*(int(column.sum()) for column in self.counts(self.scores >= threshold))).f1
-
 
 def mine(haystack: Haystack, space: Space, k: int = K) -> MinedPairs:
     """Mine a haystack; each sentence is used at most once."""
-    distinct = [list(dict.fromkeys(texts)) for texts in haystack.texts]
-    vectors = list(map(space.of, distinct, haystack.languages))
+    times = [Counter(texts) for texts in haystack.texts]
+    vectors = [space.of(list(own), code) for own, code in zip(times, haystack.languages, strict=True)]
     left, right = both_ways(vectors[0], vectors[1], k)
     found = matched(left, right, *candidate_scores(left, right), strategy="max")
-    times = [Counter(texts) for texts in haystack.texts]
     row_of = [{text: row for row, text in enumerate(texts)} for texts in haystack.texts]
     rows = [
-        np.array([own[text] if count[text] == 1 else -1 for text in texts])
-        for own, count, texts in zip(row_of, times, distinct, strict=True)
+        np.array([known[text] if count == 1 else -1 for text, count in own.items()])
+        for known, own in zip(row_of, times, strict=True)
     ]
     lefts, rights = rows[0][found.left], rows[1][found.right]
     once = (lefts >= 0) & (rights >= 0)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from isogloss.errors import DataError
-from isogloss.evaluation.bootstrap import Fixed, Sample
+from isogloss.evaluation.bootstrap import fixed
+from isogloss.evaluation.compare import Measured
 from isogloss.evaluation.metrics import Doubles, cosines, unit
-from isogloss.evaluation.results import Measured
 from isogloss.models.encoder import Encoder
 from isogloss.types import FloatArray
 
@@ -63,7 +63,7 @@ def _measured(result: Any) -> list[Measured]:  # noqa: ANN401 - mteb's TaskResul
         for one in subsets:
             name = one["hf_subset"] if len(result.scores) == 1 else f"{one['hf_subset']} ({split})"
             others = {key: float(value) for key, value in one.items() if isinstance(value, float) and key != "main_score"}
-            sample = Sample.of(Fixed(float(one["main_score"]), ((f"mteb {result.task_name} {name}", 0),)))
+            sample = fixed(float(one["main_score"]), f"mteb {result.task_name} {name}")
             parts.append(Measured(f"MTEB {result.task_name}", name, "MTEB's main score", sample, others))
     return parts
 

@@ -7,9 +7,9 @@ the (negated) Euclidean distance, are in `others`.
 from dataclasses import dataclass
 
 from isogloss.evaluation.bootstrap import Correlation, Sample
+from isogloss.evaluation.compare import Measured
 from isogloss.evaluation.data.test_sets import RatedPairs
 from isogloss.evaluation.metrics import SIMILARITIES, Doubles, pearson, spearman
-from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
 
 MEASURE = "Spearman of cosine"

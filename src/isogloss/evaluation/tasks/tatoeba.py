@@ -15,15 +15,15 @@ LASER's README names 83 of the 112; the papers count 82 and print no list. The g
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from isogloss.amounts import amount
-from isogloss.evaluation.bootstrap import average, share
+from isogloss.evaluation.bootstrap import share
+from isogloss.evaluation.compare import Measured, mean_of
 from isogloss.evaluation.data.known_sets import TATOEBA
 from isogloss.evaluation.data.test_sets import EvaluationSet
-from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
 from isogloss.mining.margin import best_by_margin
 from isogloss.search.neighbours import both_ways
@@ -90,8 +90,5 @@ def _right(found: IntArray, texts: Sequence[str]) -> BoolArray:
 
 
 def _group(name: str, languages: Sequence[Measured]) -> Measured:
-    sample = average([one.sample for one in languages])
-    others = {measure: float(np.mean([one.others[measure] for one in languages])) for measure in languages[0].others}
     note = "" if int(name) == len(languages) else f"measured on {amount(len(languages), 'language')}"
-    origin = tuple(file for one in languages for file in one.origin)
-    return Measured(GROUP_TABLE, f"{name} langs", MEASURE, sample, others, origin, averaged=False, note=note)
+    return replace(mean_of(languages, f"{name} langs"), table=GROUP_TABLE, averaged=False, shown=(), note=note)

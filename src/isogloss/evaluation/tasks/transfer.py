@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import share
+from isogloss.evaluation.compare import Measured
 from isogloss.evaluation.data.test_sets import Labelled
-from isogloss.evaluation.results import Measured
 from isogloss.evaluation.space import Space
 from isogloss.types import FloatArray
 
@@ -48,16 +48,15 @@ def best_penalty(features: FloatArray, labels: Sequence[str], penalties: Sequenc
 
     Folds are consecutive thirds of the file, not shuffled: rows that share a sentence are next to each other.
     """
+    from sklearn.model_selection import KFold
+
     classes = np.asarray(labels)
-    fold = np.arange(len(features)) * FOLDS // len(features)
 
     def score(penalty: float) -> float:
-        accuracy = 0.0
-        for number in range(FOLDS):
-            held_out = fold == number
-            probe = fit_probe(features[~held_out], classes[~held_out], penalty)
-            accuracy += float(probe.score(features[held_out], classes[held_out])) / FOLDS
-        return accuracy
+        return sum(
+            float(fit_probe(features[rest], classes[rest], penalty).score(features[held_out], classes[held_out])) / FOLDS
+            for rest, held_out in KFold(FOLDS).split(features)
+        )
 
     return max(sorted(penalties, reverse=True), key=score)
 
