@@ -22,11 +22,11 @@ ADDRESS_MARKS = ("://", "www.", "@")
 class Identical(Rule):
     """Drop pairs that were copied, not translated; in dictionaries a name may be the same in two languages."""
 
-    name, threshold, order = "identical sides", "limit", 50
+    name, order = "identical sides", 50
     compares_sides = for_sentences = True
     higher_is_better = False
 
-    limit: float = 0.5
+    threshold: float = 0.5
 
     @classmethod
     def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Identical | None":
@@ -46,12 +46,11 @@ class Numbers(Rule):
     against none are accepted, since small numbers are often spelled out.
     """
 
-    name, threshold, order = "different numbers", "min_agreement", 90
+    name, order = "different numbers", 90
     setting, off = "min_numbers", 0
     compares_sides = for_sentences = True
     auto = "valley"
 
-    min_agreement: float
     spelled_out: int = 2
 
     def score(self, pairs: PairBatch) -> FloatArray:
@@ -76,11 +75,9 @@ def _digit_counts(side: Side) -> IntArray:
 class Addresses(Rule):
     """Drop pairs whose web or mail addresses do not match in number."""
 
-    name, threshold, order = "different addresses", "min_agreement", 100
+    name, order = "different addresses", 100
     setting, off = "min_addresses", 0
     compares_sides = for_sentences = True
-
-    min_agreement: float
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """1 for equal addresses, ½ for equally many (a site in another language), less otherwise."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import langcodes
 import numpy as np
 import pyarrow as pa
 
@@ -11,70 +12,37 @@ from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.side import Side
 from isogloss.types import FloatArray
 
-# The scripts of languages. Sides in a language that is not listed are accepted.
-_SCRIPTS = {
-    ("cyrillic",): "ab ba be bg ce cv kk ky mk mn mhr myv os ru sah tg tt udm uk",
-    ("cyrillic", "latin"): "az cnr crh sh sr tk uz",
-    ("arabic",): "ar arz ckb fa ps sd ug ur azb pnb",
-    ("arabic", "latin"): "ku",
-    ("hebrew",): "he yi",
-    ("greek",): "el",
-    ("armenian",): "hy",
-    ("georgian",): "ka xmf",
-    ("ethiopic",): "am ti",
-    ("devanagari",): "hi mr ne sa bho mai",
-    ("bengali",): "as bn",
-    ("gurmukhi",): "pa",
-    ("gujarati",): "gu",
-    ("oriya",): "or",
-    ("tamil",): "ta",
-    ("telugu",): "te",
-    ("kannada",): "kn",
-    ("malayalam",): "ml",
-    ("sinhala",): "si",
-    ("thai",): "th",
-    ("lao",): "lo",
-    ("tibetan",): "bo dz",
-    ("myanmar",): "my",
-    ("khmer",): "km",
-    ("thaana",): "dv",
-    ("hangul", "han"): "ko",
-    ("han", "kana"): "ja",
-    ("han", "bopomofo"): "zh yue wuu lzh",
-    ("latin",): "af an ast br bs ca ceb co cs cy da de en eo es et eu fi fil fo fr fy ga gd gl gsw ha hr hsb ht hu ia id ie"
-    " ig io is it jv kab lb li lt lv mg mi ms mt nb nds nl nn no oc pl pt qu rn ro rw sc sk sl sm sn so sq st su sv"
-    " sw tl tn to tr vi vo wa war wo xh yo zu",
-}
-SUBTAGS = {
-    "Latn": ("latin",),
-    "Cyrl": ("cyrillic",),
-    "Arab": ("arabic",),
-    "Deva": ("devanagari",),
-    "Mong": ("mongolian",),
-    "Hant": ("han", "bopomofo"),
-    "Hans": ("han", "bopomofo"),
-}
+# Languages with one writing system, which langcodes knows. Sides in languages that are not listed here or below are accepted.
+_ONE_SYSTEM = """
+ab af am an ar arz as ast ba be bg bho bn bo br bs ca ce ceb ckb co cs cv cy da de dv dz el en eo es et eu fa fi fil fo fr fy ga
+gd gl gsw gu ha he hi hr hsb ht hu hy ia id ie ig io is it ja jv ka kab kk km kn ko ky lb li lo lt lv lzh mai mg mhr mi mk ml mn
+mr ms mt my myv nb nds ne nl nn no oc or os pa pl pnb ps pt qu rn ro ru rw sa sah sc sd si sk sl sm sn so sq st su sv sw ta te
+tg th ti tl tn to tr tt udm ug uk ur vi vo wa war wo wuu xh xmf yi yo yue zh zu
+"""
+_SCRIPTS: dict[str, tuple[str, ...]] = {"azb": ("Arab",), "ku": ("Arab", "Latn")}
+_SCRIPTS |= dict.fromkeys(("az", "cnr", "crh", "sh", "sr", "tk", "uz"), ("Cyrl", "Latn"))
+_SCRIPTS_OF_SYSTEM = {"Jpan": ("Hani", "Kana"), "Kore": ("Hang", "Hani"), "Hans": ("Hani", "Bopo"), "Hant": ("Hani", "Bopo")}
 SECOND_SCRIPTS = {"Latn", "Cyrl", "Arab", "Deva", "Mong"}  # language identification was trained on the usual script
-SCRIPTS_OF = {language: scripts for scripts, languages in _SCRIPTS.items() for language in languages.split()}
 
 
 def scripts_of(language: str) -> tuple[str, ...] | None:
-    """The scripts a language is written in, None where it is not listed; `sr-Latn` names its own."""
-    base, *rest = language.split("-")
-    if named := SUBTAGS.keys() & set(rest):
-        return SUBTAGS[named.pop()]
-    return None if any(len(part) == 4 for part in rest) else SCRIPTS_OF.get(base)
+    """The scripts a language is written in, None if they are not known; `sr-Latn` names its own."""
+    base, *subtags = language.split("-")
+    system = next((subtag for subtag in subtags if len(subtag) == 4), "")
+    if not system and base in _SCRIPTS:
+        return _SCRIPTS[base]
+    if not system and base in _ONE_SYSTEM.split():
+        system = langcodes.Language.get(base).maximize().script or ""
+    return _SCRIPTS_OF_SYSTEM.get(system, (system,) if system in characters.SCRIPT_RANGES else None)
 
 
 @dataclass(frozen=True, slots=True)
 class Script(Rule):
     """Drop pairs with a side that is not written in a script of its language."""
 
-    name, threshold, order = "wrong script", "min_share", 70
+    name, order = "wrong script", 70
     setting, off = "min_script", 0
     auto = "valley"
-
-    min_share: float
 
     def score_side(self, side: Side) -> FloatArray:
         """The share of letters in the language's scripts."""
@@ -93,12 +61,11 @@ class Language(Rule):
     Short text is accepted (a model that sees twelve letters guesses), and so are languages the model does not know.
     """
 
-    name, threshold, order = "wrong language", "minimum", 110
+    name, order = "wrong language", 110
     setting, off = "min_language", 0
     for_sentences = True
     auto = "valley"
 
-    minimum: float
     min_letters: int = 16  # a character of an unspaced script counts as two
 
     def score_side(self, side: Side) -> FloatArray:
@@ -113,7 +80,7 @@ class Language(Rule):
         words = Side(side.texts.take(pa.array(long_enough)), side.language).words
         lead = model.lead(words, side.language)
         if side.language.split("-")[0] == "zh":  # some Chinese is taken for Japanese, which would have kana
-            without_kana = (side.count(side.scripts == characters.SCRIPT_NUMBER["kana"]) == 0)[long_enough]
+            without_kana = (side.count(side.scripts == characters.SCRIPT_NUMBER["Kana"]) == 0)[long_enough]
             lead = np.where(without_kana, model.lead(words, side.language, ("ja", "wuu")), lead)
         score[long_enough] = 1 - lead
         return score

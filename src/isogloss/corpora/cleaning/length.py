@@ -20,9 +20,14 @@ from isogloss.types import FloatArray, IntArray
 class Empty(Rule):
     """Drop pairs with a side that has no letter or digit."""
 
-    name, threshold, order = "empty side", "min_characters", 10
+    name, order = "empty side", 10
 
-    min_characters: int = 1
+    threshold: float = 1
+
+    @classmethod
+    def from_settings(cls, settings: CleaningSettings, corpus: str) -> "Empty":
+        """Always on."""
+        return cls()
 
     def score_side(self, side: Side) -> IntArray:
         """Letters and digits."""
@@ -33,11 +38,9 @@ class Empty(Rule):
 class TooLong(Rule):
     """Drop pairs with a side that is too long for a sentence."""
 
-    name, threshold, order = "too long", "max_characters", 20
+    name, order = "too long", 20
     setting = "max_characters"
     higher_is_better = False
-
-    max_characters: int
 
     def score_side(self, side: Side) -> IntArray:
         """Characters."""
@@ -52,10 +55,9 @@ class TooManyTokens(Rule):
     written without spaces.
     """
 
-    name, threshold, order = "too many tokens", "max_tokens", 30
+    name, order = "too many tokens", 30
     higher_is_better = False
 
-    max_tokens: int
     tokenizer: str = ""  # a tokenizer.json, or a folder with one
 
     @classmethod
@@ -103,13 +105,12 @@ class LengthRatio(Rule):
     Counted in UTF-8 bytes, because Chinese says in one three-byte character what English says in five letters.
     """
 
-    name, threshold, order = "length ratio", "max_ratio", 40
+    name, order = "length ratio", 40
     setting = "max_length_ratio"
     compares_sides = for_sentences = True
     higher_is_better = False
     auto = "spread"
 
-    max_ratio: float
     min_bytes: int = 12  # "Hi." ↔ "Guten Tag." is fine: ratios mean nothing on very short text
 
     def score(self, pairs: PairBatch) -> FloatArray:

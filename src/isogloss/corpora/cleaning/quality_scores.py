@@ -21,10 +21,8 @@ STRIPE = 1024  # rows of the similarity matrix in memory at once
 class GivenScore(Rule):
     """Drop pairs that their own corpus scores low: WikiMatrix' margin of 1.05, as in the paper."""
 
-    name, threshold, order = "low score in its corpus", "minimum", 60
+    name, order = "low score in its corpus", 60
     compares_sides = True
-
-    minimum: float
 
     @classmethod
     def from_settings(cls, settings: CleaningSettings, corpus: str) -> "GivenScore | None":
@@ -68,11 +66,10 @@ class Similarity(Rule):
     (Artetxe & Schwenk 2019), which is fairer to languages that the model knows less well.
     """
 
-    name, threshold, order = "low similarity", "minimum", 120
+    name, order = "low similarity", 120
     compares_sides = for_sentences = needs_model = True
     auto = "valley"
 
-    minimum: float
     measure: str = "cosine"
     model: SimilarityModel | None = field(default=None, compare=False)
 

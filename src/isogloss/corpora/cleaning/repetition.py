@@ -16,11 +16,9 @@ MIN_WORDS = 8
 class Repetition(Rule):
     """Drop pairs with a side that mostly repeats itself."""
 
-    name, threshold, order = "repetition", "max_share", 80
+    name, order = "repetition", 80
     setting, off = "max_repetition", 1
     higher_is_better = False
-
-    max_share: float
 
     def score_side(self, side: Side) -> FloatArray:
         """The share of characters in long runs, or of repeated words if that is larger."""

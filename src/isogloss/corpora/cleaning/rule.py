@@ -35,28 +35,27 @@ class PairBatch:
         return len(self.source)
 
 
+@dataclass(frozen=True, slots=True)
 class Rule:
-    """Base of all rules: frozen dataclasses whose field `threshold` decides; the other fields change the scores."""
+    """Base of all rules; every field but the threshold changes the scores."""
 
-    __slots__ = ()
     name: ClassVar[str]  # in the manifest and on the screen
-    threshold: ClassVar[str]  # the field that may change without scoring again
     order: ClassVar[int]  # rules are applied from low to high: cheap and certain ones first
     higher_is_better: ClassVar[bool] = True
     compares_sides: ClassVar[bool] = False  # not applied to source text without a translation
     for_sentences: ClassVar[bool] = False  # not applied to dictionary entries
     auto: ClassVar[str] = ""  # how `--auto` sets the threshold: by "spread" or "valley" (auto_thresholds.py), or not
     needs_model: ClassVar[bool] = False  # scored in the main process, where the similarity model is
-    setting: ClassVar[str] = ""  # the field of CleaningSettings with the threshold; "": the rule's default
+    setting: ClassVar[str]  # the field of CleaningSettings with the threshold
     off: ClassVar[float | None] = None  # the value of that setting that turns the rule off
+
+    threshold: float  # the lowest score that is accepted, or the highest
 
     @classmethod
     def from_settings(cls, settings: CleaningSettings, corpus: str) -> Self | None:
         """The rule for a corpus; None if the settings turn it off, and then it is not scored."""
-        value = getattr(settings, cls.setting) if cls.setting else None
-        if cls.off is not None and value == cls.off:
-            return None
-        return cls(**({} if value is None else {cls.threshold: value}))
+        value = getattr(settings, cls.setting)
+        return None if value == cls.off else cls(value)
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """One number per pair, by default that of the worse side; NaN where the rule has no opinion."""
@@ -69,12 +68,11 @@ class Rule:
 
     def accept(self, score: FloatArray) -> BoolArray:
         """Which scores are good enough; NaN always is."""
-        limit = getattr(self, self.threshold)
-        return np.asarray(~(score < limit) if self.higher_is_better else ~(score > limit))
+        return np.asarray(~(score < self.threshold) if self.higher_is_better else ~(score > self.threshold))
 
     def scoring_key(self) -> dict[str, Any]:
         """Everything the scores depend on: the kind of rule and all fields but the threshold."""
-        names = [one.name for one in fields(self) if one.compare and one.name != self.threshold]  # type: ignore[arg-type]
+        names = [field.name for field in fields(self) if field.compare and field.name != "threshold"]
         return {"rule": type(self).__name__, **{name: getattr(self, name) for name in names}}
 
     def applies_to(self, pairs: PairBatch) -> bool:

@@ -35,7 +35,7 @@ class Threshold:
 
 def choose(rule: Rule, language: str, scores: FloatArray) -> Threshold:
     """The threshold for a rule with automatic ones, from a sample of its scores in a language."""
-    scores, default = scores[np.isfinite(scores)], float(getattr(rule, rule.threshold))
+    scores, default = scores[np.isfinite(scores)], float(rule.threshold)
     if len(scores) < MIN_SCORES:
         value, reason = default, f"{UNCHANGED}: only {amount(len(scores), 'pair')} to learn from"
     else:
@@ -83,8 +83,5 @@ def _widest_valley(heights: NDArray[np.float64]) -> int | None:
 
 def apply(rules: Iterable[Rule], language: str, chosen: dict[tuple[str, str], Threshold]) -> list[Rule]:
     """The rules with their thresholds for a language."""
-    result = []
-    for rule in rules:
-        found = chosen.get((rule.name, language))
-        result.append(replace(rule, **{rule.threshold: found.value}) if found else rule)  # type: ignore[type-var]
-    return result
+    found = [(rule, chosen.get((rule.name, language))) for rule in rules]
+    return [replace(rule, threshold=threshold.value) if threshold else rule for rule, threshold in found]
