@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isogloss.corpora.text import characters
-from isogloss.corpora.text.side import Side, counts_between
+from isogloss.corpora.text.side import Side
+from isogloss.corpora.text.spans import count_marked
 
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=10)
 
@@ -48,10 +49,10 @@ def test_words_and_unspaced_characters_are_tokens() -> None:
 
 
 @given(st.lists(st.booleans(), max_size=40), st.lists(st.integers(0, 40), max_size=6))
-def test_counts_between(marked: list[bool], cuts: list[int]) -> None:
+def test_marks_are_counted_per_span(marked: list[bool], cuts: list[int]) -> None:
     starts = np.array(sorted(min(cut, len(marked)) for cut in [0, *cuts, len(marked)]), dtype=np.int64)
     wanted = [sum(marked[a:b]) for a, b in itertools.pairwise(starts)]
-    assert counts_between(np.array(marked, dtype=bool), starts).tolist() == wanted
+    assert count_marked(np.array(marked, dtype=bool), starts).tolist() == wanted
 
 
 def test_scripts_digits_and_case_of_known_characters() -> None:

@@ -11,6 +11,7 @@ from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.side import Side
+from isogloss.corpora.text.spans import spans_of
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 # Repeats are bounded: a long run of letters must not take quadratic time.
@@ -66,8 +67,7 @@ def _digit_counts(side: Side) -> IntArray:
     """How often each digit from 1 to 9 occurs in each sentence."""
     values = characters.digits().take(side.codes)
     at = np.flatnonzero((values > 0) & (values < 10))
-    rows = np.searchsorted(side.starts, at, side="right") - 1
-    counts = np.bincount(rows * 9 + values[at] - 1, minlength=9 * len(side))
+    counts = np.bincount(spans_of(at, side.starts) * 9 + values[at] - 1, minlength=9 * len(side))
     return counts.reshape(len(side), 9)
 
 

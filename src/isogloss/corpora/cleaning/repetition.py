@@ -6,6 +6,7 @@ import numpy as np
 
 from isogloss.corpora.cleaning.rule import Rule
 from isogloss.corpora.text.side import Side
+from isogloss.corpora.text.spans import begins_run, spans_of
 from isogloss.types import FloatArray
 
 MIN_RUN = 6  # "...", "!!!" and "hmmm" are ordinary
@@ -27,16 +28,12 @@ class Repetition(Rule):
 
 def _share_in_runs(side: Side) -> FloatArray:
     """The share of characters that stand in runs of the same character."""
-    if not len(side.codes):
-        return np.zeros(len(side), dtype=np.float32)
-    new = np.ones(len(side.codes), dtype=np.bool_)
-    new[1:] = side.codes[1:] != side.codes[:-1]
+    new = begins_run(side.codes)
     new[side.starts[:-1][side.lengths > 0]] = True
     begins = np.flatnonzero(new)
     runs = np.diff(np.append(begins, len(new)))
     long = runs >= MIN_RUN
-    rows = np.searchsorted(side.starts, begins[long], side="right") - 1
-    inside = np.bincount(rows, weights=runs[long], minlength=len(side))
+    inside = np.bincount(spans_of(begins[long], side.starts), weights=runs[long], minlength=len(side))
     return (inside / np.maximum(side.lengths, 1)).astype(np.float32)
 
 
@@ -44,15 +41,8 @@ def _share_of_repeated_words(side: Side) -> FloatArray:
     """The share of a sentence's words that it has already used; 0 for short sentences."""
     words = side.words
     counts = np.diff(words.starts)
-    result = np.zeros(len(side), dtype=np.float32)
-    rows = np.flatnonzero(counts >= MIN_WORDS)
-    if not len(rows):
-        return result
-    owner = np.repeat(np.arange(len(counts)), counts)
-    long = (counts >= MIN_WORDS)[owner]
-    key = owner[long] * np.int64(len(words.vocabulary)) + words.index[long]
+    long = np.repeat(counts >= MIN_WORDS, counts)
+    key = np.repeat(np.arange(len(side)), counts)[long] * len(words.vocabulary) + words.index[long]
     key.sort()
-    new = np.append(True, key[1:] != key[:-1])
-    distinct = np.bincount(key[new] // len(words.vocabulary), minlength=len(side))
-    result[rows] = 1 - distinct[rows] / counts[rows]
-    return result
+    distinct = np.bincount(key[begins_run(key)] // len(words.vocabulary), minlength=len(side))
+    return np.where(counts >= MIN_WORDS, 1 - distinct / np.maximum(counts, 1), 0.0).astype(np.float32)

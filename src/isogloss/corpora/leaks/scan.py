@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, among, distinct, mix
 from isogloss.corpora.text.normalize import normalize_block
 from isogloss.corpora.text.side import Side
+from isogloss.corpora.text.spans import starts_of
 from isogloss.storage import content_hash
 from isogloss.types import BoolArray, IntArray
 
@@ -28,41 +29,29 @@ class HashSet:
 
     def __init__(self, hashes: Iterable[Hashes]) -> None:
         self._sorted = distinct(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes]))
-        self._bitmap: BoolArray | None = None
+        self._bits = min(24, 5 + len(self._sorted).bit_length())  # one bit in 32 is set: few false positives
+        self._bitmap = np.zeros(1 << self._bits, dtype=np.bool_)
+        self._bitmap[self._short(self._sorted)] = True
 
     def __len__(self) -> int:
         """Number of distinct hashes."""
         return len(self._sorted)
 
-    def __getstate__(self) -> Hashes:
-        """Only the hashes are pickled; the bitmap is made again."""
-        return self._sorted
-
-    def __setstate__(self, state: Hashes) -> None:
-        self._sorted, self._bitmap = state, None
-
     def has(self, hashes: Hashes) -> BoolArray:
         """Which of these are in the set."""
-        if not len(self._sorted):
-            return np.zeros(len(hashes), dtype=np.bool_)
-        if self._bitmap is None:
-            self._bits = min(24, 5 + len(self._sorted).bit_length())  # one bit in 32 is set: few false positives
-            self._bitmap = np.zeros(1 << self._bits, dtype=np.bool_)
-            self._bitmap[_short(self._sorted, self._bits)] = True
-        found = self._bitmap.take(_short(hashes, self._bits))
+        found = self._bitmap.take(self._short(hashes))
         maybe = np.flatnonzero(found)
         found[maybe] = among(hashes[maybe], self._sorted)
         return found
 
-
-def _short(hashes: Hashes, bits: int) -> IntArray:
-    return (hashes >> np.uint64(64 - bits)).astype(np.int64)
+    def _short(self, hashes: Hashes) -> IntArray:
+        return (hashes >> np.uint64(64 - self._bits)).astype(np.int64)
 
 
 def word_ngrams(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
     """The hash of every eight consecutive words (sixteen characters in unspaced scripts), and its sentence."""
     words, owner, lone = side.tokens
-    before = np.concatenate([[0], np.cumsum(lone)])
+    before = starts_of(lone)
     hashes, owners = [], []
     for size, unbroken in ((NGRAM_WORDS, False), (NGRAM_CHARACTERS, True)):
         names, places = _windows(words, owner, size)
@@ -121,7 +110,7 @@ class LeakScanner:
     def check(self, side: Side) -> NDArray[np.uint8]:
         """For every sentence, the strictest level at which it is evaluation text, or CLEAN."""
         result = np.zeros(len(side), dtype=np.uint8)
-        if not len(self._exact):
+        if not len(self._exact):  # nothing needs to be computed
             return result
         if len(self._runs):
             hashes, owner = word_ngrams(side)

@@ -8,6 +8,7 @@ probability of about 1 in 20,000.
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.corpora.text.spans import begins_run
 from isogloss.types import BoolArray, IntArray
 
 Hashes = NDArray[np.uint64]
@@ -67,7 +68,7 @@ def combine(*columns: Hashes) -> Hashes:
 def distinct(hashes: Hashes) -> Hashes:
     """Sorted distinct hashes; several times faster than `np.unique` for millions."""
     ordered = np.sort(hashes)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
+    return ordered[begins_run(ordered)]
 
 
 def among(hashes: Hashes, known: Hashes) -> BoolArray:

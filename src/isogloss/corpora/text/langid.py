@@ -6,6 +6,7 @@ so it is computed once and cached. Probabilities equal fastText's (tested) at a 
 """
 
 import struct
+from collections import deque
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from isogloss.corpora.text.hashing import Hashes, among
 from isogloss.corpora.text.side import Side, Words
+from isogloss.corpora.text.spans import starts_of
 from isogloss.errors import DataError, ModelError
 from isogloss.types import FloatArray, IntArray
 
@@ -152,18 +154,17 @@ class LanguageModel:
                 rows[alive, size - least] = self._bucket_rows.take(grown % np.uint32(self._settings["bucket"]))
         kept = rows >= 0
         counts = np.bincount(owner, weights=kept.sum(1), minlength=len(words)).astype(np.int64)
-        return rows[kept].astype(np.int64), np.concatenate([[0], np.cumsum(counts)])
+        return rows[kept].astype(np.int64), starts_of(counts)
 
 
 def _in_brackets(words: pa.Array) -> tuple[NDArray[np.uint8], IntArray]:
     """The bytes of all words, each between < and >, and the word of every character."""
     side = Side(words, "")
     sizes, numbers = side.byte_lengths, np.arange(len(words))
-    before = np.concatenate([[0], np.cumsum(sizes)])
+    before = starts_of(sizes)
     data = np.full(int(before[-1]) + 2 * len(words), ord(">"), dtype=np.uint8)
     data[before[:-1] + 2 * numbers] = ord("<")
-    text = np.frombuffer(b"".join([] if side.texts.buffers()[2] is None else [side.texts.buffers()[2]]), dtype=np.uint8)
-    data[np.arange(before[-1]) + np.repeat(2 * numbers + 1, sizes)] = text[: before[-1]]
+    data[np.arange(before[-1]) + np.repeat(2 * numbers + 1, sizes)] = np.frombuffer(side.utf8, dtype=np.uint8)
     return data, np.repeat(numbers, side.lengths + 2)
 
 
@@ -258,30 +259,23 @@ class _Reader:
 
 
 def _paths(counts: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """The Huffman tree over label counts, in fastText's order: nodes × labels, 1 where a label's path goes right, or left."""
-    labels = len(counts)
-    total = list(counts) + [10**15] * (labels - 1)
-    parent, goes_right = [-1] * (2 * labels - 1), [False] * (2 * labels - 1)
-    leaf, node = labels - 1, labels
-    for new in range(labels, 2 * labels - 1):
+    """The Huffman tree over label counts, in fastText's order: nodes × labels, 1 where a label's path goes right, or left.
+
+    Counts are in descending order, so the lightest tree is the last of the leaves or the first of the joined ones.
+    """
+    leaves = list(zip(counts, np.eye(len(counts), dtype=np.float32), strict=True))
+    joined: deque[tuple[int, FloatArray]] = deque()
+    right, left = [], []
+    for _ in range(len(counts) - 1):
         pair = []
         for _ in range(2):
-            if leaf >= 0 and total[leaf] < total[node]:
-                pair.append(leaf)
-                leaf -= 1
-            else:
-                pair.append(node)
-                node += 1
-        total[new] = total[pair[0]] + total[pair[1]]
-        parent[pair[0]] = parent[pair[1]] = new
-        goes_right[pair[1]] = True
-    right, left = np.zeros((2, labels - 1, labels), dtype=np.float32)
-    for label in range(labels):
-        at = label
-        while parent[at] >= 0:
-            (right if goes_right[at] else left)[parent[at] - labels, label] = 1
-            at = parent[at]
-    return right, left
+            is_leaf = leaves and (not joined or leaves[-1][0] < joined[0][0])
+            pair.append(leaves.pop() if is_leaf else joined.popleft())
+        (total, on_left), (more, on_right) = pair
+        left.append(on_left)
+        right.append(on_right)
+        joined.append((total + more, on_left + on_right))
+    return np.array(right), np.array(left)
 
 
 @cache

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, combine, mix
 from isogloss.corpora.text.side import Side
+from isogloss.corpora.text.spans import begins_run
 
 HASHES, BAND = 64, 4
 BANDS = HASHES // BAND
@@ -30,7 +31,7 @@ def signatures(source: Side, target: Side) -> Signatures:
     result = np.zeros((len(source), HASHES), dtype=np.uint16)
     if not len(every):
         return result
-    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1]))
+    first = np.flatnonzero(begins_run(owner))
     present = owner[first]
     random = np.random.default_rng(20210707)
     for place in range(HASHES):
@@ -48,8 +49,7 @@ def _triples(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
     # A window that runs into the next text is cut: missing words count as 0.
     parts = [np.where(padded_owner[k : k + len(words)] == owner, padded[k : k + len(words)], 0) for k in range(TRIPLE)]
     whole = padded_owner[TRIPLE - 1 : TRIPLE - 1 + len(words)] == owner
-    first_of_text = np.append(True, owner[1:] != owner[:-1]) if len(owner) else np.zeros(0, dtype=np.bool_)
-    used = whole | first_of_text
+    used = whole | begins_run(owner)
     return combine(*(part[used] for part in parts)), owner[used]
 
 

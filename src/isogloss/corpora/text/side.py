@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.hashing import Hashes, hash_texts
+from isogloss.corpora.text.spans import count_marked, spans_of, starts_of
 from isogloss.types import BoolArray, IntArray
 
 
@@ -26,7 +27,9 @@ class Side:
     """The sentences of one language in a block, in order."""
 
     def __init__(self, texts: pa.Array, language: str) -> None:
-        self.texts = _contiguous(texts)
+        if isinstance(texts, pa.ChunkedArray):
+            texts = texts.combine_chunks()
+        self.texts = texts.take(pa.array(np.arange(len(texts))))  # without an offset, so that buffers begin with the text
         self.language = language
 
     def __len__(self) -> int:
@@ -35,24 +38,27 @@ class Side:
     @cached_property
     def byte_lengths(self) -> IntArray:
         """UTF-8 bytes of each sentence."""
-        return np.diff(_offsets(self.texts)).astype(np.int64)
+        return pc.binary_length(self.texts).to_numpy().astype(np.int64)
 
     @cached_property
     def lengths(self) -> IntArray:
         """Characters of each sentence."""
-        return np.asarray(pc.utf8_length(self.texts).to_numpy(zero_copy_only=False), dtype=np.int64)
+        return pc.utf8_length(self.texts).to_numpy().astype(np.int64)
 
     @cached_property
     def starts(self) -> IntArray:
         """Where each sentence begins in `codes`; one more entry at the end."""
-        return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+        return starts_of(self.lengths)
+
+    @property
+    def utf8(self) -> bytes:
+        """The bytes of all sentences, one after the other."""
+        return bytes(memoryview(self.texts.buffers()[2] or b"")[: self.byte_lengths.sum()])
 
     @cached_property
     def codes(self) -> NDArray[np.uint32]:
         """The code points of all sentences, one after the other."""
-        data = self.texts.buffers()[2]
-        text = b"" if data is None else bytes(memoryview(data)[: _offsets(self.texts)[-1]])
-        return np.frombuffer(text.decode("utf-8").encode("utf-32-le"), dtype="<u4")
+        return np.frombuffer(self.utf8.decode().encode("utf-32-le"), dtype="<u4")
 
     @cached_property
     def lowered(self) -> NDArray[np.uint32]:
@@ -84,9 +90,7 @@ class Side:
     @cached_property
     def kept_starts(self) -> IntArray:
         """Where each sentence begins in `kept`; one more entry at the end."""
-        running = np.zeros(len(self.codes) + 1, dtype=np.int64)
-        np.cumsum(self.wordlike, out=running[1:])
-        return running.take(self.starts)
+        return starts_of(self.count(self.wordlike))
 
     @cached_property
     def kept(self) -> NDArray[np.uint32]:
@@ -103,8 +107,7 @@ class Side:
         """Hashes of all words (characters in unspaced scripts), the sentence of each, and whether it is such a character."""
         begins = np.flatnonzero(~self.continues[self.wordlike])
         names = hash_texts(self.kept, np.append(begins, len(self.kept)).astype(np.int64))[: len(begins)]
-        owner = np.searchsorted(self.kept_starts, begins, side="right") - 1
-        return names, owner, self.alone[self.wordlike][begins]
+        return names, spans_of(begins, self.kept_starts), self.alone[self.wordlike][begins]
 
     @property
     def token_counts(self) -> IntArray:
@@ -127,29 +130,4 @@ class Side:
 
     def count(self, marked: BoolArray) -> IntArray:
         """How many characters of each sentence are marked."""
-        return counts_between(marked, self.starts)
-
-
-def counts_between(marked: BoolArray, starts: IntArray) -> IntArray:
-    """How many are marked in each starts[i]:starts[i + 1]."""
-    running = np.zeros(len(marked) + 1, dtype=np.int32)
-    np.cumsum(marked, out=running[1:], dtype=np.int32)
-    return np.diff(running.take(starts)).astype(np.int64)
-
-
-def _contiguous(texts: pa.Array) -> pa.Array:
-    """The same strings in one chunk without an offset."""
-    if isinstance(texts, pa.ChunkedArray):
-        texts = texts.combine_chunks()
-    if isinstance(texts, pa.ChunkedArray):  # an empty column stays chunked
-        texts = pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], pa.string())
-    if texts.offset or (len(texts) and _offsets(texts)[0]):
-        texts = texts.take(pa.array(np.arange(len(texts))))
-    return texts
-
-
-def _offsets(texts: pa.Array) -> NDArray[np.int32]:
-    buffer = texts.buffers()[1]
-    if buffer is None or not len(texts):
-        return np.zeros(1, dtype=np.int32)
-    return np.frombuffer(buffer, dtype=np.int32, count=len(texts) + 1, offset=4 * texts.offset)
+        return count_marked(marked, self.starts)
