@@ -111,7 +111,7 @@ def test_thresholds_set_from_the_data_say_why(tmp_path: Path) -> None:
 
 
 def test_a_sample_of_the_scores_is_taken_evenly_over_all_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isogloss.corpora.prepare.SAMPLE", 10)
+    monkeypatch.setattr("isogloss.corpora.preparation.auto_thresholds.SAMPLE", 10)
     monkeypatch.setattr("isogloss.corpora.preparation.scored_parts.ROWS_PER_GROUP", 7)
     how = replace(OPTIONS, cleaning=OPTIONS.cleaning.replace(auto=True))
     store = prepare_store(feeds(write(tmp_path / "a.en-de.tsv", 100)), tmp_path / "store", how)

@@ -15,19 +15,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
 
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings, LeakSettings, PairsSettings
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
-from isogloss.corpora.cleaning.rule import Rule, rules_for
+from isogloss.corpora.cleaning.rule import rule_classes, rules_for
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
-from isogloss.corpora.preparation import auto_thresholds, drop_counts
+from isogloss.corpora.preparation import drop_counts
+from isogloss.corpora.preparation.auto_thresholds import set_thresholds
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source
 from isogloss.corpora.preparation.manifest import manifest_of
 from isogloss.corpora.preparation.pair_selection import ScoredPart, Selection
-from isogloss.corpora.preparation.score_blocks import Scoring, score_column, warm_up
+from isogloss.corpora.preparation.score_blocks import warm_up
 from isogloss.corpora.preparation.scored_parts import ScoredFeed, Scorer, passed_over
 from isogloss.corpora.preparation.workers import Workers
 from isogloss.corpora.preparation.write_parts import write_parts
@@ -53,7 +54,6 @@ STARTED = ".isogloss-store"  # marks a folder whose manifest is not written yet
 OUR_FILES = re.compile(r"[0-9a-f]{16}\.json|.+-[0-9a-f]{16}(-[0-9a-f]{8})?\.parquet")  # what may be removed
 MAX_WORKERS = 256
 MIN_BYTES = 16 * 2**20  # of text; below this, starting other processes costs more than it saves
-SAMPLE = 200_000  # scores per rule and language for an automatic threshold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,33 +147,30 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
     scanner = LeakScanner(evaluation_sets(leaks.against) if leaks.level != "off" else [], leaks.level, cleaning.normalize)
     scored = _score(feeds, out, options, scanner)
     parts = [
-        ScoredPart(out / SCORED / one.part(language), one.feed.corpus, language, rows)
+        ScoredPart(out / SCORED / one.part(language), one.feed.corpus, language, rows, rules_for(cleaning, one.feed.corpus))
         for one in scored
         for language, rows in one.index.rows.items()
     ]
     refuse_missing(options.languages, [*(part.language for part in parts), *(feed.language for feed in feeds if feed.language)])
     if not parts:
         raise _nothing_read(scored)
-    used = {rule.name for part in parts for rule in rules_for(cleaning, part.corpus)}
-    names = [rule.name for rule in rules_for(cleaning.replace(min_scores=("*=0",))) if rule.name in used]
-    selection = Selection(parts, cleaning, options.held_out, names)
-    chosen = _auto_thresholds(parts, cleaning) if cleaning.auto else {}
+    thresholds = set_thresholds(parts) if cleaning.auto else []
+    used = {rule.name for part in parts for rule in part.rules}
+    selection = Selection(parts, cleaning, options.held_out, [rule.name for rule in rule_classes() if rule.name in used])
     rows = sum(part.rows for part in parts)
     options.on_progress(Step("pairs", rows, rows + 1, "pairs", "selecting"))
-
-    def rules_of(corpus: str, language: str) -> list[Rule]:
-        return auto_thresholds.apply(rules_for(cleaning, corpus), language, chosen)
-
-    selection.run(rules_of)
+    selection.run()
     lines = [drop_counts.count(part, selection.reasons) for part in parts]
     every = drop_counts.total(lines)
     if not every.kept:
         raise DataError(f"{amount(every.rows_in, 'pair')} read, none kept", hint=f"most by the rule: {every.worst}")
     options.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
     files = write_parts(selection, out, options.workers)
-    manifest = manifest_of(scored, selection, lines, files, leaks, scanner, chosen)
+    manifest = manifest_of(scored, selection, list(zip(files, lines, strict=True)), leaks, scanner, thresholds)
     write_json(out / MANIFEST, manifest)
-    _remove_others(out, {one["file"] for one in manifest["parts"]}, {one.key[:16] for one in scored})
+    remove_scores(out, keep=[one.key[:16] for one in scored])
+    _remove(out / PAIRS, keep=files)
+    _remove(out / DROPPED, keep=files)
     options.on_progress(Step("pairs", rows, rows, "pairs", _note(manifest, reused=not any(one.made for one in scored))))
     return open_store(out)
 
@@ -190,48 +187,21 @@ def _note(manifest: dict[str, Any], reused: bool) -> str:
 
 def _score(feeds: Sequence[Feed], out: Path, options: PrepareOptions, scanner: LeakScanner) -> list[ScoredFeed]:
     """The scored parts of every feed, from disk or made now."""
-    read = {"rows": 0, "bytes": 0}
-    wanted = options.languages
+    wanted, rows, text = options.languages, 0, 0
     feeds = [feed for feed in feeds if not wanted or not feed.language or feed.language in (*wanted, feed.source_language)]
     expected = sum(feed.text_bytes for feed in feeds)
 
-    def on_rows(feed: Feed, rows: int, text: int) -> None:
-        read["rows"] += rows
-        read["bytes"] += text
-        total = int(read["rows"] * max(expected, read["bytes"]) / max(read["bytes"], 1))
-        options.on_progress(Step("pairs", read["rows"], max(total, read["rows"] + 1), "pairs", feed.corpus))
+    def on_block(feed: Feed, block: pa.Table) -> None:
+        nonlocal rows, text
+        rows += block.num_rows
+        text += block.column("source").nbytes + block.column("target").nbytes
+        total = int(rows * max(expected, text) / max(text, 1))
+        options.on_progress(Step("pairs", rows, max(total, rows + 1), "pairs", feed.corpus))
 
     workers = min(options.workers, MAX_WORKERS) if expected > MIN_BYTES else 1
-    model = options.similarity_model
     with Workers(workers, scanner, warm_up) as pool:
-        scorer = Scorer(out / SCORED, pool, scanner, options.on_error, model, on_rows)
-        scored = []
-        for feed in feeds:
-            languages = [*wanted, feed.source_language] if wanted else []
-            fingerprint = model.fingerprint if model else ""
-            scoring = Scoring(options.cleaning, feed.corpus, feed.source_language, feed.dictionary, fingerprint)
-            scored.append(scorer.score(feed, scoring, languages))
-    return scored
-
-
-def _auto_thresholds(
-    parts: Sequence[ScoredPart], cleaning: CleaningSettings
-) -> dict[tuple[str, str], auto_thresholds.Threshold]:
-    """A threshold per rule and language, from a sample of the scores of all corpora together."""
-    chosen = {}
-    for language in sorted({part.language for part in parts}):
-        own = [part for part in parts if part.language == language]
-        step = max(1, sum(part.rows for part in own) // SAMPLE)
-        for rule in rules_for(cleaning.replace(min_scores=())):
-            if not rule.auto:
-                continue
-            sample = [
-                table.column(0).to_numpy()[-rows.start % step :: step]
-                for part in own
-                for rows, table in part.batches([score_column(rule)])
-            ]
-            chosen[rule.name, language] = auto_thresholds.choose(rule, language, np.concatenate(sample))
-    return chosen
+        scorer = Scorer(out / SCORED, pool, scanner, options.cleaning, options.on_error, options.similarity_model, on_block)
+        return [scorer.score(feed, [*wanted, feed.source_language] if wanted else []) for feed in feeds]
 
 
 def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
@@ -251,17 +221,13 @@ def _nothing_read(scored: Sequence[ScoredFeed]) -> DataError:
     return DataError(f"{names}: no pairs", hint=unread or "is the file empty?")
 
 
-def _remove_others(out: Path, files: set[str], keys: set[str]) -> None:
-    """Remove parts that the manifest does not name, and scores of other input or other rules."""
-    remove_scores(out, keys)
-    for folder in (out / PAIRS, out / DROPPED):
-        for path in folder.glob("*.parquet"):
-            if OUR_FILES.fullmatch(path.name) and path.name not in files:
-                path.unlink()
-
-
 def remove_scores(store: Path, keep: Collection[str] = ()) -> None:
     """Free the disk space of scores, except those with the keys in `keep`; what is removed can be scored again."""
-    for path in (store / SCORED).glob("*"):
-        if OUR_FILES.fullmatch(path.name) and not any(key in path.name for key in keep):
+    _remove(store / SCORED, keep)
+
+
+def _remove(folder: Path, keep: Collection[str]) -> None:
+    """Remove what isogloss wrote to a folder, except names that contain one of `keep`."""
+    for path in folder.glob("*"):
+        if OUR_FILES.fullmatch(path.name) and not any(name in path.name for name in keep):
             path.unlink()

@@ -54,7 +54,7 @@ def test_few_scores_and_other_rules_teach_nothing() -> None:
     assert found.value == 0.5 and "only 10 pairs" in found.reason
 
 
-def test_chosen_thresholds_are_applied_by_rule_and_language() -> None:
-    chosen = {("wrong script", "ru"): Threshold("wrong script", "ru", 0.7, "")}
-    assert apply([Script(0.5), LengthRatio(9.0)], "ru", chosen) == [Script(0.7), LengthRatio(9.0)]
-    assert apply([Script(0.5)], "de", chosen) == [Script(0.5)]
+def test_chosen_thresholds_are_applied_by_rule() -> None:
+    chosen = [Threshold("wrong script", "ru", 0.7, "")]
+    assert apply([Script(0.5), LengthRatio(9.0)], chosen) == [Script(0.7), LengthRatio(9.0)]
+    assert apply([Script(0.5)], []) == [Script(0.5)]

@@ -5,7 +5,7 @@ median of their logarithms. "valley" is for shares between 0 and 1 that are high
 between a small low cluster and the rest. Where that finds nothing, the threshold of the settings is kept.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from isogloss.amounts import amount
 from isogloss.corpora.cleaning.rule import Rule
+from isogloss.corpora.preparation.pair_selection import ScoredPart
+from isogloss.corpora.preparation.score_blocks import score_column
 from isogloss.types import FloatArray
 
+SAMPLE = 200_000  # scores per rule and language
 MAX_BEYOND = 5.0  # percent
 DEVIATIONS, NORMAL_SPREAD = 3.5, 1.4826  # the second makes a median deviation comparable to a standard deviation
 MIN_SCORES, MIN_IN_CLUSTER = 200, 20
@@ -33,14 +36,32 @@ class Threshold:
     reason: str
 
 
+def set_thresholds(parts: Sequence[ScoredPart]) -> list[Threshold]:
+    """Set the thresholds of all parts, per language, from a sample of the scores of all corpora together."""
+    chosen = []
+    for language in sorted({part.language for part in parts}):
+        own = [part for part in parts if part.language == language]
+        step = max(1, sum(part.rows for part in own) // SAMPLE)
+        for rule in (rule for rule in own[0].rules if rule.auto):
+            sample = [
+                table.column(0).to_numpy()[-rows.start % step :: step]
+                for part in own
+                for rows, table in part.batches([score_column(rule)])
+            ]
+            chosen.append(choose(rule, language, np.concatenate(sample)))
+        for part in own:
+            part.rules = apply(part.rules, [threshold for threshold in chosen if threshold.language == language])
+    return sorted(chosen, key=lambda threshold: (threshold.rule, threshold.language))
+
+
 def choose(rule: Rule, language: str, scores: FloatArray) -> Threshold:
-    """The threshold for a rule with automatic ones, from a sample of its scores in a language."""
-    scores, default = scores[np.isfinite(scores)], float(rule.threshold)
+    """The threshold of a rule, from a sample of its scores in a language."""
+    scores = scores[np.isfinite(scores)]
     if len(scores) < MIN_SCORES:
-        value, reason = default, f"{UNCHANGED}: only {amount(len(scores), 'pair')} to learn from"
+        value, reason = rule.threshold, f"{UNCHANGED}: only {amount(len(scores), 'pair')} to learn from"
     else:
-        value, reason = (_by_spread if rule.auto == "spread" else _by_valley)(scores, default)
-    return Threshold(rule.name, language, value, reason)
+        value, reason = (_by_spread if rule.auto == "spread" else _by_valley)(scores, rule.threshold)
+    return Threshold(rule.name, language, float(value), reason)
 
 
 def _by_spread(scores: FloatArray, default: float) -> tuple[float, str]:
@@ -74,14 +95,14 @@ def _widest_valley(heights: NDArray[np.float64]) -> int | None:
     right = np.maximum.accumulate(heights[::-1])[::-1]
     low = heights < DEPTH * np.minimum(left, right)
     low[int(heights.argmax()) :] = False
-    starts, ends = (np.flatnonzero(np.diff(np.concatenate([[0], low, [0]])) == step) for step in (1, -1))
+    starts, ends = (np.flatnonzero(np.diff(low, prepend=0, append=0) == step) for step in (1, -1))
     if not len(starts):
         return None
-    longest = int((ends - starts).argmax())
+    longest = (ends - starts).argmax()
     return int(starts[longest] + ends[longest]) // 2
 
 
-def apply(rules: Iterable[Rule], language: str, chosen: dict[tuple[str, str], Threshold]) -> list[Rule]:
-    """The rules with their thresholds for a language."""
-    found = [(rule, chosen.get((rule.name, language))) for rule in rules]
-    return [replace(rule, threshold=threshold.value) if threshold else rule for rule, threshold in found]
+def apply(rules: Iterable[Rule], chosen: Iterable[Threshold]) -> list[Rule]:
+    """The rules with the thresholds of one language."""
+    values = {threshold.rule: threshold.value for threshold in chosen}
+    return [replace(rule, threshold=values.get(rule.name, rule.threshold)) for rule in rules]

@@ -19,13 +19,13 @@ from isogloss.types import TEST, TRAIN
 def manifest_of(
     scored: Sequence[ScoredFeed],
     selection: Selection,
-    lines: Sequence[Line],
-    files: Sequence[str],
+    written: Sequence[tuple[str, Line]],
     leaks: LeakSettings,
     scanner: LeakScanner,
-    chosen: dict[tuple[str, str], Threshold],
+    thresholds: Sequence[Threshold],
 ) -> dict[str, Any]:
-    """The manifest of the parts in `files`, whose counts are `lines`."""
+    """The manifest of the parts that were written, each a file and the counts of its pairs."""
+    files, lines = zip(*written, strict=True)
     every, cleaning = total(lines), selection.settings
     only_if_found = (*LEAK_REASONS, *((NEAR_DUPLICATE,) if cleaning.duplicates != "near" else ()))
     order = [name for name in selection.reasons[1:] if name in every.dropped or name not in only_if_found]
@@ -34,7 +34,7 @@ def manifest_of(
     parts: list[dict[str, Any]] = [
         {"file": file, "corpus": line.corpus, "rows": line.kept}
         | {"sha256": file_hash(out / PAIRS / file), "dropped_sha256": file_hash(out / DROPPED / file)}
-        for file, line in zip(files, lines, strict=True)
+        for file, line in written
     ]
     before = scanned_before((one.feed.scanned for one in scored if one.index.rows), scanner.sets)
     return {
@@ -55,7 +55,7 @@ def manifest_of(
             "leaks": _without_folders(as_dict(leaks)),
             "held_out": selection.held_out,
         },
-        "thresholds": [asdict(chosen[key]) for key in sorted(chosen)],
+        "thresholds": [asdict(one) for one in thresholds],
         "leak_scan": {
             "level": leaks.level,
             "sets": [asdict(one) for one in (*scanner.sets, *before)],

@@ -6,7 +6,8 @@ depends on the slice and not on the number of pairs.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,33 +22,31 @@ from isogloss.corpora.leaks.scan import LEVELS
 from isogloss.corpora.preparation.score_blocks import score_column
 from isogloss.corpora.reading.compression import PARQUET_FAULTS
 from isogloss.corpora.text.hashing import Hashes, among, combine, distinct, mix
-from isogloss.corpora.text.minhash import BANDS, HASHES, bands, likeness
+from isogloss.corpora.text.minhash import BANDS, HASHES, Signatures, bands, likeness
+from isogloss.corpora.text.spans import begins_run
 from isogloss.errors import DataError
 from isogloss.storage import content_hash
-from isogloss.types import TEST, BoolArray, IntArray
+from isogloss.types import TEST, BoolArray
 
 KEPT = 0
 ROWS_PER_SLICE = 1_500_000
 LEAK_REASONS = tuple(f"in an evaluation set ({level})" for level in LEVELS[1:])
 DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT = "duplicate", "near duplicate", "in the test split"
 
-RulesFor = Callable[[str, str], Sequence[Rule]]  # by corpus and target language, since automatic thresholds differ
 InSlice = Callable[[Hashes], BoolArray]
 
 
 @dataclass(slots=True, eq=False)
 class ScoredPart:
-    """The scored pairs of one feed in one language: their file, and for each row its reason (0: kept) and its split."""
+    """The scored pairs of one feed in one language: their file, their rules, and the reason (0: kept) and split of each row."""
 
     path: Path
     corpus: str
     language: str
     rows: int
+    rules: Sequence[Rule] = ()
     reasons: NDArray[np.uint8] = field(init=False)
     test: BoolArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.reasons, self.test = np.zeros(self.rows, dtype=np.uint8), np.zeros(self.rows, dtype=np.bool_)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[slice, pa.Table]]:
         """Some columns, one row group at a time, with the rows they are."""
@@ -64,97 +63,90 @@ class ScoredPart:
 
 
 class Selection:
-    """Fills in the reasons of all scored parts."""
+    """Decides about the rows of all scored parts."""
 
-    def __init__(
-        self, parts: Sequence[ScoredPart], settings: CleaningSettings, held_out: float, rule_names: Sequence[str]
-    ) -> None:
+    def __init__(self, parts: Sequence[ScoredPart], settings: CleaningSettings, held_out: float, rules: Sequence[str]) -> None:
         self.parts = parts
         self.settings = settings
         self.held_out = held_out
-        self.reasons = ("", *rule_names, *LEAK_REASONS, DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT)
+        self.reasons = ("", *rules, *LEAK_REASONS, DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT)
         self._number = {name: number for number, name in enumerate(self.reasons)}
+        # One row after the other, whatever its part; each part has a view of its own rows.
+        bounds = [0, *accumulate(part.rows for part in parts)]
+        self._reason = np.zeros(bounds[-1], dtype=np.uint8)
+        self._test = np.zeros(bounds[-1], dtype=np.bool_)
+        self._start = bounds[:-1]
+        for part, (start, stop) in zip(parts, pairwise(bounds), strict=True):
+            part.reasons, part.test = self._reason[start:stop], self._test[start:stop]
 
-    def run(self, rules_for: RulesFor) -> None:
+    def run(self) -> None:
         """Decide about every row."""
         for part in self.parts:
-            self._apply_rules(part, rules_for(part.corpus, part.language))
-        if self.settings.duplicates != "keep":
-            self._drop_duplicates()
+            self._apply_rules(part)
+        if self.settings.duplicates == "exact":
+            self._drop_copies(DUPLICATE, ["pair_hash"], partial(_numbers, name="pair_hash"))
+        elif self.settings.duplicates != "keep":
+            self._drop_copies(DUPLICATE, ["source_hash", "target_hash"], lambda table: combine(*_sides(table)))
         if self.settings.duplicates == "near":
-            self._drop_near_duplicates()
+            for band in range(BANDS):
+                self._drop_copies(NEAR_DUPLICATE, ["signature"], partial(_band, band))
         self._drop_test_text()
 
-    def _apply_rules(self, part: ScoredPart, rules: Sequence[Rule]) -> None:
-        """What depends on one row alone: its split, the first rule that refuses it, and the leak scan."""
-        scores = [score_column(rule) for rule in rules]
+    def _apply_rules(self, part: ScoredPart) -> None:
+        """Decide what depends on one row alone: its split, the first rule that refuses it, and the leak scan."""
+        scores = [score_column(rule) for rule in part.rules]
         for rows, table in part.batches(["split", "leak", "source_hash", *scores]):
-            given, hashes = table.column("split").combine_chunks(), _numbers(table, "source_hash")
-            drawn = mix(hashes) < np.uint64(min(int(self.held_out * 2.0**64), 2**64 - 1))
-            part.test[rows] = _equal(given, TEST) | (_equal(given, "") & drawn)
-            reasons = np.zeros(table.num_rows, dtype=np.uint8)
-            for rule in rules:
-                refused = (reasons == KEPT) & ~rule.accept(table.column(score_column(rule)).to_numpy())
+            drawn = mix(_numbers(table, "source_hash")) < np.uint64(min(int(self.held_out * 2.0**64), 2**64 - 1))
+            given = table.column("split")
+            part.test[rows] = np.asarray(pc.equal(given, TEST)) | (np.asarray(pc.equal(given, "")) & drawn)
+            reasons = part.reasons[rows]
+            for rule, score in zip(part.rules, scores, strict=True):
+                refused = (reasons == KEPT) & ~rule.accept(table.column(score).to_numpy())
                 reasons[refused] = self._number[rule.name]
-            leak = _numbers(table, "leak")
+            leak = table.column("leak").to_numpy()
             leaks = (reasons == KEPT) & (leak > 0) & ~part.test[rows]
             reasons[leaks] = leak[leaks] + self._number[LEAK_REASONS[0]] - 1
-            part.reasons[rows] = reasons
 
     def _slices(self) -> Iterator[InSlice]:
         """Tests of membership in slices of the space of hashes, as many as keep each slice small."""
-        count = max(1, -(-sum(part.rows for part in self.parts) // ROWS_PER_SLICE))
+        count = max(1, -(-len(self._reason) // ROWS_PER_SLICE))
         edges = [number * (2**64 // count) for number in range(count)] + [2**64]
         for low, high in pairwise(edges):
             least, most = np.uint64(low), np.uint64(high - 1)
             yield lambda hashes, least=least, most=most: (hashes >= least) & (hashes <= most)  # type: ignore[misc]
 
-    def _kept_rows(self, columns: Sequence[str]) -> Iterator[tuple[pa.Table, IntArray, IntArray]]:
-        """Tables of all parts, with the numbers of their kept rows and the places of those (see `_place`)."""
-        for number, part in enumerate(self.parts):
-            for rows, table in part.batches(columns):
-                kept = np.flatnonzero(part.reasons[rows] == KEPT)
-                yield table, kept, _place(number, rows.start + kept, part.test[rows][kept])
+    def _drop_copies(self, reason: str, columns: Sequence[str], keys_of: Callable[[pa.Table], Hashes]) -> None:
+        """Keep the first of the pairs with one key in a language; one of the test split before others, or it would shrink.
 
-    def _drop_duplicates(self) -> None:
-        """Keep the first of equal pairs in a language; one of the test split before others, or it would shrink."""
-        exact = self.settings.duplicates == "exact"
-        columns = ["pair_hash"] if exact else ["source_hash", "target_hash"]
+        Near duplicates share a key, the hash of a band, but are only dropped if their signatures are alike, too.
+        """
+        near = reason == NEAR_DUPLICATE
         for in_slice in self._slices():
-            keys, places = [], []
-            for table, kept, place in self._kept_rows(["language", *columns]):
-                hashes = [_numbers(table, name)[kept] for name in columns]
-                key = combine(hashes[0] if exact else combine(*hashes), _language_hashes(table)[kept])
-                inside = in_slice(key)
-                keys.append(key[inside])
-                places.append(place[inside])
-            self._drop(_later_copies(np.concatenate(keys), np.concatenate(places)), DUPLICATE)
-
-    def _drop_near_duplicates(self) -> None:
-        """Keep the first of pairs with nearly the same words: candidates share a band, their signatures decide."""
-        for band in range(BANDS):
-            for in_slice in self._slices():
-                keys, places, signatures = self._near_candidates(band, in_slice)
-                order = np.lexsort((places, keys))
-                keys, places, signatures = keys[order], places[order], signatures[order]
-                first = np.maximum.accumulate(np.where(np.append(True, keys[1:] != keys[:-1]), np.arange(len(keys)), 0))
-                alike = likeness(signatures, signatures[first]) >= self.settings.near
-                self._drop(places[alike & (first != np.arange(len(keys)))], NEAR_DUPLICATE)
-
-    def _near_candidates(self, band: int, in_slice: InSlice) -> tuple[Hashes, IntArray, NDArray[np.uint16]]:
-        keys, places, signatures = [], [], []
-        for table, kept, place in self._kept_rows(["language", "signature"]):
-            signature = _signatures(table)[kept]
-            key = combine(bands(signature)[:, band], _language_hashes(table)[kept])
-            inside = in_slice(key)
-            keys.append(key[inside])
-            places.append(place[inside])
-            signatures.append(signature[inside])
-        return np.concatenate(keys), np.concatenate(places), np.concatenate(signatures)
+            keys: list[Hashes] = []
+            rows: list[NDArray[np.int64]] = []
+            signatures: list[Signatures] = []
+            for part, start in zip(self.parts, self._start, strict=True):
+                language = np.uint64(int(content_hash(part.language)[:16], 16))
+                for batch, table in part.batches(columns):
+                    kept = np.flatnonzero(part.reasons[batch] == KEPT)
+                    key = combine(keys_of(table)[kept], np.full(len(kept), language))
+                    inside = in_slice(key)
+                    keys.append(key[inside])
+                    rows.append(start + batch.start + kept[inside])
+                    if near:
+                        signatures.append(_signatures(table)[kept[inside]])
+            key, row = np.concatenate(keys), np.concatenate(rows)
+            order = np.lexsort((row, ~self._test[row], key))
+            new = begins_run(key[order])
+            copies, firsts = order[~new], order[np.flatnonzero(new)[np.cumsum(new) - 1]][~new]
+            if near:
+                signature = np.concatenate(signatures)
+                copies = copies[likeness(signature[copies], signature[firsts]) >= self.settings.near]
+            self._reason[row[copies]] = self._number[reason]
 
     def _drop_test_text(self) -> None:
         """Drop training pairs with a side that is also a side of a test pair."""
-        if not any(part.test.any() for part in self.parts):
+        if not self._test.any():
             return
         for in_slice in self._slices():
             held: list[Hashes] = [np.zeros(0, dtype=np.uint64)]
@@ -162,9 +154,7 @@ class Selection:
                 test = part.test[rows] & (part.reasons[rows] == KEPT)
                 held += [side[test & in_slice(side)] for side in sides]
             known = distinct(np.concatenate(held))
-            if not len(known):
-                continue
-            for part, rows, sides in self._sides():
+            for part, rows, sides in self._sides() if len(known) else ():
                 reasons = part.reasons[rows]
                 found = np.zeros(len(reasons), dtype=np.bool_)
                 for side in sides:
@@ -175,45 +165,23 @@ class Selection:
     def _sides(self) -> Iterator[tuple[ScoredPart, slice, tuple[Hashes, Hashes]]]:
         for part in self.parts:
             for rows, table in part.batches(["source_hash", "target_hash"]):
-                yield part, rows, (_numbers(table, "source_hash"), _numbers(table, "target_hash"))
-
-    def _drop(self, places: IntArray, reason: str) -> None:
-        part_numbers = (places >> 40) & 0x3FFFFF
-        for number in np.unique(part_numbers):
-            rows = places[part_numbers == number] & ((1 << 40) - 1)
-            self.parts[number].reasons[rows] = self._number[reason]
+                yield part, rows, _sides(table)
 
 
-def _place(part: int, rows: IntArray, test: BoolArray) -> IntArray:
-    """Part and row in one number that sorts in the order of preference: the test split first, then the order of input."""
-    return np.asarray((np.where(test, 0, 1) << 62) | (part << 40) | rows, dtype=np.int64)
+def _sides(table: pa.Table) -> tuple[Hashes, Hashes]:
+    return _numbers(table, "source_hash"), _numbers(table, "target_hash")
 
 
-def _later_copies(keys: Hashes, places: IntArray) -> IntArray:
-    """The places of all but the first of each key."""
-    order = np.lexsort((places, keys))
-    keys, places = keys[order], places[order]
-    again = np.append(False, keys[1:] == keys[:-1]) if len(keys) else np.zeros(0, dtype=np.bool_)
-    return np.asarray(places[again])
-
-
-def _numbers(table: pa.Table, name: str) -> NDArray[np.uint64]:
-    values: NDArray[np.uint64] = table.column(name).to_numpy()
+def _numbers(table: pa.Table, name: str) -> Hashes:
+    values: Hashes = table.column(name).to_numpy()
     return values
 
 
-def _signatures(table: pa.Table) -> NDArray[np.uint16]:
+def _band(band: int, table: pa.Table) -> Hashes:
+    return bands(_signatures(table))[:, band]
+
+
+def _signatures(table: pa.Table) -> Signatures:
     column = table.column("signature").combine_chunks()
     buffer = np.frombuffer(column.buffers()[1], dtype=np.uint16)
     return buffer.reshape(-1, HASHES)[column.offset : column.offset + len(column)]
-
-
-def _language_hashes(table: pa.Table) -> Hashes:
-    codes = table.column("language").combine_chunks().dictionary_encode()
-    names = [int(content_hash(name)[:16], 16) for name in codes.dictionary.to_pylist()]
-    return np.asarray(np.array(names, dtype=np.uint64)[codes.indices.to_numpy()])
-
-
-def _equal(column: pa.Array, value: str) -> BoolArray:
-    mask: BoolArray = pc.equal(column, value).to_numpy(zero_copy_only=False)
-    return mask

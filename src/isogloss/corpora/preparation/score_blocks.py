@@ -33,32 +33,29 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Everything the scores of a feed depend on. It is sent to the worker processes."""
+    """What the scores of a feed depend on; the worker processes get it with every block."""
 
     settings: CleaningSettings
     corpus: str
     source_language: str
     dictionary: bool
-    model_fingerprint: str = ""  # of the similarity model
 
     def key(self, scanner: LeakScanner) -> str:
-        """Hash of what all scores of a feed depend on, the leak scan included."""
+        """Hash of what every score of a feed depends on, the leak scan included."""
         plain = [VERSION, self.settings.normalize, self.corpus, self.source_language, self.dictionary]
         return content_hash(canonical_json(plain), scanner.key)
 
-    def needs(self) -> list[str]:
-        """The scores that are needed, each named by all it depends on but its threshold; models by their content.
+    def needs(self, model: SimilarityModel | None) -> list[str]:
+        """The scores that are needed, each with all it depends on but its threshold.
 
         Further scores on disk do no harm: a rule can be turned off and on again without scoring.
         """
-        needs: list[dict[str, Any]] = []
-        for rule in rules_for(self.settings, self.corpus):
-            # Pairs that are too long get no similarity, so that limit is part of its scores.
-            model = {"judge": self.model_fingerprint, "max_characters": self.settings.max_characters}
-            needs.append(rule.scoring_key() | (model if rule.needs_model else {}))
-        if self.settings.duplicates == "near":
-            needs.append({"signature": True})
-        return sorted(map(canonical_json, needs))
+        # Pairs that are too long get no similarity, so that limit is part of its scores.
+        judge = {"judge": model.fingerprint if model else "", "max_characters": self.settings.max_characters}
+        rules = rules_for(self.settings, self.corpus)
+        needs = [rule.scoring_key() | (judge if rule.needs_model else {}) for rule in rules]
+        signature = [{"signature": True}] if self.settings.duplicates == "near" else []
+        return sorted(map(canonical_json, [*needs, *signature]))
 
 
 def warm_up() -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.preparation.feeds import Feed, only_languages
@@ -70,33 +71,31 @@ class _Writers:
         self._folder, self._name, self._stack = folder, name, stack
         self._files: dict[str, pq.ParquetWriter] = {}
         self._waiting: dict[str, pa.Table] = {}
-        self.rows: dict[str, int] = {}
+        self.rows: Counter[str] = Counter()
 
     def add(self, table: pa.Table) -> None:
-        languages = pc.unique(table.column("language")).to_pylist()
-        for language in languages:
-            own = table if len(languages) == 1 else table.filter(pc.equal(table.column("language"), language))
-            self.rows[language] = self.rows.get(language, 0) + own.num_rows
-            before = self._waiting.pop(language, None)
-            own = own if before is None else pa.concat_tables([before, own])
-            whole = own.num_rows - own.num_rows % ROWS_PER_GROUP
-            if whole:
-                self._write(language, own.slice(0, whole))
-            self._waiting[language] = own.slice(whole)
+        for language in pc.unique(table.column("language")).to_pylist():
+            own = table.filter(pc.equal(table.column("language"), language))
+            self.rows[language] += own.num_rows
+            waiting = pa.concat_tables([self._waiting.get(language, own.slice(0, 0)), own])
+            whole = waiting.num_rows - waiting.num_rows % ROWS_PER_GROUP
+            self._write(language, waiting.slice(0, whole))
+            self._waiting[language] = waiting.slice(whole)
+
+    def finish(self) -> None:
+        for language, table in self._waiting.items():
+            self._write(language, table)
 
     def _write(self, language: str, table: pa.Table) -> None:
+        if not table.num_rows:
+            return
         if language not in self._files:
             path = self._stack.enter_context(atomic_write(self._folder / self._name(language)))
-            # Options that are quick, since a part is read once or twice.
+            # Fast options, since a part is read once or twice.
             packed = {name: "NONE" if name in UNCOMPRESSED else "lz4" for name in table.schema.names}
             writer = pq.ParquetWriter(path, table.schema, compression=packed, use_dictionary=["language", "split"])
             self._files[language] = self._stack.enter_context(writer)
         self._files[language].write_table(table.combine_chunks(), row_group_size=ROWS_PER_GROUP)
-
-    def finish(self) -> None:
-        for language, table in self._waiting.items():
-            if table.num_rows:
-                self._write(language, table)
 
 
 @dataclass(slots=True)
@@ -106,19 +105,21 @@ class Scorer:
     folder: Path
     workers: Workers
     scanner: LeakScanner
-    on_error: str = "fail"
-    similarity_model: SimilarityModel | None = None
-    on_rows: Callable[[Feed, int, int], None] = field(default=lambda feed, rows, text: None)
+    settings: CleaningSettings
+    on_error: str
+    model: SimilarityModel | None
+    on_block: Callable[[Feed, pa.Table], None]
 
-    def score(self, feed: Feed, scoring: Scoring, wanted: Sequence[str]) -> ScoredFeed:
+    def score(self, feed: Feed, wanted: Sequence[str]) -> ScoredFeed:
         """Score what is missing of a feed, in the `wanted` languages or all that it has."""
+        scoring = Scoring(self.settings, feed.corpus, feed.source_language, feed.dictionary)
         one = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.scanner)))
         path = self.folder / f"{one.key[:16]}.json"
-        needs = scoring.needs()
+        needs = scoring.needs(self.model)
         known = self._known(path, one, needs)
         languages = [feed.language] if feed.language else wanted
-        found_on_disk = known.whole or (wanted and all(language in known.rows for language in languages))
-        if found_on_disk:
+        found = known.whole or (wanted and all(language in known.rows for language in languages))
+        if found:
             Faults(self.on_error).replay(known.skipped, known.first_fault)
         else:
             missing = [language for language in wanted if language not in known.rows]
@@ -126,8 +127,8 @@ class Scorer:
             rows = known.rows | dict.fromkeys(missing, 0) | made.rows
             known = replace(made, rows=rows, checksums=known.checksums | made.checksums, whole=not wanted, scored=needs)
             write_json(path, asdict(known))
-        rows = {name: known.rows[name] for name in sorted(known.rows) if known.rows[name] and (not wanted or name in wanted)}
-        return replace(one, index=replace(known, rows=rows), made=not found_on_disk)
+        rows = {name: count for name, count in sorted(known.rows.items()) if count and (not wanted or name in wanted)}
+        return replace(one, index=replace(known, rows=rows), made=not found)
 
     def _known(self, path: Path, one: ScoredFeed, needs: Sequence[str]) -> ScoredIndex:
         """The index of an earlier call, if it has all scores that are needed and its parts are undamaged."""
@@ -149,10 +150,10 @@ class Scorer:
         with ExitStack() as stack:
             writers = _Writers(self.folder, one.part, stack)
             for block in self.workers.map(score_block, blocks, scoring):
-                if scoring.settings.similarity_model and self.similarity_model:
-                    block = add_similarity(block, scoring, self.similarity_model)
+                if self.settings.similarity_model and self.model:
+                    block = add_similarity(block, scoring, self.model)
                 writers.add(block)
-                self.on_rows(one.feed, block.num_rows, block.column("source").nbytes + block.column("target").nbytes)
+                self.on_block(one.feed, block)
             writers.finish()
         sums = {language: file_hash(self.folder / one.part(language)) for language, rows in writers.rows.items() if rows}
         # Without the folders of this machine: a store must not depend on where a file was.
