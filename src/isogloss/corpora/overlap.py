@@ -5,15 +5,10 @@ end in one more zero bit are kept: the same half in every corpus and language, s
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from isogloss.corpora.text.hashing import Hashes, distinct
-from isogloss.types import IntArray
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from isogloss.corpora.text.hashing import Hashes, among, distinct
 
 LIMIT = 2**22  # hashes in memory: 32 MiB, and a few times that while they are counted
 
@@ -81,24 +76,15 @@ class SourceSketch:
     def overlap(self) -> Overlap:
         """The overlap of everything added."""
         self._merge()
-        cells = sorted(self._hashes)
-        corpora, languages = (sorted({cell[place] for cell in cells}) for place in (0, 1))
-        hashes = [self._hashes[cell][0] for cell in cells]
-        sentence = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *hashes]), return_inverse=True)[1]
-        corpus, language = (
-            _incidence(sentence, np.repeat([names.index(cell[place]) for cell in cells], list(map(len, hashes))), len(names))
-            for place, names in enumerate((corpora, languages))
-        )
-        shared = self.one_in * (corpus.T @ corpus).toarray()
-        ways = self.one_in * np.bincount(np.diff(language.indptr))[1:]
-        return Overlap(tuple(corpora), tuple(tuple(row) for row in shared.tolist()), tuple(ways.tolist()), self.one_in)
+        corpora, languages = self._by(0), self._by(1)
+        shared = [[self.one_in * int(among(own, other).sum()) for other in corpora.values()] for own in corpora.values()]
+        translations = np.unique(np.concatenate([np.empty(0, np.uint64), *languages.values()]), return_counts=True)[1]
+        ways = self.one_in * np.bincount(translations)[1:]
+        return Overlap(tuple(corpora), tuple(map(tuple, shared)), tuple(ways.tolist()), self.one_in)
 
-
-def _incidence(sentence: IntArray, column: IntArray, columns: int) -> "csr_array":
-    """Sentences × corpora (or languages): 1 where a sentence is in a corpus."""
-    from scipy.sparse import csr_array
-
-    ones, shape = np.ones(len(sentence), dtype=np.int64), (int(sentence.max(initial=-1)) + 1, columns)
-    found = csr_array((ones, (sentence, column.astype(np.int64))), shape=shape)
-    found.data[:] = 1  # what occurs twice was added up
-    return found
+    def _by(self, place: int) -> dict[str, Hashes]:
+        """The distinct sentences of each corpus (0) or language (1), sorted."""
+        found: dict[str, list[Hashes]] = {}
+        for cell, own in sorted(self._hashes.items(), key=lambda item: item[0][place]):
+            found.setdefault(cell[place], []).extend(own)
+        return {name: distinct(np.concatenate(own)) for name, own in found.items()}

@@ -21,7 +21,6 @@ from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import TEST, TRAIN, IntArray, Pair
 
-ROWS_AT_A_TIME = 2**15
 SAMPLES, SEED = 3, 17
 SCHEMES = ("everything", "corpora", "languages", "datasets")  # "proportional" shares as "everything" does
 # Lower edges of the bins of a length histogram, in steps of about √2.
@@ -127,16 +126,14 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
     lengths: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # by language and side
     drawn: dict[str, list[tuple[float, Pair]]] = defaultdict(list)  # pairs with the lowest random tickets
     rows = 0
-    for block in _blocks(store):
+    for block in store.in_blocks():
         sides = {name: Side(block.column(name), "") for name in ("source", "target")}
         tokens = {name: side.token_counts for name, side in sides.items()}
         tickets = random.random(block.num_rows)
         for corpus, language, own in _groups(block):
             sketch.add(corpus, language, sides["source"].exact_hashes[own])
             for name, counted in tokens.items():
-                times = np.bincount(counted[own])
-                found = np.flatnonzero(times)
-                lengths[language, name].update(dict(zip(found.tolist(), times[found].tolist(), strict=True)))
+                lengths[language, name].update(counted[own].tolist())
             best = own[np.argsort(tickets[own])[:samples]]
             pairs = (Pair(**row) for row in block.take(pa.array(best)).to_pylist())
             drawn[language] += zip(tickets[best].tolist(), pairs, strict=True)
@@ -158,12 +155,6 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
         languages.append(LanguageSummary(code, in_train, in_test, source, target, tuple(pair for _, pair in drawn[code])))
     plans = tuple(_plan(scheme, cells) for scheme in SCHEMES)
     return Summary(store.source_language, cells, tuple(languages), sketch.overlap(), plans)
-
-
-def _blocks(store: Store) -> Iterator[pa.Table]:
-    for table in store.tables():
-        for start in range(0, table.num_rows, ROWS_AT_A_TIME):
-            yield table.slice(start, ROWS_AT_A_TIME)
 
 
 def _groups(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from isogloss.corpora.leaks.scan import ScannedSet
-from isogloss.corpora.reading.blocks import MAX_ROWS, Blocks, blocks_of
+from isogloss.corpora.reading.blocks import Blocks, blocks_of
 from isogloss.corpora.reading.languages import is_known
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.reading.readers import stream
@@ -84,17 +84,16 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
         raise DataError(f"a split is {min(map(str, odd))!r}", hint="it must be train, test, or empty")
     feeds = []
     for corpus in bitext.table.column("corpus").unique().to_pylist():
-        own = bitext.where(corpus=corpus).table
-        digest = content_hash(*(_content(own, name) for name in ("source", "target", "language", "split")))
+        own = bitext.where(corpus=corpus)
         feeds.append(
             Feed(
                 name=corpus or "pairs",
                 corpus=corpus,
-                key=digest,
+                key=own.hash,
                 source_language=bitext.source_language,
-                blocks=lambda faults, own=own: blocks_of(_slices(own)),  # type: ignore[misc]
+                blocks=lambda faults, own=own: blocks_of(own.in_blocks()),  # type: ignore[misc]
                 dictionary=dictionaries(corpus),
-                text_bytes=float(own.nbytes),
+                text_bytes=float(own.table.nbytes),
             )
         )
     return feeds
@@ -125,10 +124,6 @@ def from_store(store: Store) -> list[Feed]:
     return feeds
 
 
-def _slices(table: pa.Table) -> Blocks:
-    return (table.slice(start, MAX_ROWS) for start in range(0, table.num_rows, MAX_ROWS))
-
-
 def only_languages(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:
     """The blocks of a feed with only the pairs of some languages."""
     keep = pa.array(list(wanted), pa.string())
@@ -136,10 +131,3 @@ def only_languages(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:
         table = block.filter(pc.is_in(block.column("language"), keep))
         if table.num_rows:
             yield table
-
-
-def _content(table: pa.Table, name: str) -> bytes:
-    column = table.column(name)
-    parts = [pc.binary_length(column).combine_chunks().buffers()[1]] if len(column) else []
-    parts += [chunk.take(pa.array(range(len(chunk)))).buffers()[2] for chunk in column.chunks if len(chunk)]
-    return b"".join(bytes(part) for part in parts if part is not None)

@@ -1,12 +1,11 @@
-"""Properties of Unicode characters as arrays indexed by code point: script, digit value, lower case, normal form.
+"""Properties of Unicode characters as arrays indexed by code point: script, digit value, lower case.
 
-Built once per process from Python's character database (about a quarter of a second).
+Built once per process from Python's character database.
 """
 
 import sys
 import unicodedata
 from functools import cache
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,23 +107,4 @@ def lower_case() -> NDArray[np.uint32]:
     lowered = np.frombuffer(everything.lower().encode("utf-32-le", "surrogatepass"), dtype="<u4")
     table[:LISTED] = lowered
     table[ord("ς")] = ord("σ")
-    return table
-
-
-@cache
-def changes_under(form: Literal["NFC", "NFKC"]) -> BoolArray:
-    """True for characters that could make a text differ from its NFC or NFKC form: those that decompose, compose or reorder.
-
-    Hangul vowels and finals compose by rule, not by table.
-    """
-    composing = {0x1161 + place for place in range(21)} | {0x11A8 + place for place in range(27)}
-    table = np.zeros(LIMIT, dtype=np.bool_)
-    for code in range(LISTED):
-        character = chr(code)
-        parts = unicodedata.decomposition(character)
-        if parts and not parts.startswith("<") and " " in parts:
-            composing.add(int(parts.split()[1], 16))
-        if parts or unicodedata.combining(character):
-            table[code] = bool(unicodedata.combining(character)) or unicodedata.normalize(form, character) != character
-    table[list(composing)] = True
     return table

@@ -5,6 +5,8 @@ A hash is the sum over characters of the character times a random factor of its 
 probability of about 1 in 20,000.
 """
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,15 +36,10 @@ def scrambled(values: Hashes) -> Hashes:
     return mixed
 
 
-_factors = np.zeros(0, dtype=np.uint64)
-
-
-def _factors_for(length: int) -> Hashes:
-    """A fixed odd random factor for each of the first `length` positions."""
-    global _factors
-    if len(_factors) < length:
-        _factors = mix(np.arange(max(2 * length, 4096), dtype=np.uint64)) | np.uint64(1)
-    return _factors
+@cache
+def _factors(bits: int) -> Hashes:
+    """A fixed odd random factor for each of the first 2^bits positions."""
+    return mix(np.arange(2**bits, dtype=np.uint64)) | np.uint64(1)
 
 
 def hash_texts(codes: NDArray[np.uint32], starts: IntArray) -> Hashes:
@@ -50,7 +47,7 @@ def hash_texts(codes: NDArray[np.uint32], starts: IntArray) -> Hashes:
     lengths = np.diff(starts)
     place = np.arange(len(codes), dtype=np.int64)
     place -= np.repeat(starts[:-1], lengths)
-    products = _factors_for(int(lengths.max(initial=0))).take(place)
+    products = _factors(max(12, int(lengths.max(initial=0)).bit_length())).take(place)
     products *= codes
     running = np.zeros(len(codes) + 1, dtype=np.uint64)
     np.cumsum(products, out=running[1:])
