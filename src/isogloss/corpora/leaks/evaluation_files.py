@@ -8,7 +8,9 @@ import codecs
 import csv
 import io
 import logging
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -24,9 +26,8 @@ from isogloss.shapes import parse_json
 logger = logging.getLogger(__name__)
 
 MANY_KEYS = 50  # an object with more is a mapping, not a record
-LINES_LOOKED_AT = 1000
-PROSE_ABOUT_DATA = ("license", "licence", "readme", "copying", "notice", ".")
-NOT_DATA = (".md", ".py", ".pdf")
+SAMPLE = 1000  # lines
+NOT_DATA = re.compile(r"(licen[cs]e|readme|copying|notice|\.).*|.*\.(md|py|pdf)")
 # UTF-32 first: its mark begins with that of UTF-16
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -49,8 +50,7 @@ class Table(NamedTuple):
 
 def may_hold_sentences(path: PurePath) -> bool:
     """Whether a file in a folder may be data: licences and READMEs are not."""
-    name = unpacked_name(path.name)[0].lower()
-    return not name.startswith(PROSE_ABOUT_DATA) and not name.endswith(NOT_DATA)
+    return not NOT_DATA.fullmatch(unpacked_name(path.name)[0].lower())
 
 
 def read_tables(path: Path, wanted: Callable[[PurePath], bool]) -> Iterator[Table]:
@@ -99,8 +99,8 @@ def _decoded(data: bytes) -> str:
 
 def _delimited_rows(text: str, commas: bool) -> list[Row]:
     lines = [line.removesuffix("\r") for line in text.split("\n")]
-    tabbed = sum("\t" in line for line in lines[:LINES_LOOKED_AT]) > 0.5 * min(len(lines), LINES_LOOKED_AT)
-    if commas and not tabbed:
+    first = lines[:SAMPLE]
+    if commas and sum("\t" in line for line in first) <= 0.5 * len(first):
         comma = ";" if lines[0].count(";") > lines[0].count(",") else ","
         usual = csv.field_size_limit(2**31 - 1)
         try:
@@ -118,19 +118,15 @@ def _json_rows(text: str) -> list[Row]:
         whole = parse_json(text)
     except ValueError:
         lines = [line for line in text.split("\n") if line.strip()]
-        records = [record for line in lines for record in _parsed(line)]
+        records = []
+        for line in lines:
+            with suppress(ValueError):
+                records.append(parse_json(line))
         if len(records) < 0.5 * len(lines):
             return []
     else:
         records = whole if isinstance(whole, list) else [whole]
     return [row for record in records if (row := list(_cells(record, "", among_others=True)))]
-
-
-def _parsed(line: str) -> list[object]:
-    try:
-        return [parse_json(line)]
-    except ValueError:
-        return []
 
 
 def _cells(value: object, path: str, among_others: bool = False) -> Iterator[tuple[str, str]]:
@@ -163,17 +159,8 @@ def _names_things(value: dict[object, object], nested: bool) -> bool:
 def _parquet_rows(source: Path | pa.BufferReader, where: str) -> list[Row]:
     try:
         with pq.ParquetFile(source) as file:
-            wanted = [field.name for field in file.schema_arrow if _holds_text(field.type)]
+            wanted = [field.name for field in file.schema_arrow if "string" in str(field.type)]  # in lists and records, too
             records = file.read(columns=wanted).to_pylist() if wanted else []
     except PARQUET_FAULTS as error:
         raise DataError(f"{where}: not a readable Parquet file ({error})", hint="check leaks.against") from error
     return [[cell for name, value in record.items() for cell in _cells(value, name)] for record in records]
-
-
-def _holds_text(kind: pa.DataType) -> bool:
-    """Whether a type contains strings."""
-    if pa.types.is_dictionary(kind):
-        return _holds_text(kind.value_type)
-    if pa.types.is_nested(kind):
-        return any(_holds_text(kind.field(place).type) for place in range(kind.num_fields))
-    return str(kind) in ("string", "large_string", "string_view")

@@ -19,15 +19,13 @@ from isogloss.errors import DataError
 from isogloss.types import TEST
 
 SIDES = ("source", "target")
-LOOKED_AT = 1000
+SAMPLE = 1000  # cells
 FEW = 20  # cells; below this, repetition says little
 SEVERAL_WORDS = 3  # "not entailment" is a label, "it is raining" a sentence
 LETTERS_PER_WORD = 4  # in scripts without spaces; generous, so that short labels stay labels
 IDENTIFIER = re.compile(r"[\w.:/#-]*[\d_][\w.:/#-]*")
 PLACES = re.compile(r"\W+")
-UNSPACED = re.compile(
-    "[" + "".join(f"{chr(a)}-{chr(b)}" for script in characters.UNSPACED for a, b in characters.SCRIPT_RANGES[script]) + "]"
-)
+URL = re.compile("://")  # STS sets have columns of them
 
 
 def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
@@ -97,10 +95,8 @@ def _held_out(store: Store) -> pa.Array:
 
 
 def _phrasebook_test() -> list[str]:
-    lines = phrasebook.path().read_text(encoding="utf-8").splitlines()
-    split = lines[0].split("\t").index("split")
-    rows = [line.split("\t") for line in lines[1:]]
-    return [cell for row in rows if row[split] == TEST for cell in row[split + 1 :]]
+    rows = [line.split("\t") for line in phrasebook.path().read_text(encoding="utf-8").splitlines()]
+    return [cell for _, _, split, *cells in rows if split == TEST for cell in cells]
 
 
 def _texts(path: Path, wanted: Callable[[PurePath], bool]) -> list[str]:
@@ -131,8 +127,8 @@ def text_columns(rows: Iterable[Row]) -> set[str]:
 
 def _is_text(cells: Sequence[str], alone: bool) -> bool:
     # From all over the file, since sets are often sorted by source.
-    sample = cells[:: -(-len(cells) // LOOKED_AT)]
-    if _share(_has_letters, sample) <= 0.8 or _share(_is_name, sample) >= 0.5 or _share(_is_reference, sample) > 0.8:
+    sample = cells[:: -(-len(cells) // SAMPLE)]
+    if _share(_has_letters, sample) <= 0.8 or _share(IDENTIFIER.fullmatch, sample) >= 0.5 or _share(URL.search, sample) > 0.8:
         return False
     if _share(_has_several_words, sample) > 0.5:
         return True
@@ -141,26 +137,18 @@ def _is_text(cells: Sequence[str], alone: bool) -> bool:
     return len(set(sample)) > 0.2 * len(sample)
 
 
-def _share(test: Callable[[str], bool], cells: Sequence[str]) -> float:
-    return sum(map(test, cells)) / len(cells)
+def _share(test: Callable[[str], object], cells: Sequence[str]) -> float:
+    return sum(bool(test(cell)) for cell in cells) / len(cells)
 
 
 def _has_letters(cell: str) -> bool:
     return any(map(str.isalpha, cell))
 
 
-def _is_name(cell: str) -> bool:
-    return bool(IDENTIFIER.fullmatch(cell))
-
-
-def _is_reference(cell: str) -> bool:
-    """Whether it is a URL; STS sets have columns of them."""
-    return "://" in cell
-
-
 def _has_several_words(cell: str) -> bool:
     words = sum(map(_has_letters, cell.split()))
-    return words + sum(map(str.isalpha, UNSPACED.findall(cell))) / LETTERS_PER_WORD >= SEVERAL_WORDS
+    unspaced = sum(characters.unspaced()[ord(character)] for character in cell if character.isalpha())
+    return bool(words + unspaced / LETTERS_PER_WORD >= SEVERAL_WORDS)
 
 
 def _has_header(rows: Sequence[Row], columns: set[str]) -> bool:

@@ -3,7 +3,6 @@
 `multiprocessing` would import the caller's script again, which runs it twice if it has no main guard.
 """
 
-import contextlib
 import os
 import pickle
 import subprocess
@@ -11,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
@@ -61,7 +61,6 @@ class Workers:
                 env=_environment(),
             )
             self._processes.append(process)
-            assert process.stdin is not None
             _send(process.stdin, (self._first, self._shared))
             self._idle.put(process)
         return self
@@ -69,15 +68,9 @@ class Workers:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """End the processes; kill them after an error."""
         for process in self._processes:
-            if kind is not None:
-                process.kill()
-            if process.stdin:
-                with contextlib.suppress(BrokenPipeError):  # it has ended already
-                    process.stdin.close()
-        for process in self._processes:
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
+            with suppress(BrokenPipeError), process:  # closes its pipes and waits for it
+                if kind is not None:
+                    process.kill()
         if self._threads:
             self._threads.shutdown(wait=True, cancel_futures=True)
 
@@ -97,10 +90,9 @@ class Workers:
 
     def _call(self, work: Work, block: pa.Table, context: Any) -> Any:  # noqa: ANN401 - whatever the work gives
         process = self._idle.get()
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
             _send(process.stdin, (work, context, _packed(block)))
+            assert process.stdout is not None
             good, value = pickle.load(process.stdout)
         except (BrokenPipeError, EOFError, ValueError, pickle.UnpicklingError) as error:
             raise IsoglossError(
@@ -129,7 +121,8 @@ def _packed(block: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _send(stream: IO[bytes], message: object) -> None:
+def _send(stream: IO[bytes] | None, message: object) -> None:
+    assert stream is not None
     pickle.dump(message, stream, protocol=5)
     stream.flush()
 

@@ -92,6 +92,12 @@ def script_table(names: tuple[str, ...]) -> BoolArray:
 
 
 @cache
+def unspaced() -> BoolArray:
+    """True for letters of scripts that are written without spaces between words."""
+    return script_table(UNSPACED).take(scripts())
+
+
+@cache
 def digits() -> NDArray[np.uint8]:
     """0 to 9 for a decimal digit of any script, NO_DIGIT for everything else."""
     table = np.full(LIMIT, NO_DIGIT, dtype=np.uint8)

@@ -117,7 +117,7 @@ class Side:
     @cached_property
     def alone(self) -> BoolArray:
         """For every character, whether its script is written without spaces, so that it counts as a word."""
-        return characters.script_table(characters.UNSPACED).take(self.scripts)
+        return characters.unspaced().take(self.codes)
 
     @cached_property
     def continues(self) -> BoolArray:
