@@ -16,6 +16,7 @@ from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import LIMIT, Overlap, SourceSketch
 from isogloss.corpora.sampling.shares import Share, plan
 from isogloss.corpora.store import MANIFEST, Store
+from isogloss.corpora.text.arrays import rows_by
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
@@ -159,11 +160,9 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
 
 def _groups(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:
     """The rows of each corpus in each language."""
-    corpus, language = (table.column(name).combine_chunks().dictionary_encode() for name in ("corpus", "language"))
-    codes = corpus.indices.to_numpy().astype(np.int64) * len(language.dictionary) + language.indices.to_numpy()
-    for code in np.unique(codes).tolist():
-        one, two = divmod(code, len(language.dictionary))
-        yield corpus.dictionary[one].as_py(), language.dictionary[two].as_py(), np.flatnonzero(codes == code)
+    for corpus, rows in rows_by(table.column("corpus")):
+        for language, own in rows_by(table.column("language").take(pa.array(rows))):
+            yield corpus, language, rows[own]
 
 
 def _plan(scheme: str, cells: tuple[Cell, ...]) -> Plan:

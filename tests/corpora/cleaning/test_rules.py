@@ -30,7 +30,7 @@ SIDES = st.lists(st.tuples(st.text("aB1 20.äж猫!", max_size=25), st.text("aB1
 def batch(pairs: list[tuple[str, str]], language: str = "de", dictionary: bool = False, source: str = "en") -> PairBatch:
     one, other = (pa.array([pair[place] for pair in pairs], pa.string()) for place in (0, 1))
     given = np.full(len(pairs), np.nan, dtype=np.float32)
-    return PairBatch(Side(one, source), Side(other, language), given, "corpus", dictionary)
+    return PairBatch(Side(one, source), Side(other, language), given, dictionary)
 
 
 @pytest.mark.parametrize(

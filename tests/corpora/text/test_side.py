@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from isogloss.corpora.text import characters
+from isogloss.corpora.text.arrays import count_marked
 from isogloss.corpora.text.side import Side
-from isogloss.corpora.text.spans import count_marked
 
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=20), max_size=10)
 

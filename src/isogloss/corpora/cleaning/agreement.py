@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text import characters
+from isogloss.corpora.text.arrays import spans_of
 from isogloss.corpora.text.side import Side
-from isogloss.corpora.text.spans import spans_of
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 # Repeats are bounded: a long run of letters must not take quadratic time.

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.corpora.cleaning.rule import Rule
+from isogloss.corpora.text.arrays import begins_run, spans_of
 from isogloss.corpora.text.side import Side
-from isogloss.corpora.text.spans import begins_run, spans_of
 from isogloss.types import FloatArray
 
 MIN_RUN = 6  # "...", "!!!" and "hmmm" are ordinary

@@ -28,7 +28,6 @@ class PairBatch:
     source: Side
     target: Side
     given: FloatArray  # the corpus' own score of each pair; NaN where it has none
-    corpus: str = ""
     dictionary: bool = False
 
     def __len__(self) -> int:

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from isogloss.corpora.text.arrays import starts_of
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, among, distinct, mix
 from isogloss.corpora.text.normalize import normalize_block
 from isogloss.corpora.text.side import Side
-from isogloss.corpora.text.spans import starts_of
 from isogloss.storage import content_hash
 from isogloss.types import BoolArray, IntArray
 

@@ -21,9 +21,9 @@ from isogloss.corpora.cleaning.rule import Rule
 from isogloss.corpora.leaks.scan import LEVELS
 from isogloss.corpora.preparation.score_blocks import score_column
 from isogloss.corpora.reading.compression import PARQUET_FAULTS
+from isogloss.corpora.text.arrays import begins_run
 from isogloss.corpora.text.hashing import Hashes, among, combine, distinct, mix
 from isogloss.corpora.text.minhash import BANDS, HASHES, Signatures, bands, likeness
-from isogloss.corpora.text.spans import begins_run
 from isogloss.errors import DataError
 from isogloss.storage import content_hash
 from isogloss.types import TEST, BoolArray

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.length import TooLong
-from isogloss.corpora.cleaning.quality_scores import SimilarityModel
+from isogloss.corpora.cleaning.quality_scores import Similarity, SimilarityModel
 from isogloss.corpora.cleaning.rule import PairBatch, Rule, rules_for
 from isogloss.corpora.leaks.scan import LeakScanner
 from isogloss.corpora.text import characters
+from isogloss.corpora.text.arrays import rows_by
 from isogloss.corpora.text.hashing import combine
 from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.minhash import HASHES, signatures
@@ -73,49 +74,41 @@ def score_column(rule: Rule) -> str:
 
 def score_block(block: pa.Table, scoring: Scoring, scanner: LeakScanner) -> pa.Table:
     """Normalize and score one block (see blocks.BLOCK_SCHEMA); no row is lost or moved."""
-    sizes = [pc.binary_length(block.column(name)).to_numpy() for name in SIDES]
-    giants = np.maximum(*sizes) > GIANT
-    if not giants.any():
-        return _score_languages(block, scoring, scanner)
-    for name in SIDES:
-        texts = block.column(name).to_pylist()
-        cut = [text[:GIANT_SHOWN] if giant else text for text, giant in zip(texts, giants, strict=True)]
-        block = block.set_column(block.schema.get_field_index(name), name, pa.array(cut, pa.string()))
-    table = _score_languages(block, scoring, scanner)
-    name = f"score {TooLong.name}"
-    length = np.where(giants, np.float32(np.inf), table.column(name).to_numpy())
-    return table.set_column(table.schema.get_field_index(name), name, pa.array(length))
-
-
-def _score_languages(block: pa.Table, scoring: Scoring, scanner: LeakScanner) -> pa.Table:
-    languages = pc.unique(block.column("language")).to_pylist()
-    if len(languages) < 2:
-        return _score_language(block, scoring, scanner, languages[0] if languages else "")
+    giants = np.maximum(*(pc.binary_length(block.column(name)).to_numpy() for name in SIDES)) > GIANT
+    if giants.any():
+        for name in SIDES:
+            cut = pc.utf8_slice_codeunits(block.column(name), 0, GIANT_SHOWN)
+            block = _with_column(block, name, pc.if_else(pa.array(giants), cut, block.column(name)))
     parts, places = [], []
-    column = block.column("language").combine_chunks()
-    for language in languages:
-        rows = np.flatnonzero(pc.equal(column, language).to_numpy(zero_copy_only=False))
+    for language, rows in rows_by(block.column("language")):
         parts.append(_score_language(block.take(pa.array(rows)), scoring, scanner, language))
         places.append(rows)
-    back = np.argsort(np.concatenate(places), kind="stable")
-    return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
+    if not parts:
+        return _score_language(block, scoring, scanner, "")
+    table = pa.concat_tables(parts).take(pa.array(np.argsort(np.concatenate(places)))).combine_chunks()
+    length = f"score {TooLong.name}"
+    return _with_column(table, length, pa.array(np.where(giants, np.float32(np.inf), table.column(length).to_numpy())))
+
+
+def _with_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), name, values)
 
 
 def _score_language(block: pa.Table, scoring: Scoring, scanner: LeakScanner, language: str) -> pa.Table:
     form = scoring.settings.normalize
     source = Side(normalize_block(block.column("source"), form), scoring.source_language)
     target = Side(normalize_block(block.column("target"), form), language)
-    given = block.column("score").to_numpy(zero_copy_only=False).astype(np.float32)
-    pairs = PairBatch(source, target, given, scoring.corpus, scoring.dictionary)
+    given = block.column("score").to_numpy().astype(np.float32)
+    pairs = PairBatch(source, target, given, scoring.dictionary)
     columns: dict[str, Any] = {"source": source.texts, "target": target.texts}
-    columns |= {name: block.column(name).combine_chunks() for name in ("language", "split", "line")}
+    columns |= {name: block.column(name) for name in ("language", "split", "line")}
     rules = [rule for rule in rules_for(scoring.settings, scoring.corpus) if not rule.needs_model]
-    columns |= {score_column(rule): pa.array(_scores(rule, pairs)) for rule in rules}
+    columns |= {score_column(rule): _scores(rule, pairs) for rule in rules}
     leaks = [scanner.check(side) for side in (source, target)]
     # The surest level of the two sides that is not 0 (clean): exact before normalized before near.
-    columns["leak"] = pa.array(np.where(np.minimum(*leaks) == 0, np.maximum(*leaks), np.minimum(*leaks)).astype(np.uint8))
-    columns["source_hash"], columns["target_hash"] = (pa.array(side.normalized_hashes) for side in (source, target))
-    columns["pair_hash"] = pa.array(combine(source.exact_hashes, target.exact_hashes))
+    columns["leak"] = np.where(np.minimum(*leaks) == 0, np.maximum(*leaks), np.minimum(*leaks)).astype(np.uint8)
+    columns["source_hash"], columns["target_hash"] = source.normalized_hashes, target.normalized_hashes
+    columns["pair_hash"] = combine(source.exact_hashes, target.exact_hashes)
     if scoring.settings.duplicates == "near":
         packed = pa.py_buffer(signatures(source, target).tobytes())
         columns["signature"] = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2 * HASHES), len(pairs), [None, packed])
@@ -129,17 +122,15 @@ def _scores(rule: Rule, pairs: PairBatch) -> FloatArray:
 def add_similarity(block: pa.Table, scoring: Scoring, model: SimilarityModel) -> pa.Table:
     """Add the similarity of all pairs that are not empty or too long, so that other thresholds can move later."""
     *others, similarity = rules_for(scoring.settings, scoring.corpus)
-    similarity = replace(similarity, model=model)  # type: ignore[type-var]
+    assert isinstance(similarity, Similarity)
+    similarity = replace(similarity, model=model)
     fit = np.ones(block.num_rows, dtype=np.bool_)
     for rule in others[:2]:
         fit &= rule.accept(block.column(score_column(rule)).to_numpy())
     scores = np.full(block.num_rows, np.nan, dtype=np.float32)
-    languages = np.array(block.column("language").to_pylist())
-    for language in dict.fromkeys(languages[fit].tolist()):
-        rows = np.flatnonzero(fit & (languages == language))
+    for language, rows in rows_by(block.column("language")):
+        rows = rows[fit[rows]]
         texts = block.take(pa.array(rows))
-        source = Side(texts.column("source"), scoring.source_language)
-        target = Side(texts.column("target"), language)
-        given = np.full(len(rows), np.nan, dtype=np.float32)
-        scores[rows] = _scores(similarity, PairBatch(source, target, given, scoring.corpus, scoring.dictionary))
+        source, target = Side(texts.column("source"), scoring.source_language), Side(texts.column("target"), language)
+        scores[rows] = _scores(similarity, PairBatch(source, target, np.full(len(rows), np.nan), scoring.dictionary))
     return block.add_column(block.schema.get_field_index("leak"), score_column(similarity), pa.array(scores))

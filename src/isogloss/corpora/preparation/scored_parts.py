@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isogloss.config import CleaningSettings
@@ -24,6 +23,7 @@ from isogloss.corpora.preparation.manifest_schema import CODE
 from isogloss.corpora.preparation.score_blocks import Scoring, add_similarity, score_block
 from isogloss.corpora.preparation.workers import Workers
 from isogloss.corpora.reading.malformed import Faults
+from isogloss.corpora.text.arrays import rows_by
 from isogloss.shapes import COUNT, Each, Exactly, check, fields_shape
 from isogloss.storage import atomic_write, content_hash, file_checksum, file_hash, read_json, write_json
 
@@ -74,8 +74,8 @@ class _Writers:
         self.rows: Counter[str] = Counter()
 
     def add(self, table: pa.Table) -> None:
-        for language in pc.unique(table.column("language")).to_pylist():
-            own = table.filter(pc.equal(table.column("language"), language))
+        for language, rows in rows_by(table.column("language")):
+            own = table.take(pa.array(rows))
             self.rows[language] += own.num_rows
             waiting = pa.concat_tables([self._waiting.get(language, own.slice(0, 0)), own])
             whole = waiting.num_rows - waiting.num_rows % ROWS_PER_GROUP

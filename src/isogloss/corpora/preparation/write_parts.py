@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from isogloss.corpora.preparation.pair_selection import KEPT, ScoredPart, Selection
 from isogloss.corpora.store import DROPPED, PAIRS, open_store
+from isogloss.corpora.text.arrays import rows_by
 from isogloss.errors import DataError
 from isogloss.storage import atomic_write, content_hash, file_checksum, make_folder
 from isogloss.types import SCHEMA, TEST, TRAIN
@@ -86,9 +87,7 @@ def examples(
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group)
                 tickets = random.random(table.num_rows)
-                reasons = table.column("reason").combine_chunks().dictionary_encode()
-                for number, reason in enumerate(reasons.dictionary.to_pylist()):
-                    own = np.flatnonzero(reasons.indices.to_numpy() == number)
+                for reason, own in rows_by(table.column("reason")):
                     own = own[np.argsort(tickets[own])[:each]]
                     rows = table.take(pa.array(own)).drop_columns("reason").to_pylist()
                     new = [(tickets[place], _example(row, characters)) for place, row in zip(own, rows, strict=True)]

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.corpora.text.spans import begins_run
+from isogloss.corpora.text.arrays import begins_run
 from isogloss.types import BoolArray, IntArray
 
 Hashes = NDArray[np.uint64]

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from isogloss.corpora.text.arrays import starts_of
 from isogloss.corpora.text.hashing import Hashes, among
 from isogloss.corpora.text.side import Side, Words
-from isogloss.corpora.text.spans import starts_of
 from isogloss.errors import DataError, ModelError
 from isogloss.types import FloatArray, IntArray
 

@@ -7,9 +7,9 @@ numbers estimates the share of common triples; bands of four numbers find candid
 import numpy as np
 from numpy.typing import NDArray
 
+from isogloss.corpora.text.arrays import begins_run
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, combine, mix
 from isogloss.corpora.text.side import Side
-from isogloss.corpora.text.spans import begins_run
 
 HASHES, BAND = 64, 4
 BANDS = HASHES // BAND

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from isogloss.corpora.text import characters
+from isogloss.corpora.text.arrays import count_marked, spans_of, starts_of
 from isogloss.corpora.text.hashing import Hashes, hash_texts
-from isogloss.corpora.text.spans import count_marked, spans_of, starts_of
 from isogloss.types import BoolArray, IntArray
 
 
@@ -38,12 +38,12 @@ class Side:
     @cached_property
     def byte_lengths(self) -> IntArray:
         """UTF-8 bytes of each sentence."""
-        return pc.binary_length(self.texts).to_numpy().astype(np.int64)
+        return np.asarray(pc.binary_length(self.texts), dtype=np.int64)
 
     @cached_property
     def lengths(self) -> IntArray:
         """Characters of each sentence."""
-        return pc.utf8_length(self.texts).to_numpy().astype(np.int64)
+        return np.asarray(pc.utf8_length(self.texts), dtype=np.int64)
 
     @cached_property
     def starts(self) -> IntArray:

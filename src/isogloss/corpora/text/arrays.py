@@ -1,6 +1,9 @@
-"""Arrays that are cut into spans: span i is `values[starts[i]:starts[i + 1]]`."""
+"""Arrays in spans (span i is `values[starts[i]:starts[i + 1]]`), in runs of equal values, and in groups."""
+
+from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from isogloss.types import BoolArray, IntArray
@@ -26,3 +29,10 @@ def count_marked(marked: BoolArray, starts: IntArray) -> IntArray:
 def begins_run(values: NDArray[np.generic]) -> BoolArray:
     """Which values differ from the one before; the first one does."""
     return np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
+
+
+def rows_by(column: pa.ChunkedArray) -> Iterator[tuple[str, IntArray]]:
+    """The rows of each value of a column, in the order in which values appear."""
+    codes = column.combine_chunks().dictionary_encode()
+    for number, value in enumerate(codes.dictionary.to_pylist()):
+        yield value, np.flatnonzero(codes.indices.to_numpy() == number)
