@@ -162,7 +162,7 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
     selection.run()
     lines = [drop_counts.count(part, selection.reasons) for part in parts]
     every = drop_counts.total(lines)
-    if not every.kept:
+    if not every.pairs:
         raise DataError(f"{amount(every.rows_in, 'pair')} read, none kept", hint=f"most by the rule: {every.worst}")
     options.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))
     files = write_parts(selection, out, options.workers)

@@ -14,33 +14,19 @@ import pyarrow as pa
 from isogloss.amounts import amount
 from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import LIMIT, Overlap, SourceSketch
+from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.sampling.shares import Share, plan
 from isogloss.corpora.store import MANIFEST, Store
 from isogloss.corpora.text.arrays import rows_by
 from isogloss.corpora.text.side import Side
 from isogloss.errors import DataError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.types import TEST, TRAIN, IntArray, Pair
+from isogloss.types import TRAIN, IntArray, Pair
 
 SAMPLES, SEED = 3, 17
 SCHEMES = ("everything", "corpora", "languages", "datasets")  # "proportional" shares as "everything" does
 # Lower edges of the bins of a length histogram, in steps of about √2.
 BINS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 129)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """The pairs of one corpus in one language."""
-
-    corpus: str
-    language: str
-    train: int
-    test: int
-
-    @property
-    def pairs(self) -> int:
-        """Both splits together."""
-        return self.train + self.test
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +81,7 @@ class Summary:
     """A summary of a store. `cells` are sorted by corpus and language, `languages` by name."""
 
     source_language: str
-    cells: tuple[Cell, ...]
+    cells: tuple[Line, ...]
     languages: tuple[LanguageSummary, ...]
     overlap: Overlap
     plans: tuple[Plan, ...]
@@ -146,15 +132,16 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
             f"{store.folder}: its parts have {amount(rows, 'pair')}, {MANIFEST} says {len(store):,}",
             hint="run the same isogloss prepare again",
         )
-    train, test = (store.pair_counts().of_split(split) for split in (TRAIN, TEST))
-    cells = tuple(Cell(*key, train.get(key, 0), test.get(key, 0)) for key in sorted({*train, *test}))
+    cells = tuple(line for line in (Line(**line) for line in store.manifest["waterfall"]) if line.pairs)
     languages = []
-    for code in sorted(drawn):
-        there = [cell for cell in cells if cell.language == code]
-        in_train, in_test = sum(cell.train for cell in there), sum(cell.test for cell in there)
+    for line in grouped(cells, "language"):
+        code = line.language
         source, target = (Lengths.of(lengths[code, side]) for side in ("source", "target"))
-        languages.append(LanguageSummary(code, in_train, in_test, source, target, tuple(pair for _, pair in drawn[code])))
-    plans = tuple(_plan(scheme, cells) for scheme in SCHEMES)
+        samples_of = tuple(pair for _, pair in drawn[code])
+        languages.append(LanguageSummary(code, line.train, line.test, source, target, samples_of))
+    trained = store.pair_counts().of_split(TRAIN)
+    settings = [BalanceSettings().replace(scheme=scheme) for scheme in SCHEMES]
+    plans = tuple(Plan(one.scheme, plan(trained, one) if trained else ()) for one in settings)
     return Summary(store.source_language, cells, tuple(languages), sketch.overlap(), plans)
 
 
@@ -163,8 +150,3 @@ def _groups(table: pa.Table) -> Iterator[tuple[str, str, IntArray]]:
     for corpus, rows in rows_by(table.column("corpus")):
         for language, own in rows_by(table.column("language").take(pa.array(rows))):
             yield corpus, language, rows[own]
-
-
-def _plan(scheme: str, cells: tuple[Cell, ...]) -> Plan:
-    trained = {(cell.corpus, cell.language): cell.train for cell in cells if cell.train}
-    return Plan(scheme, plan(trained, BalanceSettings().replace(scheme=scheme)) if trained else ())

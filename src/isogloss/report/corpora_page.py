@@ -9,7 +9,7 @@ from markupsafe import Markup
 from isogloss.amounts import amount
 from isogloss.corpora.preparation.drop_counts import Line, grouped
 from isogloss.corpora.store import Store
-from isogloss.corpora.summary import BINS, Cell, LanguageSummary, Lengths, Summary
+from isogloss.corpora.summary import BINS, LanguageSummary, Lengths, Summary
 from isogloss.report import charts
 from isogloss.report.cleaning_sections import cleaning_sections
 from isogloss.report.page import (
@@ -78,7 +78,7 @@ def _sizes(summary: Summary) -> Section:
     return Section("sizes", "Sizes", note, parts)
 
 
-def _by_size(cells: Sequence[Cell], name: str) -> list[str]:
+def _by_size(cells: Sequence[Line], name: str) -> list[str]:
     sizes = totals(cells, name, "pairs")
     return sorted(sizes, key=lambda key: (-sizes[key], key))
 

@@ -24,7 +24,7 @@ def test_groups_add_up(lines: list[Line]) -> None:
     assert [line.corpus for line in grouped(lines, "corpus")] == sorted({line.corpus for line in lines})
     for group in grouped(lines, "corpus", "language"):
         own = [line for line in lines if (line.corpus, line.language) == (group.corpus, group.language)]
-        assert (group.rows_in, group.kept) == (sum(line.rows_in for line in own), sum(line.train + line.test for line in own))
+        assert (group.rows_in, group.pairs) == (sum(line.rows_in for line in own), sum(line.train + line.test for line in own))
         for rule in ("x", "y"):
             assert group.dropped.get(rule, 0) == sum(line.dropped.get(rule, 0) for line in own)
     for name in ("corpus", "language"):

@@ -92,6 +92,6 @@ def _table(lines: Sequence[Line], names: Sequence[str]) -> Table:
         column.min_width = 5
     table.columns[-1].no_wrap, table.columns[-1].overflow = False, "fold"
     for line in lines:
-        numbers = (f"{number:,}" for number in (line.rows_in, line.rows_in - line.kept, line.train, line.test))
+        numbers = (f"{number:,}" for number in (line.rows_in, line.rows_in - line.pairs, line.train, line.test))
         table.add_row(*(getattr(line, name) for name in names), *numbers, line.worst)
     return table

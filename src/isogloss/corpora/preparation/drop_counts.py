@@ -21,8 +21,8 @@ class Line:
     test: int
 
     @property
-    def kept(self) -> int:
-        """Pairs of both splits."""
+    def pairs(self) -> int:
+        """The pairs that were kept, of both splits."""
         return self.train + self.test
 
     @property

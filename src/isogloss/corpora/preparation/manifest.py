@@ -32,7 +32,7 @@ def manifest_of(
     out = selection.parts[0].path.parents[1]
     shown = examples([out / DROPPED / file for file in files])
     parts: list[dict[str, Any]] = [
-        {"file": file, "corpus": line.corpus, "rows": line.kept}
+        {"file": file, "corpus": line.corpus, "rows": line.pairs}
         | {"sha256": file_hash(out / PAIRS / file), "dropped_sha256": file_hash(out / DROPPED / file)}
         for file, line in written
     ]
@@ -42,7 +42,7 @@ def manifest_of(
         "hash": content_hash(scored[0].feed.source_language, *(one["sha256"] for one in parts)),
         "source_language": scored[0].feed.source_language,
         "rows_in": every.rows_in,
-        "rows_out": every.kept,
+        "rows_out": every.pairs,
         "dropped": [{"rule": name, "count": every.dropped.get(name, 0), "examples": shown.get(name, [])} for name in order],
         "languages": {line.language: _counts(line) for line in grouped(lines, "language")},
         "corpora": {line.corpus: _counts(line) | _about(scored, line.corpus) for line in grouped(lines, "corpus")},
