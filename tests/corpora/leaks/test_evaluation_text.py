@@ -234,7 +234,7 @@ def test_a_file_without_sentences_is_refused_if_named_and_shown_if_found(tmp_pat
 
 
 def test_what_guards_nothing_is_refused(tmp_path: Path) -> None:
-    for names, message in ((["!*train*"], "only has exclusions"), ([""], "an empty name"), (["**x"], "not a pattern")):
+    for names, message in ((["!*train*"], "only has exclusions"), ([""], "an empty name"), (["**x"], "no evaluation text")):
         with pytest.raises(DataError, match=message):
             list(evaluation_sets(names))
 

@@ -1,9 +1,8 @@
 """Rules about the quality of a pair as a whole: the corpus' own score, and the similarity by a model."""
 
-import fnmatch
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.errors import RecipeError
 from isogloss.types import FloatArray
 
-NO_MINIMUM = -math.inf
 NEIGHBOURS = 4
 STRIPE = 1024  # rows of the similarity matrix in memory at once
 
@@ -28,26 +26,25 @@ class GivenScore(Rule):
     def from_settings(cls, settings: CleaningSettings, corpus: str) -> "GivenScore | None":
         """Off for corpora that `min_scores` does not name."""
         minimum = minimum_for(corpus, settings.min_scores)
-        return cls(minimum) if minimum > NO_MINIMUM else None
+        return None if minimum is None else cls(minimum)
 
     def score(self, pairs: PairBatch) -> FloatArray:
         """The given score."""
         return pairs.given
 
 
-def minimum_for(corpus: str, min_scores: tuple[str, ...]) -> float:
-    """The minimum of the first entry NAME=NUMBER whose name fits the corpus; `NO_MINIMUM` where none does."""
+def minimum_for(corpus: str, min_scores: tuple[str, ...]) -> float | None:
+    """The minimum of the first entry NAME=NUMBER whose name fits the corpus; None if there is none."""
     for entry in min_scores:
-        name, equals, value = entry.partition("=")
+        name, _, value = entry.partition("=")
         try:
             minimum = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise RecipeError(f"cleaning.min_scores: {entry!r} is not NAME=NUMBER", hint='for example "WikiMatrix=1.05"')
-        if fnmatch.fnmatchcase(corpus.lower(), name.strip().lower()):
+        except ValueError as error:
+            hint = 'for example "WikiMatrix=1.05"'
+            raise RecipeError(f"cleaning.min_scores: {entry!r} is not NAME=NUMBER", hint=hint) from error
+        if fnmatchcase(corpus.lower(), name.strip().lower()):
             return minimum
-    return NO_MINIMUM
+    return None
 
 
 @dataclass(frozen=True, slots=True)

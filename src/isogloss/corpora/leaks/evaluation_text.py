@@ -6,6 +6,7 @@ or rarely repeat. Labels, scores and ids do not count: protecting the word "neut
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import glob
 from pathlib import Path, PurePath
 
 import pyarrow as pa
@@ -73,15 +74,8 @@ def _files(name: str) -> list[Path]:
     path = Path(name)
     if path.is_file():
         return [path]
-    if path.is_dir():
-        found = sorted(one for one in path.rglob("*") if one.is_file())
-    else:
-        anchor = Path(path.anchor) if path.is_absolute() else Path()
-        try:
-            found = sorted(one for one in anchor.glob(str(path.relative_to(anchor))) if one.is_file())
-        except (ValueError, OSError) as error:
-            raise DataError(f"{name}: not a pattern of files ({error})", hint="for example 'eval/*.tsv'") from error
-    found = [one for one in found if may_hold_sentences(one)]
+    there = path.rglob("*") if path.is_dir() else map(Path, glob(name, recursive=True))
+    found = sorted(file for file in there if file.is_file() and may_hold_sentences(file))
     if not found:
         raise DataError(f"{name}: no evaluation text there", hint="leaks.against names files, folders or globs")
     return found

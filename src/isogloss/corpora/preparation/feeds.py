@@ -1,11 +1,8 @@
 """The inputs of a preparation: files, prepared stores or pairs in memory, each as blocks with a hash of its content."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from isogloss.corpora.leaks.scan import ScannedSet
 from isogloss.corpora.reading.blocks import Blocks, blocks_of
@@ -122,12 +119,3 @@ def from_store(store: Store) -> list[Feed]:
             )
         )
     return feeds
-
-
-def only_languages(feed: Feed, wanted: Sequence[str], faults: Faults) -> Blocks:
-    """The blocks of a feed with only the pairs of some languages."""
-    keep = pa.array(list(wanted), pa.string())
-    for block in feed.blocks(faults):
-        table = block.filter(pc.is_in(block.column("language"), keep))
-        if table.num_rows:
-            yield table

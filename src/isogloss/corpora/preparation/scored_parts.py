@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from isogloss.config import CleaningSettings
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.leaks.scan import LeakScanner
-from isogloss.corpora.preparation.feeds import Feed, only_languages
+from isogloss.corpora.preparation.feeds import Feed
 from isogloss.corpora.preparation.manifest_schema import CODE
 from isogloss.corpora.preparation.score_blocks import Scoring, add_similarity, score_block
 from isogloss.corpora.preparation.workers import Workers
@@ -146,7 +147,11 @@ class Scorer:
 
     def _make(self, one: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredIndex:
         faults = Faults(self.on_error)
-        blocks = only_languages(one.feed, missing, faults) if missing else one.feed.blocks(faults)
+        blocks = one.feed.blocks(faults)
+        if missing:
+            wanted = pa.array(missing)
+            blocks = (block.filter(pc.is_in(block.column("language"), wanted)) for block in blocks)
+            blocks = (block for block in blocks if block.num_rows)
         with ExitStack() as stack:
             writers = _Writers(self.folder, one.part, stack)
             for block in self.workers.map(score_block, blocks, scoring):

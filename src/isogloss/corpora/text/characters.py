@@ -17,8 +17,10 @@ LISTED = 0x34000  # no letters are assigned beyond this
 VARIATION_SELECTORS = slice(0xE0100, 0xE01F0)  # category: marks
 NO_DIGIT = 255
 
-# Ranges of code points by script (ISO 15924; Kana has hiragana, too); letters outside of them are "other". Only letters and
-# their marks are counted.
+# Blocks of 128 code points from U+0900 on.
+_BLOCKS = ("Deva", "Beng", "Guru", "Gujr", "Orya", "Taml", "Telu", "Knda", "Mlym", "Sinh", "Thai", "Laoo")
+# Ranges of code points by script (ISO 15924; Kana has hiragana, too). Only letters and their marks are counted; letters outside
+# of the ranges are "other".
 SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "Latn": ((0x41, 0x2AF), (0x1D00, 0x1DBF), (0x1E00, 0x1EFF), (0x2C60, 0x2C7F), (0xA720, 0xA7FF), (0xFF21, 0xFF5A)),
     "Grek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
@@ -28,18 +30,8 @@ SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "Arab": ((0x600, 0x6FF), (0x750, 0x77F), (0x870, 0x8FF), (0xFB50, 0xFDFF), (0xFE70, 0xFEFE)),
     "Syrc": ((0x700, 0x74F), (0x860, 0x86F)),
     "Thaa": ((0x780, 0x7BF),),
-    "Deva": ((0x900, 0x97F), (0xA8E0, 0xA8FF)),
-    "Beng": ((0x980, 0x9FF),),
-    "Guru": ((0xA00, 0xA7F),),
-    "Gujr": ((0xA80, 0xAFF),),
-    "Orya": ((0xB00, 0xB7F),),
-    "Taml": ((0xB80, 0xBFF),),
-    "Telu": ((0xC00, 0xC7F),),
-    "Knda": ((0xC80, 0xCFF),),
-    "Mlym": ((0xD00, 0xD7F),),
-    "Sinh": ((0xD80, 0xDFF),),
-    "Thai": ((0xE00, 0xE7F),),
-    "Laoo": ((0xE80, 0xEFF),),
+    "Nkoo": ((0x7C0, 0x7FF),),
+    **{script: ((0x900 + 0x80 * number, 0x97F + 0x80 * number),) for number, script in enumerate(_BLOCKS)},
     "Tibt": ((0xF00, 0xFFF),),
     "Mymr": ((0x1000, 0x109F), (0xA9E0, 0xA9FF), (0xAA60, 0xAA7F)),
     "Geor": ((0x10A0, 0x10FF), (0x1C90, 0x1CBF), (0x2D00, 0x2D2F)),
@@ -47,14 +39,14 @@ SCRIPT_RANGES: dict[str, tuple[tuple[int, int], ...]] = {
     "Cher": ((0x13A0, 0x13FF), (0xAB70, 0xABBF)),
     "Khmr": ((0x1780, 0x17FF), (0x19E0, 0x19FF)),
     "Mong": ((0x1800, 0x18AF),),
+    "Olck": ((0x1C50, 0x1C7F),),
     "Tfng": ((0x2D30, 0x2D7F),),
     "Hang": ((0x1100, 0x11FF), (0x3130, 0x318F), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xFFA0, 0xFFDC)),
     "Kana": ((0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F), (0x1B000, 0x1B16F)),
     "Hani": ((0x2E80, 0x2FDF), (0x3005, 0x3007), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),
     "Bopo": ((0x3100, 0x312F), (0x31A0, 0x31BF)),
-    "Olck": ((0x1C50, 0x1C7F),),
-    "Nkoo": ((0x7C0, 0x7FF),),
 }
+SCRIPT_RANGES["Deva"] += ((0xA8E0, 0xA8FF),)
 SCRIPTS = ("", "other", *SCRIPT_RANGES)  # a script's number is its index; 0 is no script
 SCRIPT_NUMBER = {name: number for number, name in enumerate(SCRIPTS)}
 UNSPACED = ("Hani", "Kana", "Thai", "Laoo", "Khmr", "Mymr", "Tibt")  # written without spaces between words
