@@ -38,47 +38,35 @@ def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
     excluded = [name[1:] for name in names if name.startswith("!")]
     if names and len(excluded) == len(names):
         raise DataError("leaks.against only has exclusions", hint='name evaluation sets too: ["eval", "!*train*"]')
-
-    def wanted(path: PurePath) -> bool:
-        return not any(path.match(pattern) for pattern in excluded)
-
-    for name in (one for one in names if not one.startswith("!")):
+    for name in (name for name in names if not name.startswith("!")):
         if name == phrasebook.NAME and not Path(name).exists():
             yield f"{name} (test)", pa.array(_phrasebook_test(), pa.string())
-            continue
-        if is_store(Path(name)):
+        elif is_store(Path(name)):
             yield f"{Path(name).name} (test)", _held_out(open_store(name))
-            continue
-        found = 0
-        for path in filter(wanted, _files(name)):
-            texts = _texts(path, wanted)
-            found += len(texts)
-            if not texts and Path(name).is_file():
-                raise DataError(
-                    f"{path}: no sentences found in it",
-                    hint="leaks.against takes text, tables, JSON, Parquet and archives of these, in UTF-8 or UTF-16",
-                )
-            yield _label(path, name), pa.array(texts, pa.string())
-        if not found:
-            raise DataError(f"{name}: no sentences found in any file there", hint="are they text, tables, JSON or Parquet?")
+        else:
+            yield from _sets_of_files(name, lambda path: not any(path.match(pattern) for pattern in excluded))
 
 
-def _label(path: Path, name: str) -> str:
-    """The name of the file, with that of its folder if it was found in one."""
-    return path.name if Path(name).is_file() else f"{path.parent.name}/{path.name}"
-
-
-def _files(name: str) -> list[Path]:
+def _sets_of_files(name: str, wanted: Callable[[PurePath], bool]) -> Iterator[tuple[str, pa.Array]]:
     if not name.strip():
         raise DataError("leaks.against has an empty name", hint="name files, folders or globs")
-    path = Path(name)
-    if path.is_file():
-        return [path]
-    there = path.rglob("*") if path.is_dir() else map(Path, glob(name, recursive=True))
-    found = sorted(file for file in there if file.is_file() and may_hold_sentences(file))
-    if not found:
+    path, found = Path(name), False
+    files = [path]
+    if not path.is_file():
+        there = path.rglob("*") if path.is_dir() else map(Path, glob(name, recursive=True))
+        files = sorted(file for file in there if file.is_file() and may_hold_sentences(file))
+    if not files:
         raise DataError(f"{name}: no evaluation text there", hint="leaks.against names files, folders or globs")
-    return found
+    for file in filter(wanted, files):
+        # Each sentence once, in order.
+        texts = list(dict.fromkeys(text for table in read_tables(file, wanted) for text in _sentences(table)))
+        if not texts and path.is_file():
+            hint = "leaks.against takes text, tables, JSON, Parquet and archives of these, in UTF-8 or UTF-16"
+            raise DataError(f"{file}: no sentences found in it", hint=hint)
+        found = found or bool(texts)
+        yield file.name if path.is_file() else f"{file.parent.name}/{file.name}", pa.array(texts, pa.string())
+    if not found:
+        raise DataError(f"{name}: no sentences found in any file there", hint="are they text, tables, JSON or Parquet?")
 
 
 def _held_out(store: Store) -> pa.Array:
@@ -91,12 +79,6 @@ def _held_out(store: Store) -> pa.Array:
 def _phrasebook_test() -> list[str]:
     rows = [line.split("\t") for line in phrasebook.path().read_text(encoding="utf-8").splitlines()]
     return [cell for _, _, split, *cells in rows if split == TEST for cell in cells]
-
-
-def _texts(path: Path, wanted: Callable[[PurePath], bool]) -> list[str]:
-    """The distinct sentences of one file, in order."""
-    found = dict.fromkeys(text for table in read_tables(path, wanted) for text in _sentences(table))
-    return list(found)
 
 
 def _sentences(table: Table) -> Iterator[str]:
