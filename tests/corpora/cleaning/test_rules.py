@@ -147,6 +147,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 import numpy as np
 from isogloss.corpora.cleaning.rule import Rule
+from isogloss.corpora.text import characters
 
 @dataclass(frozen=True, slots=True)
 class Shouting(Rule):
@@ -161,7 +162,7 @@ class Shouting(Rule):
         return cls(0.8)
 
     def score_side(self, side):
-        return side.count(side.lowered != side.codes) / np.maximum(side.lengths, 1)
+        return side.count(characters.lower_case()[side.codes] != side.codes) / np.maximum(side.lengths, 1)
 '''
 
 

@@ -12,11 +12,11 @@ from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.corpora.text import characters
 from isogloss.corpora.text.arrays import spans_of
 from isogloss.corpora.text.side import Side
-from isogloss.types import BoolArray, FloatArray, IntArray
+from isogloss.types import FloatArray, IntArray
 
 # Repeats are bounded: a long run of letters must not take quadratic time.
 ADDRESS = re.compile(r"(?:https?://|ftp://|www\.)[^\s<>\"']{0,2000}[\w/]|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
-ADDRESS_MARKS = ("://", "www.", "@")
+ADDRESS_MARK = r"://|www\.|@"  # every address has one
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Addresses(Rule):
     def score(self, pairs: PairBatch) -> FloatArray:
         """1 for equal addresses, ½ for equally many (a site in another language), less otherwise."""
         score = np.ones(len(pairs), dtype=np.float32)
-        suspect = _may_have_address(pairs.source.texts) | _may_have_address(pairs.target.texts)
+        suspect = pc.or_(*(pc.match_substring_regex(side.texts, ADDRESS_MARK) for side in (pairs.source, pairs.target)))
         rows = np.flatnonzero(suspect)
         sources, targets = (side.texts.take(pa.array(rows)).to_pylist() for side in (pairs.source, pairs.target))
         for row, source, target in zip(rows, sources, targets, strict=True):
@@ -90,10 +90,3 @@ class Addresses(Rule):
             if left != right:
                 score[row] = 0.5 * min(len(left), len(right)) / max(len(left), len(right))
         return score
-
-
-def _may_have_address(texts: pa.Array) -> BoolArray:
-    found = np.zeros(len(texts), dtype=np.bool_)
-    for mark in ADDRESS_MARKS:
-        found |= pc.match_substring(texts, mark).to_numpy(zero_copy_only=False)
-    return found

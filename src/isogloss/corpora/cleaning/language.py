@@ -75,8 +75,6 @@ class Language(Rule):
             return np.ones(len(side), dtype=np.float32)
         long_enough = np.flatnonzero(np.diff(side.kept_starts) + side.count(side.alone) >= self.min_letters)
         score = np.ones(len(side), dtype=np.float32)
-        if not len(long_enough):
-            return score
         words = Side(side.texts.take(pa.array(long_enough)), side.language).words
         lead = model.lead(words, side.language)
         if side.language.split("-")[0] == "zh":  # some Chinese is taken for Japanese, which would have kana

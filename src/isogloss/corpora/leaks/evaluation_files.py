@@ -28,14 +28,11 @@ logger = logging.getLogger(__name__)
 MANY_KEYS = 50  # an object with more is a mapping, not a record
 SAMPLE = 1000  # lines
 NOT_DATA = re.compile(r"(licen[cs]e|readme|copying|notice|\.).*|.*\.(md|py|pdf)")
-# UTF-32 first: its mark begins with that of UTF-16
+# Encodings by their byte-order marks; UTF-32 first, since its mark begins with that of UTF-16.
 MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
+    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
 }
-
 TRANSLATIONS = {".tmx": tmx.texts, ".po": po.texts, ".mo": mo.texts}  # in all languages they have
 
 Row = list[tuple[str, str]]  # (column, cell); a column is a path such as "translation/en" and may occur more than once
@@ -84,7 +81,7 @@ def _read(path: Path, member: str = "") -> Table:
 
 def _decoded(data: bytes) -> str:
     """The text, or "" if the bytes are not text. UTF-8 unless a byte-order mark says otherwise."""
-    encoding = next((name for mark, name in MARKS.items() if data.startswith(mark)), "utf-8-sig")
+    encoding = next((name for name, marks in MARKS.items() if data.startswith(marks)), "utf-8-sig")
     if looks_packed(data[:8]) or (encoding == "utf-8-sig" and data.count(b"\0") > len(data) / 1000):
         return ""
     try:

@@ -93,7 +93,7 @@ def unspaced() -> BoolArray:
 def digits() -> NDArray[np.uint8]:
     """0 to 9 for a decimal digit of any script, NO_DIGIT for everything else."""
     table = np.full(LIMIT, NO_DIGIT, dtype=np.uint8)
-    table[:LISTED] = [unicodedata.digit(chr(code), NO_DIGIT) if chr(code).isdecimal() else NO_DIGIT for code in range(LISTED)]
+    table[:LISTED] = [unicodedata.decimal(chr(code), NO_DIGIT) for code in range(LISTED)]
     return table
 
 

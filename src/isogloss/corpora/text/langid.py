@@ -37,8 +37,8 @@ class LanguageModel:
 
     def __init__(self, path: Path) -> None:
         reader = _Reader(path)
-        self._settings = reader.settings()
-        words, self.labels, counts, self._bucket_rows = reader.dictionary(self._settings["bucket"])
+        buckets, self._shortest, self._longest = reader.settings()
+        words, self.labels, counts, self._bucket_rows = reader.dictionary(buckets)
         self._words = pa.array([word.decode("utf-8", "replace") for word in words])
         self._rows = reader.input_rows()
         self._output = reader.output_rows()
@@ -140,17 +140,16 @@ class LanguageModel:
         starts = np.flatnonzero((data & 0xC0) != 0x80)  # where characters begin
         boundary = np.append(starts, len(data))
         signed = data.view(np.int8).astype(np.int32).view(np.uint32)
-        least, most = self._settings["minn"], self._settings["maxn"]
         hashes = np.full(len(starts), 2166136261, dtype=np.uint32)
-        rows = np.full((len(starts), most - least + 1), -1, dtype=np.int32)
+        rows = np.full((len(starts), self._longest - self._shortest + 1), -1, dtype=np.int32)
         alive = np.arange(len(starts))
-        for size in range(1, most + 1):
+        for size in range(1, self._longest + 1):
             alive = alive[alive + size <= len(starts)]
             alive = alive[owner[alive + size - 1] == owner[alive]]
             grown = _fnv(hashes[alive], signed, boundary[alive + size - 1], boundary[alive + size])
             hashes[alive] = grown
-            if size >= least:
-                rows[alive, size - least] = self._bucket_rows.take(grown % np.uint32(self._settings["bucket"]))
+            if size >= self._shortest:
+                rows[alive, size - self._shortest] = self._bucket_rows.take(grown % np.uint32(len(self._bucket_rows)))
         kept = rows >= 0
         counts = np.bincount(owner, weights=kept.sum(1), minlength=len(words)).astype(np.int64)
         return rows[kept].astype(np.int64), starts_of(counts)
@@ -198,14 +197,12 @@ class _Reader:
         self._at += array.nbytes
         return array
 
-    def settings(self) -> dict[str, int]:
-        names = ("dim", "ws", "epoch", "min_count", "neg", "word_ngrams", "loss", "model", "bucket", "minn", "maxn", "rate")
-        settings = dict(zip(names, self._next("12i"), strict=True))
-        self._next("d")
-        known = (settings["loss"], settings["model"], settings["word_ngrams"]) == (HIERARCHICAL, SUPERVISED, 1)
-        if not known or settings["minn"] < 2:  # single characters are special
+    def settings(self) -> tuple[int, int, int]:
+        """The number of buckets for n-grams, and the least and greatest length of these."""
+        *_, word_ngrams, loss, model, buckets, shortest, longest, _, _ = self._next("12id")
+        if (loss, model, word_ngrams) != (HIERARCHICAL, SUPERVISED, 1) or shortest < 2:  # single characters are special
             raise ModelError("the language model has an unknown layout", hint="use lid.176.ftz")
-        return settings
+        return buckets, shortest, longest
 
     def dictionary(self, buckets: int) -> tuple[list[bytes], list[str], list[int], NDArray[np.int32]]:
         """Words, labels, label counts, and the row of every n-gram bucket (-1: pruned)."""

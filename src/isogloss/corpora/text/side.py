@@ -61,11 +61,6 @@ class Side:
         return np.frombuffer(self.utf8.decode().encode("utf-32-le"), dtype="<u4")
 
     @cached_property
-    def lowered(self) -> NDArray[np.uint32]:
-        """`codes` in lower case."""
-        return characters.lower_case().take(self.codes)
-
-    @cached_property
     def wordlike(self) -> BoolArray:
         """For every character, whether it is part of a word."""
         return characters.wordlike().take(self.codes)
@@ -95,7 +90,7 @@ class Side:
     @cached_property
     def kept(self) -> NDArray[np.uint32]:
         """The letters and digits of all sentences, in lower case."""
-        return self.lowered[self.wordlike]
+        return characters.lower_case().take(self.codes[self.wordlike])
 
     @cached_property
     def normalized_hashes(self) -> Hashes:
