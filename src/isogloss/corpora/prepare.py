@@ -103,8 +103,7 @@ def prepare(
     options = PrepareOptions(cleaning=cleaning or CleaningSettings(), leaks=leaks or LeakSettings(), held_out=held_out)
     dictionaries = PairsSettings().dictionaries
     if are_paths(pairs):
-        names = [pairs] if isinstance(pairs, str | Path) else pairs
-        sources = find_sources([str(name) for name in names], language, source_language, dictionaries=dictionaries)
+        sources = find_sources(pairs, language, source_language, dictionaries=dictionaries)
         feeds = [from_source(source) for source in sources]
     else:
         bitext = pairs if isinstance(pairs, Bitext) else read(pairs, language=language, source_language=source_language)

@@ -46,8 +46,7 @@ class Lengths:
         times = np.array([counts[length] for length in lengths.tolist()], dtype=np.int64)
         reached, total = np.cumsum(times), int(times.sum())
         median, most = (int(lengths[np.searchsorted(reached, np.ceil(share * total))]) for share in (0.5, 0.95))
-        place = np.searchsorted(BINS, lengths, side="right") - 1
-        histogram = np.bincount(place, times, minlength=len(BINS)).astype(np.int64)
+        histogram, _ = np.histogram(lengths, [*BINS, np.inf], weights=times)
         return cls(float(lengths @ times / total), median, most, int(lengths[-1]), tuple(histogram.tolist()))
 
 

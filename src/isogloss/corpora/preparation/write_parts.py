@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from isogloss.corpora.preparation.pair_selection import KEPT, ScoredPart, Selection
+from isogloss.corpora.preparation.score_blocks import score_column
 from isogloss.corpora.store import DROPPED, PAIRS, open_store
 from isogloss.corpora.text.arrays import rows_by
 from isogloss.errors import DataError
@@ -42,38 +43,28 @@ def _write_part(part: ScoredPart, reasons: Sequence[str], out: Path, known: Mapp
     pairs, dropped = out / PAIRS / name, out / DROPPED / name
     if known.get(name) == (file_checksum(pairs), file_checksum(dropped)):
         return name
-    columns = pq.read_schema(part.path).names
-    scored = {number: f"score {rule}" for number, rule in enumerate(reasons) if f"score {rule}" in columns}
+    scores = {reasons.index(rule.name): score_column(rule) for rule in part.rules}
     with (
         atomic_write(dropped) as dropped_path,
         atomic_write(pairs) as pairs_path,
         pq.ParquetWriter(dropped_path, DROPPED_SCHEMA, compression="zstd") as dropped_file,
         pq.ParquetWriter(pairs_path, SCHEMA, compression="zstd") as pairs_file,
     ):
-        for rows, table in part.batches([*TEXTS, "line", *scored.values()]):
-            kept = part.reasons[rows] == KEPT
-            pairs_file.write_table(_kept(table.filter(pa.array(kept)), part.corpus, part.test[rows][kept]))
-            if not kept.all():
-                why = part.reasons[rows][~kept]
-                dropped_file.write_table(_dropped(table.filter(pa.array(~kept)), part.corpus, why, reasons, scored))
+        for rows, scored in part.batches([*TEXTS, "line", *scores.values()]):
+            reason = part.reasons[rows]
+            score = np.full(len(reason), np.nan, dtype=np.float32)  # that a pair was dropped for
+            for number, column in scores.items():
+                score[reason == number] = scored.column(column).to_numpy()[reason == number]
+            columns = {column: scored.column(column) for column in (*TEXTS, "line")}
+            columns["corpus"] = pa.repeat(part.corpus, len(reason))
+            columns["split"] = pa.array(np.where(part.test[rows], TEST, TRAIN))
+            columns["reason"] = pa.array(reasons).take(pa.array(reason))
+            columns["score"] = pa.array(score, from_pandas=True)
+            table = pa.table(columns)
+            pairs_file.write_table(table.filter(pa.array(reason == KEPT)).select(SCHEMA.names))
+            if reason.any():
+                dropped_file.write_table(table.filter(pa.array(reason != KEPT)).select(DROPPED_SCHEMA.names))
     return name
-
-
-def _kept(table: pa.Table, corpus: str, test: "np.typing.NDArray[np.bool_]") -> pa.Table:
-    split = pa.array([TRAIN, TEST]).take(pa.array(test.astype(np.int8)))
-    columns = [*(table.column(name) for name in TEXTS), pa.repeat(corpus, table.num_rows), split]
-    return pa.table(columns, schema=SCHEMA)
-
-
-def _dropped(
-    table: pa.Table, corpus: str, why: "np.typing.NDArray[np.uint8]", reasons: Sequence[str], scored: Mapping[int, str]
-) -> pa.Table:
-    score = np.full(table.num_rows, np.nan, dtype=np.float32)
-    for number, column in scored.items():
-        score[why == number] = table.column(column).to_numpy()[why == number]
-    columns = [*(table.column(name) for name in TEXTS), pa.repeat(corpus, table.num_rows)]
-    columns += [pa.array(reasons).take(pa.array(why)), pa.array(score, from_pandas=True), table.column("line")]
-    return pa.table(columns, schema=DROPPED_SCHEMA)
 
 
 def examples(
