@@ -23,10 +23,9 @@ from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.cleaning.rule import rule_classes, rules_for
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
-from isogloss.corpora.preparation import drop_counts
 from isogloss.corpora.preparation.auto_thresholds import set_thresholds
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source
-from isogloss.corpora.preparation.manifest import manifest_of
+from isogloss.corpora.preparation.manifest import count, manifest_of, total
 from isogloss.corpora.preparation.pair_selection import ScoredPart, Selection
 from isogloss.corpora.preparation.score_blocks import warm_up
 from isogloss.corpora.preparation.scored_parts import ScoredFeed, Scorer, passed_over
@@ -159,8 +158,8 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
     rows = sum(part.rows for part in parts)
     options.on_progress(Step("pairs", rows, rows + 1, "pairs", "selecting"))
     selection.run()
-    lines = [drop_counts.count(part, selection.reasons) for part in parts]
-    every = drop_counts.total(lines)
+    lines = [count(part, selection.reasons) for part in parts]
+    every = total(lines)
     if not every.pairs:
         raise DataError(f"{amount(every.rows_in, 'pair')} read, none kept", hint=f"most by the rule: {every.worst}")
     options.on_progress(Step("pairs", rows, rows + 1, "pairs", "writing"))

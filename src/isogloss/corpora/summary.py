@@ -14,7 +14,7 @@ import pyarrow as pa
 from isogloss.amounts import amount
 from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import LIMIT, Overlap, SourceSketch
-from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.manifest import Line, grouped
 from isogloss.corpora.sampling.shares import Share, plan
 from isogloss.corpora.store import MANIFEST, Store
 from isogloss.corpora.text.arrays import rows_by

@@ -6,7 +6,7 @@ from typing import Any
 from isogloss.amounts import amount
 from isogloss.config import CleaningSettings
 from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
-from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.manifest import Line, grouped
 from isogloss.corpora.preparation.pair_selection import IN_TEST_SPLIT
 from isogloss.corpora.store import unread
 from isogloss.report import charts

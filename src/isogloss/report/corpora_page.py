@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from isogloss.amounts import amount
-from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.manifest import Line, grouped
 from isogloss.corpora.store import Store
 from isogloss.corpora.summary import BINS, LanguageSummary, Lengths, Summary
 from isogloss.report import charts

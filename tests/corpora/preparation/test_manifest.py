@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corpora.stores import OPTIONS, feeds, write
 from isogloss.config import LeakSettings
+from isogloss.corpora.preparation.manifest import Line, grouped, total
 from isogloss.corpora.prepare import prepare_store
 from isogloss.corpora.store import unread
 from isogloss.errors import DataError
@@ -78,3 +81,34 @@ def test_entries_that_are_no_pairs_are_counted_once_and_kept(tmp_path: Path) -> 
     with pytest.raises(DataError, match="no pairs") as caught:
         prepare_store(feeds(tmp_path / "none.de.po"), tmp_path / "none", OPTIONS)
     assert caught.value.hint == "1 entry passed over: 1 untranslated"
+
+
+LINES = st.lists(
+    st.builds(
+        Line,
+        st.sampled_from("ab"),
+        st.sampled_from(["de", "fr"]),
+        st.integers(0, 9),
+        st.dictionaries(st.sampled_from(["x", "y"]), st.integers(1, 9)),
+        st.integers(0, 9),
+        st.integers(0, 9),
+    ),
+    max_size=8,
+)
+
+
+@given(lines=LINES)
+def test_groups_add_up(lines: list[Line]) -> None:
+    assert [line.corpus for line in grouped(lines, "corpus")] == sorted({line.corpus for line in lines})
+    for group in grouped(lines, "corpus", "language"):
+        own = [line for line in lines if (line.corpus, line.language) == (group.corpus, group.language)]
+        assert (group.rows_in, group.pairs) == (sum(line.rows_in for line in own), sum(line.train + line.test for line in own))
+        for rule in ("x", "y"):
+            assert group.dropped.get(rule, 0) == sum(line.dropped.get(rule, 0) for line in own)
+    for name in ("corpus", "language"):
+        assert total(grouped(lines, name)) == total(lines)
+
+
+def test_the_rule_that_took_most() -> None:
+    assert Line("a", "de", 9, {"x": 2, "y": 3000, "z": 1}, 0, 0).worst == "y (3,000)"
+    assert Line("a", "de", 9, {}, 9, 0).worst == ""

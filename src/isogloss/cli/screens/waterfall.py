@@ -8,7 +8,7 @@ from rich.table import Table
 from isogloss.amounts import amount
 from isogloss.cli.screens.progress import output, plain_table
 from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
-from isogloss.corpora.preparation.drop_counts import Line, grouped
+from isogloss.corpora.preparation.manifest import Line, grouped
 from isogloss.corpora.store import Store, unread
 
 FULL_TABLE = 30  # lines; a longer table is shown as one by corpus and one by language

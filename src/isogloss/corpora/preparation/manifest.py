@@ -1,19 +1,70 @@
-"""The manifest of a store. Nothing in it depends on when or where the store was made."""
+"""The manifest of a store: where its pairs came from, how many were dropped, and why.
 
-from collections.abc import Sequence
-from dataclasses import asdict
+Nothing in it depends on when or where the store was made.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from isogloss.config import LeakSettings, as_dict
 from isogloss.corpora.leaks.scan import LeakScanner, scanned_before
 from isogloss.corpora.preparation.auto_thresholds import Threshold
-from isogloss.corpora.preparation.drop_counts import Line, grouped, total
-from isogloss.corpora.preparation.pair_selection import LEAK_REASONS, NEAR_DUPLICATE, Selection
+from isogloss.corpora.preparation.pair_selection import KEPT, LEAK_REASONS, NEAR_DUPLICATE, ScoredPart, Selection
 from isogloss.corpora.preparation.scored_parts import ScoredFeed, passed_over
 from isogloss.corpora.preparation.write_parts import examples
 from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS
 from isogloss.storage import content_hash, file_hash
 from isogloss.types import TEST, TRAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the waterfall: a corpus in a language, or a sum over several ("" where they differ)."""
+
+    corpus: str
+    language: str
+    rows_in: int
+    dropped: dict[str, int]  # by rule
+    train: int
+    test: int
+
+    @property
+    def pairs(self) -> int:
+        """The pairs that were kept, of both splits."""
+        return self.train + self.test
+
+    @property
+    def worst(self) -> str:
+        """The rule that dropped most, with the count: "wrong language (1,204)"; empty if nothing was dropped."""
+        rule = max(self.dropped, key=lambda name: self.dropped[name], default="")
+        return f"{rule} ({self.dropped[rule]:,})" if rule else ""
+
+
+def count(part: ScoredPart, reasons: Sequence[str]) -> Line:
+    """The line of one part."""
+    counted = np.bincount(part.reasons, minlength=len(reasons))
+    dropped = {reasons[number]: int(counted[number]) for number in range(1, len(reasons)) if counted[number]}
+    test = int(((part.reasons == KEPT) & part.test).sum())
+    return Line(part.corpus, part.language, part.rows, dropped, int(counted[KEPT]) - test, test)
+
+
+def grouped(lines: Iterable[Line], *names: str) -> list[Line]:
+    """Sums by the named fields ("corpus", "language", or both), in order."""
+    groups: dict[tuple[str, ...], list[Line]] = {}
+    for line in lines:
+        groups.setdefault(tuple(getattr(line, name) for name in names), []).append(line)
+    return [total(own, **dict(zip(names, key, strict=True))) for key, own in sorted(groups.items())]
+
+
+def total(lines: Sequence[Line], corpus: str = "", language: str = "") -> Line:
+    """All lines as one."""
+    dropped = sum((Counter(line.dropped) for line in lines), Counter[str]())
+    rows_in, train, test = (sum(getattr(line, name) for line in lines) for name in ("rows_in", "train", "test"))
+    return Line(corpus, language, rows_in, dict(dropped), train, test)
 
 
 def manifest_of(
