@@ -107,9 +107,9 @@ def test_a_bitmap_says_no_at_once_to_nearly_all(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(leaks, "among", counting)
     numbers = mix(np.arange(101_000, dtype=np.uint64))
     known = leaks.HashSet([numbers[:400], numbers[400:1000], numbers[:9]])
-    assert (len(known), len(leaks.HashSet([]))) == (1000, 0)
     assert known.has(numbers).tolist() == [True] * 1000 + [False] * 100_000
     assert 1 / 36 < (looked_up[0] - 1000) / 100_000 < 1 / 30
+    assert not leaks.HashSet([]).has(numbers).any()
 
 
 def test_the_name_of_a_guard_is_made_from_its_texts_and_level() -> None:

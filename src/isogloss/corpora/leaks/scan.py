@@ -33,10 +33,6 @@ class HashSet:
         self._bitmap = np.zeros(1 << self._bits, dtype=np.bool_)
         self._bitmap[self._short(self._sorted)] = True
 
-    def __len__(self) -> int:
-        """Number of distinct hashes."""
-        return len(self._sorted)
-
     def has(self, hashes: Hashes) -> BoolArray:
         """Which of these are in the set."""
         found = self._bitmap.take(self._short(hashes))
@@ -64,9 +60,7 @@ def word_ngrams(side: Side) -> tuple[Hashes, NDArray[np.int64]]:
 
 def _windows(words: Hashes, owner: IntArray, size: int) -> tuple[Hashes, IntArray]:
     """The hash of every window of `size` words by its first word, and which windows are within one sentence."""
-    count = len(words) - size + 1
-    if count < 1:
-        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
+    count = max(0, len(words) - size + 1)
     total = np.zeros(count, dtype=np.uint64)
     for place in range(size):
         total = total * GOLDEN + words[place : place + count]
@@ -98,9 +92,7 @@ class LeakScanner:
             normalized.append(side.normalized_hashes[np.diff(side.kept_starts) > 0])
             runs.append(word_ngrams(side)[0])
             self.sets.append(ScannedSet(name, len(side), content_hash(np.sort(exact[-1]).tobytes())[:16], level))
-        self._exact = HashSet(exact if self.level >= EXACT else [])
-        self._normalized = HashSet(normalized if self.level >= NORMALIZED else [])
-        self._runs = HashSet(runs if self.level >= NEAR else [])
+        self._exact, self._normalized, self._runs = HashSet(exact), HashSet(normalized), HashSet(runs)
 
     @property
     def key(self) -> str:
@@ -110,14 +102,15 @@ class LeakScanner:
     def check(self, side: Side) -> NDArray[np.uint8]:
         """For every sentence, the strictest level at which it is evaluation text, or CLEAN."""
         result = np.zeros(len(side), dtype=np.uint8)
-        if not len(self._exact):  # nothing needs to be computed
+        if not self.sets:
             return result
-        if len(self._runs):
+        if self.level >= NEAR:
             hashes, owner = word_ngrams(side)
             result[owner[self._runs.has(hashes)]] = NEAR
-        if len(self._normalized):
+        if self.level >= NORMALIZED:
             result[self._normalized.has(side.normalized_hashes)] = NORMALIZED  # none of these are without a letter
-        result[self._exact.has(side.exact_hashes)] = EXACT
+        if self.level >= EXACT:
+            result[self._exact.has(side.exact_hashes)] = EXACT
         return result
 
 

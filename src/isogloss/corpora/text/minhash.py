@@ -29,8 +29,6 @@ def signatures(source: Side, target: Side) -> Signatures:
     order = np.argsort(owner, kind="stable")
     every, owner = every[order], owner[order]
     result = np.zeros((len(source), HASHES), dtype=np.uint16)
-    if not len(every):
-        return result
     first = np.flatnonzero(begins_run(owner))
     present = owner[first]
     random = np.random.default_rng(20210707)
