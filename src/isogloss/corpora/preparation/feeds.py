@@ -1,8 +1,9 @@
 """The inputs of a preparation: files, prepared stores or pairs in memory, each as blocks with a hash of its content."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from isogloss.corpora.leaks.scan import ScannedSet
 from isogloss.corpora.reading.blocks import Blocks, blocks_of
@@ -50,7 +51,6 @@ def from_source(source: Source) -> Feed:
         raise DataError(f"{source.name}: cannot be read ({error.strerror})", hint="check who may read the file") from error
     elsewhere = ("path", "other", "scores", "licence", "version", "called")
     reading = {key: str(value) for key, value in asdict(source).items() if key not in elsewhere}
-    size = sum(path.stat().st_size * _UNPACKED.get(path.suffix, 1.0) for path in files)
     return Feed(
         name=source.name,
         corpus=source.corpus,
@@ -61,7 +61,7 @@ def from_source(source: Source) -> Feed:
         dictionary=source.dictionary,
         licence=source.licence,
         version=source.version,
-        text_bytes=size,
+        text_bytes=_text_bytes(files),
     )
 
 
@@ -77,45 +77,46 @@ def _has_many_languages(source: Source) -> bool:
 
 def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda corpus: False) -> list[Feed]:
     """Pairs in memory, one feed per corpus."""
-    if odd := set(bitext.table.column("split").unique().to_pylist()) - {"", TRAIN, TEST}:
-        raise DataError(f"a split is {min(map(str, odd))!r}", hint="it must be train, test, or empty")
-    feeds = []
-    for corpus in bitext.table.column("corpus").unique().to_pylist():
-        own = bitext.where(corpus=corpus)
-        feeds.append(
-            Feed(
-                name=corpus or "pairs",
-                corpus=corpus,
-                key=own.hash,
-                source_language=bitext.source_language,
-                blocks=lambda faults, own=own: blocks_of(own.in_blocks()),  # type: ignore[misc]
-                dictionary=dictionaries(corpus),
-                text_bytes=float(own.table.nbytes),
-            )
+    if unknown := set(bitext.table.column("split").unique().to_pylist()) - {"", TRAIN, TEST}:
+        raise DataError(f"a split is {min(map(str, unknown))!r}", hint="it must be train, test, or empty")
+    corpora = {corpus: bitext.where(corpus=corpus) for corpus in bitext.table.column("corpus").unique().to_pylist()}
+    return [
+        Feed(
+            name=corpus or "pairs",
+            corpus=corpus,
+            key=pairs.hash,
+            source_language=bitext.source_language,
+            blocks=lambda faults, pairs=pairs: blocks_of(pairs.in_blocks()),  # type: ignore[misc]
+            dictionary=dictionaries(corpus),
+            text_bytes=float(pairs.table.nbytes),
         )
-    return feeds
+        for corpus, pairs in corpora.items()
+    ]
 
 
 def from_store(store: Store) -> list[Feed]:
     """A prepared store, one feed per corpus, to be prepared again together with other feeds."""
     scan = store.manifest["leak_scan"]
     scanned = tuple(ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
-    feeds = []
-    for corpus, known in store.manifest["corpora"].items():
-        files = [part["file"] for part in store.manifest["parts"] if part["corpus"] == corpus]
-        present = [path for path in (store.folder / PAIRS / file for file in files) if path.is_file()]
-        feeds.append(
-            Feed(
-                name=f"{store.folder.name}/{corpus}",
-                corpus=corpus,
-                key=content_hash(store.hash, corpus),
-                source_language=store.source_language,
-                blocks=lambda faults, files=files: store.blocks(files),  # type: ignore[misc]
-                dictionary=bool(known.get("dictionary")),
-                licence=str(known.get("licence", "")),
-                version=str(known.get("version", "")),
-                text_bytes=float(sum(path.stat().st_size for path in present)) * _UNPACKED[".parquet"],
-                scanned=scanned,
-            )
+    files: dict[str, list[str]] = {corpus: [] for corpus in store.manifest["corpora"]}
+    for part in store.manifest["parts"]:
+        files[part["corpus"]].append(part["file"])
+    return [
+        Feed(
+            name=f"{store.folder.name}/{corpus}",
+            corpus=corpus,
+            key=content_hash(store.hash, corpus),
+            source_language=store.source_language,
+            blocks=lambda faults, files=files[corpus]: store.blocks(files),  # type: ignore[misc]
+            dictionary=known["dictionary"],
+            licence=known["licence"],
+            version=known["version"],
+            text_bytes=_text_bytes(store.folder / PAIRS / file for file in files[corpus]),
+            scanned=scanned,
         )
-    return feeds
+        for corpus, known in store.manifest["corpora"].items()
+    ]
+
+
+def _text_bytes(files: Iterable[Path]) -> float:
+    return sum(file.stat().st_size * _UNPACKED.get(file.suffix, 1.0) for file in files if file.is_file())

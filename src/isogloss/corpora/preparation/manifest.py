@@ -87,7 +87,7 @@ def manifest_of(
         | {"sha256": file_hash(out / PAIRS / file), "dropped_sha256": file_hash(out / DROPPED / file)}
         for file, line in written
     ]
-    before = scanned_before((one.feed.scanned for one in scored if one.index.rows), scanner.sets)
+    before = scanned_before((feed.feed.scanned for feed in scored if feed.index.rows), scanner.sets)
     return {
         MARK: FORMAT,
         "hash": content_hash(scored[0].feed.source_language, *(one["sha256"] for one in parts)),

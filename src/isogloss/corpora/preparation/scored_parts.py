@@ -114,24 +114,24 @@ class Scorer:
     def score(self, feed: Feed, wanted: Sequence[str]) -> ScoredFeed:
         """Score what is missing of a feed, in the `wanted` languages or all that it has."""
         scoring = Scoring(self.settings, feed.corpus, feed.source_language, feed.dictionary)
-        one = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.scanner)))
-        path = self.folder / f"{one.key[:16]}.json"
+        scored = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.scanner)))
+        path = self.folder / f"{scored.key[:16]}.json"
         needs = scoring.needs(self.model)
-        known = self._known(path, one, needs)
+        known = self._known(path, scored, needs)
         languages = [feed.language] if feed.language else wanted
         found = known.whole or (wanted and all(language in known.rows for language in languages))
         if found:
             Faults(self.on_error).replay(known.skipped, known.first_fault)
         else:
             missing = [language for language in wanted if language not in known.rows]
-            made = self._make(one, scoring, missing)
+            made = self._make(scored, scoring, missing)
             rows = known.rows | dict.fromkeys(missing, 0) | made.rows
             known = replace(made, rows=rows, checksums=known.checksums | made.checksums, whole=not wanted, scored=needs)
             write_json(path, asdict(known))
         rows = {name: count for name, count in sorted(known.rows.items()) if count and (not wanted or name in wanted)}
-        return replace(one, index=replace(known, rows=rows), made=not found)
+        return replace(scored, index=replace(known, rows=rows), made=not found)
 
-    def _known(self, path: Path, one: ScoredFeed, needs: Sequence[str]) -> ScoredIndex:
+    def _known(self, path: Path, scored: ScoredFeed, needs: Sequence[str]) -> ScoredIndex:
         """The index of an earlier call, if it has all scores that are needed and its parts are undamaged."""
         try:
             known = ScoredIndex(**check(read_json(path), Exactly(fields_shape(ScoredIndex) | {"rows?": Each(CODE, COUNT)})))
@@ -139,30 +139,30 @@ class Scorer:
             return ScoredIndex()
         if not set(needs) <= set(known.scored):
             return ScoredIndex()
-        found = {language: file_checksum(self.folder / one.part(language)) for language, rows in known.rows.items() if rows}
+        found = {language: file_checksum(self.folder / scored.part(language)) for language, rows in known.rows.items() if rows}
         if found != known.checksums:
-            logger.warning("%s: the kept scores are damaged; %s is scored again", self.folder, one.feed.corpus)
+            logger.warning("%s: the kept scores are damaged; %s is scored again", self.folder, scored.feed.corpus)
             return ScoredIndex()
         return known
 
-    def _make(self, one: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredIndex:
+    def _make(self, scored: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredIndex:
         faults = Faults(self.on_error)
-        blocks = one.feed.blocks(faults)
+        blocks = scored.feed.blocks(faults)
         if missing:
             wanted = pa.array(missing)
             blocks = (block.filter(pc.is_in(block.column("language"), wanted)) for block in blocks)
             blocks = (block for block in blocks if block.num_rows)
         with ExitStack() as stack:
-            writers = _Writers(self.folder, one.part, stack)
+            writers = _Writers(self.folder, scored.part, stack)
             for block in self.workers.map(score_block, blocks, scoring):
                 if self.settings.similarity_model and self.model:
                     block = add_similarity(block, scoring, self.model)
                 writers.add(block)
-                self.on_block(one.feed, block)
+                self.on_block(scored.feed, block)
             writers.finish()
-        sums = {language: file_hash(self.folder / one.part(language)) for language, rows in writers.rows.items() if rows}
+        sums = {language: file_hash(self.folder / scored.part(language)) for language, rows in writers.rows.items() if rows}
         # Without the folders of this machine: a store must not depend on where a file was.
-        folder = one.feed.name.rpartition("/")[0]
+        folder = scored.feed.name.rpartition("/")[0]
         first = faults.first.replace(f"{folder}/", "") if folder else faults.first
         passed_over = dict(sorted(faults.passed_over.items()))
         return ScoredIndex(writers.rows, sums, skipped=faults.count, first_fault=first, passed_over=passed_over)
@@ -170,4 +170,4 @@ class Scorer:
 
 def passed_over(scored: Iterable[ScoredFeed]) -> dict[str, int]:
     """How many entries of all feeds gave no pair, by kind."""
-    return dict(sorted(sum((Counter(one.index.passed_over) for one in scored), Counter[str]()).items()))
+    return dict(sorted(sum((Counter(feed.index.passed_over) for feed in scored), Counter[str]()).items()))
