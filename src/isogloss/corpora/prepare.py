@@ -145,9 +145,10 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
     scanner = LeakScanner(evaluation_sets(leaks.against) if leaks.level != "off" else [], leaks.level, cleaning.normalize)
     scored = _score(feeds, out, options, scanner)
     parts = [
-        ScoredPart(out / SCORED / one.part(language), one.feed.corpus, language, rows, rules_for(cleaning, one.feed.corpus))
-        for one in scored
-        for language, rows in one.index.rows.items()
+        ScoredPart(out / SCORED / scored_feed.part(language), corpus, language, rows, rules_for(cleaning, corpus))
+        for scored_feed in scored
+        for corpus in [scored_feed.feed.corpus]
+        for language, rows in scored_feed.index.rows.items()
     ]
     refuse_missing(options.languages, [*(part.language for part in parts), *(feed.language for feed in feeds if feed.language)])
     if not parts:
@@ -166,15 +167,16 @@ def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store
     files = write_parts(selection, out, options.workers)
     manifest = manifest_of(scored, selection, list(zip(files, lines, strict=True)), leaks, scanner, thresholds)
     write_json(out / MANIFEST, manifest)
-    remove_scores(out, keep=[one.key[:16] for one in scored])
+    remove_scores(out, keep=[scored_feed.key[:16] for scored_feed in scored])
     _remove(out / PAIRS, keep=files)
     _remove(out / DROPPED, keep=files)
-    options.on_progress(Step("pairs", rows, rows, "pairs", _note(manifest, reused=not any(one.made for one in scored))))
+    reused = not any(scored_feed.made for scored_feed in scored)
+    options.on_progress(Step("pairs", rows, rows, "pairs", _note(manifest, reused)))
     return open_store(out)
 
 
 def _note(manifest: dict[str, Any], reused: bool) -> str:
-    """The note beside the full progress bar."""
+    """The note beside the progress bar when it is full."""
     notes = [amount(len(set(manifest["languages"]) - {manifest["source_language"]}), "language")]
     if dropped := manifest["rows_in"] - manifest["rows_out"]:
         notes.append(f"{amount(dropped, 'pair')} left out")
@@ -203,7 +205,7 @@ def _score(feeds: Sequence[Feed], out: Path, options: PrepareOptions, scanner: L
 
 
 def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
-    """Name the wanted languages that have no pairs."""
+    """Raise an error that names the wanted languages without pairs, if there are any."""
     if absent := sorted(set(wanted) - set(found)):
         have = ", ".join(sorted(set(found)))
         raise DataError(
@@ -213,9 +215,9 @@ def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
 
 
 def _nothing_read(scored: Sequence[ScoredFeed]) -> DataError:
-    first = next((one.index.first_fault for one in scored if one.index.first_fault), "")
-    names = ", ".join(one.feed.name for one in scored[:3]) + (", …" if len(scored) > 3 else "")
-    unread = unread_in_words(sum(one.index.skipped for one in scored), first, passed_over(scored))
+    first = next((scored_feed.index.first_fault for scored_feed in scored if scored_feed.index.first_fault), "")
+    names = ", ".join(scored_feed.feed.name for scored_feed in scored[:3]) + (", …" if len(scored) > 3 else "")
+    unread = unread_in_words(sum(scored_feed.index.skipped for scored_feed in scored), first, passed_over(scored))
     return DataError(f"{names}: no pairs", hint=unread or "is the file empty?")
 
 

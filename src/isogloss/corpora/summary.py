@@ -110,7 +110,7 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
     """
     sketch, random = SourceSketch(limit), np.random.default_rng(SEED)
     lengths: dict[tuple[str, str], Counter[int]] = defaultdict(Counter)  # by language and side
-    drawn: dict[str, list[tuple[float, Pair]]] = defaultdict(list)  # pairs with the lowest random tickets
+    drawn: dict[str, list[tuple[float, Pair]]] = defaultdict(list)  # by language: the pairs with the lowest random numbers
     rows = 0
     for block in store.in_blocks():
         sides = {name: Side(block.column(name), "") for name in ("source", "target")}

@@ -35,13 +35,13 @@ class Identical(Rule):
         return cls() if settings.drop_identical else None
 
     def score(self, pairs: PairBatch) -> FloatArray:
-        """1 where both sides are the same letters and digits, whatever their case and punctuation."""
+        """1 where both sides have the same letters and digits, in any case and with any punctuation."""
         return np.asarray(pairs.source.normalized_hashes == pairs.target.normalized_hashes, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Rule):
-    """Drop pairs whose numbers differ: the surest sign of a wrong translation.
+    """Drop pairs whose numbers differ, the most reliable sign of a wrong translation.
 
     Digits are counted one by one without zeros, so that 1,000.5 agrees with 1.000,50 and 7:05 with 07.05. One or two digits
     against none are accepted, since small numbers are often spelled out.

@@ -12,7 +12,7 @@ from isogloss.corpora.text.langid import language_model
 from isogloss.corpora.text.side import Side
 from isogloss.types import FloatArray
 
-# Languages with one writing system, which langcodes knows. Sides in languages that are not listed here or below are accepted.
+# Languages whose only writing system is the one that langcodes gives. Languages that are in neither list are not checked.
 _ONE_SYSTEM = """
 ab af am an ar arz as ast ba be bg bho bn bo br bs ca ce ceb ckb co cs cv cy da de dv dz el en eo es et eu fa fi fil fo fr fy ga
 gd gl gsw gu ha he hi hr hsb ht hu hy ia id ie ig io is it ja jv ka kab kk km kn ko ky lb li lo lt lv lzh mai mg mhr mi mk ml mn
@@ -77,7 +77,7 @@ class Language(Rule):
         score = np.ones(len(side), dtype=np.float32)
         words = Side(side.texts.take(pa.array(long_enough)), side.language).words
         lead = model.lead(words, side.language)
-        if side.language.split("-")[0] == "zh":  # some Chinese is taken for Japanese, which would have kana
+        if side.language.split("-")[0] == "zh":  # the model takes some Chinese for Japanese, which would have kana
             without_kana = (side.count(side.scripts == characters.SCRIPT_NUMBER["Kana"]) == 0)[long_enough]
             lead = np.where(without_kana, model.lead(words, side.language, ("ja", "wuu")), lead)
         score[long_enough] = 1 - lead

@@ -12,7 +12,7 @@ from isogloss.errors import RecipeError
 from isogloss.types import FloatArray
 
 NEIGHBOURS = 4
-STRIPE = 1024  # rows of the similarity matrix in memory at once
+STRIPE = 1024  # rows of the similarity matrix that are in memory together
 
 
 @dataclass(frozen=True, slots=True)

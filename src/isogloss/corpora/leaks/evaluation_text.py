@@ -2,8 +2,8 @@
 
 Files are read as cells with their columns. A column holds sentences if nearly all cells have letters, are not identifiers
 (`zh-000123`, `MSRvid`), and have several words or rarely repeat. Labels, scores and ids do not count: protecting the word
-"neutral" would drop dictionary entries. Binary files and unknown encodings give no cells: an empty set is visible, noise that
-counts as checked is not.
+"neutral" would drop dictionary entries. Binary files and unknown encodings give no cells: the user sees that a set is empty, but
+not that it is noise.
 """
 
 import codecs
@@ -116,7 +116,7 @@ def _sentences(table: Table) -> Iterator[str]:
     columns = text_columns(rows)
     if table.may_have_header and _has_header(rows, columns):
         rows = rows[1:]
-        columns = text_columns(rows)  # again: in a short table the header can change the result
+        columns = text_columns(rows)  # again, since the header of a short table can change the result
     cells = (cell.strip() for row in rows for column, cell in row if column in columns)
     return (cell for cell in cells if cell)
 

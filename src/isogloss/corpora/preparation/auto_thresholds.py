@@ -19,7 +19,7 @@ from isogloss.types import FloatArray
 
 SAMPLE = 200_000  # scores per rule and language
 MAX_BEYOND = 5.0  # percent
-DEVIATIONS, NORMAL_SPREAD = 3.5, 1.4826  # the second makes a median deviation comparable to a standard deviation
+DEVIATIONS, NORMAL_SPREAD = 3.5, 1.4826  # a standard deviation is 1.4826 median absolute deviations
 MIN_SCORES, MIN_IN_CLUSTER = 200, 20
 MIN_LOW_SHARE, MAX_LOW_SHARE = 0.0005, 0.2
 BINS, DEPTH = 40, 0.5  # a valley is less than half as high as the lower cluster
@@ -90,7 +90,7 @@ def _by_valley(scores: FloatArray, default: float) -> tuple[float, str]:
 
 
 def _widest_valley(heights: NDArray[np.float64]) -> int | None:
-    """The middle of the longest low stretch between something higher below it and the highest bin above it."""
+    """The middle of the longest run of low bins between a lower peak and the highest bin."""
     left = np.maximum.accumulate(heights)
     right = np.maximum.accumulate(heights[::-1])[::-1]
     low = heights < DEPTH * np.minimum(left, right)

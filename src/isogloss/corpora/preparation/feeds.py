@@ -30,7 +30,7 @@ class Feed:
     key: str  # hash of the content and of how it is read
     source_language: str
     blocks: Callable[[Faults], Blocks] = field(repr=False)
-    language: str = ""  # of the target, where the whole feed has one
+    language: str = ""  # of the target, if the whole feed has only one
     dictionary: bool = False
     licence: str = ""
     version: str = ""
@@ -39,7 +39,7 @@ class Feed:
 
 
 def from_source(source: Source) -> Feed:
-    """A file."""
+    """The feed of a file."""
     if source.path == STANDARD_INPUT:
         raise DataError("standard input must be written to a file before it is prepared", hint="name the file instead")
     files = [path for path in (source.path, source.other, source.scores) if path is not None]
@@ -66,7 +66,7 @@ def from_source(source: Source) -> Feed:
 
 
 def _has_many_languages(source: Source) -> bool:
-    """Whether a table that is named after one pair has more languages in its header."""
+    """Whether a table whose file name has one language pair has more languages in its header."""
     if not source.language or source.format not in ("tsv", "csv"):
         return False
     with source.open() as raw:
@@ -76,7 +76,7 @@ def _has_many_languages(source: Source) -> bool:
 
 
 def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda corpus: False) -> list[Feed]:
-    """Pairs in memory, one feed per corpus."""
+    """The feeds of pairs in memory, one per corpus."""
     if unknown := set(bitext.table.column("split").unique().to_pylist()) - {"", TRAIN, TEST}:
         raise DataError(f"a split is {min(map(str, unknown))!r}", hint="it must be train, test, or empty")
     corpora = {corpus: bitext.where(corpus=corpus) for corpus in bitext.table.column("corpus").unique().to_pylist()}
@@ -95,7 +95,7 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
 
 
 def from_store(store: Store) -> list[Feed]:
-    """A prepared store, one feed per corpus, to be prepared again together with other feeds."""
+    """The feeds of a prepared store, one per corpus, to be prepared again together with others."""
     scan = store.manifest["leak_scan"]
     scanned = tuple(ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
     files: dict[str, list[str]] = {corpus: [] for corpus in store.manifest["corpora"]}

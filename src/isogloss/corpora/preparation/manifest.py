@@ -87,10 +87,10 @@ def manifest_of(
         | {"sha256": file_hash(out / PAIRS / file), "dropped_sha256": file_hash(out / DROPPED / file)}
         for file, line in written
     ]
-    before = scanned_before((feed.feed.scanned for feed in scored if feed.index.rows), scanner.sets)
+    before = scanned_before((scored_feed.feed.scanned for scored_feed in scored if scored_feed.index.rows), scanner.sets)
     return {
         MARK: FORMAT,
-        "hash": content_hash(scored[0].feed.source_language, *(one["sha256"] for one in parts)),
+        "hash": content_hash(scored[0].feed.source_language, *(part["sha256"] for part in parts)),
         "source_language": scored[0].feed.source_language,
         "rows_in": every.rows_in,
         "rows_out": every.pairs,
@@ -98,18 +98,18 @@ def manifest_of(
         "languages": {line.language: _counts(line) for line in grouped(lines, "language")},
         "corpora": {line.corpus: _counts(line) | _about(scored, line.corpus) for line in grouped(lines, "corpus")},
         "waterfall": [asdict(line) for line in grouped(lines, "corpus", "language")],
-        "sources": [_source(one) for one in scored],
-        "skipped_lines": sum(one.index.skipped for one in scored),
+        "sources": [_source(scored_feed) for scored_feed in scored],
+        "skipped_lines": sum(scored_feed.index.skipped for scored_feed in scored),
         "passed_over": passed_over(scored),
         "settings": {
             "cleaning": _without_folders(as_dict(cleaning)),
             "leaks": _without_folders(as_dict(leaks)),
             "held_out": selection.held_out,
         },
-        "thresholds": [asdict(one) for one in thresholds],
+        "thresholds": [asdict(threshold) for threshold in thresholds],
         "leak_scan": {
             "level": leaks.level,
-            "sets": [asdict(one) for one in (*scanner.sets, *before)],
+            "sets": [asdict(scanned) for scanned in (*scanner.sets, *before)],
             "removed": {name: every.dropped.get(name, 0) for name in LEAK_REASONS},
         },
         "parts": parts,
@@ -122,7 +122,7 @@ def _counts(line: Line) -> dict[str, Any]:
 
 def _about(scored: Sequence[ScoredFeed], corpus: str) -> dict[str, Any]:
     """Licence, version and kind of a corpus, as its files have them."""
-    own = [one.feed for one in scored if one.feed.corpus == corpus]
+    own = [scored_feed.feed for scored_feed in scored if scored_feed.feed.corpus == corpus]
     return {
         "licence": ", ".join(sorted({feed.licence for feed in own if feed.licence})),
         "version": ", ".join(sorted({feed.version for feed in own if feed.version})),
@@ -130,17 +130,17 @@ def _about(scored: Sequence[ScoredFeed], corpus: str) -> dict[str, Any]:
     }
 
 
-def _source(one: ScoredFeed) -> dict[str, Any]:
+def _source(scored_feed: ScoredFeed) -> dict[str, Any]:
     return {
-        "name": _name(one.feed.name),
-        "corpus": one.feed.corpus,
-        "licence": one.feed.licence,
-        "version": one.feed.version,
-        "key": one.key,
-        "rows": one.index.rows,
-        "skipped_lines": one.index.skipped,
-        "first_fault": one.index.first_fault,
-        "passed_over": one.index.passed_over,
+        "name": _name(scored_feed.feed.name),
+        "corpus": scored_feed.feed.corpus,
+        "licence": scored_feed.feed.licence,
+        "version": scored_feed.feed.version,
+        "key": scored_feed.key,
+        "rows": scored_feed.index.rows,
+        "skipped_lines": scored_feed.index.skipped,
+        "first_fault": scored_feed.index.first_fault,
+        "passed_over": scored_feed.index.passed_over,
     }
 
 

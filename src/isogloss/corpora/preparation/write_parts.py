@@ -1,4 +1,4 @@
-"""Write the final parts of a store: the pairs that are kept, and beside them the dropped ones with their reasons."""
+"""Write the final parts of a store: the kept pairs, and the dropped ones with their reasons."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

