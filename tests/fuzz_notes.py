@@ -16,7 +16,7 @@ from isogloss import recipes
 from isogloss.cli.screens.progress import output
 from isogloss.cli.screens.waterfall import show_waterfall
 from isogloss.corpora.preparation.feeds import from_store
-from isogloss.corpora.preparation.scored_parts import Scorer
+from isogloss.corpora.preparation.scored_parts import known_index
 from isogloss.corpora.prepare import prepare_store
 from isogloss.corpora.reading.origin import Origin, origin_of
 from isogloss.corpora.store import open_store, scan_of, training_data, unread
@@ -93,9 +93,8 @@ class Notes:
     def scored_indexes(self, random: Random) -> None:
         path, value = random.choice(list(self.indexes.items()))
         path.write_bytes(changed_json(random, value))
-        scorer = Scorer(path.parent, mock.Mock(), mock.Mock())
         one = mock.Mock(part=lambda language: f"x.{language}", key=path.stem)
-        scorer._known(path, one, value["scored"])
+        known_index(path, one, value["scored"])
 
     def finished_runs(self, random: Random) -> None:
         name, value = random.choice(list(self.run.items()))

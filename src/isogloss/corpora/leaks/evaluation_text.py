@@ -2,8 +2,8 @@
 
 Files are read as cells with their columns. A column holds sentences if nearly all cells have letters, are not identifiers
 (`zh-000123`, `MSRvid`), and have several words or rarely repeat. Labels, scores and ids do not count: protecting the word
-"neutral" would drop dictionary entries. Binary files and unknown encodings give no cells: the user sees that a set is empty, but
-not that it is noise.
+"neutral" would drop dictionary entries. Binary files and unknown encodings give no cells: a user sees that a set is empty,
+but not that it is noise.
 """
 
 import codecs

@@ -117,7 +117,7 @@ class Scorer:
         scored = ScoredFeed(feed, content_hash(feed.key, scoring.key(self.scanner)))
         path = self.folder / f"{scored.key[:16]}.json"
         needs = scoring.needs(self.model)
-        known = self._known(path, scored, needs)
+        known = known_index(path, scored, needs)
         languages = [feed.language] if feed.language else wanted
         found = known.whole or (wanted and all(language in known.rows for language in languages))
         if found:
@@ -130,20 +130,6 @@ class Scorer:
             write_json(path, asdict(known))
         rows = {name: count for name, count in sorted(known.rows.items()) if count and (not wanted or name in wanted)}
         return replace(scored, index=replace(known, rows=rows), made=not found)
-
-    def _known(self, path: Path, scored: ScoredFeed, needs: Sequence[str]) -> ScoredIndex:
-        """The index of an earlier call, if it has all scores that are needed and its parts are undamaged."""
-        try:
-            known = ScoredIndex(**check(read_json(path), Exactly(fields_shape(ScoredIndex) | {"rows?": Each(CODE, COUNT)})))
-        except (OSError, ValueError):  # missing, damaged, or of another version
-            return ScoredIndex()
-        if not set(needs) <= set(known.scored):
-            return ScoredIndex()
-        found = {language: file_checksum(self.folder / scored.part(language)) for language, rows in known.rows.items() if rows}
-        if found != known.checksums:
-            logger.warning("%s: the kept scores are damaged; %s is scored again", self.folder, scored.feed.corpus)
-            return ScoredIndex()
-        return known
 
     def _make(self, scored: ScoredFeed, scoring: Scoring, missing: Sequence[str]) -> ScoredIndex:
         faults = Faults(self.on_error)
@@ -166,6 +152,21 @@ class Scorer:
         first = faults.first.replace(f"{folder}/", "") if folder else faults.first
         passed_over = dict(sorted(faults.passed_over.items()))
         return ScoredIndex(writers.rows, sums, skipped=faults.count, first_fault=first, passed_over=passed_over)
+
+
+def known_index(path: Path, scored: ScoredFeed, needs: Sequence[str]) -> ScoredIndex:
+    """The index of an earlier call, if it has all scores that are needed and its parts are undamaged."""
+    try:
+        known = ScoredIndex(**check(read_json(path), Exactly(fields_shape(ScoredIndex) | {"rows?": Each(CODE, COUNT)})))
+    except (OSError, ValueError):  # missing, damaged, or of another version
+        return ScoredIndex()
+    if not set(needs) <= set(known.scored):
+        return ScoredIndex()
+    found = {language: file_checksum(path.parent / scored.part(language)) for language, rows in known.rows.items() if rows}
+    if found != known.checksums:
+        logger.warning("%s: the kept scores are damaged; %s is scored again", path.parent, scored.feed.corpus)
+        return ScoredIndex()
+    return known
 
 
 def passed_over(scored: Iterable[ScoredFeed]) -> dict[str, int]:
