@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from provenance import provenance
 
+from isogloss.config import LossSettings
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.loading import quiet_transformers
 from isogloss.models.student import Student
@@ -120,7 +121,7 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
     torch.cuda.reset_peak_memory_stats()
     engine = GraphEngine(
         student,
-        [DistillTask(TrainingInputs(tokens, data.pairs, data.teacher), CombinedLoss())],
+        [DistillTask(TrainingInputs(tokens, data.pairs, data.teacher), CombinedLoss(LossSettings()))],
         OptimizerConfig([1e-5] * 100_000, 0.01, 1.0),
         [size],
     )

@@ -26,6 +26,7 @@ from encode_cpu import PROMPT
 from numpy.typing import NDArray
 from provenance import provenance
 
+from isogloss.config import LossSettings
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.student import Student
 from isogloss.training.batches import PairRows
@@ -67,7 +68,7 @@ def fresh_student() -> Student:
 def ours(data: Data, steps: int, bf16: bool) -> tuple[dict[str, Any], Student]:
     student = fresh_student()
     material = TrainingInputs(student.tokenize(data.texts), data.rows, data.teacher)
-    task, optimizer = DistillTask(material, CombinedLoss()), OptimizerConfig([RATE] * steps, 0.0, 1.0)
+    task, optimizer = DistillTask(material, CombinedLoss(LossSettings())), OptimizerConfig([RATE] * steps, 0.0, 1.0)
     engine = EagerEngine(student, [task], optimizer, config=EngineConfig(bf16=bf16))
     stamps, useful, computed = [], 0, 0
     for step in range(steps):

@@ -22,8 +22,7 @@ from isogloss.config import CleaningSettings, LossSettings
 from isogloss.corpora.cleaning.rule import PairBatch
 from isogloss.corpora.cleaning.rule import rules_for
 from isogloss.corpora.text.side import Side
-from isogloss.training.engines.choose import combined_loss
-from isogloss.losses.combined import LossBatch
+from isogloss.losses.combined import CombinedLoss, LossBatch
 from isogloss.models.encoders.open import open_encoder
 
 settings = CleaningSettings(max_brackets=0)
@@ -32,7 +31,7 @@ sides = Side(pa.array(["a (b)", "[c]", ""]), "en"), Side(pa.array(["a b", "(c)",
 assert rule.score(PairBatch(*sides, np.full(3, np.nan, dtype=np.float32))).tolist() == [2.0, 0.0, 1.0]
 assert not [rule for rule in rules_for(CleaningSettings(), "x") if rule.name == "different brackets"]
 
-losses = combined_loss(LossSettings(uniformity=0.5))
+losses = CombinedLoss(LossSettings(uniformity=0.5))
 x, y = torch.nn.functional.normalize(torch.randn(2, 5, 8), dim=-1)
 values = losses(LossBatch(x, y, x, torch.arange(5)))
 far = torch.cdist(y, y).square().mul(-2).exp()[~torch.eye(5, dtype=torch.bool)]

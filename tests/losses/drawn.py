@@ -12,7 +12,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from isogloss.losses.combined import LossBatch
+from isogloss.losses.combined import LossBatch, needed
 from isogloss.losses.moving_teacher import moving_teacher
 from isogloss.losses.mse import mse
 from isogloss.losses.ranking import ranking
@@ -22,10 +22,10 @@ from isogloss.losses.spread import spread
 D = 5
 
 LOSSES: dict[str, Callable[[LossBatch], Tensor]] = {
-    "mse": lambda v: mse(v.source, v.target, v.taught(), v.weight),
-    "mse normalized": lambda v: mse(v.source, v.target, v.taught(), v.weight, normalized=True),
-    "moving_teacher": lambda v: moving_teacher(v.target, v.taught(), v.weight),
-    "soft_similarity": lambda v: soft_similarity(v.source, v.target, v.taught(), v.weight, 0.2, 0.1),
+    "mse": lambda v: mse(v.source, v.target, needed(v.teacher), v.weight),
+    "mse normalized": lambda v: mse(v.source, v.target, needed(v.teacher), v.weight, normalized=True),
+    "moving_teacher": lambda v: moving_teacher(v.target, needed(v.teacher), v.weight),
+    "soft_similarity": lambda v: soft_similarity(v.source, v.target, needed(v.teacher), v.weight, 0.2, 0.1),
     "ranking": lambda v: ranking(
         v.source,
         v.target,

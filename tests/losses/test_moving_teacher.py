@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from isogloss.losses.combined import LossBatch
+from isogloss.losses.combined import LossBatch, needed
 from isogloss.losses.moving_teacher import follow_, moving_teacher, tau_at
 from losses.drawn import LOSSES, batches, check, listed, sum_of
 
 
 def by_definition(views: LossBatch) -> Tensor:
     pairs = listed(views.weight)
-    rows = [(views.target[j], views.taught()[j]) for j in pairs]
+    rows = [(views.target[j], needed(views.teacher)[j]) for j in pairs]
     return sum_of((a - b) ** 2 for student, teacher in rows for a, b in zip(student, teacher, strict=True)) / len(pairs)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from isogloss.losses.combined import LossBatch
+from isogloss.losses.combined import LossBatch, needed
 from isogloss.losses.mse import mse
 from losses.drawn import LOSSES, batches, check, cosine, listed, sum_of
 
@@ -35,14 +35,14 @@ def test_value_and_gradient_equal_the_formula(pairs: list[tuple[int, int]], seed
 
 def weighted(views: LossBatch) -> Tensor:
     pairs = listed(views.weight)
-    both = [(side[j], views.taught()[j]) for j in pairs for side in (views.source, views.target)]
+    both = [(side[j], needed(views.teacher)[j]) for j in pairs for side in (views.source, views.target)]
     return sum_of((a - b) ** 2 for student, teacher in both for a, b in zip(student, teacher, strict=True)) / len(pairs)
 
 
 def normalized(views: LossBatch) -> Tensor:
     """Unit vectors are 2 − 2 cos apart, squared."""
     pairs = listed(views.weight)
-    both = [(side[j], views.taught()[j]) for j in pairs for side in (views.source, views.target)]
+    both = [(side[j], needed(views.teacher)[j]) for j in pairs for side in (views.source, views.target)]
     return sum_of(2 - 2 * cosine(student, teacher) for student, teacher in both) / len(pairs)
 
 

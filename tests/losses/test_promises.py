@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from isogloss.losses.combined import CombinedLoss, LossBatch
+from isogloss.config import LossSettings
+from isogloss.losses.combined import CombinedLoss, LossBatch, needed
 from isogloss.losses.moving_teacher import follow_
 from losses.drawn import LOSSES, a_batch, batches, drawn, gradients, tracked
 
-ALL = CombinedLoss(moving_teacher=1.0, soft_similarity=1.0, ranking=1.0, spread=1.0, margin=0.1, dimensions=(3,))
+ALL = CombinedLoss(LossSettings(moving_teacher=1.0, soft_similarity=1.0, ranking=1.0, spread=1.0, margin=0.1, dimensions=(3,)))
 each = pytest.mark.parametrize("name", LOSSES)
 
 
@@ -72,7 +73,7 @@ def test_padding_alone_is_no_loss(name: str) -> None:
 @each
 def test_a_zero_vector_does_not_break_the_gradient(name: str) -> None:
     views = a_batch(padding=0.0)
-    views.source[0], views.target[1], views.taught()[4] = 0, 0, 0
+    views.source[0], views.target[1], needed(views.teacher)[4] = 0, 0, 0
     views, leaves = tracked(views)
     assert all(slope.isfinite().all() for slope in gradients(LOSSES[name](views), leaves))
 
@@ -118,7 +119,7 @@ def everything(*tensors: Tensor) -> Tensor:
 
 def tensors_of(views: LossBatch) -> list[Tensor]:
     """Every field, with a live teacher that says what the fixed one does."""
-    views = dataclasses.replace(views, live=views.taught())
+    views = dataclasses.replace(views, moving_teacher=needed(views.teacher))
     return [getattr(views, field.name) for field in dataclasses.fields(views)]
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from torch import Tensor
 
 from isogloss.config import LossSettings
-from isogloss.losses.combined import LossBatch
+from isogloss.losses.combined import LossBatch, needed
 from isogloss.losses.soft_similarity import soft_similarity
 from losses.drawn import LOSSES, a_batch, batches, check, cosine, listed, sum_of
 
@@ -17,7 +17,7 @@ def softmax(rows: Tensor, columns: Tensor, row: int, pairs: list[int], temperatu
 
 def by_definition(views: LossBatch) -> Tensor:
     """The temperatures are those of `drawn.LOSSES`: 0.2, and 0.1 for the teacher."""
-    pairs, teacher = listed(views.weight), views.taught()
+    pairs, teacher = listed(views.weight), needed(views.teacher)
     total = []
     for i in pairs:
         p = softmax(teacher, teacher, i, pairs, 0.1)
@@ -53,15 +53,15 @@ def test_all_translations_of_a_source_are_wanted_alike() -> None:
 
 def test_temperature_of_the_teacher_is_its_own() -> None:
     views = a_batch()
-    given_once = soft_similarity(views.source, views.target, views.taught(), views.weight, 0.3)
-    given_twice = soft_similarity(views.source, views.target, views.taught(), views.weight, 0.3, 0.3)
-    other = soft_similarity(views.source, views.target, views.taught(), views.weight, 0.3, 0.1)
+    given_once = soft_similarity(views.source, views.target, needed(views.teacher), views.weight, 0.3)
+    given_twice = soft_similarity(views.source, views.target, needed(views.teacher), views.weight, 0.3, 0.3)
+    other = soft_similarity(views.source, views.target, needed(views.teacher), views.weight, 0.3, 0.1)
     assert given_once == given_twice != other
 
 
 def test_the_temperature_is_a_recipes_unless_given() -> None:
     views = a_batch()
-    arguments = (views.source, views.target, views.taught(), views.weight)
+    arguments = (views.source, views.target, needed(views.teacher), views.weight)
     usual = LossSettings().soft_temperature
     assert torch.equal(soft_similarity(*arguments), soft_similarity(*arguments, usual))
 

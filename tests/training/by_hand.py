@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isogloss.config import LossSettings
 from isogloss.losses.combined import CombinedLoss, LossBatch
 from isogloss.models.bridge import Bridge
 from isogloss.models.student import Student
@@ -29,7 +30,7 @@ DIMENSION = 16
 LANGUAGES = sorted({pair.language for pair in PAIRS})
 SOURCES = list(dict.fromkeys(pair.source for pair in PAIRS))
 SENTENCES = list(dict.fromkeys([*SOURCES, *(pair.target for pair in PAIRS)]))
-ALL_THREE = CombinedLoss(mse=1.0, soft_similarity=0.2, ranking=0.1)
+ALL_THREE = CombinedLoss(LossSettings(mse=1.0, soft_similarity=0.2, ranking=0.1))
 
 
 def all_pairs() -> PairRows:

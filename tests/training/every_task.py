@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from isogloss.config import LossSettings
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.bilstm import EncoderSizes, bilstm_student
 from isogloss.models.student import Student
@@ -95,12 +96,12 @@ def _cross_encoder(models: Path) -> Made:
 
 def _distill(models: Path) -> Made:
     student = a_student(models)
-    return student, [DistillTask(some_material(student), CombinedLoss(mse=1.0, soft_similarity=0.2, ranking=0.1))]
+    return student, [DistillTask(some_material(student), CombinedLoss(LossSettings(mse=1.0, soft_similarity=0.2, ranking=0.1)))]
 
 
 def _moving(models: Path) -> Made:
     student = a_student(models, bridged=False)
-    losses = CombinedLoss(mse=0.0, moving_teacher=1.0)
+    losses = CombinedLoss(LossSettings(mse=0.0, moving_teacher=1.0))
     return student, [DistillTask(some_material(student, teacher=False), losses, MovingTeacher(student, 16, 0.6))]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.config import BalanceSettings
+from isogloss.config import BalanceSettings, LossSettings
 from isogloss.corpora.sampling.sharded import ShardedSampler
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.token_store import TokenStore
@@ -37,7 +37,7 @@ def batch_of(
     pairs: PairRows, chosen: IntArray, negatives: IntArray | None = None, losses: CombinedLoss | None = None
 ) -> SentenceBatch:
     tokens = TokenStore(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64), 0)
-    return DistillTask(TrainingInputs(tokens, pairs, None, negatives), losses or CombinedLoss()).prepare(chosen)
+    return DistillTask(TrainingInputs(tokens, pairs, None, negatives), losses or CombinedLoss(LossSettings())).prepare(chosen)
 
 
 def batch_at(schedule: Schedule, pairs: PairRows, step: int) -> SentenceBatch:
@@ -250,7 +250,7 @@ def test_negatives_travel_with_their_pairs(sources: list[int], each: int, data: 
 @given(sources_of_pairs)
 def test_without_sources_only_translations_are_encoded(sources: list[int]) -> None:
     pairs = some_pairs(sources)
-    batch = batch_of(pairs, np.arange(len(pairs)), losses=CombinedLoss(mse=0.0, moving_teacher=1.0))
+    batch = batch_of(pairs, np.arange(len(pairs)), losses=CombinedLoss(LossSettings(mse=0.0, moving_teacher=1.0)))
     assert batch.rows.tolist() == sorted(pairs.target.tolist())
     assert batch.rows[batch.at["source"]].tolist() == batch.rows[batch.at["target"]].tolist() == pairs.target.tolist()
     assert batch.values["group"].tolist() == sources

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from isogloss.config import LossSettings
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.student import Student
 from isogloss.models.token_store import TokenStore
@@ -25,7 +26,7 @@ from training.by_hand import (
     unit_teacher,
 )
 
-ALONE = CombinedLoss(mse=0.0, moving_teacher=1.0)
+ALONE = CombinedLoss(LossSettings(mse=0.0, moving_teacher=1.0))
 STEPS, BASE = 8, 0.6
 
 
@@ -76,7 +77,7 @@ def test_the_loss_is_the_distance_of_translations_to_what_it_says_of_the_source(
 
 def test_beside_it_a_fixed_teacher_stays_where_it_is(models: Path) -> None:
     student = a_student(models)
-    live, both = MovingTeacher(student, STEPS, BASE), CombinedLoss(mse=1.0, moving_teacher=0.5)
+    live, both = MovingTeacher(student, STEPS, BASE), CombinedLoss(LossSettings(mse=1.0, moving_teacher=0.5))
     engine = eager_engine(student, some_material(student), both, an_optimizer(STEPS), None, live)
     batches, pairs, tokens = some_batches(3), all_pairs(), tokens_of(engine)
     for chosen in batches[:2]:

@@ -7,7 +7,7 @@ says what changes nothing.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from isogloss.config.sections import StudentSettings
+from isogloss.config.sections import BATCH_LOSSES, TEACHER_LOSSES, StudentSettings
 from isogloss.config.stages import NEEDS_PAIRS, UNTOUCHED, AverageStage, RankStage, Stage, TrainedStage
 from isogloss.errors import RecipeError
 
@@ -62,10 +62,9 @@ def _stage_needs_teacher(recipe: "Recipe", stage: Stage) -> Found:
     if stage.task == "bridge":
         yield (f"stage {stage.name}", "leave it out") if recipe.stage else ("bridge.enabled", "set bridge.enabled = false")
     if stage.task in ("distill", "rank"):
-        losses = recipe.losses_of(stage)
-        for name in ("mse", "soft_similarity", "moving_teacher"):
-            if getattr(losses, name):
-                yield f"{where}losses.{name}", f"set losses.{name} = 0"
+        weights = recipe.losses_of(stage).weights
+        for name in (name for name in TEACHER_LOSSES if name in weights):
+            yield f"{where}losses.{name}", f"set losses.{name} = 0"
     if isinstance(stage, TrainedStage) and recipe.training_of(stage).select == "mse":
         yield f'{where}training.select = "mse"', 'set training.select = "both"'
 
@@ -186,9 +185,9 @@ def _single_pairs(recipe: "Recipe", stage: Stage) -> Found:
         return
     losses = recipe.losses_of(stage)
     parts = f" in {training.accumulate} parts (training.accumulate)" if training.accumulate > 1 else ""
-    ranked = losses.ranking and not losses.hard_negatives  # hard negatives are others, too
-    weights = {"soft_similarity": losses.soft_similarity, "ranking": ranked, "spread": losses.spread}
-    for name in (name for name, weight in weights.items() if weight):
+    for name in BATCH_LOSSES:
+        if name not in losses.weights or (name == "ranking" and losses.hard_negatives):  # hard negatives are others, too
+            continue
         yield (
             f"{where}losses.{name} compares a pair with the others of its batch, but training.batch_pairs ="
             f" {training.batch_pairs}{parts} leaves no others",

@@ -197,6 +197,12 @@ class BridgeSettings(Settings):
     max_pairs: int = setting(200_000, "Maximum pairs to solve it from, sampled at random.", at_least=100)
 
 
+LOSSES = ("mse", "moving_teacher", "soft_similarity", "ranking", "spread")
+FIXED_TEACHER_LOSSES = ("mse", "soft_similarity")  # compare with the embeddings of a teacher that does not change
+TEACHER_LOSSES = (*FIXED_TEACHER_LOSSES, "moving_teacher")
+BATCH_LOSSES = ("soft_similarity", "ranking", "spread")  # compare a pair with the other pairs of its batch
+
+
 class LossSettings(Settings):
     """The training loss: a weighted sum. docs/losses.md has the formulas."""
 
@@ -237,7 +243,7 @@ class LossSettings(Settings):
     def _refuse_useless(self) -> Self:
         if self.partial:
             return self
-        if not any((self.mse, self.moving_teacher, self.soft_similarity, self.ranking)):
+        if not self.weights.keys() - {"spread"}:
             alone = "[losses] has spread alone, which keeps sentences apart but learns nothing about their meaning"
             raise RecipeError(
                 alone if self.spread else "[losses] has no weight above 0",
@@ -246,6 +252,11 @@ class LossSettings(Settings):
         if self.hard_negatives and not self.ranking:
             raise RecipeError("losses.hard_negatives is set, but losses.ranking is 0", hint="set losses.ranking")
         return self
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The losses that are computed, with their weights."""
+        return {name: weight for name in LOSSES if (weight := getattr(self, name))}
 
 
 class TrainingSettings(Settings):

@@ -20,6 +20,7 @@ from typing import Any
 from isogloss import recipes
 from isogloss.amounts import amount
 from isogloss.config import AddingSettings, AddSettings, LossSettings, Recipe, as_dict
+from isogloss.config.sections import FIXED_TEACHER_LOSSES
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
@@ -101,8 +102,8 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
     language = _only_language(settings.pairs, new, kept.get("source_language", "en"))
     data["pairs"] = kept | {"files": list(settings.pairs), "language": language}
     weights = data.get("losses", {})
-    follows = weights.get("mse", LossSettings().mse) or weights.get("soft_similarity", 0.0)
-    if follows and data.get("training", {}).get("select", "retrieval") == "retrieval":
+    follows_teacher = any(weights.get(name, getattr(LossSettings(), name)) for name in FIXED_TEACHER_LOSSES)
+    if follows_teacher and data.get("training", {}).get("select", "retrieval") == "retrieval":
         data["training"] = data.get("training", {}) | {"select": "both"}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
     data |= {"name": Path(settings.out).name, "languages": new, "add": as_dict(settings.as_table())}

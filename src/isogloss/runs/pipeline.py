@@ -14,6 +14,7 @@ from typing import Any
 from isogloss import recipes
 from isogloss.amounts import amount
 from isogloss.config import Recipe
+from isogloss.config.sections import TEACHER_LOSSES
 from isogloss.config.stages import TranslateStage
 from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError
@@ -116,9 +117,8 @@ def _compare(session: StageSession, details: dict[str, Any]) -> None:
 
 def _uses_teacher(recipe: Recipe) -> bool:
     """Whether the student follows a teacher in some stage, or is made of it."""
-    following = ("mse", "soft_similarity", "moving_teacher")
-    losses = [recipe.losses_of(stage) for stage in recipe.stages if stage.task == "distill"]
-    follows = any(getattr(weights, name) for weights in losses for name in following)
+    losses = [recipe.losses_of(stage).weights for stage in recipe.stages if stage.task == "distill"]
+    follows = any(name in weights for weights in losses for name in TEACHER_LOSSES)
     has_bridge = any(stage.task == "bridge" for stage in recipe.stages)
     return bool(recipe.teacher.model) and (follows or has_bridge or recipe.student.kind == "teacher-body")
 

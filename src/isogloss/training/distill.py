@@ -20,7 +20,6 @@ from isogloss.config import Recipe, TrainingSettings, as_dict
 from isogloss.corpora.reading.readers import pairs_of
 from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.errors import ModelError
-from isogloss.losses.combined import CombinedLoss
 from isogloss.memory import release_memory
 from isogloss.models.bridge import Bridge, BridgeSolver
 from isogloss.models.encoder import Encoder
@@ -39,13 +38,12 @@ from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.choose import (
-    FOLLOW_THE_TEACHER,
     Remembered,
-    combined_loss,
     distill_engine,
     ignored_settings,
     needs_teacher_vectors,
     refuse_misfits,
+    uses_fixed_teacher,
 )
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
@@ -191,8 +189,7 @@ class Distillation:
     def train(self, stage: str = "", callbacks: Sequence[Callback] = ()) -> TrainingSummary:
         """Train the student by the recipe's losses, resuming from a checkpoint if there is one."""
         release_memory()
-        settings, losses = self.training, combined_loss(self.recipe.losses)
-        teacher = self._teacher_for(losses)
+        settings, teacher = self.training, self._teacher_for_losses()
         schedule = self._schedule()
         self._warn(unfinished_warmup(settings.warmup, schedule.steps))
         rates, rising = learning_rates(settings.learning_rate, schedule.steps, settings.warmup, settings.schedule)
@@ -211,7 +208,7 @@ class Distillation:
         finally:
             engine.close()
 
-    def _teacher_for(self, combined: CombinedLoss) -> NDArray[np.float16] | None:
+    def _teacher_for_losses(self) -> NDArray[np.float16] | None:
         """The teacher's vectors, if a loss uses them; the student then has vectors of the same kind.
 
         Without a teacher, vectors have length 1, as those of `train-dual`.
@@ -219,9 +216,9 @@ class Distillation:
         if self.teacher is None:
             self.student.add_normalization()
             return None
-        if not FOLLOW_THE_TEACHER & set(combined.active):
+        if not uses_fixed_teacher(self.recipe.losses):
             return None
-        if "mse" in combined.active and self.student.dimension != self.teacher_rows.shape[1]:
+        if self.recipe.losses.mse and self.student.dimension != self.teacher_rows.shape[1]:
             raise ModelError(
                 f"{self.student.name} gives {self.student.dimension}-d vectors, the teacher {self.teacher_rows.shape[1]}-d",
                 hint="a bridge is needed between them: set bridge.enabled = true",

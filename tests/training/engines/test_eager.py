@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from isogloss.config import LossSettings
 from isogloss.losses.combined import CombinedLoss, LossBatch
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
@@ -53,7 +54,9 @@ def train(
     return told
 
 
-@pytest.mark.parametrize("combined", [ALL_THREE, CombinedLoss(mse=0.0, ranking=1.0, margin=0.2)], ids=["three", "ranking"])
+@pytest.mark.parametrize(
+    "combined", [ALL_THREE, CombinedLoss(LossSettings(mse=0.0, ranking=1.0, margin=0.2))], ids=["three", "ranking"]
+)
 def test_it_follows_the_loop_anybody_would_write(models: Path, combined: CombinedLoss) -> None:
     ours, theirs = a_student(models), a_student(models)
     material = some_material(ours)
@@ -66,7 +69,7 @@ def test_it_follows_the_loop_anybody_would_write(models: Path, combined: Combine
 
 @pytest.mark.parametrize("hard", [0, 2])
 def test_translations_that_sources_share_are_no_negatives(models: Path, hard: int) -> None:
-    ours, theirs, combined = a_student(models), a_student(models), CombinedLoss(mse=0.0, ranking=1.0)
+    ours, theirs, combined = a_student(models), a_student(models), CombinedLoss(LossSettings(mse=0.0, ranking=1.0))
     negatives = np.random.default_rng(4).integers(0, len(all_pairs()), (len(all_pairs()), hard)) if hard else None
     material = shared_material(ours, negatives)
     told = train(ours, material, combined)
@@ -208,7 +211,7 @@ def test_broken_weights_are_not_sound(models: Path) -> None:
 
 
 def test_hard_negatives_enter_the_ranking_loss(models: Path) -> None:
-    combined, pairs = CombinedLoss(mse=0.0, ranking=1.0), all_pairs()
+    combined, pairs = CombinedLoss(LossSettings(mse=0.0, ranking=1.0)), all_pairs()
     random = np.random.default_rng(4)
     negatives = random.integers(0, len(pairs), (len(pairs), 2))
     ours, theirs, without = a_student(models), a_student(models), a_student(models)

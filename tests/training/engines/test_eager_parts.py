@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from isogloss.config import Recipe, TrainingSettings
+from isogloss.config import LossSettings, Recipe, TrainingSettings
 from isogloss.errors import RecipeError
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.encoder import load
@@ -40,7 +40,7 @@ from training.by_hand import (
 )
 
 STEPS = 6
-RANKING = CombinedLoss(mse=0.0, ranking=1.0, spread=0.1)
+RANKING = CombinedLoss(LossSettings(mse=0.0, ranking=1.0, spread=0.1))
 
 
 def take(engine: EagerEngine, batches: list[IntArray]) -> list[TokenCount]:
@@ -60,8 +60,8 @@ def trained(student: Student, material: TrainingInputs, combined: CombinedLoss, 
 def test_for_pairs_that_are_judged_alone_it_is_the_step_of_the_whole_batch(models: Path, parts: int) -> None:
     """Batches of 8 and 5 pairs in parts that differ by one; asked for fifty, each pair is a part."""
     ours, theirs = a_student(models), a_student(models)
-    told = trained(ours, some_material(ours), CombinedLoss(), parts)
-    expected = descend(theirs, some_material(theirs), CombinedLoss(), an_optimizer(STEPS), some_batches(STEPS))
+    told = trained(ours, some_material(ours), CombinedLoss(LossSettings()), parts)
+    expected = descend(theirs, some_material(theirs), CombinedLoss(LossSettings()), an_optimizer(STEPS), some_batches(STEPS))
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
@@ -85,7 +85,9 @@ def test_a_static_table_too(models: Path) -> None:
         return static_student(a_student(models).tokenizer, 16, max_tokens=32, seed=1)
 
     ours, theirs = new(), new()
-    told, expected = (trained(one, some_material(one), CombinedLoss(), parts) for one, parts in ((ours, 3), (theirs, 1)))
+    told, expected = (
+        trained(one, some_material(one), CombinedLoss(LossSettings()), parts) for one, parts in ((ours, 3), (theirs, 1))
+    )
     assert [values["loss"] for values in told] == pytest.approx([values["loss"] for values in expected], rel=1e-4)
     assert (ours.table - theirs.table).abs().max() < 1e-5
 
@@ -106,7 +108,7 @@ def test_no_part_is_larger_than_it_must_be(models: Path) -> None:
 
 
 def test_a_live_teacher_follows_once_a_step(models: Path) -> None:
-    alone = CombinedLoss(mse=0.0, moving_teacher=1.0)
+    alone = CombinedLoss(LossSettings(mse=0.0, moving_teacher=1.0))
 
     def moved(parts: int) -> tuple[Student, MovingTeacher]:
         student = a_student(models, bridged=False)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 
+from isogloss.config import LossSettings
 from isogloss.errors import IsoglossError
 from isogloss.kernels.fused_qkv import FusedAttention
 from isogloss.losses.combined import CombinedLoss
@@ -57,7 +58,9 @@ def take(engine: GraphEngine, batches: list[IntArray]) -> None:
         engine.step(engine.prepare(chosen))
 
 
-@pytest.mark.parametrize("combined", [ALL_THREE, CombinedLoss(mse=1.0, normalized=True, spread=0.1)], ids=["three", "others"])
+@pytest.mark.parametrize(
+    "combined", [ALL_THREE, CombinedLoss(LossSettings(mse=1.0, normalized=True, spread=0.1))], ids=["three", "others"]
+)
 def test_it_follows_the_loop_anybody_would_write(models: Path, combined: CombinedLoss) -> None:
     ours, theirs, batches = a_student(models), a_student(models), some_batches(STEPS)
     material = some_material(ours)
@@ -68,7 +71,7 @@ def test_it_follows_the_loop_anybody_would_write(models: Path, combined: Combine
     expected = descend(theirs, material, combined, an_optimizer(STEPS), batches)
     norms = [values["gradient_norm"] for values in expected]
     assert min(norms) < an_optimizer(STEPS).clip_norm < max(norms), "the clip bites at some steps only"
-    assert [list(values) for values in told] == [[*combined.active, "loss", "gradient_norm"]] * STEPS
+    assert [list(values) for values in told] == [[*combined.weights, "loss", "gradient_norm"]] * STEPS
     for mine, other in zip(told, expected, strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert furthest(learnt(ours), learnt(theirs)) < 1e-4
@@ -77,7 +80,7 @@ def test_it_follows_the_loop_anybody_would_write(models: Path, combined: Combine
 
 def test_translations_that_sources_share_are_no_negatives(models: Path) -> None:
     ours, theirs, batches = a_student(models), a_student(models), some_batches(6)
-    material, combined = shared_material(ours), CombinedLoss(mse=0.0, ranking=1.0, spread=0.1)
+    material, combined = shared_material(ours), CombinedLoss(LossSettings(mse=0.0, ranking=1.0, spread=0.1))
     engine = engine_for(ours, material, combined)
     take(engine, batches)
     told = engine.losses()
@@ -90,7 +93,7 @@ def test_translations_that_sources_share_are_no_negatives(models: Path) -> None:
 
 def test_without_a_teacher_or_a_bridge(models: Path) -> None:
     ours, theirs, batches = a_student(models, bridged=False), a_student(models, bridged=False), some_batches(6)
-    material, combined = some_material(ours, teacher=False), CombinedLoss(mse=0.0, ranking=1.0)
+    material, combined = some_material(ours, teacher=False), CombinedLoss(LossSettings(mse=0.0, ranking=1.0))
     engine = engine_for(ours, material, combined)
     take(engine, batches)
     engine.close()

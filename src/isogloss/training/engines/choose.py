@@ -6,7 +6,6 @@ cannot be trained, `ignored_settings` names settings that change nothing.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import nn
 from isogloss.amounts import amount
 from isogloss.config import LossSettings, Recipe
 from isogloss.config.contradictions import refuse_without_teacher
+from isogloss.config.sections import FIXED_TEACHER_LOSSES
 from isogloss.errors import ModelError, RecipeError
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.frozen_layers import Activations, SplitBody
@@ -33,21 +33,18 @@ from isogloss.training.tasks.protocol import FixedShapeTask, ModelTask, Task
 logger = logging.getLogger(__name__)
 
 COMPILED_FROM_STEPS = 3_000  # a minute of compiling is worth it from here on
-FOLLOW_THE_TEACHER = {"mse", "soft_similarity"}  # losses that look at the vectors of a teacher that stays as it is
 ENGINES = ("auto", "eager", "graphs")
 Remembered = Callable[[], tuple[SplitBody, Activations] | None]
 
 
-def combined_loss(settings: LossSettings) -> CombinedLoss:
-    """The losses that a recipe asks for."""
-    known = {one.name for one in fields(CombinedLoss)}
-    return CombinedLoss(**{name: value for name, value in settings if name in known})
-
-
 def needs_teacher_vectors(recipe: Recipe) -> bool:
     """Whether the vectors of a teacher that stays as it is decide where the student goes: by a bridge, or by a loss."""
-    taught = recipe.training.epochs and FOLLOW_THE_TEACHER & set(combined_loss(recipe.losses).active)
-    return recipe.bridge.enabled or bool(taught)
+    return recipe.bridge.enabled or bool(recipe.training.epochs and uses_fixed_teacher(recipe.losses))
+
+
+def uses_fixed_teacher(losses: LossSettings) -> bool:
+    """Whether a loss compares with the embeddings of a teacher that does not change."""
+    return any(name in losses.weights for name in FIXED_TEACHER_LOSSES)
 
 
 def uses_teacher(recipe: Recipe) -> bool:
@@ -61,19 +58,18 @@ def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Reci
         refuse_without_teacher(recipe)
     if not recipe.training.epochs:
         return
-    combined, width = combined_loss(recipe.losses), _width(student.dimension, teacher_dimension, recipe)
-    if "mse" in combined.active and width != teacher_dimension:
+    losses, width = recipe.losses, _width(student.dimension, teacher_dimension, recipe)
+    if losses.mse and width != teacher_dimension:
         raise ModelError(
             f"{student.name} gives {student.dimension}-d vectors, the teacher {teacher_dimension}-d",
             hint="a bridge is needed between them: set bridge.enabled = true",
         )
-    if max(combined.dimensions, default=0) > width:
+    if max(losses.dimensions, default=0) > width:
         raise RecipeError(
-            f"losses.dimensions asks for the first {amount(max(combined.dimensions), 'dimension')} of vectors"
-            f" that have {width}",
+            f"losses.dimensions asks for the first {amount(max(losses.dimensions), 'dimension')} of vectors that have {width}",
             hint=f"choose lengths up to {width}",
         )
-    if combined.dimensions and "soft_similarity" in combined.active and width != teacher_dimension:
+    if losses.dimensions and losses.soft_similarity and width != teacher_dimension:
         raise RecipeError(
             f"losses.dimensions shortens the teacher's vectors with the student's, but theirs have"
             f" dimension {teacher_dimension} and the student's {width}",
@@ -113,7 +109,7 @@ def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Dia
     settings = recipe.training
     if settings.select != "mse" or not settings.dev_pairs:
         return []
-    if not FOLLOW_THE_TEACHER & set(combined_loss(recipe.losses).active):
+    if not uses_fixed_teacher(recipe.losses):
         reason, remedy = "no loss follows a teacher that stays where it is", "add losses.mse"
     elif width != teacher_dimension:
         reason = f"the student's vectors have dimension {width} and the teacher's {teacher_dimension}"
@@ -181,13 +177,13 @@ def distill_engine(
     distributed: Distributed | None = None,
 ) -> Engine:
     """The engine that trains `student` by a recipe's losses and training settings."""
-    settings, losses = recipe.training, combined_loss(recipe.losses)
+    settings, losses = recipe.training, recipe.losses
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and student.model.device.type == "cuda")
     config = EngineConfig(settings.chunk_pairs, bf16, settings.dropout, split, remembered, accumulate=settings.accumulate)
     shadow = MovingTeacher(student, len(optimizer.rates), recipe.losses.teacher_decay) if losses.moving_teacher else None
     return choose_engine(
         student,
-        [DistillTask(inputs, losses, shadow)],
+        [DistillTask(inputs, CombinedLoss(losses), shadow)],
         optimizer,
         config,
         distributed or Distributed(),

@@ -42,7 +42,7 @@ class DistillTask:
     ) -> None:
         self.inputs, self.losses, self.shadow, self.name = inputs, losses, shadow, name
         self.tokens = inputs.tokens
-        self.shows_sources = set(losses.active) != {"moving_teacher"}  # Ham & Kim's student sees translations only
+        self.shows_sources = losses.weights.keys() != {"moving_teacher"}  # Ham & Kim's student sees translations only
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -76,7 +76,7 @@ class DistillTask:
             values.get("teacher"),
             values["group"],
             weight,
-            live=vectors.get("shadow"),
+            moving_teacher=vectors.get("shadow"),
             target_group=values["target_group"],
             **hard,
         )

@@ -7,6 +7,7 @@
 import torch
 from torch import Tensor, nn
 
+from isogloss.config import LossSettings
 from isogloss.losses.answers import answers
 from isogloss.losses.combined import CombinedLoss
 from isogloss.models.student import Student
@@ -33,7 +34,7 @@ class TranslationRanking(DistillTask):
         margin: float = 0.0,
         temperature: float = TEMPERATURE,
     ) -> None:
-        losses = CombinedLoss(mse=0.0, ranking=1.0, margin=margin, ranking_temperature=temperature)
+        losses = CombinedLoss(LossSettings(mse=0.0, ranking=1.0, margin=margin, ranking_temperature=temperature))
         super().__init__(TrainingInputs(tokens, pairs, None, negatives), losses, name="translation")
         self.student = student
 
