@@ -111,7 +111,7 @@ def distil(work: Path, pairs: Path) -> dict[str, Any]:
     from isogloss.config import Recipe, TrainingSettings
     from isogloss.models.encoder import load
     from isogloss.models.static import StaticStudent
-    from isogloss.training.distill import Distillation
+    from isogloss.training.distillation import Distillation
     from isogloss.training.pair_dataset import PairDataset
     from isogloss.training.teacher_vectors import teacher_rows
 

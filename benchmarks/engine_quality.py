@@ -34,7 +34,7 @@ from isogloss.models.encoder import SentenceEncoder
 from isogloss.models.loading import open_model
 from isogloss.models.student import Student
 from isogloss.search.neighbours import nearest
-from isogloss.training.distill import Distillation
+from isogloss.training.distillation import Distillation
 from isogloss.types import Bitext, Pair
 
 RESULTS = Path(__file__).with_name("results")

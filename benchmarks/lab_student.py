@@ -15,7 +15,7 @@ from pathlib import Path
 from engine_quality import Bench, settings
 from provenance import provenance
 
-from isogloss.training.distill import Distillation
+from isogloss.training.distillation import Distillation
 from isogloss.types import Bitext, Pair
 
 

@@ -87,7 +87,7 @@ class Bench:
     # ── ours ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ours(self, model: Student, task: Task, batch: int, bf16: bool = True) -> dict[str, Any]:
-        """Steps of a task as `run_tasks` takes them, with dropout."""
+        """Steps of a task as `train` takes them, with dropout."""
         steps = self.options.steps
         rates = [RATE] * max(steps, self.options.planned_steps)
         optimizer, config = OptimizerConfig(rates, 0.01, 1.0), EngineConfig(bf16=bf16, dropout=True)

@@ -28,7 +28,7 @@ from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.pipeline import run
-from isogloss.training.distill import distill
+from isogloss.training.distillation import distill
 from isogloss.training.trainer import TrainingSummary
 from isogloss.types import Bitext, FloatArray
 from tiny import PAIRS

@@ -10,6 +10,8 @@ from sentence_transformers import SentenceTransformer
 
 import isogloss as ig
 from isogloss import config
+from isogloss.training.tasks.sentence_pairs import SentencePairs, STSTask
+from isogloss.training.train import TaskSettings
 from isogloss.types import TEST, Bitext, Pair
 from tiny import PAIRS
 
@@ -70,6 +72,17 @@ def test_models_by_name_and_pairs_in_any_form(place: Path) -> None:
     assert np.array_equal(
         ig.embed("teacher", Path("news.en.txt")), ig.embed("teacher", Path("news.en.txt").read_text().splitlines())
     )
+
+
+def test_a_task_is_trained_with_the_model_first(place: Path) -> None:
+    pairs, student = ig.read("en-de.tsv"), ig.Student.from_pretrained("student", device="cpu")
+    sentences = SentencePairs.of(student, [pair.source for pair in pairs], [pair.target for pair in pairs])
+    task = STSTask(student, sentences, np.full(len(sentences), 5.0, dtype=np.float32))
+    before = student.fingerprint
+    summary = ig.train(student, task, TaskSettings(epochs=2, batch_pairs=8), folder="work")
+    assert summary.steps == summary.steps_now and student.fingerprint != before
+    again = ig.Student.from_pretrained("student", device="cpu")
+    assert ig.train(again, [task], TaskSettings(epochs=2, batch_pairs=8), folder=Path("work")).steps_now == 0
 
 
 def test_lists_are_mined_like_files(place: Path) -> None:

@@ -5,7 +5,7 @@
     pairs = ig.prepare(ig.read("en-de.tsv")).bitext                  # parallel sentences, cleaned and split
     teacher = ig.load("all-MiniLM-L6-v2")                            # the model you trust
     student = ig.Student.from_pretrained("multilingual-e5-small")    # the model that learns
-    ig.distill(student, teacher, pairs)
+    ig.distill(student, teacher, pairs)                              # or ig.train(student, tasks) for any other task
     print(ig.evaluate(student, teacher, pairs).average())
     student.encode(["Guten Morgen", "good morning"])
     student.save_pretrained("my-model")                              # loads in plain sentence-transformers
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from isogloss.runs.adding import add as add
     from isogloss.runs.clean import clean as clean
     from isogloss.runs.pipeline import run as run
-    from isogloss.training.distill import distill as distill
+    from isogloss.training.distillation import distill as distill
+    from isogloss.training.train import train as train
 
     load = open_encoder
 
@@ -49,7 +50,7 @@ _HOMES = {
     "Student": "isogloss.models.student:Student",
     "add": "isogloss.runs.adding:add",
     "clean": "isogloss.runs.clean:clean",
-    "distill": "isogloss.training.distill:distill",
+    "distill": "isogloss.training.distillation:distill",
     "embed": "isogloss.models.cached_encoder:embed",
     "evaluate": "isogloss.evaluation.alignment:evaluate",
     "load": "isogloss.models.encoders.open:open_encoder",
@@ -58,6 +59,7 @@ _HOMES = {
     "read": "isogloss.corpora.reading.readers:read",
     "run": "isogloss.runs.pipeline:run",
     "score": "isogloss.mining.score:score",
+    "train": "isogloss.training.train:train",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])

@@ -13,7 +13,7 @@ from isogloss import config
 from isogloss.config import Recipe, Settings, as_dict, setting
 from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import RecipeError
-from isogloss.training.tasks.base import TaskSettings
+from isogloss.training.train import TaskSettings
 
 
 @pytest.mark.parametrize(

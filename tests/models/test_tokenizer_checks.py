@@ -19,7 +19,7 @@ from isogloss.models.tokenizer_checks import refuse_empty_tokenizer, unknown_sha
 from isogloss.runs.pipeline import run
 from isogloss.runs.presets import dual_recipe
 from isogloss.training.cross_encoder import CrossEncoder
-from isogloss.training.distill import distill
+from isogloss.training.distillation import distill
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.types import Bitext, Pair
 from tiny import unigram

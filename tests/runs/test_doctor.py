@@ -12,7 +12,7 @@ from isogloss.models.student import Student
 from isogloss.runs import doctor
 from isogloss.runs.doctor import Finding, examine_machine, examine_recipe, most_steps
 from isogloss.runs.presets import finetune_recipe
-from isogloss.training.distill import Distillation
+from isogloss.training.distillation import Distillation
 from isogloss.types import Bitext
 from judged import write_judged
 from tiny import UNTAUGHT, tiny_recipe

@@ -56,7 +56,7 @@ def test_facts_about_the_machine() -> None:
 
 def test_what_is_warned_of_in_a_stage_is_written_down_once_and_at_once(tmp_path: Path) -> None:
     record = Record(tmp_path, {})
-    speaker = logging.getLogger("isogloss.training.distill")
+    speaker = logging.getLogger("isogloss.training.distillation")
     with record.timed("distill"):
         for _ in range(2):
             speaker.warning("%s is of other settings", "a checkpoint")

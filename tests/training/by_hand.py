@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isogloss.config import LossSettings
+from isogloss.config import LossSettings, Optimizer
 from isogloss.losses.combined import CombinedLoss, LossBatch
 from isogloss.models.bridge import Bridge
 from isogloss.models.student import Student
@@ -81,7 +81,7 @@ def some_batches(steps: int, size: int = 8, seed: int = 2) -> list[IntArray]:
     return [random.choice(len(PAIRS), size - 3 if step % 4 == 3 else size, replace=False) for step in range(steps)]
 
 
-def an_optimizer(steps: int, peak: float = 5e-3, clip: float = 2.0, optimizer: str = "adamw") -> OptimizerConfig:
+def an_optimizer(steps: int, peak: float = 5e-3, clip: float = 2.0, optimizer: Optimizer = "adamw") -> OptimizerConfig:
     """Rates that rise and fall, with decay and a clip that bites at some steps and not at others."""
     rates = [peak * min((step + 1) / 3, 1 - step / (2 * steps)) for step in range(steps)]
     return OptimizerConfig(rates, weight_decay=0.1, clip_norm=clip, optimizer=optimizer)

@@ -15,9 +15,9 @@ from isogloss.models.vocabulary.learn import learn_vocabulary
 from isogloss.training.batches import PairRows
 from isogloss.training.cross_encoder import CrossEncoder, PairScoring
 from isogloss.training.moving_teacher import MovingTeacher
-from isogloss.training.tasks.base import Task
 from isogloss.training.tasks.distill import DistillTask
 from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText, with_mask_token
+from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, TranslationRanking
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
 from isogloss.training.tasks.translate import PIVOT, SECOND, Decoder, DecoderSizes, Examples, Translation

@@ -9,6 +9,7 @@ import torch
 
 from isogloss.checksums import seal
 from isogloss.training import checkpoints
+from isogloss.training.distributed import Distributed
 
 
 def state(value: float) -> dict[str, object]:
@@ -99,7 +100,7 @@ SETTINGS = {"training": {"epochs": 4, "learning_rate": 0.1}, "losses": {"mse": 1
 
 def begun(work: Path, key: str, kind: str, settings: dict[str, object], step: int = 0) -> Path:
     folder = checkpoints.folder_of(work, key, kind)
-    checkpoints.open_folder(folder, settings)
+    checkpoints.open_folder(folder, settings, Distributed())
     if step:
         checkpoints.save(folder, step, state(step))
     return folder

@@ -13,7 +13,7 @@ from bodies import FAMILIES, WIDTH, body
 from isogloss.errors import ModelError
 from isogloss.models.loading import open_model, quiet_transformers
 from isogloss.training.cross_encoder import CrossEncoder, PairScoring, _trained
-from isogloss.training.tasks.base import TaskSettings
+from isogloss.training.train import TaskSettings
 from judged import rated
 from tiny import unigram
 
@@ -74,7 +74,7 @@ def test_it_learns_to_rate_both_orders(encoder: CrossEncoder) -> None:
     pairs = rated(0, 120)
     some = [*np.flatnonzero(pairs.gold >= 3)[:8], *np.flatnonzero(pairs.gold == 0)[:8]]
     first, second, gold = [pairs.first[j] for j in some], [pairs.second[j] for j in some], pairs.gold[some]
-    settings = TaskSettings(epochs=30, batch=8, learning_rate=2e-3, dropout=False, seed=1)
+    settings = TaskSettings(epochs=30, batch_pairs=8, learning_rate=2e-3, dropout=False, seed=1)
     assert np.abs(encoder.score(first, second) - gold).max() > 2
     summary = encoder.train(first, second, gold, settings)
     assert summary.steps == 120 and encoder.trained  # 2 × 16 pairs in batches of 8

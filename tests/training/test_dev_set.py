@@ -15,7 +15,7 @@ from isogloss.models.student import Student
 from isogloss.training import dev_set as dev
 from isogloss.training.batches import PairRows
 from isogloss.training.dev_set import DevScore, DevSet, Taught
-from isogloss.training.distill import distill
+from isogloss.training.distillation import distill
 from isogloss.types import Bitext, FloatArray, IntArray
 
 SOURCES, WIDTH = 6, 4

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -149,9 +149,11 @@ class Saturated(Script):
 
 
 @pytest.mark.parametrize("select", ["both", "retrieval", "mse"])
-def test_the_loop_keeps_the_weights_that_are_nearest_where_all_is_found(select: str, tmp_path: Path) -> None:
+def test_the_loop_keeps_the_weights_that_are_nearest_where_all_is_found(
+    select: Literal["both", "retrieval", "mse"], tmp_path: Path
+) -> None:
     engine = Dial()
-    summary = run(engine, tmp_path, Saturated([0.0] * (STEPS + 1)), how=replace(plan(), select=select))
+    summary = run(engine, tmp_path, Saturated([0.0] * (STEPS + 1)), how=plan().replace(select=select))
     assert summary.best_step == STEPS and float(engine.value) == pytest.approx(value_after(STEPS)) and not summary.setback
     assert summary.dev["dev_mse"] == pytest.approx(1.0 - 0.01 * STEPS)
 

@@ -1,7 +1,6 @@
 """The loop says when the weights it keeps are worse than those it began with."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 
 from isogloss.training.dev_set import DevScore, Taught
 from isogloss.types import FloatArray, IntArray
-from training.test_trainer import STEPS, Dial, Script, plan, run
+from training.test_trainer import STEPS, Dial, Script, run
 
 
 class Ranking(Dial):
@@ -42,7 +41,7 @@ def test_a_training_that_lost_the_teacher_is_said_and_said_again(tmp_path: Path,
 
 @pytest.mark.parametrize(("taught", "advice"), [(True, "add losses.mse"), (False, "lower training.learning_rate, or train")])
 def test_without_a_teacher_none_is_advised(taught: bool, advice: str) -> None:
-    assert advice in run(Ranking(), None, Script([1.0, *[0.5] * STEPS]), how=replace(plan(), taught=taught)).setback
+    assert advice in run(Ranking(), None, Script([1.0, *[0.5] * STEPS]), has_teacher=taught).setback
 
 
 def test_a_training_without_a_gain_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,6 @@
 `test_distill.py` and the kill at the end of this file do the same over real models.
 """
 
-import dataclasses
 import math
 import signal
 import threading
@@ -17,15 +16,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.config import BalanceSettings
+from isogloss.config import BalanceSettings, TrainingSettings
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.dev_set import DevScore, DevSet, MeasuredBy
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import TokenCount
-from isogloss.training.trainer import AHEAD, Callback, LoopConfig, Trainer, TrainingSummary, ahead
+from isogloss.training.engines.base import OptimizerConfig, TokenCount
+from isogloss.training.trainer import AHEAD, Callback, Trainer, TrainingSummary, ahead
 from isogloss.types import FloatArray, IntArray
 from killed import ended, started, train_for_real
 
@@ -99,8 +98,11 @@ def schedule() -> Schedule:
     return Schedule(PAIRS, BalanceSettings(), 3, 2, 4)  # 2 epochs of 8 batches
 
 
-def plan(seconds: float = 0.0, checks: int = 8, patience: int = 0, warmup: int = 0) -> LoopConfig:
-    return LoopConfig([0.1 * (step + 1) for step in range(STEPS)], warmup, seconds, checks, "retrieval", patience)
+def plan(seconds: float = 0.0, checks: int = 8, patience: int = 0) -> TrainingSettings:
+    return TrainingSettings(checkpoint_seconds=seconds, dev_checks=checks, select="retrieval", patience=patience)
+
+
+RATES = OptimizerConfig([0.1 * (step + 1) for step in range(STEPS)])
 
 
 def run(
@@ -108,12 +110,14 @@ def run(
     folder: Path | None = None,
     dev: DevSet | None = None,
     told: OnProgress = silent,
-    how: LoopConfig | None = None,
+    how: TrainingSettings | None = None,
+    has_teacher: bool = True,
 ) -> TrainingSummary:
     if folder is not None:
         folder.mkdir(exist_ok=True)
     measured = None if dev is None else MeasuredBy(dev, engine.vectors)
-    return Trainer(engine, schedule(), how or plan(), measured, folder, Distributed(), told).run()
+    data = engine, schedule(), how or plan(), RATES, measured, folder
+    return Trainer(*data, Distributed(), told, has_teacher=has_teacher).run()
 
 
 def value_after(step: int) -> float:
@@ -158,16 +162,16 @@ def test_callbacks_hear_of_every_step_measurement_and_checkpoint(tmp_path: Path,
     )
     measured = MeasuredBy(dev, engine.vectors)
     together = [heard, Callback(), other]
-    Trainer(engine, schedule(), plan(), measured, tmp_path, Distributed(), silent, callbacks=together).run()
+    Trainer(engine, schedule(), plan(), RATES, measured, tmp_path, Distributed(), silent, callbacks=together).run()
     of_kind = {kind: [call[1:] for call in heard.calls if call[0] == kind] for kind in ("step", "eval", "checkpoint")}
     assert of_kind["step"] == [(step, 1.0 / step) for step in range(1, STEPS + 1)]
     assert of_kind["eval"] == [(step, pytest.approx(0.1 * step)) for step in [0, *measured_at]]
     assert of_kind["checkpoint"][-1] == (STEPS, f"step-{STEPS:08d}.pt") and heard.calls == other.calls
     again = Heard()
-    Trainer(Dial(), schedule(), plan(), measured, tmp_path, Distributed(), silent, callbacks=[again]).run()
+    Trainer(Dial(), schedule(), plan(), RATES, measured, tmp_path, Distributed(), silent, callbacks=[again]).run()
     assert not again.calls, "nothing was left to do"
     for rank in (0, 1):
-        lone = Trainer(Dial(), schedule(), plan(), None, None, Distributed(rank, 2), silent, callbacks=[again])
+        lone = Trainer(Dial(), schedule(), plan(), RATES, None, None, Distributed(rank, 2), silent, callbacks=[again])
         assert len(lone.callbacks) == (rank == 0), "only the main process calls them"
 
 
@@ -347,8 +351,8 @@ def test_an_explosion_stops_it_and_the_checkpoint_is_from_before(tmp_path: Path)
     pairs = PairRows(*(np.arange(60) for _ in range(2)), *(np.zeros(60, dtype=np.int64) for _ in range(2)))
     calm = 40
     engine = Dial(lambda step: 1.0 if step < calm or step == calm + 4 else 1000.0)  # one good step in between is no recovery
-    rates = dataclasses.replace(plan(), rates=[0.1] * 60)
-    loop = Trainer(engine, Schedule(pairs, BalanceSettings(), 3, 1, 1), rates, None, tmp_path, Distributed(), silent)
+    rates = OptimizerConfig([0.1] * 60)
+    loop = Trainer(engine, Schedule(pairs, BalanceSettings(), 3, 1, 1), plan(), rates, None, tmp_path, Distributed(), silent)
     with pytest.raises(IsoglossError, match=r"exploded: 1e.03 at step 55.*; the checkpoint of step 45 is kept") as caught:
         loop.run()
     assert "training.learning_rate" in caught.value.hint
@@ -359,7 +363,7 @@ def test_an_explosion_stops_it_and_the_checkpoint_is_from_before(tmp_path: Path)
 def test_continued_it_still_knows_how_the_losses_were(tmp_path: Path) -> None:
     """Stopped a step before the losses explode: what they were before is needed to see it."""
     pairs = PairRows(*(np.arange(60) for _ in range(2)), *(np.zeros(60, dtype=np.int64) for _ in range(2)))
-    rates = dataclasses.replace(plan(), rates=[0.1] * 60)
+    rates = OptimizerConfig([0.1] * 60)
 
     def loop(stop: int) -> Trainer:
         engine = Dial(lambda step: 1.0 if step < 40 else 1000.0)
@@ -368,7 +372,7 @@ def test_continued_it_still_knows_how_the_losses_were(tmp_path: Path) -> None:
             if engine.step_at == stop:
                 raise KeyboardInterrupt
 
-        return Trainer(engine, Schedule(pairs, BalanceSettings(), 3, 1, 1), rates, None, tmp_path, Distributed(), end)
+        return Trainer(engine, Schedule(pairs, BalanceSettings(), 3, 1, 1), plan(), rates, None, tmp_path, Distributed(), end)
 
     with pytest.raises(KeyboardInterrupt):
         loop(39).run()

@@ -11,7 +11,7 @@ from isogloss.evaluation.alignment import evaluate
 from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.progress import Step
-from isogloss.training.distill import Distillation, distill
+from isogloss.training.distillation import Distillation, distill
 from isogloss.types import Bitext
 
 RANKED = Recipe(

@@ -43,7 +43,7 @@ from isogloss.runs.run import Run, RunResult, StageResult, vector_folder
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS
 from isogloss.runs.vocabulary import grow_for
 from isogloss.storage import WORK, remove_stale_files, write_json
-from isogloss.training.distill import Distillation
+from isogloss.training.distillation import Distillation
 from isogloss.types import PairSource, PairView
 
 logger = logging.getLogger(__name__)

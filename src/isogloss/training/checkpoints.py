@@ -15,8 +15,10 @@ from typing import Any
 import torch
 
 from isogloss.checksums import is_usable, sealing
+from isogloss.config import TrainingSettings, as_dict
 from isogloss.storage import make_folder, read_json, remove_stale_files, write_json
 from isogloss.system_errors import cause_of
+from isogloss.training.distributed import Distributed
 from isogloss.training.health import Diagnosis
 from isogloss.training.work_files import use
 
@@ -33,12 +35,19 @@ def folder_of(work: Path, key: str, kind: str) -> Path:
     return work / f"{FOLDER}{key}-{kind}"
 
 
-def open_folder(folder: Path, settings: Settings) -> None:
-    """Create a training's folder and write its settings there."""
-    use(folder)
-    make_folder(folder)
-    if not (folder / SETTINGS).exists():
-        write_json(folder / SETTINGS, dict(settings))
+def learned_from(settings: TrainingSettings) -> dict[str, Any]:
+    """The settings that the trained weights depend on."""
+    others = ("checkpoint_seconds", "trackers", "engine")
+    return {name: value for name, value in as_dict(settings).items() if name not in others}
+
+
+def open_folder(folder: Path, settings: Settings, distributed: Distributed) -> None:
+    """Create a training's folder and write its settings there, before any process looks for a checkpoint in it."""
+    with distributed.main_process_first():
+        use(folder)
+        make_folder(folder)
+        if not (folder / SETTINGS).exists():
+            write_json(folder / SETTINGS, dict(settings))
 
 
 def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:

@@ -25,7 +25,7 @@ from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.training.engines.base import TokenCount
-from isogloss.training.tasks.base import TaskSettings, run_tasks
+from isogloss.training.train import TaskSettings, train
 from isogloss.training.trainer import TrainingSummary
 from isogloss.types import FloatArray, IntArray
 
@@ -123,7 +123,7 @@ class CrossEncoder:
         both = self.tokenize([*first, *second], [*second, *first])
         task = PairScoring(self, both, np.concatenate([scores, scores]))
         key = content_hash("cross-encoder", self.name, str(self.max_tokens), *first, *second, scores.tobytes())
-        summary = run_tasks(self.model, [task], settings, None, folder, on_progress, stage, key)
+        summary = train(self.model, [task], settings, None, folder, on_progress, stage, key)
         self.trained = True
         return summary
 

@@ -1,7 +1,7 @@
 """The training loop of every task: steps in order, losses, dev scores, checkpoints, callbacks, and an end.
 
-It knows no model: an engine takes the steps, a schedule says which examples are in each, a dev set says how good the model is.
-Killed at any moment, training resumes from the last checkpoint and ends with the weights of a run that was never stopped.
+It knows no model: an engine takes the steps, a schedule says which examples are in each, an evaluator says how good the model
+is. Killed at any moment, training resumes from the last checkpoint and ends with the weights of a run that was never stopped.
 """
 
 import logging
@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from isogloss.config import TrainingSettings
 from isogloss.errors import IsoglossError
 from isogloss.progress import OnProgress, Step
 from isogloss.training import checkpoints
+from isogloss.training.batches import Schedule
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import Engine
+from isogloss.training.engines.base import Engine, OptimizerConfig, TokenCount
 from isogloss.training.health import LossWatch, no_gain, setback
 from isogloss.training.selection import Merit, Selection
-from isogloss.types import IntArray
+from isogloss.training.tasks.schedule import TaskSchedule
 
 logger = logging.getLogger(__name__)
 
@@ -29,28 +31,6 @@ AHEAD = 4  # batches prepared before they are needed
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
-
-
-class Steps(Protocol):
-    """Which examples each step sees, as a function of its number: `batches.Schedule`, `tasks.schedule.TaskSchedule`."""
-
-    @property
-    def steps(self) -> int:
-        """Steps of the whole training."""
-        ...
-
-    @property
-    def pairs(self) -> int:
-        """Examples of all steps, counted as often as they are drawn."""
-        ...
-
-    def pairs_before(self, step: int) -> int:
-        """Examples that were seen when `step` steps are done."""
-        ...
-
-    def chosen(self, step: int) -> IntArray:
-        """The examples of a step, as numbers."""
-        ...
 
 
 class Callback:
@@ -67,10 +47,10 @@ class Callback:
 
 
 class Score(Protocol):
-    """How good the student is on a dev set."""
+    """How good the model is on a dev set."""
 
     def merit(self, select: str) -> Merit:
-        """What it is compared with other scores by."""
+        """What checkpoints are compared by, with `training.select`."""
         ...
 
     def values(self) -> dict[str, float]:
@@ -82,15 +62,13 @@ class Score(Protocol):
         ...
 
 
-class Dev(Protocol):
-    """What a checkpoint is chosen by; it has what it measures with: `dev.MeasuredBy`, `evaluation.sts_dev.STSDev`."""
+class Evaluator(Protocol):
+    """A dev set that scores the model as it is now, such as `dev_set.MeasuredBy`."""
 
-    def __len__(self) -> int:
-        """Number of its pairs."""
-        ...
+    def __len__(self) -> int: ...
 
     def score(self) -> Score:
-        """Measure the student as it is now."""
+        """Score the model."""
         ...
 
 
@@ -98,7 +76,7 @@ class Dev(Protocol):
 class TrainingSummary:
     """What training did. `steps_now` is fewer than `steps` after an interruption; `best_step` is the one that was kept.
 
-    `dev_before` are the dev scores before the first step; `setback` says what was lost since then, if that is clear.
+    `dev_before` are the dev scores before the first step; `setback` says which of them clearly fell.
     """
 
     steps: int
@@ -112,178 +90,158 @@ class TrainingSummary:
     setback: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopConfig:
-    """When the loop looks up from its steps. `patience` 0 never ends early.
-
-    With `compares` it says what was lost since before the first step, by the scores of `dev.DevSet`; and what to do about it,
-    which without a teacher (`taught` is false) cannot be to follow one.
-    """
-
-    rates: list[float]
-    warmup_steps: int
-    checkpoint_seconds: float
-    dev_checks: int = 10
-    select: str = "both"
-    patience: int = 0
-    compares: bool = True
-    taught: bool = True
-
-
 class Trainer:
-    """One training, from its first step or its last checkpoint to its end."""
+    """One training, from its first step or its last checkpoint to its end.
+
+    `has_teacher` says whether the student could be kept near a teacher: advice after a setback depends on it.
+    """
 
     def __init__(
         self,
         engine: Engine,
-        schedule: Steps,
-        config: LoopConfig,
-        dev: Dev | None,
+        schedule: Schedule | TaskSchedule,
+        settings: TrainingSettings,
+        optimizer: OptimizerConfig,
+        dev: Evaluator | None,
         folder: Path | None,
         distributed: Distributed,
         on_progress: OnProgress,
-        stage: str = "distil",
+        stage: str = "train",
         callbacks: Sequence[Callback] = (),
+        has_teacher: bool = False,
     ) -> None:
-        self.engine, self.schedule, self.config, self.dev, self.folder = engine, schedule, config, dev, folder
-        self.distributed, self.on_progress, self.stage = distributed, on_progress, stage
+        self.engine, self.schedule, self.settings, self.rates = engine, schedule, settings, optimizer.rates
+        self.dev, self.folder, self.distributed, self.on_progress = dev, folder, distributed, on_progress
+        self.stage, self.has_teacher = stage, has_teacher
         self.callbacks = callbacks if distributed.is_main_process else ()
-        self.watch = LossWatch(config.warmup_steps)
-        self.selection = Selection(config.patience)
+        self.watch, self.selection = LossWatch(optimizer.warmup_steps), Selection(settings.patience)
         self.best_step, self.best_weights = 0, None  # type: int, dict[str, Any] | None
         self.dev_score: Score | None = None
         self.best_dev: dict[str, float] = {}
         self.dev_before: dict[str, float] = {}
         self.last: dict[str, float] = {}
-        self.saved_at = time.monotonic()
         self.kept_step, self.kept_best = 0, None  # type: int, int | None
-        checks = config.dev_checks
+        checks = settings.dev_checks if dev is not None else 0
         self.dev_steps = {round(schedule.steps * number / checks) for number in range(1, checks + 1)} - {0}
+        self.started = self.saved_at = time.monotonic()
+        self.pairs, self.tokens = 0, TokenCount(0, 0)  # since `started`
 
     def run(self) -> TrainingSummary:
         """Train to the end; the engine holds the best weights then."""
         total = self.schedule.steps
         first, ended = self._resume()
-        done = self.schedule.pairs_before(first)
-        note = f"continued at step {first} of {total}" if first and not ended else ""
-        self._show(first, done, note or ("reused: training was finished" if first else ""), {}, over=ended)
-        began, seen, tokens, computed, step = time.monotonic(), 0, 0, 0, first
+        pairs_before = self.schedule.pairs_before(first)
+        note = "reused: training was finished" if ended else f"continued at step {first} of {total}" if first else ""
+        self._show(first, pairs_before, note, {}, over=ended)
+        self.started = time.monotonic()
         if self.dev is not None and not first:
-            self.dev_before = self._measure(0)
+            self.dev_before = self._evaluate(0)
             self._show(0, 0, "", {"step": 0.0, **self.dev_before})
-        to_do = range(first, first if ended else total)
-        with closing(ahead(self._prepared, to_do)) as steps:
-            for step, (pairs, prepared) in enumerate(steps, first + 1):
-                load = self.engine.step(prepared)
-                seen, tokens, computed = seen + pairs, tokens + load.tokens, computed + load.computed
-                last = step == total
+        step = first
+        with closing(ahead(self._prepared, range(first, first if ended else total))) as batches:
+            for step, (pairs, batch) in enumerate(batches, first + 1):
+                self.tokens += self.engine.step(batch)
+                self.pairs += pairs
+                last, evaluates = step == total, step in self.dev_steps
                 due = self._checkpoint_due(last)
-                if not (last or due or step in self.dev_steps or step % self.engine.reads_every == 0):
+                if not (last or due or evaluates or step % self.engine.reads_every == 0):
                     continue
-                self._read(step)
-                if due or last or step in self.dev_steps:
-                    self._refuse_broken(step)
-                measured = self._measure(step) if self.dev is not None and step in self.dev_steps else {}
-                ended = bool(measured) and self.selection.should_stop
+                self._read_losses(step)
+                if due or last or evaluates:
+                    self._refuse_broken_weights(step)
+                scores = self._evaluate(step) if evaluates else {}
+                ended = evaluates and self.selection.should_stop
                 if (due and not self.watch.suspicious) or ended or last:
                     self._save(step, ended)
-                shown = (
-                    self._values(step, measured, seen, tokens, computed, began) if self._logged(step, last, measured) else {}
-                )
-                self._show(step, done + seen, self._note() + self._ending(step, ended or last), shown, over=ended)
+                logged = last or evaluates or step % max(LOG_EVERY_STEPS, self.engine.reads_every) == 0
+                values = self._metrics(step, scores) if logged else {}
+                self._show(step, pairs_before + self.pairs, self._note(step, ended or last), values, over=ended)
                 if ended:
                     break
         self._finish(step)
-        speed = seen / max(time.monotonic() - began, 1e-9)
+        speed = self.pairs / max(time.monotonic() - self.started, 1e-9)
         loss = self.last.get("loss", float("nan"))
-        best = self.best_step if self.dev else step
-        early = ended and step < total
+        best, early = self.best_step if self.dev else step, ended and step < total
         return TrainingSummary(total, step - first, loss, speed, best, self.best_dev, early, self.dev_before, self._setback())
 
     def _prepared(self, step: int) -> tuple[int, Any]:
-        chosen = self.schedule.chosen(step)
-        return len(chosen), self.engine.prepare(chosen)
+        examples = self.schedule.chosen(step)
+        return len(examples), self.engine.prepare(examples)
 
-    # ── looking up ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── between steps ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, step: int) -> None:
-        """Look at the losses of the steps since the last look; a broken one ends training before it is kept."""
+    def _read_losses(self, step: int) -> None:
+        """Check the losses of the steps since the last call; a broken one ends training before anything is saved."""
         losses = self.engine.losses()
         for place, values in enumerate(losses, step - len(losses)):  # counted from 0
-            norm = values.get("gradient_norm")
             named = {name: value for name, value in values.items() if name != "gradient_norm"}
-            diagnosis = self.watch.check(place, named, norm)
+            diagnosis = self.watch.check(place, named, values.get("gradient_norm"))
             if diagnosis is not None:
-                raise IsoglossError(f"{diagnosis.sentence}; {self._what_is_kept()}", hint=diagnosis.hint)
+                raise IsoglossError(f"{diagnosis.sentence}; {self._last_checkpoint()}", hint=diagnosis.hint)
             self.last = values
             for callback in self.callbacks:
                 callback.on_step(place + 1, values)
 
-    def _refuse_broken(self, step: int) -> None:
-        """Losses are taken before a step's weights are, so these are looked at before they are measured or kept."""
+    def _refuse_broken_weights(self, step: int) -> None:
+        """Check the weights before they are evaluated or saved: a step's loss is computed before its weights are."""
         if not self.engine.is_finite():
             raise IsoglossError(
-                f"step {step} made weights that are not finite; {self._what_is_kept()}",
+                f"step {step} made weights that are not finite; {self._last_checkpoint()}",
                 hint="lower training.learning_rate, or raise training.warmup",
             )
 
-    def _what_is_kept(self) -> str:
+    def _last_checkpoint(self) -> str:
         return f"the checkpoint of step {self.kept_step} is kept" if self.kept_step else "there is no checkpoint of it yet"
 
-    def _measure(self, step: int) -> dict[str, float]:
-        """Score the dev pairs, and keep the weights if they are preferred to those that are kept."""
+    def _evaluate(self, step: int) -> dict[str, float]:
+        """Score the dev set, and keep the weights if they are better than those that are kept."""
         assert self.dev is not None
-        self.engine.synchronize()  # a dev set may measure with the student itself
+        self.engine.synchronize()  # the evaluator may use the student itself
         self.dev_score = self.dev.score()
-        merit = self.dev_score.merit(self.config.select)
+        scores, merit = self.dev_score.values(), self.dev_score.merit(self.settings.select)
         preferred = bool(self.distributed.agree(float(self.selection.prefers(merit))))
         self.selection.take(merit, preferred)
         if preferred:
-            self.best_step, self.best_dev = step, self.dev_score.values()
+            self.best_step, self.best_dev = step, scores
             weights = self.engine.weights()
             if self.folder is None:
                 self.best_weights = weights
             elif self.distributed.is_main_process:
                 checkpoints.save_best(self.folder, weights, step, self.kept_best)
         for callback in self.callbacks:
-            callback.on_eval(step, self.dev_score.values())
-        return self.dev_score.values()
+            callback.on_eval(step, scores)
+        return scores
 
-    def _logged(self, step: int, last: bool, measured: dict[str, float]) -> bool:
-        return last or bool(measured) or step % max(LOG_EVERY_STEPS, self.engine.reads_every) == 0
+    def _metrics(self, step: int, scores: dict[str, float]) -> dict[str, float]:
+        seconds = max(time.monotonic() - self.started, 1e-9)
+        speed = {"pairs_per_second": self.pairs / seconds, "tokens_per_second": self.tokens.tokens / seconds}
+        if self.tokens.computed:
+            speed["useful_tokens"] = self.tokens.tokens / self.tokens.computed
+        return {"step": float(step), **self.last, "learning_rate": self.rates[step - 1], **speed, **scores}
 
-    def _values(
-        self, step: int, measured: dict[str, float], seen: int, tokens: int, computed: int, began: float
-    ) -> dict[str, float]:
-        seconds = max(time.monotonic() - began, 1e-9)
-        rates = {"pairs_per_second": seen / seconds, "tokens_per_second": tokens / seconds}
-        if computed:
-            rates["useful_tokens"] = tokens / computed
-        return {"step": float(step), **self.last, "learning_rate": self.config.rates[step - 1], **rates, **measured}
-
-    def _note(self) -> str:
+    def _note(self, step: int, over: bool) -> str:
+        """The losses and dev scores for the screen; the last one says why it is the last, and whose weights are kept."""
         parts = [f"{name} {value:.4f}" for name, value in self.last.items() if name not in ("gradient_norm", "loss")]
         note = f"loss {self.last.get('loss', float('nan')):.4f}" + (f" ({', '.join(parts)})" if len(parts) > 1 else "")
-        return note if self.dev_score is None else f"{note}, {self.dev_score.note()}"
-
-    def _ending(self, step: int, over: bool) -> str:
-        """What the last line adds: why it is the last, and whose weights are kept."""
+        if self.dev_score is not None:
+            note += f", {self.dev_score.note()}"
         if not over or self.dev is None:
-            return ""
-        early = f"; stopped early at step {step} of {self.schedule.steps}" if step < self.schedule.steps else ""
-        if self.best_step == step:
-            return early
-        return f"{early}; best was step {self.best_step}" if self.best_step else f"{early}; best was before the first step"
+            return note
+        if step < self.schedule.steps:
+            note += f"; stopped early at step {step} of {self.schedule.steps}"
+        if self.best_step != step:
+            note += f"; best was step {self.best_step}" if self.best_step else "; best was before the first step"
+        return note
 
     def _setback(self) -> str:
-        """What the kept weights lost against those of before the first step, by the dev pairs; said once it is known."""
-        if self.dev is None or not self.dev_before or not self.config.compares:
+        """Which dev scores the kept weights lost against those of before the first step; also logged."""
+        if self.dev is None or not self.dev_before:
             return ""
         before, after = (
             {name.removeprefix("dev_"): score for name, score in scores.items()} for scores in (self.dev_before, self.best_dev)
         )
-        held = "mse" in self.last or not self.config.taught
-        found = no_gain(held) if not self.best_step else setback(before, after, len(self.dev), "dev", held)
+        near_teacher = "mse" in self.last or not self.has_teacher
+        found = setback(before, after, len(self.dev), "dev", near_teacher) if self.best_step else no_gain(near_teacher)
         if found is not None and self.distributed.is_main_process:
             logger.warning("%s", found)
         return "" if found is None else str(found)
@@ -292,14 +250,14 @@ class Trainer:
         total, over = self.schedule.pairs, over or step >= self.schedule.steps
         self.on_progress(Step(self.stage, total if over else pairs, total, "pairs", note, values))
 
-    # ── keeping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── checkpoints ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _checkpoint_due(self, last: bool) -> bool:
-        waited = time.monotonic() - self.saved_at >= self.config.checkpoint_seconds
+        waited = time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds
         return self.folder is not None and self.distributed.is_main_process and (last or waited)
 
     def _save(self, step: int, ended: bool) -> None:
-        """Keep everything; only after the losses up to this step were read and found good."""
+        """Write a checkpoint; the losses up to this step must have been checked."""
         if self.folder is None or not self.distributed.is_main_process:
             return
         loop = {
@@ -307,23 +265,25 @@ class Trainer:
             "selection": self.selection.state_dict(),
             "best_step": self.best_step,
             "ended": ended,
+            "last": self.last,
+            "best_dev": self.best_dev,
+            "dev_before": self.dev_before,
         }
-        loop |= {"last": self.last, "best_dev": self.best_dev, "dev_before": self.dev_before}
         path = checkpoints.save(self.folder, step, {"engine": self.engine.state_dict(), "loop": loop, "step": step})
         self.saved_at, self.kept_step, self.kept_best = time.monotonic(), step, self.best_step
         for callback in self.callbacks:
             callback.on_checkpoint(step, path)
 
     def _resume(self) -> tuple[int, bool]:
-        """The step to go on from, and whether training was ended there."""
+        """The step to continue from, and whether training had ended there."""
         kept = checkpoints.latest(self.folder) if self.folder is not None else None
         if kept is not None and "selection" not in kept["loop"]:
             logger.warning("%s: the checkpoint is of an earlier version of isogloss, so training starts again", self.folder)
             kept = None
-        if kept is not None and self._lacks_best(kept):
+        if kept is not None and self._lacks_best(kept["loop"], kept["step"]):
             logger.warning("%s: the best weights are gone, so training starts again", self.folder)
             kept = None
-        self._find_alike(0 if kept is None else int(kept["step"]))
+        self._check_same_step(0 if kept is None else int(kept["step"]))
         if kept is None:
             return 0, False
         self.engine.load_state_dict(kept["engine"])
@@ -331,30 +291,30 @@ class Trainer:
         self.watch.load_state_dict(loop["watch"])
         self.selection.load_state_dict(loop["selection"])
         self.best_step, self.best_dev = int(loop["best_step"]), dict(loop["best_dev"])
-        self.dev_before = dict(loop["dev_before"])
-        self.last, self.kept_step, self.kept_best = dict(loop["last"]), int(kept["step"]), self.best_step
+        self.dev_before, self.last = dict(loop["dev_before"]), dict(loop["last"])
+        self.kept_step, self.kept_best = int(kept["step"]), self.best_step
         return self.kept_step, bool(loop["ended"]) or self.kept_step >= self.schedule.steps
 
-    def _lacks_best(self, kept: dict[str, Any]) -> bool:
-        """Whether a checkpoint speaks of best weights that are not there."""
-        if self.dev is None or self.folder is None or kept["loop"]["best_step"] == kept["step"]:
+    def _lacks_best(self, loop: dict[str, Any], step: int) -> bool:
+        """Whether the best weights that a checkpoint refers to are missing."""
+        if self.dev is None or self.folder is None or loop["best_step"] == step:
             return False
-        return checkpoints.best(self.folder, int(kept["loop"]["best_step"])) is None
+        return checkpoints.best(self.folder, int(loop["best_step"])) is None
 
-    def _find_alike(self, step: int) -> None:
-        """All processes go on from the same step, and none writes before all have read."""
+    def _check_same_step(self, step: int) -> None:
+        """All processes continue from the same step, and none writes before all have read."""
         if self.distributed.agree(step) != step:
             raise IsoglossError(
-                f"{self.folder}: this process finds step {step} there, and the leading one another",
+                f"{self.folder}: this process found a checkpoint of step {step}, and the main process another one",
                 hint="all machines must see the same output.folder",
             )
         self.distributed.wait()
 
     def _finish(self, step: int) -> None:
-        """Go back to the best weights, if dev pairs say that they are not the last ones."""
+        """Load the best weights, if they are not the last ones."""
         if self.dev is None or self.best_step == step:
             return
-        self.distributed.wait()  # until the leading process has written them
+        self.distributed.wait()  # until the main process has written them
         weights = self.best_weights if self.folder is None else checkpoints.best(self.folder, self.best_step)
         if weights is None:
             raise IsoglossError(
@@ -364,10 +324,10 @@ class Trainer:
 
 
 def ahead(prepare: Callable[[Item], Made], items: Iterable[Item]) -> Generator[Made]:
-    """What `prepare` makes of each item, in order, made by another thread a few items early; to be closed by who opens it.
+    """Prepare each item in another thread, a few items early, and yield the results in order.
 
-    Left to the garbage collector it waits for its thread wherever that happens to run: in the midst of the start of another
-    thread, both wait for ever.
+    Close it (`contextlib.closing`). The garbage collector would wait for the thread wherever it happens to run; while another
+    thread is being started, that is a deadlock.
     """
     waiting: list[Future[Made]] = []
     with ThreadPoolExecutor(1) as thread:

@@ -20,7 +20,7 @@ from isogloss.runs.run import RunResult
 from isogloss.runs.stages.data import shared_rows
 from isogloss.storage import read_json, weights_hash
 from isogloss.training.cross_encoder import CrossEncoder
-from isogloss.training.tasks.base import TaskSettings
+from isogloss.training.train import TaskSettings
 from judged import rated, write_judged
 
 SPEARMAN = "dev_spearman"
@@ -79,7 +79,7 @@ def test_the_cross_encoder_is_measured_and_a_poor_one_is_reported(
     result = run(recipe)
     rated_pairs, held = read_sts([data / "sts.tsv"]), read_sts([data / "dev.tsv"])
     alone = CrossEncoder.open(recipe.student.model, 2 * recipe.student.max_tokens, "cpu", recipe.seed)
-    settings = TaskSettings(epochs=3, batch=8, learning_rate=2e-3, dev_checks=4, seed=recipe.seed, dropout=True)
+    settings = TaskSettings(epochs=3, batch_pairs=8, learning_rate=2e-3, dev_checks=4, seed=recipe.seed, dropout=True)
     alone.train(rated_pairs.first, rated_pairs.second, rated_pairs.gold, settings)
     reached = float(spearmanr(alone.score(held.first, held.second), held.gold).statistic)
     assert result.details["augmented"][SPEARMAN] == pytest.approx(reached, abs=1e-6)
@@ -151,7 +151,7 @@ def test_a_stage_without_a_gain_leaves_the_model_as_it_was(
     result = run(recipe)
     (before, after) = spearman_of(result)[0]
     assert result.stages[0].summary.best_step == 0 and after == before
-    assert "no step did better on the dev set" in result.stages[0].summary.setback
+    assert "no step of the training did better" in result.stages[0].summary.setback
     assert "30 of the 30 dev rows share a sentence with training" in caplog.text
     assert read_json(result.folder / "run.json")["data"]["sts_dev"]["shared_with_training"] == 30
 

@@ -97,7 +97,7 @@ def test_parts_are_not_recorded(models: Path, monkeypatch: pytest.MonkeyPatch) -
     student = a_student(models)
     monkeypatch.setattr(type(student.model), "device", torch.device("cuda"))
     parted = Recipe(training=TrainingSettings(accumulate=2))
-    assert "training.accumulate" in why_not_recorded(parted)
+    assert "training.accumulate" in why_not_recorded(parted.training)
     with pytest.raises(RecipeError, match=r"graphs.*training\.accumulate"):
         refuse_misfits(student, 16, Recipe(training=TrainingSettings(accumulate=2, engine="graphs")))
 

@@ -17,7 +17,7 @@ from isogloss.models.encoder import load
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from isogloss.training import distributed as distributed
-from isogloss.training.distill import distill
+from isogloss.training.distillation import distill
 from isogloss.training.engines.base import TokenCount
 from isogloss.training.engines.eager import EagerEngine, EngineConfig, set_training_mode
 from isogloss.training.moving_teacher import MovingTeacher

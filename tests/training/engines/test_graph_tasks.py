@@ -18,8 +18,8 @@ from isogloss.training.engines.choose import choose_engine, why_not_graphs
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.engines.graphs import GraphEngine
 from isogloss.training.engines.model_graphs import ModelGraphEngine
-from isogloss.training.tasks.base import TaskSettings, run_tasks
 from isogloss.training.tasks.rank import TranslationDev
+from isogloss.training.train import TaskSettings, train
 from isogloss.types import IntArray
 from training.by_hand import SENTENCES, all_pairs, an_optimizer
 from training.every_task import EVERY_TASK, nli_task, trained_weights, translate_task
@@ -271,5 +271,5 @@ def test_on_cuda_tasks_are_recorded_unless_told_otherwise(models: Path) -> None:
         for task in tasks:
             if task.head is not None:
                 task.head.to("cuda")
-        run_tasks(student, tasks, TaskSettings(steps=6, batch=BATCH, engine="graphs"))
+        train(student, tasks, TaskSettings(steps=6, batch_pairs=BATCH, engine="graphs"))
         assert np.isfinite(student.encode(["the cat runs home."])).all()

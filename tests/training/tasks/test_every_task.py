@@ -18,15 +18,15 @@ from isogloss.models.token_store import Ids
 from isogloss.training import distributed
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine, EngineConfig, task_offsets
-from isogloss.training.tasks.base import TaskSettings, run_tasks
 from isogloss.training.tasks.mlm import Masking
+from isogloss.training.train import TaskSettings, train
 from isogloss.training.trainer import Callback
 from isogloss.types import IntArray
 from killed import ended, started
 from training.engines.test_eager_parts import InOneProcess
 from training.every_task import EVERY_TASK, trained_weights
 
-SETTINGS = TaskSettings(steps=12, batch=6, learning_rate=1e-3, checkpoint_seconds=0.0, seed=5)
+SETTINGS = TaskSettings(steps=12, batch_pairs=6, learning_rate=1e-3, checkpoint_seconds=0.0, seed=5)
 
 
 class Stop(Exception):
@@ -55,7 +55,7 @@ def weights_after(
     name: str, models: Path, folder: Path | None, callbacks: tuple[Callback, ...] = ()
 ) -> dict[str, torch.Tensor]:
     model, tasks = EVERY_TASK[name](models)
-    run_tasks(model, tasks, SETTINGS, None, folder, key=name, callbacks=callbacks)
+    train(model, tasks, SETTINGS, None, folder, key=name, callbacks=callbacks)
     return trained_weights(model, tasks)
 
 
@@ -147,22 +147,22 @@ from pathlib import Path
 from typing import Any
 import torch
 from isogloss.training.distributed import Distributed
-from isogloss.training.tasks.base import TaskSettings, run_tasks
+from isogloss.training.train import TaskSettings, train
 from training.every_task import EVERY_TASK, trained_weights
 
 torch.set_num_threads(1)
 models, folder, settings = Path(sys.argv[1]), Path(sys.argv[2]), TaskSettings(**eval(sys.argv[3]))
 for name in sys.argv[4:]:
     model, tasks = EVERY_TASK[name](models)
-    run_tasks(model, tasks, settings, None, folder / "work", key=name)
+    train(model, tasks, settings, None, folder / "work", key=name)
     if Distributed.here().is_main_process:
         torch.save(trained_weights(model, tasks), folder / f"{name}.pt")
 """
 
 
-def test_run_tasks_under_torchrun_gives_the_weights_of_one_process(models: Path, tmp_path: Path) -> None:
+def test_train_under_torchrun_gives_the_weights_of_one_process(models: Path, tmp_path: Path) -> None:
     """NLI with its classifier, and ranking whose negatives come from both processes."""
-    given: dict[str, Any] = {"steps": 6, "batch": 7, "learning_rate": 1e-3, "dropout": False, "checkpoint_seconds": 0.0}
+    given: dict[str, Any] = {"steps": 6, "batch_pairs": 7, "learning_rate": 1e-3, "dropout": False, "checkpoint_seconds": 0.0}
     environment = os.environ | {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     environment |= {"MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
@@ -177,7 +177,7 @@ def test_run_tasks_under_torchrun_gives_the_weights_of_one_process(models: Path,
     assert [child.returncode for child in children] == [0, 0], errors
     for name in names:
         model, tasks = EVERY_TASK[name](models)
-        run_tasks(model, tasks, TaskSettings(**given))
+        train(model, tasks, TaskSettings(**given))
         found = torch.load(tmp_path / f"{name}.pt")
         for weight, value in trained_weights(model, tasks).items():
             if not weight.endswith("key.bias"):

@@ -30,7 +30,6 @@ from isogloss.errors import ModelError
 from isogloss.models.loading import quiet_transformers
 from isogloss.models.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.tasks.base import Task, TaskSettings, run_tasks
 from isogloss.training.tasks.mlm import (
     Hidden,
     MaskedHead,
@@ -41,6 +40,8 @@ from isogloss.training.tasks.mlm import (
     token_states,
     with_mask_token,
 )
+from isogloss.training.tasks.protocol import Task
+from isogloss.training.train import TaskSettings, train
 from tiny import PAIRS, TEXTS, unigram
 from training.by_hand import task_loss
 
@@ -330,7 +331,7 @@ def test_the_loss_falls(kind: str, student: Student) -> None:
             return [float(task_loss(student, task, told)) for task in tasks]
 
     before = costs()
-    run_tasks(student, tasks, TaskSettings(steps=60, batch=16, learning_rate=3e-3, dropout=False))
+    train(student, tasks, TaskSettings(steps=60, batch_pairs=16, learning_rate=3e-3, dropout=False))
     for old, new in zip(before, costs(), strict=True):
         assert new < 0.7 * old
 

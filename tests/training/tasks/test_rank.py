@@ -11,9 +11,10 @@ from isogloss.training.batches import PairRows
 from isogloss.training.dev_set import DevSet
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine
-from isogloss.training.tasks.base import Task, TaskSettings, run_tasks
+from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking
 from isogloss.training.tasks.sentence_pairs import SentencePairs
+from isogloss.training.train import TaskSettings, train
 from isogloss.types import FloatArray
 from tiny import PAIRS
 from training.by_hand import task_loss
@@ -104,7 +105,7 @@ def test_training_lowers_the_loss(kind: str, student: Student) -> None:
             return [float(task_loss(student, task, NUMBER)) for task in tasks]
 
     before = costs()
-    run_tasks(student, tasks, TaskSettings(steps=40, batch=20, learning_rate=4e-3, dropout=False))
+    train(student, tasks, TaskSettings(steps=40, batch_pairs=20, learning_rate=4e-3, dropout=False))
     for old, new in zip(before, costs(), strict=True):
         assert new < 0.6 * old
 

@@ -59,8 +59,8 @@ def test_the_callback_that_is_shown_hears_everything(
 ) -> None:
     exec(example("A task of your own"), given)
     exec(example("Callbacks"), given)
-    student, settings = given["student"], given["TaskSettings"](steps=3, batch=4, checkpoint_seconds=0.0)
+    student, settings = given["student"], given["TaskSettings"](steps=3, batch_pairs=4, checkpoint_seconds=0.0)
     task = given["TripletTask"](student, given["texts"], given["triplets"])
-    given["run_tasks"](student, [task], settings, None, tmp_path, callbacks=[given["Print"]()])
+    given["ig"].train(student, [task], settings, None, tmp_path, callbacks=[given["Print"]()])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["1", "1", "2", "2", "3", "3"] and lines[1].endswith("step-00000001.pt")

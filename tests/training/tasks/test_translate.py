@@ -15,7 +15,6 @@ from isogloss.models.vocabulary.learn import learn_vocabulary
 from isogloss.training.batches import PairRows
 from isogloss.training.dev_set import DevScore
 from isogloss.training.selection import Selection
-from isogloss.training.tasks.base import TaskSettings, run_tasks
 from isogloss.training.tasks.translate import (
     PIVOT,
     SECOND,
@@ -27,6 +26,7 @@ from isogloss.training.tasks.translate import (
     TranslationScore,
     examples_of,
 )
+from isogloss.training.train import TaskSettings, train
 from tiny import PAIRS, TEXTS
 
 SIZES = DecoderSizes(embedding=4, hidden=5, layers=2, language=3, dropout=0.0)
@@ -165,7 +165,7 @@ def test_dev_pairs_are_found_and_written() -> None:
     at = torch.arange(count)
     right = ((cosine.argmax(1) == at).double().mean() + (cosine.argmax(0) == at).double().mean()) / 2
     assert score.retrieval == pytest.approx(float(right))
-    run_tasks(task.student, [task], TaskSettings(steps=3, learning_rate=1e-3, schedule="constant"))
+    train(task.student, [task], TaskSettings(steps=3, learning_rate=1e-3, schedule="constant"))
     assert dev.score().learnt and dev.score().loss < score.loss
 
 
@@ -189,5 +189,5 @@ def test_it_learns_to_translate() -> None:
     everything = task.prepare(np.arange(len(task)))
     before = float(task.loss(everything).detach())
     assert before == pytest.approx(math.log(len(task.student.table)), rel=0.1), "at first every word is as likely"
-    run_tasks(task.student, [task], TaskSettings(steps=40, batch=32, learning_rate=1e-2, schedule="constant"))
+    train(task.student, [task], TaskSettings(steps=40, batch_pairs=32, learning_rate=1e-2, schedule="constant"))
     assert float(task.loss(everything).detach()) < 0.8 * before

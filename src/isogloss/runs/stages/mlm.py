@@ -5,8 +5,8 @@ from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer, TokenStore
 from isogloss.runs.stages.session import StageSession
 from isogloss.storage import content_hash
-from isogloss.training.tasks.base import Task
 from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText
+from isogloss.training.tasks.protocol import Task
 
 
 def tokens_of(lines: list[str], student: Student) -> TokenStore:

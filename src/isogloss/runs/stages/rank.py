@@ -15,7 +15,7 @@ from isogloss.runs.stages.session import StageSession
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training.batches import PairRows
 from isogloss.training.hard_negatives import mine_negatives
-from isogloss.training.tasks.base import Task
+from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.rank import TranslationDev, TranslationRanking
 from isogloss.types import IntArray
 

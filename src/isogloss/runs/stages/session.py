@@ -3,7 +3,6 @@
 import importlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,11 +23,12 @@ from isogloss.runs.stages.data import StageData
 from isogloss.storage import content_hash
 from isogloss.training.batches import PairRows
 from isogloss.training.dev_split import hold_out
-from isogloss.training.distill import Distillation
+from isogloss.training.distillation import Distillation
 from isogloss.training.pair_dataset import PairDataset
-from isogloss.training.tasks.base import Task, TaskSettings, run_tasks
+from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.sentence_pairs import SentencePairs
-from isogloss.training.trainer import Dev, TrainingSummary
+from isogloss.training.train import TaskSettings, train
+from isogloss.training.trainer import Evaluator, TrainingSummary
 from isogloss.training.work_files import use
 from isogloss.types import FloatArray, PairSource
 
@@ -160,25 +160,19 @@ class StageSession:
     # ── training by tasks ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def train_tasks(
-        self, stage: Stage, tasks: Sequence[Task], dev: Dev | None, key: str, name: str = "", shares: Sequence[float] = ()
+        self, stage: Stage, tasks: Sequence[Task], dev: Evaluator | None, key: str, name: str = "", shares: Sequence[float] = ()
     ) -> TrainingSummary:
         """Train the student by tasks with the settings of a stage; `key` names the examples and whatever else counts."""
         name = name or stage.name
         settings = self.task_settings(stage, shares)
-        summary = run_tasks(self.student, tasks, settings, dev, self.run.work, self.run.on_progress, name, key)
-        if dev is not None and not summary.best_step:
-            setback = f"{name}: no step did better on the dev set than the model before it, which is kept; train for longer"
-            logger.warning("%s", setback)
-            summary = replace(summary, setback=setback)
+        summary = train(self.student, tasks, settings, dev, self.run.work, self.run.on_progress, name, key)
         self.results.append(StageResult(name, summary, {task.name: len(task) for task in tasks}))
         self.end_distillation()
         return summary
 
     def task_settings(self, stage: Stage, shares: Sequence[float] = ()) -> TaskSettings:
         """How the tasks of a stage are trained."""
-        training = self.recipe.training_of(stage)
-        values = {name: getattr(training, name) for name in TaskSettings.model_fields if hasattr(training, name)}
-        return TaskSettings(batch=training.batch_pairs, weights=tuple(shares), seed=self.recipe.seed, **values)
+        return TaskSettings(**dict(self.recipe.training_of(stage)), weights=tuple(shares), seed=self.recipe.seed)
 
     def sts_dev(self) -> STSDev | None:
         """The STS dev set, if the recipe names one."""

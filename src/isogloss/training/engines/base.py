@@ -6,11 +6,13 @@ CUDA graphs, for sentence tasks and for model tasks of fixed shapes. All give th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
+from isogloss.config import Optimizer, TrainingSettings
+from isogloss.training.schedules import learning_rates
 from isogloss.types import IntArray
 
 
@@ -21,7 +23,14 @@ class OptimizerConfig:
     rates: Sequence[float]
     weight_decay: float = 0.0
     clip_norm: float = 0.0
-    optimizer: str = "adamw"
+    optimizer: Optimizer = "adamw"
+    warmup_steps: int = 0
+
+    @classmethod
+    def of(cls, settings: TrainingSettings, steps: int) -> Self:
+        """For a training of this many steps."""
+        rates, warmup = learning_rates(settings.learning_rate, steps, settings.warmup, settings.schedule)
+        return cls(rates, settings.weight_decay, settings.clip_norm, settings.optimizer, warmup)
 
 
 @dataclass(frozen=True, slots=True)

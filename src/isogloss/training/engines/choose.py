@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from isogloss.amounts import amount
-from isogloss.config import LossSettings, Recipe
+from isogloss.config import LossSettings, Recipe, TrainingSettings
 from isogloss.config.contradictions import refuse_without_teacher
 from isogloss.config.sections import FIXED_TEACHER_LOSSES
 from isogloss.errors import ModelError, RecipeError
@@ -77,7 +77,8 @@ def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Reci
         )
     settings = recipe.training
     if settings.engine == "graphs":
-        reason = why_not_recorded(recipe) or why_not_graphs(student, (), settings.optimizer, Distributed.here())
+        reason = why_not_recorded(settings, losses.moving_teacher)
+        reason = reason or why_not_graphs(student, (), settings.optimizer, Distributed.here())
         if reason:
             raise RecipeError(f'training.engine = "graphs", but {reason}', hint='set training.engine = "auto"')
 
@@ -145,7 +146,7 @@ def choose_engine(
             return _recorded(model, tasks, optimizer, config, batch_sizes)
         if engine == "graphs":
             raise RecipeError(f'training.engine = "graphs", but {reason}', hint='set training.engine = "auto"')
-        if _device_of(model).type == "cuda" and distributed.is_main_process:
+        if device_of(model).type == "cuda" and distributed.is_main_process:
             logger.warning("steps are not recorded as CUDA graphs: %s", reason)
     return EagerEngine(model, tasks, optimizer, distributed, config, weights)
 
@@ -178,29 +179,26 @@ def distill_engine(
 ) -> Engine:
     """The engine that trains `student` by a recipe's losses and training settings."""
     settings, losses = recipe.training, recipe.losses
-    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and student.model.device.type == "cuda")
-    config = EngineConfig(settings.chunk_pairs, bf16, settings.dropout, split, remembered, accumulate=settings.accumulate)
     shadow = MovingTeacher(student, len(optimizer.rates), recipe.losses.teacher_decay) if losses.moving_teacher else None
     return choose_engine(
         student,
         [DistillTask(inputs, CombinedLoss(losses), shadow)],
         optimizer,
-        config,
+        EngineConfig.of(settings, device_of(student), split, remembered),
         distributed or Distributed(),
         engine=settings.engine,
         batch_sizes=[settings.batch_pairs],
-        reason=why_not_recorded(recipe),
+        reason=why_not_recorded(settings, losses.moving_teacher),
     )
 
 
-def why_not_recorded(recipe: Recipe) -> str:
-    """What in a recipe keeps steps from being recorded, as the end of a sentence; empty if nothing does."""
-    settings = recipe.training
+def why_not_recorded(settings: TrainingSettings, moving_teacher: float = 0.0) -> str:
+    """What in the settings keeps steps from being recorded, as the end of a sentence; empty if nothing does."""
     hindrances = {
         "training.train_layers freezes layers": settings.train_layers,
         "training.chunk_pairs or training.batch_tokens is set": settings.chunk_pairs or settings.batch_tokens,
         "training.accumulate works through a batch in parts": settings.accumulate > 1,
-        "the teacher moves": recipe.losses.moving_teacher,
+        "the teacher moves": moving_teacher,
     }
     return next((reason for reason, holds in hindrances.items() if holds), "")
 
@@ -214,7 +212,7 @@ def why_not_graphs(
 ) -> str:
     """What keeps the steps of a model's tasks from being recorded, as the end of a sentence; empty if nothing does."""
     hindrances = {
-        "the model is not on a CUDA device": _device_of(model).type != "cuda",
+        "the model is not on a CUDA device": device_of(model).type != "cuda",
         "several processes train together": distributed.size > 1,
         "training.optimizer is not adamw": optimizer != "adamw",
     }
@@ -238,5 +236,6 @@ def why_not_graphs(
     return ""
 
 
-def _device_of(model: Student | nn.Module) -> torch.device:
+def device_of(model: Student | nn.Module) -> torch.device:
+    """Where a model is."""
     return model.model.device if isinstance(model, Student) else next(model.parameters()).device

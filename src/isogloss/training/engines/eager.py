@@ -15,12 +15,13 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isogloss.config import TrainingSettings
 from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
@@ -46,6 +47,18 @@ class EngineConfig:
     split: SplitBody | None = None
     remembered: Callable[[], tuple[SplitBody, Activations] | None] = lambda: None
     accumulate: int = 1
+
+    @classmethod
+    def of(
+        cls,
+        settings: TrainingSettings,
+        device: torch.device,
+        split: SplitBody | None = None,
+        remembered: Callable[[], tuple[SplitBody, Activations] | None] = lambda: None,
+    ) -> Self:
+        """By the settings of a training on a device."""
+        bf16 = settings.precision == "bf16" or (settings.precision == "auto" and device.type == "cuda")
+        return cls(settings.chunk_pairs, bf16, settings.dropout, split, remembered, settings.accumulate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,8 +14,8 @@ from isogloss.evaluation.alignment import evaluate
 from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.progress import Step
-from isogloss.training import distill as distillation
-from isogloss.training.distill import Distillation, distill
+from isogloss.training import distillation
+from isogloss.training.distillation import Distillation, distill
 from isogloss.types import Bitext
 from tiny import PAIRS
 

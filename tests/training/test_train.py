@@ -19,8 +19,8 @@ from isogloss.training.engines.eager import EagerEngine
 from isogloss.training.engines.token_table import TableRows
 from isogloss.training.schedules import rate_at
 from isogloss.training.selection import NOTHING_COUNTED, Merit
-from isogloss.training.tasks.base import TaskSettings, run_tasks
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
+from isogloss.training.train import TaskSettings, train
 from isogloss.types import IntArray
 from judged import judged, rated
 from training.by_hand import task_loss
@@ -63,11 +63,11 @@ def line(value: float = 0.5) -> nn.Linear:
 def test_steps_are_those_of_a_plain_loop() -> None:
     """Weighted losses of both tasks, clipped, by AdamW without decay of biases, at the rate of the step."""
     settings = TaskSettings(
-        epochs=3, batch=4, together=True, weights=(1.0, 0.25), learning_rate=0.05, clip_norm=0.5, weight_decay=0.1, seed=2
+        epochs=3, batch_pairs=4, together=True, weights=(1.0, 0.25), learning_rate=0.05, clip_norm=0.5, weight_decay=0.1, seed=2
     )
     model, head = line(), nn.Linear(1, 1, bias=False)
     start = head.weight.detach().clone()
-    run_tasks(model, [Line(model, "a", 2.0), Line(model, "b", -1.0, head)], settings)
+    train(model, [Line(model, "a", 2.0), Line(model, "b", -1.0, head)], settings)
 
     by_hand, its_head = line(), nn.Linear(1, 1, bias=False)
     with torch.no_grad():
@@ -120,7 +120,7 @@ class Witness:
 def test_rows_of_the_table_that_wait_are_where_a_dense_optimiser_has_them_when_they_are_measured(
     models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = TaskSettings(epochs=3, batch=2, learning_rate=1e-3, weight_decay=0.1, dropout=False, dev_checks=4, seed=5)
+    settings = TaskSettings(epochs=3, batch_pairs=2, learning_rate=1e-3, weight_decay=0.1, dropout=False, dev_checks=4, seed=5)
     seen = []
     for row_wise in (True, False):
         if not row_wise:
@@ -132,7 +132,7 @@ def test_rows_of_the_table_that_wait_are_where_a_dense_optimiser_has_them_when_t
         assert (engine.table is not None) == row_wise
         engine.close()
         assert not student.body.get_input_embeddings().sparse
-        run_tasks(student, [task], settings, witness)
+        train(student, [task], settings, witness)
         seen.append([*witness.tables, student.table.detach()])
     by_rows, dense = seen
     assert len(by_rows) == len(dense) == 6  # before the first step, four times on the way, and what is left at the end
@@ -164,7 +164,7 @@ def sts_task(student: Student) -> STSTask:
     return STSTask(student, SentencePairs.of(student, pairs.first, pairs.second), pairs.gold)
 
 
-SETTINGS = TaskSettings(epochs=2, batch=4, learning_rate=1e-3, checkpoint_seconds=0.0, seed=5)
+SETTINGS = TaskSettings(epochs=2, batch_pairs=4, learning_rate=1e-3, checkpoint_seconds=0.0, seed=5)
 
 
 def test_a_stopped_training_goes_on_to_the_same_weights(models: Path, tmp_path: Path) -> None:
@@ -175,35 +175,39 @@ def test_a_stopped_training_goes_on_to_the_same_weights(models: Path, tmp_path: 
 
     student = Student.from_pretrained(str(models / "student"), device="cpu")
     whole = tasks(student)
-    once = run_tasks(student, whole, SETTINGS)
+    once = train(student, whole, SETTINGS)
     other = Student.from_pretrained(str(models / "student"), device="cpu")
     with pytest.raises(Stop):
-        run_tasks(other, tasks(other), SETTINGS, None, tmp_path, stopping_at(10), key="x")
+        train(other, tasks(other), SETTINGS, None, tmp_path, stopping_at(10), key="x")
     again = Student.from_pretrained(str(models / "student"), device="cpu")
     resumed = tasks(again)
     torch.manual_seed(99)
-    summary = run_tasks(again, resumed, SETTINGS, None, tmp_path, key="x")
+    summary = train(again, resumed, SETTINGS, None, tmp_path, key="x")
     assert 0 < summary.steps_now < summary.steps == once.steps == 36
     for (name, value), wanted in zip(again.model.state_dict().items(), student.model.state_dict().values(), strict=True):
         assert torch.equal(value, wanted), name
     assert torch.equal(resumed[0].head.weight, whole[0].head.weight)
     third = Student.from_pretrained(str(models / "student"), device="cpu")
-    assert run_tasks(third, tasks(third), SETTINGS, None, tmp_path, key="x").steps_now == 0
+    assert train(third, tasks(third), SETTINGS, None, tmp_path, key="x").steps_now == 0
     assert third.fingerprint == student.fingerprint
 
 
 def test_other_data_settings_or_weights_do_not_go_on_from_a_checkpoint(models: Path, tmp_path: Path) -> None:
-    settings = TaskSettings(steps=2, batch=4, learning_rate=1e-3)
+    settings = TaskSettings(steps=2, batch_pairs=4, learning_rate=1e-3)
     student = Student.from_pretrained(str(models / "student"), device="cpu")
-    run_tasks(student, [sts_task(student)], settings, None, tmp_path, key="x")  # and it is another student now
+    train(student, [sts_task(student)], settings, None, tmp_path, key="x")  # and it is another student now
 
     def fresh() -> Student:
         return Student.from_pretrained(str(models / "student"), device="cpu")
 
-    for model, of, key in [(student, settings, "x"), (fresh(), settings, "y"), (fresh(), TaskSettings(steps=2, batch=4), "x")]:
-        assert run_tasks(model, [sts_task(model)], of, None, tmp_path, key=key).steps_now == 2
+    for model, of, key in [
+        (student, settings, "x"),
+        (fresh(), settings, "y"),
+        (fresh(), TaskSettings(steps=2, batch_pairs=4), "x"),
+    ]:
+        assert train(model, [sts_task(model)], of, None, tmp_path, key=key).steps_now == 2
     same = fresh()
-    assert run_tasks(same, [sts_task(same)], settings, None, tmp_path, key="x").steps_now == 0
+    assert train(same, [sts_task(same)], settings, None, tmp_path, key="x").steps_now == 0
 
 
 def test_both_tasks_are_learnt(models: Path) -> None:
@@ -216,8 +220,8 @@ def test_both_tasks_are_learnt(models: Path) -> None:
             return [float(task_loss(student, task, np.arange(len(task)))) for task in tasks]
 
     before = losses()
-    settings = TaskSettings(epochs=6, batch=8, learning_rate=3e-3, dropout=False)
-    run_tasks(student, tasks, settings)
+    settings = TaskSettings(epochs=6, batch_pairs=8, learning_rate=3e-3, dropout=False)
+    train(student, tasks, settings)
     after = losses()
     assert after[0] < 0.5 * before[0] and after[1] < 0.5 * before[1]
 
@@ -227,9 +231,9 @@ def test_half_precision_is_near_single_and_leaves_weights_in_single(models: Path
     for precision in ("float32", "bf16"):
         student = Student.from_pretrained(str(models / "student"), device="cpu")
         tasks = nli_task(student), sts_task(student)
-        settings = TaskSettings(steps=4, batch=8, learning_rate=1e-3, dropout=False, precision=precision)
+        settings = TaskSettings(steps=4, batch_pairs=8, learning_rate=1e-3, dropout=False, precision=precision)
         losses: list[Step] = []
-        run_tasks(student, tasks, settings, on_progress=losses.append)
+        train(student, tasks, settings, on_progress=losses.append)
         assert all(one.dtype == torch.float32 for one in student.model.parameters())
         told[precision] = losses[-1].values["loss"]
     assert told["bf16"] == pytest.approx(told["float32"], rel=0.05) and told["bf16"] != told["float32"]
@@ -264,27 +268,27 @@ class Told:
 def test_the_best_weights_by_the_dev_set_are_kept(tmp_path: Path, kept_on_disk: bool) -> None:
     model = line()
     dev = Told([0.1, 0.4, 0.9, 0.3], lambda: model.weight.item())
-    settings = TaskSettings(epochs=2, batch=4, learning_rate=0.05, dev_checks=3)
-    summary = run_tasks(model, [Line(model, "a", 2.0)], settings, dev, tmp_path if kept_on_disk else None)
+    settings = TaskSettings(epochs=2, batch_pairs=4, learning_rate=0.05, dev_checks=3)
+    summary = train(model, [Line(model, "a", 2.0)], settings, dev, tmp_path if kept_on_disk else None)
     assert summary.best_step == 4 and model.weight.item() == dev.seen[2] != dev.seen[3]
     assert summary.dev_before == {"dev": 0.1} and summary.dev == {"dev": 0.9} and not summary.setback
 
 
 def test_progress_has_the_name_of_the_stage_and_the_losses_of_the_tasks() -> None:
     model, told = line(), []  # type: nn.Linear, list[Step]
-    run_tasks(model, [Line(model, "a", 2.0), Line(model, "b", 1.0)], TaskSettings(batch=4), None, None, told.append, "NLI")
+    train(model, [Line(model, "a", 2.0), Line(model, "b", 1.0)], TaskSettings(batch_pairs=4), None, None, told.append, "NLI")
     assert {one.stage for one in told} == {"NLI"} and told[-1].finished and told[-1].total == 24
     last = told[-1].values
     assert {"loss", "gradient_norm", "learning_rate"} < set(last) and len({"a", "b"} & set(last)) == 1
 
 
-def test_a_loss_that_is_not_finite_ends_it_with_a_hint_that_names_no_recipe() -> None:
+def test_a_loss_that_is_not_finite_ends_it_with_a_hint() -> None:
     model = line()
     task = Line(model, "a", 2.0)
     task.y = task.y * math.nan
     with pytest.raises(IsoglossError, match="became nan") as caught:
-        run_tasks(model, [task], TaskSettings(batch=4))
-    assert "training." not in caught.value.hint
+        train(model, [task], TaskSettings(batch_pairs=4))
+    assert "run isogloss doctor" in caught.value.hint
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -293,12 +297,12 @@ def test_what_does_not_fit_is_refused() -> None:
     negative = TaskSettings(weights=(1.0, -1.0), together=True)
     for wrong in (TaskSettings(weights=(1.0,)), TaskSettings(batches=(4, 0)), negative):
         with pytest.raises(RecipeError, match="does not fit 2 tasks"):
-            run_tasks(model, tasks, wrong)
+            train(model, tasks, wrong)
     impossible: list[dict[str, Any]] = [
         {"epochs": 0},
         {"learning_rate": math.nan},
         {"optimizer": "sgd"},
-        {"batch": 0},
+        {"batch_pairs": 0},
         {"seed": -1},
     ]
     for told in impossible:
@@ -306,4 +310,4 @@ def test_what_does_not_fit_is_refused() -> None:
             TaskSettings(**told)
     tasks[1].x = tasks[1].x[:0]
     with pytest.raises(IsoglossError, match="b has no examples"):
-        run_tasks(model, tasks, TaskSettings())
+        train(model, tasks, TaskSettings())

@@ -48,21 +48,19 @@ from isogloss.training.engines.choose import (
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
 from isogloss.training.pair_dataset import PairDataset
-from isogloss.training.schedules import learning_rates, unfinished_warmup
+from isogloss.training.schedules import unfinished_warmup
 from isogloss.training.tasks.distill import TrainingInputs
 from isogloss.training.teacher_vectors import teacher_rows
-from isogloss.training.trainer import Callback, LoopConfig, Trainer, TrainingSummary
+from isogloss.training.trainer import Callback, Trainer, TrainingSummary
 from isogloss.training.work_files import Kept, kept_array
 from isogloss.types import FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)
 
-TAUGHT, UNTAUGHT = "distill", "train"  # what training is called on the screen and in metrics
 UNIT_NORM_TOLERANCE = 1e-2
 NORMS_LOOKED_AT = 10_000
 OFTEN = 8  # where there are so many times the pairs that are wanted, drawing twice the same is rare
 ROWS_SUMMED_AT_ONCE = 20_000
-NOT_LEARNT_FROM = {"checkpoint_seconds": 0, "trackers": [], "engine": ""}  # settings that change no weight
 
 
 class Distillation:
@@ -192,19 +190,17 @@ class Distillation:
         settings, teacher = self.training, self._teacher_for_losses()
         schedule = self._schedule()
         self._warn(unfinished_warmup(settings.warmup, schedule.steps))
-        rates, rising = learning_rates(settings.learning_rate, schedule.steps, settings.warmup, settings.schedule)
-        optimizer = OptimizerConfig(rates, settings.weight_decay, settings.clip_norm, settings.optimizer)
+        optimizer = OptimizerConfig.of(settings, schedule.steps)
         torch.manual_seed(self.recipe.seed)
         remembered = functools.cache(self._remembered_in_turn)
         inputs = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives())
         engine = distill_engine(self.student, inputs, optimizer, self.recipe, self.split, remembered, self.distributed)
-        folder, dev = self._checkpoint_folder(engine.kind), self._dev_set(teacher, remembered)
-        looks = settings.checkpoint_seconds, settings.dev_checks, settings.select, settings.patience
-        config = LoopConfig(rates, rising, *looks, taught=self.teacher is not None)
-        stage = stage or (TAUGHT if config.taught else UNTAUGHT)
-        arguments = engine, schedule, config, dev, folder, self.distributed, self.on_progress, stage, callbacks
         try:
-            return Trainer(*arguments).run()
+            folder, dev = self._checkpoint_folder(engine.kind), self._dev_set(teacher, remembered)
+            has_teacher = self.teacher is not None
+            data = engine, schedule, settings, optimizer, dev, folder
+            stage = stage or ("distill" if has_teacher else "train")
+            return Trainer(*data, self.distributed, self.on_progress, stage, callbacks, has_teacher).run()
         finally:
             engine.close()
 
@@ -298,9 +294,8 @@ class Distillation:
 
     def _settings(self) -> dict[str, Any]:
         """The settings that the trained weights depend on, table by table."""
-        recipe, training = self.recipe, as_dict(self.training) | NOT_LEARNT_FROM
-        others = {name: as_dict(getattr(recipe, name)) for name in ("bridge", "balance", "losses")}
-        return {"training": training, **others, "seed": recipe.seed}
+        others = {name: as_dict(getattr(self.recipe, name)) for name in ("bridge", "balance", "losses")}
+        return {"training": checkpoints.learned_from(self.training), **others, "seed": self.recipe.seed}
 
     def _training_key(self) -> str:
         """Names everything the trained weights depend on."""
@@ -314,10 +309,9 @@ class Distillation:
         if self.folder is None:
             return None
         folder = checkpoints.folder_of(self.folder, self._training_key(), kind)
-        with self.distributed.main_process_first():  # others clean up the folder when they look for a checkpoint
-            if self.distributed.is_main_process:
-                self._warn(checkpoints.passed_over(folder, self._settings()))
-                checkpoints.open_folder(folder, self._settings())
+        if self.distributed.is_main_process:
+            self._warn(checkpoints.passed_over(folder, self._settings()))
+        checkpoints.open_folder(folder, self._settings(), self.distributed)
         return folder
 
     def _warn(self, *found: Diagnosis | None) -> None:
