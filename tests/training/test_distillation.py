@@ -398,7 +398,7 @@ def test_settings_that_change_nothing_are_said(models: Path, bitext: Bitext, cap
     teacher, student = load(str(models / "teacher")), Student.from_pretrained(str(models / "student"))
     distill(student, teacher, bitext, recipe(settings, combined=moving))
     select, dev, warmup = caplog.messages
-    assert 'training.select = "mse" asks how near the teacher is' in select
+    assert 'training.select = "mse" chooses by the distance to the teacher' in select
     assert "as dev pairs: the last weights are kept, not the best, and training.patience = 2 never ends training" in dev
     assert "training.warmup = 9 steps, but training has 4" in warmup
 

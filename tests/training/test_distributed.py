@@ -40,7 +40,7 @@ def test_alone_nothing_is_asked_of_anybody(monkeypatch: pytest.MonkeyPatch) -> N
         and distributed.agree(0.5) == 0.5
     )
     distributed.add_up([vectors])
-    distributed.follow([vectors])
+    distributed.copy_from_main([vectors])
     distributed.wait()
     with distributed.main_process_first():
         pass
@@ -96,7 +96,7 @@ assert nobody.requires_grad and not nobody[6:].any()
 
 assert group.agree(0.1 + rank) == 0.1
 parameters = [torch.nn.Parameter(torch.full((2,), float(rank))), torch.full((1, 2), 5.0 + rank)]
-group.follow(parameters)
+group.copy_from_main(parameters)
 assert torch.equal(parameters[0].detach(), torch.zeros(2)) and torch.equal(parameters[1], torch.full((1, 2), 5.0))
 
 with group.main_process_first():

@@ -7,7 +7,7 @@ rank and size, under its own launcher, torchrun or a cluster's. `cli/launch.py` 
 
 import atexit
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,23 +23,23 @@ from isogloss.errors import IsoglossError
 from isogloss.types import IntArray
 from isogloss.web import whole_number
 
-PATIENCE = timedelta(days=30)  # others wait for as long as the first one embeds a corpus; the death of one is heard at once
+TIMEOUT = timedelta(days=30)  # others wait while the main process embeds a corpus; if a process dies, they notice without it
 
 
 @cache
 def _leave_at_exit() -> None:
-    """Register `leave`: a process that ends while gloo's threads still run is sometimes aborted after all its work is done."""
+    """Register `leave`: a process that exits while gloo's threads still run is sometimes aborted after its work is done."""
     atexit.register(leave)
 
 
 def leave() -> None:
-    """End gloo's part of this process, which asks nothing of the others; NCCL's waits for them, and is left to torch."""
+    """Shut gloo down in this process, which does not wait for the others. NCCL would wait; torch shuts it down."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()
 
 
 class LeftBehind(IsoglossError):
-    """Another process of the same training is gone; whoever started them knows by the exit code that the cause is there."""
+    """Another process of the same training is gone. The exit code tells the launcher that the cause is in another process."""
 
     exit_code: ClassVar[int] = 3
 
@@ -53,82 +53,82 @@ class Distributed:
 
     @classmethod
     def here(cls) -> "Distributed":
-        """The processes this one was launched with: none, unless the environment says otherwise."""
+        """The processes of this launch, as the environment says; without a launcher, this one alone."""
         if (whole_number(os.environ.get("WORLD_SIZE")) or 1) <= 1:
             return cls()
         from accelerate import PartialState
 
         _refuse_more_than_devices(whole_number(os.environ.get("LOCAL_WORLD_SIZE")) or 1)
-        with _heard():
-            state = PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)
+        with _process_lost():
+            state = PartialState(cpu=not torch.cuda.is_available(), timeout=TIMEOUT)
         _leave_at_exit()
         return cls(int(state.process_index), int(state.num_processes))
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this process is the one that writes and speaks."""
+        """Whether this process is the one that writes files and logs."""
         return self.rank == 0
 
     def share(self, chosen: IntArray) -> IntArray:
-        """The part of a batch that is this process's, in order: all parts have the same length but for the last ones."""
+        """The part of a batch that this process computes. All parts have the same length except the last ones."""
         each = -(-len(chosen) // self.size)
         return chosen[self.rank * each : (self.rank + 1) * each]
 
     def largest_share(self, pairs: int) -> int:
-        """Pairs of the largest part of a batch of this many."""
+        """The length of the largest part of a batch of this many pairs."""
         return -(-pairs // self.size)
 
     def gathered(self, mine: Tensor, rows: int) -> Tensor:
-        """Everybody's rows, each part filled up to `rows` with zeros; gradients flow into this process's own rows alone."""
+        """The rows of all processes, each part padded with zeros to `rows`; gradients flow into this process's rows only."""
         if self.size == 1:
             return mine
         filled = mine.new_zeros((rows, *mine.shape[1:]))
         filled[: len(mine)] = mine.detach()
         parts = [torch.empty_like(filled) for _ in range(self.size)]
-        with _heard():
+        with _process_lost():
             dist.all_gather(parts, filled)
         own = torch.cat([mine, filled[len(mine) :]])
         return torch.cat([*parts[: self.rank], own, *parts[self.rank + 1 :]])
 
     def add_up(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by the sum of everybody's, in one message."""
-        if self.size == 1 or not tensors:
-            return
-        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        with _heard():
-            dist.all_reduce(flat)
-        _put_back(flat, tensors)
+        """Replace each tensor by the sum over all processes, in one message."""
+        self._exchange(tensors, dist.all_reduce)
 
-    def follow(self, tensors: Sequence[Tensor]) -> None:
-        """Replace each tensor by the leading process's: what machines computed apart may differ in the last digit."""
+    def copy_from_main(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by the main process's: what machines computed apart may differ in the last digit."""
+        self._exchange(tensors, lambda flat: dist.broadcast(flat, 0))
+
+    def _exchange(self, tensors: Sequence[Tensor], send: Callable[[Tensor], object]) -> None:
         if self.size == 1 or not tensors:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        with _heard():
-            dist.broadcast(flat, 0)
-        _put_back(flat, tensors)
+        with _process_lost():
+            send(flat)
+        with torch.no_grad():
+            for tensor, values in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
+                tensor.copy_(values.view_as(tensor))
 
     def agree(self, value: float) -> float:
-        """The leading process's value, for all: what depends on a clock must not differ."""
+        """The main process's value, for all: a decision that depends on a clock must be the same everywhere."""
         if self.size == 1:
             return value
         shared = torch.tensor([value], dtype=torch.float64, device="cuda" if dist.get_backend() == "nccl" else "cpu")
-        with _heard():
+        with _process_lost():
             dist.broadcast(shared, 0)
         return float(shared)
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait for all processes."""
         if self.size > 1:
-            with _heard():
+            with _process_lost():
                 dist.barrier()
 
     @contextmanager
     def main_process_first(self) -> Iterator[None]:
-        """One process after the other, the leading one first: it makes what the others then find.
+        """One process after the other, the main one first: it computes what the others then find.
 
-        All of them must come here, and to nothing shared in between. One that fails in its turn does not wait for the
-        others: it ends, and they hear of it.
+        All processes must enter it, and do nothing collective inside. A process that fails inside does not wait for the
+        others: it exits, and they get an error.
         """
         for _ in range(self.rank):
             self.wait()
@@ -138,8 +138,8 @@ class Distributed:
 
 
 @contextmanager
-def _heard() -> Iterator[None]:
-    """A message that does not come through means that somebody is gone."""
+def _process_lost() -> Iterator[None]:
+    """A message that cannot be exchanged means that another process is gone."""
     try:
         yield
     except RuntimeError as error:
@@ -147,12 +147,6 @@ def _heard() -> Iterator[None]:
             "another process of this training ended, or could not be reached",
             hint="its own message says why; the same command continues from the last checkpoint",
         ) from error
-
-
-def _put_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
-    with torch.no_grad():
-        for tensor, values in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
-            tensor.copy_(values.view_as(tensor))
 
 
 def _refuse_more_than_devices(processes: int) -> None:

@@ -45,12 +45,12 @@ def test_the_eager_engine_gets_the_settings_of_the_recipe(models: Path) -> None:
     assert (eager.config.accumulate, chosen(student, TrainingSettings(accumulate=5)).config.accumulate) == (1, 5)
     assert not chosen(student, TrainingSettings()).config.bf16, "a CPU computes in single precision"
     assert chosen(student, TrainingSettings(train_layers=2)).config.split is not None
-    assert chosen(student, TrainingSettings()).shadows == []
+    assert chosen(student, TrainingSettings()).shadows == {}
 
 
 def test_a_moving_teacher_is_made_for_as_many_steps_as_there_are(models: Path) -> None:
     engine = chosen(a_student(models), TrainingSettings(), LossSettings(mse=0.0, moving_teacher=1.0, teacher_decay=0.5))
-    assert [(shadow.total, shadow.base) for shadow in engine.shadows] == [(7, 0.5)]
+    assert [(shadow.total, shadow.base) for shadow in engine.shadows.values()] == [(7, 0.5)]
 
 
 def test_frozen_layers_are_not_trained(models: Path) -> None:
@@ -188,10 +188,10 @@ def test_a_teacher_that_nothing_follows_is_said(recipe: Recipe, idle: bool) -> N
         (Recipe(training=TrainingSettings(select="mse"), bridge=BridgeSettings(enabled=False)), "have dimension 24", "bridge"),
         (
             Recipe(training=TrainingSettings(select="mse"), losses=MOVING),
-            "no loss follows a teacher",
+            "no loss uses a fixed teacher",
             "losses.mse",
         ),
-        (Recipe(training=TrainingSettings(select="mse"), losses=RANKED), "no loss follows a teacher", "both"),
+        (Recipe(training=TrainingSettings(select="mse"), losses=RANKED), "no loss uses a fixed teacher", "both"),
         (Recipe(training=TrainingSettings(), losses=MOVING), "", ""),
         (Recipe(training=TrainingSettings(select="mse", dev_pairs=0), losses=MOVING), "", ""),
     ],

@@ -108,8 +108,9 @@ def test_dropout_is_on_in_steps_and_off_in_measuring(models: Path) -> None:
         optimizer = OptimizerConfig([0.0] * STEPS)
         engine = engine_of(student, tasks, optimizer, dropout=kind != "none")
         losses[kind] = take(engine, turns([len(tasks[0])], 1))[0]["loss"]
-        first = student.vectors_of(tasks[0].tokens, np.arange(9))  # type: ignore[attr-defined]
-        assert np.array_equal(first, student.vectors_of(tasks[0].tokens, np.arange(9)))  # type: ignore[attr-defined]
+        tokens = engine.tasks[0].tokens
+        first = student.vectors_of(tokens, np.arange(9))
+        assert np.array_equal(first, student.vectors_of(tokens, np.arange(9)))
         engine.close()
         assert np.allclose(first, student.encode(SENTENCES[:9]), atol=1e-5), "and after it the student's own way is back"
     assert len(set(losses.values())) == 3, losses

@@ -1,17 +1,17 @@
-"""Which engine trains what: CUDA graphs wherever they can, else the eager one; and which recipes cannot be trained at all.
+"""Which engine trains what: CUDA graphs wherever possible, else the eager one; and which recipes fit which models.
 
-`contradictions` refuses what a recipe alone shows to be impossible; here models are known, too. `refuse_misfits` refuses what
-cannot be trained, `ignored_settings` names settings that change nothing.
+`config.contradictions` refuses what a recipe alone shows to be impossible; here the models are known, too. `refuse_misfits`
+refuses what cannot be trained, `ignored_settings` names settings that have no effect.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import nn
 
 from isogloss.amounts import amount
+from isogloss.config import Engine as EngineName
 from isogloss.config import LossSettings, Recipe, TrainingSettings
 from isogloss.config.contradictions import refuse_without_teacher
 from isogloss.config.sections import FIXED_TEACHER_LOSSES
@@ -33,12 +33,11 @@ from isogloss.training.tasks.protocol import FixedShapeTask, ModelTask, Task
 logger = logging.getLogger(__name__)
 
 COMPILED_FROM_STEPS = 3_000  # a minute of compiling is worth it from here on
-ENGINES = ("auto", "eager", "graphs")
 Remembered = Callable[[], tuple[SplitBody, Activations] | None]
 
 
 def needs_teacher_vectors(recipe: Recipe) -> bool:
-    """Whether the vectors of a teacher that stays as it is decide where the student goes: by a bridge, or by a loss."""
+    """Whether the bridge or a loss compares with the embeddings of a fixed teacher."""
     return recipe.bridge.enabled or bool(recipe.training.epochs and uses_fixed_teacher(recipe.losses))
 
 
@@ -48,12 +47,12 @@ def uses_fixed_teacher(losses: LossSettings) -> bool:
 
 
 def uses_teacher(recipe: Recipe) -> bool:
-    """Whether a teacher has any say: the student follows it, is made of it, or has one that moves, which is measured by it."""
+    """Whether a recipe makes any use of a teacher, fixed or moving."""
     return needs_teacher_vectors(recipe) or bool(recipe.losses.moving_teacher) or recipe.student.kind == "teacher-body"
 
 
 def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Recipe) -> None:
-    """What cannot be trained is said before the teacher's hours, not after them. Without a teacher its dimension is None."""
+    """Refuse what cannot be trained, before the teacher embeds anything. Without a teacher its dimension is None."""
     if teacher_dimension is None:
         refuse_without_teacher(recipe)
     if not recipe.training.epochs:
@@ -84,42 +83,30 @@ def refuse_misfits(student: Student, teacher_dimension: int | None, recipe: Reci
 
 
 def _width(student_dimension: int, teacher_dimension: int | None, recipe: Recipe) -> int:
-    """Length of the vectors that are trained."""
+    """The dimension of the embeddings that are trained."""
     return student_dimension if teacher_dimension is None or not recipe.bridge.enabled else teacher_dimension
 
 
 def ignored_settings(student_dimension: int, teacher_dimension: int | None, recipe: Recipe) -> list[Diagnosis]:
-    """Settings that change nothing with these models: not worth an end, but worth a word."""
-    if teacher_dimension is None or not recipe.training.epochs:
+    """Settings that have no effect with these models, for warnings."""
+    settings, found = recipe.training, []
+    if teacher_dimension is None or not settings.epochs:
         return []
-    return [
-        *_idle_teacher(recipe),
-        *_idle_choice(_width(student_dimension, teacher_dimension, recipe), teacher_dimension, recipe),
-    ]
-
-
-def _idle_teacher(recipe: Recipe) -> list[Diagnosis]:
-    if uses_teacher(recipe):
-        return []
-    sentence = "no loss follows the teacher, and no bridge leads to its space: it is only what the result is measured beside"
-    return [Diagnosis("ignored", sentence, 'set teacher.model = "" to do without it, or add losses.mse')]
-
-
-def _idle_choice(width: int, teacher_dimension: int, recipe: Recipe) -> list[Diagnosis]:
-    """A checkpoint that cannot be chosen by what is asked for."""
-    settings = recipe.training
-    if settings.select != "mse" or not settings.dev_pairs:
-        return []
+    if not uses_teacher(recipe):
+        sentence = "no loss and no bridge uses the teacher: it is only what the result is measured beside"
+        found.append(Diagnosis("ignored", sentence, 'set teacher.model = "" to do without it, or add losses.mse'))
+    width = _width(student_dimension, teacher_dimension, recipe)
+    reason, remedy = "", ""
     if not uses_fixed_teacher(recipe.losses):
-        reason, remedy = "no loss follows a teacher that stays where it is", "add losses.mse"
+        reason, remedy = "no loss uses a fixed teacher", "add losses.mse"
     elif width != teacher_dimension:
         reason = f"the student's vectors have dimension {width} and the teacher's {teacher_dimension}"
         remedy = "set bridge.enabled = true"
-    else:
-        return []
-    asked = f'training.select = "mse" asks how near the teacher is, but {reason}'
-    done = "the best checkpoint will be the one that finds most translations"
-    return [Diagnosis("ignored", f"{asked}: {done}", f'{remedy}, or set training.select = "both"')]
+    if reason and settings.select == "mse" and settings.dev_pairs:
+        sentence = f'training.select = "mse" chooses by the distance to the teacher, but {reason}: the best checkpoint will be'
+        sentence += " the one that finds most translations"
+        found.append(Diagnosis("ignored", sentence, f'{remedy}, or set training.select = "both"'))
+    return found
 
 
 def choose_engine(
@@ -129,17 +116,16 @@ def choose_engine(
     config: EngineConfig,
     distributed: Distributed,
     *,
-    engine: str = "auto",
+    engine: EngineName = "auto",
     batch_sizes: Sequence[int] = (),
     weights: Sequence[float] = (),
     reason: str = "",
 ) -> Engine:
-    """CUDA graphs wherever they can train these tasks, else the eager engine; `engine` "graphs" refuses the latter.
+    """CUDA graphs if they can train these tasks, else the eager engine; with `engine` "graphs" an error.
 
-    `batch_sizes` are the examples of each task's batch. `reason` is what the caller knows to speak against graphs.
+    `batch_sizes` are the examples of each task's batch, `weights` those of the tasks' losses; `reason` is one against graphs
+    that the caller knows.
     """
-    if engine not in ENGINES:
-        raise RecipeError(f"engine = {engine!r} is not known", hint=f"choose from: {', '.join(ENGINES)}")
     if engine != "eager":
         reason = reason or why_not_graphs(model, tasks, optimizer.optimizer, distributed, batch_sizes)
         if not reason:
@@ -164,7 +150,7 @@ def _recorded(
     assert isinstance(model, Student)
     dtype = torch.bfloat16 if config.bf16 else torch.float32
     compiled = len(optimizer.rates) >= COMPILED_FROM_STEPS
-    sentence_tasks: list[Any] = list(tasks)  # `why_not_graphs` saw that each is one
+    sentence_tasks = [task for task in tasks if not isinstance(task, ModelTask)]
     return GraphEngine(model, sentence_tasks, optimizer, batch_sizes, dtype, dropout=config.dropout, compiled=compiled)
 
 
@@ -194,13 +180,13 @@ def distill_engine(
 
 def why_not_recorded(settings: TrainingSettings, moving_teacher: float = 0.0) -> str:
     """What in the settings keeps steps from being recorded, as the end of a sentence; empty if nothing does."""
-    hindrances = {
+    obstacles = {
         "training.train_layers freezes layers": settings.train_layers,
         "training.chunk_pairs or training.batch_tokens is set": settings.chunk_pairs or settings.batch_tokens,
         "training.accumulate works through a batch in parts": settings.accumulate > 1,
         "the teacher moves": moving_teacher,
     }
-    return next((reason for reason, holds in hindrances.items() if holds), "")
+    return next((reason for reason, holds in obstacles.items() if holds), "")
 
 
 def why_not_graphs(
@@ -211,27 +197,27 @@ def why_not_graphs(
     batch_sizes: Sequence[int] = (),
 ) -> str:
     """What keeps the steps of a model's tasks from being recorded, as the end of a sentence; empty if nothing does."""
-    hindrances = {
+    obstacles = {
         "the model is not on a CUDA device": device_of(model).type != "cuda",
         "several processes train together": distributed.size > 1,
         "training.optimizer is not adamw": optimizer != "adamw",
     }
-    for reason, holds in hindrances.items():
-        if holds:
-            return reason
+    if any(obstacles.values()):
+        return next(reason for reason, holds in obstacles.items() if holds)
     if tasks and all(isinstance(task, FixedShapeTask) for task in tasks):
         return ""
-    model_tasks = [task.name for task in tasks if isinstance(task, ModelTask)]
-    if model_tasks:
-        return f"the batches of {model_tasks[0]} have no fixed shape"
+    sentence_tasks = [task for task in tasks if not isinstance(task, ModelTask)]
+    if len(sentence_tasks) < len(tasks):
+        name = next(task.name for task in tasks if isinstance(task, ModelTask))
+        return f"the batches of {name} have no fixed shape"
     if not isinstance(model, Student) or not hasattr(model.model[0], "auto_model"):
         return "the model is not a student with a transformer body"
     if not model.packs:
         return f"{type(model.body).__name__} with {model.pooling} pooling cannot do without padding"
-    for task, examples in zip(tasks, batch_sizes, strict=False):
+    for task, examples in zip(sentence_tasks, batch_sizes, strict=False):
         first = task.prepare(torch.arange(1).numpy())
         sides = sum(at.size for at in first.at.values())
-        if may_read_all(task.tokens, sides * examples, len(model.table)):  # type: ignore[attr-defined]
+        if may_read_all(task.tokens, sides * examples, len(model.table)):
             return f"a batch might read every row of the {len(model.table)} that the vocabulary has"
     return ""
 

@@ -26,7 +26,8 @@ from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig, TokenCount, random_state, set_random_state
-from isogloss.training.engines.token_table import TableRows, beside, clip_and_move
+from isogloss.training.engines.token_table import TableRows, clip_and_move, optimizer_of_others
+from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.protocol import ModelTask, SentenceBatch, SentenceTask, Task, named_losses
 from isogloss.types import IntArray
 
@@ -93,11 +94,12 @@ class EagerEngine:
         self.device = next(iter(self.parameters.values())).device
         self.reads_every = 1 if self.device.type == "cpu" else READS_ON_GPU
         self._losses: list[dict[str, Tensor]] = []
-        self.shadows = [shadow for task in self.tasks if (shadow := getattr(task, "shadow", None)) is not None]
-        self.table = self._rows_of_table()
-        self.optimizer = beside(self.table, self.parameters, optimizer)
-        shadowed = [value for shadow in self.shadows for value in shadow.state_dict().values()]
-        self.distributed.follow([*self.parameters.values(), *shadowed])
+        shadows = {number: getattr(task, "shadow", None) for number, task in enumerate(self.tasks)}
+        self.shadows: dict[int, MovingTeacher] = {number: shadow for number, shadow in shadows.items() if shadow is not None}
+        self.table = self._table_rows()
+        self.optimizer = optimizer_of_others(self.table, self.parameters, optimizer)
+        shadowed = [value for shadow in self.shadows.values() for value in shadow.state_dict().values()]
+        self.distributed.copy_from_main([*self.parameters.values(), *shadowed])
 
     @property
     def kind(self) -> str:
@@ -126,10 +128,10 @@ class EagerEngine:
                     head_of.setdefault(full_name, set()).add(number)
         return modules, named, head_of
 
-    def _rows_of_table(self) -> TableRows | None:
-        """The token table under its own optimizer, where batches read it row by row and nothing else does.
+    def _table_rows(self) -> TableRows | None:
+        """The token table under its own optimizer, if batches read it row by row and nothing else does.
 
-        A moving teacher follows every row at every step, so none may be left behind.
+        A moving teacher follows every row at every step, so no row may wait.
         """
         row_wise = self.config.split is None and not self.shadows and self.distributed.size == 1
         if not row_wise or not isinstance(self.model, Student) or any(isinstance(task, ModelTask) for task in self.tasks):
@@ -152,7 +154,10 @@ class EagerEngine:
     def step(self, prepared: list[Part]) -> TokenCount:
         """Compute losses and gradients part by part, then move the weights."""
         self.config.remembered()  # before dropout is on
-        self._read_rows(prepared)
+        if self.table is not None:
+            for part in prepared:
+                tokens = self._sentence_task(part).tokens
+                self.table.ready(tokens.gather(part.batch.rows)[0], tokens.pad_id, self.step_at)
         for module in self.modules:
             set_training_mode(module, self.config.dropout)
         if self.config.dropout and self.distributed.size > 1:  # each drops its own units; a checkpoint has the main one's state
@@ -163,24 +168,17 @@ class EagerEngine:
         # On the CPU a loss that is not finite moves nothing. A GPU is not waited for: the trainer reads it later, and stops.
         finite = self.device.type != "cpu" or math.isfinite(values["loss"])
         values["gradient_norm"] = self._move({part.task for part in prepared}) if finite else torch.tensor(math.nan)
-        for shadow in self.shadows:
-            shadow.follow(self.model, self.step_at)
+        if isinstance(self.model, Student):
+            for shadow in self.shadows.values():
+                shadow.follow(self.model, self.step_at)
         self.step_at += 1
         self._losses.append(values)
         return sum((self._count(part) for part in prepared if part.batch is not None), TokenCount(0, 0))
 
-    def _read_rows(self, parts: list[Part]) -> None:
-        """Bring the rows of the token table that this step reads up to date."""
-        if self.table is None:
-            return
-        for part in parts:
-            tokens = self._sentence_task(part).tokens
-            self.table.ready(tokens.gather(part.batch.rows)[0], tokens.pad_id, self.step_at)
-
     def _sentence_task(self, part: Part) -> SentenceTask:
-        task: Any = self.tasks[part.task]
-        sentence_task: SentenceTask = task
-        return sentence_task
+        task = self.tasks[part.task]
+        assert not isinstance(task, ModelTask)
+        return task
 
     def _count(self, part: Part) -> TokenCount:
         task = self.tasks[part.task]
@@ -205,25 +203,24 @@ class EagerEngine:
                 losses = self._backward(part, factor * part.share)
                 counted = {name: part.share * loss.detach() for name, loss in losses.items()}
                 counted["loss"] = factor * counted["loss"]
-            for name, loss in counted.items():
-                values[name] = values[name] + loss if name in values else loss
+            values |= {name: values[name] + loss if name in values else loss for name, loss in counted.items()}
         return values
 
-    def _model_weights(self, parts: list[Part]) -> dict[int, float]:
-        """What the batches of model tasks weigh over all parts and processes."""
-        totals: dict[int, float] = {}
+    def _model_weights(self, parts: list[Part]) -> list[float]:
+        """The weight of each model task's batch, over all parts and processes."""
+        totals = [0.0] * len(self.tasks)
         for part in parts:
             task = self.tasks[part.task]
-            if isinstance(task, ModelTask):
-                totals[part.task] = totals.get(part.task, 0.0) + (0.0 if part.batch is None else task.weight(part.batch))
-        if self.distributed.size > 1 and totals:
-            summed = torch.tensor(list(totals.values()), dtype=torch.float64, device=self.device)
+            if isinstance(task, ModelTask) and part.batch is not None:
+                totals[part.task] += task.weight(part.batch)
+        if self.distributed.size > 1 and any(isinstance(task, ModelTask) for task in self.tasks):
+            summed = torch.tensor(totals, dtype=torch.float64, device=self.device)
             self.distributed.add_up([summed])
-            totals = dict(zip(totals, summed.tolist(), strict=True))
+            totals = summed.tolist()
         return totals
 
     def _backward_model(self, task: ModelTask, batch: Any, scale: float) -> Tensor:  # noqa: ANN401 - the task's own form
-        """A model task's loss of this process's share; `scale` times its gradient is added to what is there."""
+        """A model task's loss of this process's share; adds `scale` times its gradient to the parameters'."""
         if batch is None:
             return torch.zeros((), device=self.device)
         with self._precision():
@@ -232,7 +229,7 @@ class EagerEngine:
         return loss.detach()
 
     def _backward(self, part: Part, scale: float) -> dict[str, Tensor]:
-        """The losses of a part; `scale` times their gradient is added to what is there."""
+        """The losses of a part; adds `scale` times their gradient to the parameters'."""
         rows, chunk = part.batch.rows, 2 * self.config.chunk_pairs
         task = self._sentence_task(part)
         if not chunk or len(rows) <= chunk:
@@ -278,8 +275,8 @@ class EagerEngine:
         vectors = {name: gathered(encoded[torch.from_numpy(at).to(self.device)]) for name, at in batch.at.items()}
         values = {name: gathered(on_device(value, self.device)) for name, value in batch.values.items()}
         if batch.shadow_rows is not None:
-            shadow: Any = task.shadow  # type: ignore[attr-defined]
             with self._precision():
+                shadow = self.shadows[part.task]
                 seen = shadow.vectors(task.tokens, batch.shadow_rows) if part.examples else encoded.detach()[:0]
             vectors["shadow"] = gathered(seen)
         weight = gathered(torch.ones(part.examples, device=self.device))
@@ -326,7 +323,7 @@ class EagerEngine:
             "parameters": {name: parameter.detach() for name, parameter in self.parameters.items()},
             "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
             "rows": None if self.table is None else self.table.adam.state_dict(),
-            "shadows": [shadow.state_dict() for shadow in self.shadows],
+            "shadows": [shadow.state_dict() for shadow in self.shadows.values()],
             "random": random_state(),
         }
 
@@ -338,7 +335,7 @@ class EagerEngine:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.table is not None:
             self.table.adam.load_state_dict(state["rows"])
-        for shadow, kept in zip(self.shadows, state["shadows"], strict=True):
+        for shadow, kept in zip(self.shadows.values(), state["shadows"], strict=True):
             shadow.load_state_dict(kept)
         set_random_state(state["random"])
 

@@ -64,7 +64,7 @@ class TableRows:
         return torch.tensor(step, device=self.home.weight.device)
 
 
-def beside(
+def optimizer_of_others(
     table: TableRows | None, parameters: Mapping[str, nn.Parameter], config: OptimizerConfig
 ) -> torch.optim.Optimizer | None:
     """The optimizer of all other parameters; None for a static student, which has none."""

@@ -49,12 +49,12 @@ class SentenceBatch:
         return cls(rows, at, dict(values), shadow_rows)
 
 
-class Task(Protocol):
+class AnyTask(Protocol):
     """What both kinds of tasks have."""
 
     @property
     def name(self) -> str:
-        """What its loss is called on the screen and in metrics."""
+        """For metrics and messages."""
         ...
 
     @property
@@ -62,16 +62,14 @@ class Task(Protocol):
         """Weights trained beside the model's, kept in checkpoints and not exported. Weights it shares are trained once."""
         ...
 
-    def __len__(self) -> int:
-        """Number of examples."""
-        ...
+    def __len__(self) -> int: ...
 
     def prepare(self, chosen: IntArray) -> Any:  # noqa: ANN401 - a SentenceBatch, or the task's own form
         """A batch of examples by number, on the CPU. Runs in another thread, ahead of time: draw no torch random numbers."""
         ...
 
 
-class SentenceTask(Task, Protocol):
+class SentenceTask(AnyTask, Protocol):
     """A loss over sentence vectors."""
 
     @property
@@ -93,7 +91,7 @@ class SentenceTask(Task, Protocol):
 
 
 @runtime_checkable
-class ModelTask(Task, Protocol):
+class ModelTask(AnyTask, Protocol):
     """A loss that runs the model itself."""
 
     def loss(self, prepared: Any) -> Tensor:  # noqa: ANN401
@@ -120,6 +118,9 @@ class FixedShapeTask(ModelTask, Protocol):
     def loss_fixed(self, tensors: Tensors) -> Tensor:
         """The loss of `prepare_fixed`'s tensors on the device; no shape or branch depends on a value."""
         ...
+
+
+Task = SentenceTask | ModelTask
 
 
 def named_losses(name: str, loss: Tensor | dict[str, Tensor]) -> dict[str, Tensor]:
