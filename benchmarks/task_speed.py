@@ -32,7 +32,7 @@ from isogloss.training.engines.base import Engine, OptimizerConfig
 from isogloss.training.engines.choose import choose_engine
 from isogloss.training.engines.eager import EngineConfig
 from isogloss.training.tasks.protocol import Task
-from isogloss.training.tasks.rank import TranslationRanking
+from isogloss.training.tasks.rank import translation_ranking
 from isogloss.training.tasks.schedule import TaskSchedule
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs
 from isogloss.training.tasks.translate import PIVOT, SECOND, Decoder, DecoderSizes, Examples, Translation
@@ -188,7 +188,7 @@ class Bench:
         student = self.student()
         pairs = SentencePairs.of(student, source, target)
         rows = PairRows(pairs.left, pairs.right, 0 * pairs.left, 0 * pairs.left)
-        ours = self.ours(student, TranslationRanking(student, pairs.tokens, rows), batch)
+        ours = self.ours(student, translation_ranking(pairs.tokens, rows), batch)
         columns = {"anchor": source, "positive": target}
         both = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
         return versus(

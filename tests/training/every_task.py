@@ -18,7 +18,7 @@ from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.distill import DistillTask
 from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText, with_mask_token
 from isogloss.training.tasks.protocol import Task
-from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, TranslationRanking
+from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, translation_ranking
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
 from isogloss.training.tasks.translate import PIVOT, SECOND, Decoder, DecoderSizes, Examples, Translation
 from judged import judged, rated
@@ -43,10 +43,10 @@ def sts_task(student: Student) -> STSTask:
     return STSTask(student, SentencePairs.of(student, pairs.first, pairs.second), pairs.gold)
 
 
-def rank_task(student: Student, negatives: int = 2) -> TranslationRanking:
+def rank_task(student: Student, negatives: int = 2) -> DistillTask:
     count = len(all_pairs())
     wrong = np.random.default_rng(4).integers(0, count, (count, negatives)) if negatives else None
-    return TranslationRanking(student, student.tokenize(SENTENCES), all_pairs(), wrong, margin=0.2)
+    return translation_ranking(student.tokenize(SENTENCES), all_pairs(), wrong, margin=0.2)
 
 
 def answers_task(student: Student) -> AnswerRanking:

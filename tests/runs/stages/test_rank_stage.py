@@ -25,7 +25,7 @@ from isogloss.runs.run import RunResult
 from isogloss.runs.stages import rank
 from isogloss.runs.stages.session import StageSession
 from isogloss.training.hard_negatives import mine_negatives
-from isogloss.training.tasks.rank import TranslationRanking
+from isogloss.training.tasks.distill import DistillTask
 from isogloss.types import IntArray
 from tiny import PAIRS
 
@@ -124,7 +124,7 @@ def test_hard_negatives_are_those_of_the_first_rounds_model(
         start = {key: value.clone() for key, value in self.student.model.state_dict().items()}
         summary = train_tasks(self, stage, tasks, dev, key, name, shares)
         task = tasks[0]
-        assert isinstance(task, TranslationRanking)
+        assert isinstance(task, DistillTask)
         mined = mine_negatives(task.inputs.pairs, lambda rows: self.student.vectors_of(task.inputs.tokens, rows), 3, 17)
         seen.append((name, task.inputs.negatives, mined, start))
         return summary

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from isogloss.kernels.padded_lstm import bidirectional, max_pooled
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
+from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import Engine, OptimizerConfig
 from isogloss.training.engines.choose import choose_engine, why_not_graphs
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.engines.graphs import GraphEngine
 from isogloss.training.engines.model_graphs import ModelGraphEngine
-from isogloss.training.tasks.rank import TranslationDev
 from isogloss.training.train import TaskSettings, train
 from isogloss.types import IntArray
 from training.by_hand import SENTENCES, all_pairs, an_optimizer
@@ -118,7 +118,7 @@ def test_dropout_is_on_in_steps_and_off_in_measuring(models: Path) -> None:
 
 def test_a_dev_set_measures_what_the_engine_trains(models: Path) -> None:
     student, engine = graph_engine(models, "rank")
-    dev = TranslationDev(student, engine.tasks[0].tokens, all_pairs())
+    dev = MeasuredBy(DevSet(all_pairs(), None), lambda rows: student.vectors_of(engine.tasks[0].tokens, rows))
     before = dev.score().lead
     take(engine, turns([len(engine.tasks[0])]))
     engine.synchronize()

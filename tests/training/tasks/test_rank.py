@@ -8,11 +8,11 @@ from isogloss.losses.answers import answers
 from isogloss.losses.ranking import ranking
 from isogloss.models.student import Student
 from isogloss.training.batches import PairRows
-from isogloss.training.dev_set import DevSet
+from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine
 from isogloss.training.tasks.protocol import Task
-from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, TranslationDev, TranslationRanking
+from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, translation_ranking
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.training.train import TaskSettings, train
 from isogloss.types import FloatArray
@@ -52,7 +52,7 @@ def test_translations_cost_what_ranking_says(student: Student) -> None:
     }
     tokens = student.tokenize(TEXTS)
     for found, given in ((None, {}), (negatives, more)):
-        task = TranslationRanking(student, tokens, ROWS, found, margin=0.3, temperature=0.1)
+        task = translation_ranking(tokens, ROWS, found, margin=0.3, temperature=0.1)
         expected = ranking(source, target, group, temperature=0.1, margin=0.3, target_group=text, **given)
         assert task_loss(student, task, chosen).item() == pytest.approx(expected.item(), rel=1e-4)
         assert len(task) == len(ROWS) and task.head is None
@@ -86,7 +86,7 @@ def test_gradients_reach_the_student_and_the_head(student: Student) -> None:
 
 def test_tokens_of_distinct_sentences_are_counted(student: Student) -> None:
     tokens = student.tokenize(TEXTS)
-    engine = EagerEngine(student, [TranslationRanking(student, tokens, ROWS)], OptimizerConfig([0.1]))
+    engine = EagerEngine(student, [translation_ranking(tokens, ROWS)], OptimizerConfig([0.1]))
     twice = np.array([3, 3, 5])
     rows = np.concatenate([ROWS.source[[3, 5]], ROWS.target[[3, 5]]])
     assert engine.step(engine.prepare(twice)).tokens == int(tokens.lengths_of(rows).sum())
@@ -94,7 +94,7 @@ def test_tokens_of_distinct_sentences_are_counted(student: Student) -> None:
 
 @pytest.mark.parametrize("kind", ["translation", "answers", "both"])
 def test_training_lowers_the_loss(kind: str, student: Student) -> None:
-    pairs = TranslationRanking(student, student.tokenize(TEXTS), ROWS, margin=0.3)
+    pairs = translation_ranking(student.tokenize(TEXTS), ROWS, margin=0.3)
     asked = AnswerRanking(student, SentencePairs.of(student, QUESTIONS, ANSWERS), AnswerHead(student.dimension))
     named: dict[str, list[Task]] = {"translation": [pairs], "answers": [asked], "both": [pairs, asked]}
     tasks = named[kind]
@@ -112,7 +112,7 @@ def test_training_lowers_the_loss(kind: str, student: Student) -> None:
 
 def test_dev_pairs_are_measured_with_the_student_itself(student: Student) -> None:
     tokens = student.tokenize(TEXTS)
-    dev = TranslationDev(student, tokens, ROWS)
+    dev = MeasuredBy(DevSet(ROWS, None), lambda rows: student.vectors_of(tokens, rows))
     expected = DevSet(ROWS, None).score(lambda rows: vectors(student, [TEXTS[row] for row in rows]).numpy())
     found = dev.score()
     assert found.retrieval == pytest.approx(expected.retrieval) and len(dev) == len(ROWS)
@@ -132,7 +132,7 @@ def test_where_as_many_are_found_the_larger_lead_is_better(student: Student) -> 
             for s, t in own
         ]
         is_main_process.append(sum(won) / len(won))
-    found = TranslationDev(student, student.tokenize(TEXTS), pairs).score()
+    found = MeasuredBy(DevSet(pairs, None), lambda rows: student.vectors_of(student.tokenize(TEXTS), rows)).score()
     assert found.lead == pytest.approx(sum(is_main_process) / 2, abs=1e-5)
     merit = found.merit("")
     assert merit.value == found.lead and merit.found.sum() == pytest.approx(found.retrieval)

@@ -14,9 +14,10 @@ from isogloss.runs.stages.nli import nli_task
 from isogloss.runs.stages.session import StageSession
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training.batches import PairRows
+from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.tasks.protocol import Task
-from isogloss.training.tasks.rank import TranslationDev, TranslationRanking
+from isogloss.training.tasks.rank import translation_ranking
 from isogloss.types import IntArray
 
 MINING = "hard negatives"
@@ -27,7 +28,9 @@ def train(stage: RankStage, session: StageSession, number: int) -> None:
     student, data = session.student, session.pair_data()
     student.add_normalization()
     pairs, dev_pairs = session.dev_split(stage)
-    dev = None if dev_pairs is None else TranslationDev(student, data.tokens, dev_pairs)
+    dev = None
+    if dev_pairs is not None:
+        dev = MeasuredBy(DevSet(dev_pairs, None), lambda rows: student.vectors_of(data.tokens, rows))
     losses, training = session.recipe.losses_of(stage), session.recipe.training_of(stage)
     shares = [stage.share, *(beside.share for beside in stage.beside)] if stage.beside else []
     settings = canonical_json([losses.margin, losses.ranking_temperature, training.dev_pairs, training.dev_share])
@@ -50,7 +53,7 @@ def _tasks(stage: RankStage, session: StageSession, pairs: PairRows, negatives: 
     """Ranking, and the tasks beside it with new heads."""
     losses = session.recipe.losses_of(stage)
     tokens = session.pair_data().tokens
-    ranking = TranslationRanking(session.student, tokens, pairs, negatives, losses.margin, losses.ranking_temperature)
+    ranking = translation_ranking(tokens, pairs, negatives, losses.margin, losses.ranking_temperature)
     tasks: list[Task] = [ranking]
     for beside in stage.beside:
         content = session.data.content[f"{stage.name}/{beside.task}"]

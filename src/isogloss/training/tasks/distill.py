@@ -1,7 +1,7 @@
 """Distillation as a task: pairs of sentences, and a weighted sum of the losses in `losses/`.
 
 What a loss needs of a teacher comes with the batch: vectors of a fixed teacher by row, or those of a moving one (`shadow`),
-which the engine computes in the step. `rank.TranslationRanking` is the same task with the ranking loss alone.
+which the engine computes in the step. `rank.translation_ranking` is the same task with the ranking loss alone.
 """
 
 from dataclasses import dataclass

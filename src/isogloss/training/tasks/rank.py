@@ -1,6 +1,6 @@
 """The ranking tasks of dual encoders: translations (LaBSE, mUSE) and answers (mUSE), one student for both sides.
 
-`TranslationRanking` is distillation with `losses/ranking.py` alone, with hard negatives (`hard_negatives.py`) if given.
+`translation_ranking` is distillation with `losses/ranking.py` alone, with hard negatives (`hard_negatives.py`) if given.
 `AnswerRanking` is `losses/answers.py` over questions and answers. mUSE trains both, and inference beside them, by turns.
 """
 
@@ -13,7 +13,6 @@ from isogloss.losses.combined import CombinedLoss
 from isogloss.models.student import Student
 from isogloss.models.token_store import TokenStore
 from isogloss.training.batches import PairRows
-from isogloss.training.dev_set import DevScore, DevSet
 from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.training.tasks.protocol import SentenceBatch, Tensors
 from isogloss.training.tasks.sentence_pairs import SentencePairs
@@ -22,30 +21,20 @@ from isogloss.types import IntArray
 TEMPERATURE = 0.05  # as losses.ranking_temperature
 
 
-class TranslationRanking(DistillTask):
+def translation_ranking(
+    tokens: TokenStore,
+    pairs: PairRows,
+    negatives: IntArray | None = None,
+    margin: float = 0.0,
+    temperature: float = TEMPERATURE,
+) -> DistillTask:
     """Translation ranking over pairs of rows; `margin` is LaBSE's m, `negatives` as in `TrainingInputs`."""
-
-    def __init__(
-        self,
-        student: Student,
-        tokens: TokenStore,
-        pairs: PairRows,
-        negatives: IntArray | None = None,
-        margin: float = 0.0,
-        temperature: float = TEMPERATURE,
-    ) -> None:
-        losses = CombinedLoss(LossSettings(mse=0.0, ranking=1.0, margin=margin, ranking_temperature=temperature))
-        super().__init__(TrainingInputs(tokens, pairs, None, negatives), losses, name="translation")
-        self.student = student
-
-    def loss(self, vectors: Tensors, values: Tensors, weight: Tensor) -> dict[str, Tensor]:
-        """Cross-entropy of finding translations, plus that of finding sources."""
-        loss = super().loss(vectors, values, weight)["loss"]
-        return {self.name: loss, "loss": loss}
+    losses = LossSettings(mse=0.0, ranking=1.0, margin=margin, ranking_temperature=temperature)
+    return DistillTask(TrainingInputs(tokens, pairs, None, negatives), CombinedLoss(losses), name="translation")
 
 
 class AnswerHead(nn.Module):
-    """What answers go through and questions do not: two layers of the student's width, tanh between them."""
+    """Two layers of the student's width with tanh between them, for answers only."""
 
     def __init__(self, dimension: int, seed: int = 17) -> None:
         super().__init__()
@@ -54,7 +43,7 @@ class AnswerHead(nn.Module):
             self.layers = nn.Sequential(nn.Linear(dimension, dimension), nn.Tanh(), nn.Linear(dimension, dimension))
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Vectors of answers, moved to where their questions should look."""
+        """Map vectors of answers to those of their questions."""
         moved: Tensor = self.layers(vectors)
         return moved
 
@@ -81,18 +70,3 @@ class AnswerRanking:
         """Cross-entropy of finding the answer to each question."""
         given = self.head(vectors["answer"])
         return answers(vectors["question"], given, values["question"], values["answer"], weight, self.temperature)
-
-
-class TranslationDev:
-    """Dev pairs measured with the student itself: how many translations it finds (see `dev_set.DevSet`)."""
-
-    def __init__(self, student: Student, tokens: TokenStore, pairs: PairRows) -> None:
-        self.student, self.tokens, self.pairs = student, tokens, DevSet(pairs, None)
-
-    def __len__(self) -> int:
-        """Number of pairs."""
-        return len(self.pairs)
-
-    def score(self) -> DevScore:
-        """Measure the student as it is now."""
-        return self.pairs.score(lambda rows: self.student.vectors_of(self.tokens, rows))
