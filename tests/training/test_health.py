@@ -187,7 +187,7 @@ def test_it_goes_on_from_a_checkpoint_with_the_same_answers(curve: Curve, data: 
 def test_what_was_clearly_lost_is_told_from_chance(
     before: dict[str, float | None], after: dict[str, float | None], count: int, lost: str
 ) -> None:
-    found = setback(before, after, count, "dev", held=True)
+    found = setback(before, after, count, "dev", near_teacher=True)
     assert (str(found) if found else "") == (
         lost
         and f"training made the student worse on the dev pairs: {lost}; lower training.learning_rate, or train for more steps:"
@@ -196,6 +196,6 @@ def test_what_was_clearly_lost_is_told_from_chance(
 
 
 def test_what_to_do_depends_on_whether_anything_held_it() -> None:
-    for found in (setback({"cosine": 0.9}, {"cosine": 0.1}, 9, "dev", held=False), no_gain(held=False)):
+    for found in (setback({"cosine": 0.9}, {"cosine": 0.1}, 9, "dev", near_teacher=False), no_gain(near_teacher=False)):
         assert found is not None and "add losses.mse" in found.hint
-    assert "training.epochs" in no_gain(held=True).hint
+    assert "training.epochs" in no_gain(near_teacher=True).hint

@@ -1,7 +1,7 @@
 """Distillation: train a student on pairs so that it ends up in the teacher's space.
 
 `distill` does everything in one call. `Distillation` is the same as a session, for callers that measure between the stages:
-vectors of the untouched student, then `build_bridge`, then `train`. Everything it computes is kept in its folder under a name
+vectors of the untouched student, then `build_bridge`, then `train`. Everything it computes is stored in its folder under a name
 made from its inputs, so the next session resumes where this one was killed. Losses that use no teacher (`ranking`, `spread`)
 are trained without one.
 """
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isogloss.config import Recipe, TrainingSettings, as_dict
+from isogloss.config import Recipe, as_dict
 from isogloss.corpora.reading.readers import pairs_of
 from isogloss.corpora.sampling.sharded import SHARD
 from isogloss.errors import ModelError
@@ -38,7 +38,6 @@ from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.choose import (
-    Remembered,
     distill_engine,
     ignored_settings,
     needs_teacher_vectors,
@@ -58,9 +57,9 @@ from isogloss.types import FloatArray, IntArray, PairSource
 logger = logging.getLogger(__name__)
 
 UNIT_NORM_TOLERANCE = 1e-2
-NORMS_LOOKED_AT = 10_000
-OFTEN = 8  # where there are so many times the pairs that are wanted, drawing twice the same is rare
-ROWS_SUMMED_AT_ONCE = 20_000
+NORMS_CHECKED = 10_000
+OFTEN = 8  # with this many times the pairs that are wanted, drawing the same one twice is rare
+BRIDGE_BATCH = 20_000  # rows
 
 
 class Distillation:
@@ -83,7 +82,7 @@ class Distillation:
         wanted = None if teacher is None else teacher.dimension
         refuse_misfits(student, wanted, self.recipe)
         self._warn(*ignored_settings(student.dimension, wanted, self.recipe))
-        with self.distributed.main_process_first():  # the first makes what the others find
+        with self.distributed.main_process_first():
             self.data = PairDataset.build(pairs, student.text_tokenizer, self.folder, on_progress)
             refuse_unknown_text(self.data.tokens, student.tokenizer, student.name)
             self._teacher_rows: Float16Rows | None = None
@@ -95,7 +94,7 @@ class Distillation:
         self.pairs, self.left_out, self.dev = self._split_dev()
 
     def _split_dev(self) -> tuple[PairRows, IntArray, PairRows | None]:
-        """The pairs to train on, which of them are left out all the same, and those that a checkpoint is chosen by.
+        """The pairs to train on, those of them that are left out, and the dev pairs.
 
         Many pairs stay mapped from disk; with mined negatives, which are numbers of trained pairs, they are copied.
         """
@@ -104,23 +103,28 @@ class Distillation:
         in_place = len(pairs) > SHARD and not self.recipe.losses.hard_negatives
         split = split_dev(pairs, self.data.source_keys, wanted, settings.dev_share, self.recipe.seed, in_place)
         if wanted and split[2] is None:
-            self._warn(_no_dev_pairs(settings))
+            idle = f", and training.patience = {settings.patience} never ends training" if settings.patience else ""
+            sentence = (
+                f"no language has enough pairs to hold out training.dev_share = {settings.dev_share:g} of them as dev pairs:"
+            )
+            hint = "raise training.dev_share, add pairs, or set training.dev_pairs = 0"
+            self._warn(Diagnosis("ignored", f"{sentence} the last weights are kept, not the best{idle}", hint))
         return split
 
     @property
     def teacher_rows(self) -> Float16Rows:
-        """The teacher's vectors of the source sentences; only there where the recipe's bridge or losses follow them."""
+        """The teacher's vectors of the source sentences, if the bridge or a loss uses them."""
         if self._teacher_rows is None:
             raise ModelError(
-                "there are no vectors of a teacher: the session was opened for a recipe that follows none",
+                "there are no teacher vectors: nothing in the recipe of this session uses them",
                 hint="set bridge.enabled = true or losses.mse in it, and name a teacher",
             )
         return self._teacher_rows
 
     @functools.cached_property
     def teacher_is_unit_norm(self) -> bool:
-        """Whether the teacher's vectors have length 1; then the student's must too, or the loss fights the scale."""
-        some = np.linspace(0, len(self.teacher_rows) - 1, min(len(self.teacher_rows), NORMS_LOOKED_AT)).astype(np.int64)
+        """Whether the teacher's vectors have length 1; then the student's must have it, too."""
+        some = np.linspace(0, len(self.teacher_rows) - 1, min(len(self.teacher_rows), NORMS_CHECKED)).astype(np.int64)
         lengths = np.linalg.norm(self.teacher_rows[some].astype(np.float32), axis=1)
         return bool(np.abs(lengths - 1).max() < UNIT_NORM_TOLERANCE)
 
@@ -128,14 +132,14 @@ class Distillation:
 
     @functools.cached_property
     def _bridge_pairs(self) -> PairRows:
-        """The pairs that the bridge is solved from: all, or as many as the recipe allows, drawn at random."""
+        """The pairs that the bridge is solved from: all, or a random sample of `bridge.max_pairs`."""
         most, count, random = self.recipe.bridge.max_pairs, len(self.pairs), np.random.default_rng(self.recipe.seed)
         if count <= SHARD or count <= OFTEN * most:
             trained = np.delete(np.arange(count), self.left_out)
             if len(trained) > most:
                 return self.pairs.where(np.sort(random.choice(trained, most, replace=False)))
             return self.pairs.where(trained) if len(self.left_out) else self.pairs
-        # Of so many, a draw without repetition would write down all: some are drawn, and those that came twice are dropped.
+        # Drawing without replacement would take memory for all pairs: draw more than are wanted and drop duplicates.
         drawn = np.setdiff1d(random.integers(0, count, OFTEN // 2 * most), self.left_out)
         return self.pairs.where(np.sort(random.choice(drawn, min(most, len(drawn)), replace=False)))
 
@@ -150,8 +154,8 @@ class Distillation:
         return self._kept(name, lambda: self._vectors(self._bridge_rows, "untouched student"))
 
     def untouched_vectors(self, texts: Sequence[str]) -> FloatArray:
-        """The student's vectors of `texts` before anything was changed; those of the bridge's sentences are there anyway."""
-        # Before it is this process's turn: turns do not nest.
+        """The student's vectors of `texts` before anything was changed; those of the bridge's sentences are reused."""
+        # `_untouched` first: `main_process_first` cannot be nested.
         known = (self._bridge_rows, self._untouched) if self.recipe.bridge.enabled else None
         name = f"untouched-texts-{content_hash(self.key, *texts)[:16]}"
         return self._kept(name, lambda: self._vectors_of(texts, "untouched student", known))
@@ -159,21 +163,21 @@ class Distillation:
     def build_bridge(self) -> Bridge:
         """Solve the bridge on the training pairs and make it the student's last layer.
 
-        Every source sentence counts once, and its translations together once: what tells the spaces apart is the number
-        of distinct places seen, and twelve views of one place must not outweigh twelve places.
+        Every source sentence counts once, and its translations together once: twelve translations of one sentence say less
+        about the two spaces than twelve sentences.
         """
         pairs, rows, untouched = self._bridge_pairs, self._bridge_rows, self._untouched
         solver = BridgeSolver(untouched.shape[1], self.teacher_rows.shape[1], self.recipe.bridge.folds)
 
-        def add(sentences: IntArray, sources: IntArray, weight: FloatArray | None) -> None:
-            for start in range(0, len(sentences), ROWS_SUMMED_AT_ONCE):
-                part = slice(start, start + ROWS_SUMMED_AT_ONCE)
+        def add(sentences: IntArray, sources: IntArray, weight: FloatArray | None = None) -> None:
+            for start in range(0, len(sentences), BRIDGE_BATCH):
+                part = slice(start, start + BRIDGE_BATCH)
                 student = untouched[np.searchsorted(rows, sentences[part])]
-                taught = self.teacher_rows[sources[part]].astype(np.float32)
-                solver.add(student, taught, sources[part], None if weight is None else weight[part])
+                teacher = self.teacher_rows[sources[part]].astype(np.float32)
+                solver.add(student, teacher, sources[part], None if weight is None else weight[part])
 
         sources = np.unique(pairs.source)
-        add(sources, sources, None)
+        add(sources, sources)
         translated = pairs.target != pairs.source
         targets, source_of = np.asarray(pairs.target[translated]), np.asarray(pairs.source[translated])
         _, place, views = np.unique(source_of, return_inverse=True, return_counts=True)
@@ -196,7 +200,11 @@ class Distillation:
         inputs = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives())
         engine = distill_engine(self.student, inputs, optimizer, self.recipe, self.split, remembered, self.distributed)
         try:
-            folder, dev = self._checkpoint_folder(engine.kind), self._dev_set(teacher, remembered)
+            folder, dev = self._checkpoint_folder(engine.kind), None
+            if self.dev is not None:
+                comparable = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
+                measured = DevSet(self.dev, comparable)
+                dev = MeasuredBy(measured, lambda rows: self.student.vectors_of(self.data.tokens, rows, remembered()))
             has_teacher = self.teacher is not None
             data = engine, schedule, settings, optimizer, dev, folder
             stage = stage or ("distill" if has_teacher else "train")
@@ -223,14 +231,6 @@ class Distillation:
             self.student.add_normalization()
         return self.teacher_rows
 
-    def _dev_set(self, teacher: NDArray[np.float16] | None, remembered: Remembered) -> MeasuredBy | None:
-        if self.dev is None:
-            return None
-        comparable = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
-        return MeasuredBy(
-            DevSet(self.dev, comparable), lambda rows: self.student.vectors_of(self.data.tokens, rows, remembered())
-        )
-
     def _schedule(self) -> Schedule:
         settings, pairs, lengths_of = self.training, self.pairs, self.data.tokens.lengths_of
 
@@ -241,13 +241,14 @@ class Distillation:
         return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of, self.left_out, SHARD)
 
     def _negatives(self) -> IntArray | None:
-        wanted = self.recipe.losses.hard_negatives
+        wanted, seed = self.recipe.losses.hard_negatives, self.recipe.seed
         if not wanted:
             return None
-        name = f"negatives-{self._training_key()}"
-        return self._kept(
-            name, lambda: mine_negatives(self.pairs, lambda rows: self._vectors(rows, "negatives"), wanted, self.recipe.seed)
-        )
+
+        def mine() -> IntArray:
+            return mine_negatives(self.pairs, lambda rows: self._vectors(rows, "negatives"), wanted, seed)
+
+        return self._kept(f"negatives-{self._training_key()}", mine)
 
     def trained_vectors(self, texts: Sequence[str]) -> FloatArray:
         """The student's vectors of `texts` after training; kept, so that a second run only measures."""
@@ -262,24 +263,22 @@ class Distillation:
         return vectors_in_parts(*what, self.folder, self.on_progress, stage)
 
     def _vectors_of(self, texts: Sequence[str], stage: str, known: tuple[IntArray, FloatArray] | None = None) -> FloatArray:
-        """The same for any text: training sentences by their rows (`known` has some already), others as they come."""
+        """The same for any text: training sentences by their rows (`known` has some already), others by their text."""
         vectors = np.empty((len(texts), self.student.dimension), dtype=np.float32)
         rows = self.data.rows_of(texts)
         missing = np.ones(len(texts), dtype=np.bool_)
         if known is not None:
-            place = np.minimum(np.searchsorted(known[0], rows), len(known[0]) - 1)
-            missing = known[0][place] != rows
-            vectors[~missing] = known[1][place[~missing]]
-        trained = np.flatnonzero(missing & (rows >= 0))
-        if len(trained):
+            missing = ~np.isin(rows, known[0])
+            vectors[~missing] = known[1][np.searchsorted(known[0], rows[~missing])]
+        trained, new = missing & (rows >= 0), np.flatnonzero(rows < 0)
+        if trained.any():
             vectors[trained] = self._vectors(rows[trained], stage)
-        new = np.flatnonzero(missing & (rows < 0))
         if len(new):
-            vectors[new] = self.student.encode([texts[int(place)] for place in new], self.on_progress, stage)
+            vectors[new] = self.student.encode([texts[place] for place in new.tolist()], self.on_progress, stage)
         return vectors
 
     def _remembered(self) -> tuple[SplitBody, Activations] | None:
-        """What the frozen layers give. Made in eval mode: inside a step it would see dropout."""
+        """The activations of the frozen layers. Computed in eval mode: inside a step they would see dropout."""
         if self.split is None or self.folder is None:
             return None
         if self._activations is None:
@@ -288,7 +287,7 @@ class Distillation:
         return self.split, self._activations
 
     def _remembered_in_turn(self) -> tuple[SplitBody, Activations] | None:
-        """The same for all processes: the first one makes it, unless an earlier turn of it did."""
+        """The same for all processes: the main one computes it, unless it exists."""
         with self.distributed.main_process_first():
             return self._remembered()
 
@@ -300,12 +299,12 @@ class Distillation:
     def _training_key(self) -> str:
         """Names everything the trained weights depend on."""
         modules = [type(module).__name__ for module in self.student.model]
-        drawn = ["in shards"] if len(self.pairs) > SHARD else []  # in the order of a version that dealt pairs, or before it
+        drawn = ["in shards"] if len(self.pairs) > SHARD else []  # pairs are drawn in another order then
         settings = canonical_json([*self._settings().values(), modules, *drawn])
         return content_hash(self.key, "" if self.teacher is None else self.teacher.fingerprint, settings)[:16]
 
     def _checkpoint_folder(self, kind: str) -> Path | None:
-        """Where this training's checkpoints are; if only another's are there, that is said."""
+        """Where this training's checkpoints are, with a warning if there are only those of another one."""
         if self.folder is None:
             return None
         folder = checkpoints.folder_of(self.folder, self._training_key(), kind)
@@ -321,21 +320,11 @@ class Distillation:
                 logger.warning("%s", diagnosis)
 
     def _kept(self, name: str, compute: Callable[[], NDArray[Kept]]) -> NDArray[Kept]:
-        """An array from the folder, or computed and put there."""
+        """An array from the folder, or computed and stored there."""
         if self.distributed.size > 1 and self.folder is not None:
-            self._remembered()  # now, since turns are not taken inside a turn
+            self._remembered()  # `main_process_first` cannot be nested
         stage = name.split("-")[0] + " student"
         return kept_array(self.folder, name, compute, self.distributed, self.on_progress, stage)
-
-
-def _no_dev_pairs(settings: TrainingSettings) -> Diagnosis:
-    idle = f", and training.patience = {settings.patience} never ends training" if settings.patience else ""
-    return Diagnosis(
-        "ignored",
-        f"no language has pairs enough to give training.dev_share = {settings.dev_share:g} of them away as dev pairs: the last"
-        f" weights are kept, not the best{idle}",
-        "raise training.dev_share, add pairs, or set training.dev_pairs = 0",
-    )
 
 
 def distill(

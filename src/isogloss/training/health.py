@@ -176,7 +176,7 @@ def no_gain(near_teacher: bool) -> Diagnosis:
 
 
 def better_next(near_teacher: bool) -> str:
-    """What to do about a training that lost something. `near_teacher`: a loss keeps the student near the teacher, or none is."""
+    """What to do about a training that lost something; `near_teacher` is false if a loss could keep it near the teacher."""
     if near_teacher:
         return "lower training.learning_rate, or train for more steps: raise training.epochs"
     return "no loss keeps it near the teacher: add losses.mse, or lower training.learning_rate"
