@@ -134,7 +134,7 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
         engine.step(next(stream))
         warmed += 1
         torch.cuda.synchronize()
-    shapes = len(engine.recorder.benches)
+    shapes = len(engine.recorder.steps)
     warm = time.monotonic() - began
     steps, useful, padded = 0, 0, 0
     torch.cuda.synchronize()
@@ -162,7 +162,7 @@ def ours(data: Data, tokenizer: Path, size: int, grouped: bool, seconds: float, 
         "tflops": useful * flops_per_token() / took / 1e12,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30,
         "reserved_gib": torch.cuda.memory_reserved() / 2**30,
-        "graphs": sum(bench.graph is not None for bench in engine.recorder.benches.values()),
+        "graphs": sum(step.graph is not None for step in engine.recorder.steps.values()),
         "shapes": shapes,
         "warm_up_s": warm,
         "finite": math.isfinite(losses[-1]["loss"]),

@@ -12,7 +12,7 @@ Clipping the gradient's norm does next to nothing here: λ takes the gradient's 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,8 +22,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 class LARS(Optimizer):
     """Layer-wise adaptive rate scaling.
 
-    A step asks the device for nothing, so it can be recorded in a CUDA graph; the rate then has to be a tensor there. All
-    that a next step depends on besides the weights is in `state_dict`.
+    A step does not wait for the device, so it can be recorded in a CUDA graph; the rate must be a tensor then.
     """
 
     def __init__(
@@ -37,29 +36,20 @@ class LARS(Optimizer):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Take in more parameters, at rest.
-
-        Their momentum is made here and not at their first step: made inside a graph it would be zeroed at every replay.
-        """
+        """Add parameters with zero momentum, which a recorded first step would reset at every replay."""
         super().add_param_group(param_group)
         for parameter in self.param_groups[-1]["params"]:
             self.state[parameter]["momentum"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        """Move every parameter that has a gradient; returns what `closure` does, if there is one."""
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Update every parameter that has a gradient; returns what `closure` does, if there is one."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            for parameters in _of_one_kind(group["params"]):
+            for parameters in _by_kind(group["params"]):
                 gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
                 momenta = [self.state[parameter]["momentum"] for parameter in parameters]
                 torch._foreach_mul_(momenta, group["momentum"])
@@ -71,8 +61,8 @@ class LARS(Optimizer):
         return loss
 
 
-def _of_one_kind(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
-    """Those with a gradient, in lists that one kernel can go through: matrices or vectors of one device and type."""
+def _by_kind(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
+    """Those with a gradient, in lists for one kernel: matrices or vectors of one device and type."""
     kinds: dict[tuple[bool, torch.device, torch.dtype], list[Tensor]] = {}
     for parameter in parameters:
         if parameter.grad is not None:
@@ -81,7 +71,7 @@ def _of_one_kind(parameters: Iterable[Tensor]) -> Iterable[list[Tensor]]:
 
 
 def _add_adapted(momenta: list[Tensor], parameters: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
-    """Speed matrices up: v ← v + γ λ (g + β w), without a second copy of the gradients."""
+    """For matrices, v ← v + γ λ (g + β w), without a second copy of the gradients."""
     # Half-precision norms would make λ coarse; 0-d factors do not change the type of what they multiply.
     precise = torch.promote_types(parameters[0].dtype, torch.float32)
     length = torch.stack(torch._foreach_norm(parameters, 2, precise))

@@ -9,53 +9,47 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isogloss.errors import ModelError, RecipeError
+from isogloss.config import Optimizer
+from isogloss.errors import ModelError
 from isogloss.training.lars import LARS
 
-OPTIMIZERS = ("adamw", "lars")
 FUSED = frozenset({"cpu", "cuda", "mps", "xpu"})  # devices on which torch has AdamW as one kernel
 
 
 def choose(
-    name: str,
+    name: Optimizer,
     parameters: Iterable[tuple[str, nn.Parameter]],
     learning_rate: float,
     weight_decay: float,
     *,
-    betas: tuple[float, float] = (0.9, 0.999),
-    eps: float = 1e-8,
-    momentum: float = 0.9,
-    trust: float = 0.001,
     capturable: bool = False,
 ) -> torch.optim.Optimizer:
     """The optimizer called `name` over those of the named parameters that require a gradient.
 
-    `betas` and `eps` are for AdamW, `momentum` and `trust` for LARS. A `capturable` one can be recorded in a CUDA graph:
-    its rate is a tensor on the parameters' device, which `set_rate` writes to and replays read.
+    A `capturable` one can be recorded in a CUDA graph: its rate is a tensor on the parameters' device, which `set_rate` writes
+    to and replays read.
     """
     groups = decay_groups(parameters, weight_decay)
-    moved = [parameter for group in groups for parameter in group["params"]]
-    if not moved:
+    trained = [parameter for group in groups for parameter in group["params"]]
+    if not trained:
         raise ModelError("the student has no parameter that may be trained", hint="raise training.train_layers, or set it to 0")
-    rate = torch.tensor(learning_rate, dtype=torch.float32, device=moved[0].device) if capturable else learning_rate
-    if name == "adamw":
-        fused = all(parameter.device.type in FUSED and parameter.is_floating_point() for parameter in moved)
-        return torch.optim.AdamW(groups, lr=rate, betas=betas, eps=eps, fused=fused or None, capturable=capturable)
+    rate = torch.tensor(learning_rate, dtype=torch.float32, device=trained[0].device) if capturable else learning_rate
     if name == "lars":
-        return LARS(groups, lr=rate, momentum=momentum, trust=trust)
-    raise RecipeError(f"an optimizer called {name!r} is not known", hint=f"choose from: {', '.join(OPTIMIZERS)}")
+        return LARS(groups, lr=rate)
+    fused = all(parameter.device.type in FUSED and parameter.is_floating_point() for parameter in trained)
+    return torch.optim.AdamW(groups, lr=rate, fused=fused or None, capturable=capturable)
 
 
 def decay_groups(parameters: Iterable[tuple[str, nn.Parameter]], weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups, or one where the other would be empty: matrices with `weight_decay`, all else without."""
-    moved = [parameter for _, parameter in parameters if parameter.requires_grad]
-    matrices = {"params": [parameter for parameter in moved if parameter.ndim > 1], "weight_decay": weight_decay}
-    vectors = {"params": [parameter for parameter in moved if parameter.ndim <= 1], "weight_decay": 0.0}
+    """Matrices with `weight_decay` and all else without; a group that would be empty is left out."""
+    trained = [parameter for _, parameter in parameters if parameter.requires_grad]
+    matrices = {"params": [parameter for parameter in trained if parameter.ndim > 1], "weight_decay": weight_decay}
+    vectors = {"params": [parameter for parameter in trained if parameter.ndim <= 1], "weight_decay": 0.0}
     return [group for group in (matrices, vectors) if group["params"]]
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Let the next step be taken at this rate; a rate that a graph reads is changed in place."""
+    """Set the learning rate of the next step; a rate that a graph reads is changed in place."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

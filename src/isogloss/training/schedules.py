@@ -13,23 +13,20 @@ The last step still has a rate above zero. `optimizer.set_rate` passes these flo
 import math
 
 from isogloss.amounts import amount
-from isogloss.errors import RecipeError
+from isogloss.config import Schedule
 from isogloss.training.health import Diagnosis
-
-SHAPES = ("linear", "cosine", "constant")
 
 
 def warmup_steps(warmup: float, total: int) -> int:
-    """Steps over which the rate rises: `warmup` is a share of all steps where it is below 1, else a number of steps.
+    """Steps over which the rate rises: `warmup` is a share of all steps if it is below 1, else a number of steps.
 
-    A number is kept where training is shorter than it: a short trial of a long recipe then takes the first steps of the
-    long run, and not steps at rates that run would come to much later.
+    A number is kept even if training is shorter, so that a short trial of a long recipe has the rates of its first steps.
     """
     return round(warmup * total) if warmup < 1 else round(warmup)
 
 
 def unfinished_warmup(warmup: float, total: int) -> Diagnosis | None:
-    """What to say of a warm-up, given as a number of steps, that takes all of the training or more."""
+    """A warning if a warm-up, given as a number of steps, takes all of the training or more."""
     rising = warmup_steps(warmup, total)
     if warmup < 1 or rising < total or total <= 1:
         return None
@@ -41,10 +38,8 @@ def unfinished_warmup(warmup: float, total: int) -> Diagnosis | None:
     )
 
 
-def rate_at(step: int, total: int, peak: float, warmup: int, shape: str) -> float:
-    """The rate of step `step` of `total`, of which the first `warmup` rise to `peak`; from `total` on, what the end has."""
-    if shape not in SHAPES:
-        raise RecipeError(f"a learning rate of shape {shape!r} is not known", hint=f"choose from: {', '.join(SHAPES)}")
+def rate_at(step: int, total: int, peak: float, warmup: int, shape: Schedule) -> float:
+    """The rate of step `step` of `total`, of which the first `warmup` rise to `peak`; from `total` on, that of the end."""
     if step < warmup:
         return peak * ((step + 1) / warmup)
     if shape == "constant":
@@ -52,11 +47,11 @@ def rate_at(step: int, total: int, peak: float, warmup: int, shape: str) -> floa
     left = max(total - step, 0) / max(total - warmup, 1)
     if shape == "linear":
         return peak * left
-    # (1 + cos x) / 2 as a square: the sum loses its digits where cos x nears −1, and would end at zero too early.
+    # (1 + cos x) / 2 as a square: the sum loses precision as cos x approaches −1, and would reach zero too early.
     return peak * math.sin(math.pi / 2 * left) ** 2
 
 
-def learning_rates(peak: float, total: int, warmup: float, shape: str) -> tuple[list[float], int]:
+def learning_rates(peak: float, total: int, warmup: float, shape: Schedule) -> tuple[list[float], int]:
     """The rate of each of `total` steps, and how many of them are warm-up."""
     rising = warmup_steps(warmup, total)
     return [rate_at(step, total, peak, rising, shape) for step in range(total)], rising

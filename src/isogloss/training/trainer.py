@@ -51,15 +51,12 @@ class Score(Protocol):
 
     def merit(self, select: str) -> Merit:
         """What checkpoints are compared by, with `training.select`."""
-        ...
 
     def values(self) -> dict[str, float]:
         """For the metrics."""
-        ...
 
     def note(self) -> str:
         """For the screen."""
-        ...
 
 
 class Evaluator(Protocol):
@@ -69,7 +66,6 @@ class Evaluator(Protocol):
 
     def score(self) -> Score:
         """Score the model."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

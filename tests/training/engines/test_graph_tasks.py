@@ -238,7 +238,7 @@ def test_recorded_tasks_learn(name: str, dropout: bool, models: Path) -> None:
         engine = engine_of(student, tasks, an_optimizer(30), dropout, record)
         values.append([losses["loss"] for losses in take(engine, turns([len(task) for task in tasks], 30))])
         if record:
-            assert any(bench.graph is not None for bench in engine.recorder.benches.values())
+            assert any(step.graph is not None for step in engine.recorder.steps.values())
         engine.close()
     assert np.isfinite(values).all()
     if not dropout:

@@ -209,7 +209,7 @@ def test_losses_that_nobody_asked_for_are_kept_for_a_while(models: Path) -> None
     ours = a_student(models)
     engine = engine_for(ours, some_material(ours), optimizer=an_optimizer(LOGGED_STEPS + 5))
     engine.step_at.fill_(LOGGED_STEPS - 2)  # the record of losses turns round here
-    engine.log.read_at = LOGGED_STEPS - 2
+    engine.recorder.log.read_at = LOGGED_STEPS - 2
     take(engine, some_batches(4))
     told = engine.losses()
     assert len(told) == 4 and np.isfinite([list(values.values()) for values in told]).all()
@@ -239,7 +239,7 @@ def test_recorded_steps_are_the_same_steps(models: Path, compiled: bool) -> None
     engine = engine_for(ours, some_material(ours), optimizer=an_optimizer(steps), record=True, compiled=compiled)
     take(engine, some_batches(steps))
     told = engine.losses()
-    assert any(bench.graph is not None for bench in engine.recorder.benches.values())
+    assert any(step.graph is not None for step in engine.recorder.steps.values())
     engine.close()
     ours.model.to("cpu")
     assert [values["loss"] for values in told] == pytest.approx([values["loss"] for values in expected], rel=5e-3)

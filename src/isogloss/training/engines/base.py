@@ -52,47 +52,36 @@ class Engine(Protocol):
     @property
     def kind(self) -> str:
         """Names the form of its state, which no other kind can load."""
-        ...
 
     def prepare(self, chosen: IntArray) -> Any:  # noqa: ANN401 - the engine's own form
         """The examples of a step in the form `step` takes; runs in another thread, ahead of time."""
-        ...
 
     def step(self, prepared: Any) -> TokenCount:  # noqa: ANN401
         """Take one optimizer step."""
-        ...
 
     def losses(self) -> list[dict[str, float]]:
         """Each loss by name, "loss" and "gradient_norm", for every step since the last call; waits for the device."""
-        ...
 
     def synchronize(self) -> None:
         """Bring every weight up to date with the last step, before anything but a step reads them."""
-        ...
 
     def is_finite(self) -> bool:
         """Whether every weight is finite."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on."""
-        ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state."""
-        ...
 
     def weights(self) -> dict[str, Any]:
         """The trained weights as they would be saved now."""
-        ...
 
     def load_weights(self, weights: dict[str, Any]) -> None:
         """Put weights that `weights` returned in place."""
-        ...
 
     def close(self) -> None:
         """Give the model its weights, in single precision, ready to be saved."""
-        ...
 
 
 def random_state() -> list[Tensor]:

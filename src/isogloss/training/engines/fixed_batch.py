@@ -16,8 +16,9 @@ from torch import Tensor
 from isogloss.models.token_store import TokenStore
 from isogloss.training.tasks.protocol import SentenceBatch
 
-FEWEST = 128  # tokens: smaller steps between buckets would mean more graphs for little
-LOOKED_AT_ONCE = 1 << 24  # tokens
+FEWEST = 128  # tokens: the smallest step between buckets
+AT_ONCE = 1 << 24  # tokens
+Layout = tuple[tuple[str, tuple[int, ...]], ...]  # the names and shapes of tensors in one piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class FixedBatch:
     """
 
     shape: Shape
-    layout: tuple[tuple[str, tuple[int, ...]], ...]
+    layout: Layout
     integers: Tensor
     floats: dict[str, Tensor]
     tokens: int  # without padding
@@ -62,7 +63,7 @@ class FixedBatch:
         return split_integers(self.integers, self.layout)
 
 
-def split_integers(integers: Tensor, layout: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, Tensor]:
+def split_integers(integers: Tensor, layout: Layout) -> dict[str, Tensor]:
     """Views of one flat tensor by name."""
     parts = torch.split(integers, [int(np.prod(shape)) for _, shape in layout])
     return {name: part.view(shape) for (name, shape), part in zip(layout, parts, strict=True)}
@@ -83,7 +84,7 @@ def fixed(batch: SentenceBatch, tokens: TokenStore, examples: int, longest: int,
     sentence = np.repeat(np.arange(shape.sentences), all_lengths)
     filled = np.concatenate([ids, np.full(missing, tokens.pad_id, dtype=ids.dtype)])
     distinct, token_row = np.unique(filled, return_inverse=True)
-    # Places that are left over name one row that is not read: its gradient is 0, so writing it often writes the same.
+    # Spare places name one row that is not read: its gradient is 0, so writing it several times writes the same.
     spare = int(np.flatnonzero(np.append(distinct, -1) != np.arange(len(distinct) + 1))[0])
     rows = np.full(shape.tokens, spare, dtype=np.int64)
     rows[: len(distinct)] = distinct
@@ -108,18 +109,17 @@ def fixed(batch: SentenceBatch, tokens: TokenStore, examples: int, longest: int,
 
 
 def may_read_all(tokens: TokenStore, sentences: int, rows: int) -> bool:
-    """Whether a batch of `sentences` might read all `rows` of the token table, so that none is left for the spare places.
+    """Whether a batch of `sentences` might read all `rows` of the token table, which leaves none for the spare places.
 
-    It cannot if its longest sentences together have fewer tokens, or if no sentence at all reads some row: most often one
-    does not, since no text has a mask in it.
+    It cannot if the longest sentences together have fewer tokens, or if no sentence at all reads some row, such as the mask's.
     """
     lengths, most = tokens.lengths, min(sentences, len(tokens))
     if np.partition(lengths, len(lengths) - most)[len(lengths) - most :].sum() + 1 < rows:  # one more for padding
         return False
     read = np.zeros(rows, dtype=np.bool_)
     read[tokens.pad_id] = True
-    for start in range(0, int(tokens.offsets[-1]), LOOKED_AT_ONCE):
-        read[tokens.ids_at(slice(start, start + LOOKED_AT_ONCE))] = True
+    for start in range(0, int(tokens.offsets[-1]), AT_ONCE):
+        read[tokens.ids_at(slice(start, start + AT_ONCE))] = True
     return bool(read.all())
 
 

@@ -12,6 +12,7 @@ A bucket's first batch runs eagerly, as a real step, which also warms up what is
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +30,7 @@ from isogloss.models.token_store import TokenStore
 from isogloss.training.batches import cuts_by_tokens
 from isogloss.training.engines.base import OptimizerConfig, TokenCount, random_state, set_random_state
 from isogloss.training.engines.eager import split_by_task, task_offsets
-from isogloss.training.engines.fixed_batch import FixedBatch, Shape, fixed, split_integers
+from isogloss.training.engines.fixed_batch import FixedBatch, Layout, Shape, fixed, split_integers
 from isogloss.training.tasks.protocol import SentenceTask, named_losses
 from isogloss.types import FloatArray, IntArray
 
@@ -64,8 +65,8 @@ class StepLog:
 
 
 @dataclass(slots=True)
-class Bench:
-    """The fixed inputs of one shape, its graph once there is one, and the names of its losses once it has run."""
+class RecordedStep:
+    """The fixed inputs of one shape, its graph once it is recorded, and the names of its losses once it has run."""
 
     inputs: dict[str, Tensor]
     graph: "torch.cuda.CUDAGraph | None" = None
@@ -73,30 +74,37 @@ class Bench:
 
 
 class Recorder:
-    """Runs the work of a step: first eagerly, then recorded, then replayed."""
+    """Runs the work of a step: first eagerly, then recorded, then replayed; its losses go to `log`."""
 
-    def __init__(self, record: bool) -> None:
-        self.record = record
+    def __init__(self, device: torch.device, record: bool) -> None:
+        self.device, self.record, self.log = device, record, StepLog(device)
         self.pool = torch.cuda.graph_pool_handle() if record else None
-        self.benches: dict[Any, Bench] = {}
+        self.steps: dict[Any, RecordedStep] = {}
 
-    def run(self, bench: Bench, work: Callable[[], list[str]]) -> None:
-        """One step over a bench whose inputs are in place."""
+    def run(self, key: Any, tensors: dict[str, Tensor], work: Callable[[dict[str, Tensor]], list[str]]) -> None:  # noqa: ANN401
+        """Take one step over `tensors`; `key` names the work and its shapes. `work` returns the names of the losses."""
+        if key not in self.steps:
+            inputs = {name: torch.empty_like(value, device=self.device) for name, value in tensors.items()}
+            self.steps[key] = RecordedStep(inputs)
+        step = self.steps[key]
+        for name, value in tensors.items():
+            step.inputs[name].copy_(value, non_blocking=True)
         if not self.record:
-            bench.names = work()
-        elif not bench.names:  # recording wants its first run on another stream
+            step.names = work(step.inputs)
+        elif not step.names:  # recording needs a first run on another stream
             stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             stream.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(stream):
-                bench.names = work()
+                step.names = work(step.inputs)
             torch.cuda.current_stream().wait_stream(stream)
         else:
-            if bench.graph is None:
-                bench.graph = torch.cuda.CUDAGraph()
+            if step.graph is None:
+                step.graph = torch.cuda.CUDAGraph()
                 # thread_local: the thread that prepares the next batches may ask for pinned memory meanwhile
-                with torch.cuda.graph(bench.graph, pool=self.pool, capture_error_mode="thread_local"):
-                    work()
-            bench.graph.replay()
+                with torch.cuda.graph(step.graph, pool=self.pool, capture_error_mode="thread_local"):
+                    work(step.inputs)
+            step.graph.replay()
+        self.log.names.append(step.names)
 
 
 class GraphEngine:
@@ -125,7 +133,7 @@ class GraphEngine:
         self.device, self.offsets = student.body.device, task_offsets(tasks)
         self.pads = dropout and not never_pads(student.body, self.longest)
         self.step_at = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.log, self.recorder = StepLog(self.device), Recorder(record)
+        self.recorder = Recorder(self.device, record)
         self.open = ExitStack()
         self.open.enter_context(packing(student.body))
         if fuse(student.body):
@@ -200,19 +208,12 @@ class GraphEngine:
     def step(self, prepared: tuple[int, FixedBatch]) -> TokenCount:
         """Take one step; its losses are read later, by `losses`."""
         number, batch = prepared
-        key = number, batch.shape
-        if key not in self.recorder.benches:
-            inputs = {name: torch.empty_like(value, device=self.device) for name, value in batch.floats.items()}
-            inputs["integers"] = torch.empty_like(batch.integers, device=self.device)
-            self.recorder.benches[key] = Bench(inputs)
-        bench = self.recorder.benches[key]
-        for name, value in (*batch.floats.items(), ("integers", batch.integers)):
-            bench.inputs[name].copy_(value, non_blocking=True)
-        self.recorder.run(bench, lambda: self._work(number, bench.inputs, batch.layout, batch.shape))
-        self.log.names.append(bench.names)
+        tensors = {**batch.floats, "integers": batch.integers}
+        work = partial(self._work, number, batch.layout, batch.shape)
+        self.recorder.run((number, batch.shape), tensors, work)
         return TokenCount(batch.tokens, batch.shape.tokens)
 
-    def _work(self, number: int, inputs: dict[str, Tensor], layout: Any, shape: Shape) -> list[str]:  # noqa: ANN401
+    def _work(self, number: int, layout: Layout, shape: Shape, inputs: dict[str, Tensor]) -> list[str]:
         integers = split_integers(inputs["integers"], layout)
         rows, token_row = integers["rows"].long(), integers["token_row"].long()
         within, sentence = integers["within"].long(), integers["sentence"].long()
@@ -240,7 +241,7 @@ class GraphEngine:
         for optimizer in moved:
             optimizer.step(scale, self.step_at)
         self.rows.write(rows, values, (moments[0], moments[1]), row_gradient * scale, self.step_at)
-        names = self.log.write({**losses, "gradient_norm": norm}, self.step_at)
+        names = self.recorder.log.write({**losses, "gradient_norm": norm}, self.step_at)
         self.step_at += 1
         return names
 
@@ -271,7 +272,7 @@ class GraphEngine:
 
     def losses(self) -> list[dict[str, float]]:
         """The losses of every step since the last call; waits for the device."""
-        return self.log.read(int(self.step_at))
+        return self.recorder.log.read(int(self.step_at))
 
     def _vectors_of(self, tokens: TokenStore, rows: IntArray | None = None, *_others: Any, **_options: Any) -> FloatArray:  # noqa: ANN401
         """The student's vectors as it is now, in the precision it trains in."""
@@ -310,7 +311,7 @@ class GraphEngine:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state."""
         self.step_at.fill_(state["step"])
-        self.log.read_at = int(state["step"])
+        self.recorder.log.read_at = int(state["step"])
         for optimizer, kept in zip(self.optimizers, state["flats"], strict=True):
             optimizer.load_state_dict(kept)
         self.table.weight.data.copy_(state["table"])
@@ -333,7 +334,7 @@ class GraphEngine:
     def close(self) -> None:
         """Give the weights back: every row of the table up to date, single precision, the body's own modules."""
         self.synchronize()
-        self.recorder.benches.clear()
+        self.recorder.steps.clear()
         for flat in self.flats:
             flat.release()
         self._set_mode(False)

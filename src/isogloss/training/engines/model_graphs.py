@@ -5,6 +5,7 @@ engine, and with `record=False` the same work runs operation by operation, on an
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig, TokenCount
 from isogloss.training.engines.eager import EagerEngine, EngineConfig, set_training_mode, split_by_task
-from isogloss.training.engines.graphs import TINY, Bench, Recorder, StepLog
+from isogloss.training.engines.graphs import TINY, Recorder
 from isogloss.training.optimizer import choose, set_rate
 from isogloss.training.tasks.protocol import FixedShapeTask
 from isogloss.types import IntArray
@@ -38,7 +39,7 @@ class ModelGraphEngine(EagerEngine):
         super().__init__(model, tasks, optimizer, Distributed(), config)
         self.fixed_tasks, self.batch_sizes = list(tasks), list(batch_sizes)
         self.reads_every = 50
-        self.log, self.recorder = StepLog(self.device), Recorder(record)
+        self.recorder = Recorder(self.device, record)
         self.device_step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.rates = torch.tensor([*optimizer.rates, 0.0], dtype=torch.float32, device=self.device)
         self.rate = torch.zeros((), device=self.device)
@@ -67,17 +68,10 @@ class ModelGraphEngine(EagerEngine):
     def step(self, prepared: FixedExamples) -> TokenCount:  # type: ignore[override]
         """Take one step; its losses are read later, by `losses`."""
         number, tensors, count = prepared
-        key = number, tuple(value.shape for value in tensors.values())
-        if key not in self.recorder.benches:
-            inputs = {name: torch.empty_like(value, device=self.device) for name, value in tensors.items()}
-            self.recorder.benches[key] = Bench(inputs)
-        bench = self.recorder.benches[key]
-        for name, value in tensors.items():
-            bench.inputs[name].copy_(value, non_blocking=True)
         for module in self.modules:
             set_training_mode(module, self.config.dropout)
-        self.recorder.run(bench, lambda: self._work(self.fixed_tasks[number], bench.inputs))
-        self.log.names.append(bench.names)
+        key = number, tuple(value.shape for value in tensors.values())
+        self.recorder.run(key, tensors, partial(self._work, self.fixed_tasks[number]))
         self.step_at += 1
         return count
 
@@ -95,22 +89,22 @@ class ModelGraphEngine(EagerEngine):
         if not self.recorder.record:
             set_rate(self.adamw, float(self.rate))
         self.adamw.step()
-        names = self.log.write({task.name: loss, "loss": loss, "gradient_norm": norm}, self.device_step)
+        names = self.recorder.log.write({task.name: loss, "loss": loss, "gradient_norm": norm}, self.device_step)
         self.device_step += 1
         return names
 
     def losses(self) -> list[dict[str, float]]:
         """The losses of every step since the last call; waits for the device."""
-        return self.log.read(self.step_at)
+        return self.recorder.log.read(self.step_at)
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         """Continue from a state."""
         super().load_state_dict(state)
         self.device_step.fill_(self.step_at)
-        self.log.read_at = self.step_at
+        self.recorder.log.read_at = self.step_at
         self._point_at_rate()
 
     def close(self) -> None:
         """Let go of the graphs and leave every module ready to be used."""
-        self.recorder.benches.clear()
+        self.recorder.steps.clear()
         super().close()

@@ -55,18 +55,15 @@ class AnyTask(Protocol):
     @property
     def name(self) -> str:
         """For metrics and messages."""
-        ...
 
     @property
     def head(self) -> nn.Module | None:
         """Weights trained beside the model's, kept in checkpoints and not exported. Weights it shares are trained once."""
-        ...
 
     def __len__(self) -> int: ...
 
     def prepare(self, chosen: IntArray) -> Any:  # noqa: ANN401 - a SentenceBatch, or the task's own form
         """A batch of examples by number, on the CPU. Runs in another thread, ahead of time: draw no torch random numbers."""
-        ...
 
 
 class SentenceTask(AnyTask, Protocol):
@@ -75,11 +72,9 @@ class SentenceTask(AnyTask, Protocol):
     @property
     def tokens(self) -> TokenStore:
         """The sentences that batches refer to."""
-        ...
 
     def prepare(self, chosen: IntArray) -> SentenceBatch:
         """The chosen examples; `chosen` may be empty."""
-        ...
 
     def loss(self, vectors: Tensors, values: Tensors, weight: Tensor) -> Tensor | dict[str, Tensor]:
         """The mean loss over examples, or several by name with their sum as "loss".
@@ -87,7 +82,6 @@ class SentenceTask(AnyTask, Protocol):
         `vectors` has the vectors of each side in `SentenceBatch.at`, `values` those of the batch on the device, `weight` is 1
         for an example and 0 for padding. A CUDA graph may hold it: no shape or branch may depend on a tensor's value.
         """
-        ...
 
 
 @runtime_checkable
@@ -96,15 +90,12 @@ class ModelTask(AnyTask, Protocol):
 
     def loss(self, prepared: Any) -> Tensor:  # noqa: ANN401
         """The mean loss of the batch, differentiable. It may draw random numbers: their state is in checkpoints."""
-        ...
 
     def count(self, prepared: Any) -> TokenCount:  # noqa: ANN401
         """The batch's tokens, without padding and with it."""
-        ...
 
     def weight(self, prepared: Any) -> float:  # noqa: ANN401
         """How many things the mean is over: what a process's loss counts by among those of several processes."""
-        ...
 
 
 @runtime_checkable
@@ -113,11 +104,9 @@ class FixedShapeTask(ModelTask, Protocol):
 
     def prepare_fixed(self, chosen: IntArray, examples: int) -> tuple[dict[str, Tensor], TokenCount]:
         """A batch padded to `examples` and to round lengths, and its tokens."""
-        ...
 
     def loss_fixed(self, tensors: Tensors) -> Tensor:
         """The loss of `prepare_fixed`'s tensors on the device; no shape or branch depends on a value."""
-        ...
 
 
 Task = SentenceTask | ModelTask
