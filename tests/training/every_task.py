@@ -16,7 +16,7 @@ from isogloss.training.batches import PairRows
 from isogloss.training.cross_encoder import CrossEncoder, PairScoring
 from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.distill import DistillTask
-from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText, with_mask_token
+from isogloss.training.tasks.mlm import MaskedHead, MaskedTask, with_mask_token
 from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, translation_ranking
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
@@ -81,7 +81,7 @@ def _masked(models: Path) -> Made:
     student = with_mask_token(_student(models))
     tokens, head = student.tokenize(SENTENCES), MaskedHead(student.body)
     pairs: PairRows = all_pairs()
-    return student, [MaskedText(student, tokens, head), MaskedPairs(student, tokens, pairs, head)]
+    return student, [MaskedTask(student, tokens, head), MaskedTask(student, tokens, head, pairs)]
 
 
 def _translate(_models: Path) -> Made:

@@ -25,7 +25,7 @@ from isogloss.training.work_files import use
 logger = logging.getLogger(__name__)
 
 PATTERN, BEST, SETTINGS, FOLDER = "step-*.pt", "best-*.pt", "settings.json", "checkpoints-"
-FEW = 3  # settings that are named one by one
+NAMED_SETTINGS = 3  # how many changed settings a message names
 
 Settings = Mapping[str, Any]  # tables of settings, and settings that stand alone, as JSON has them
 
@@ -56,35 +56,34 @@ def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
     if not others or any(folder.glob(PATTERN)):
         return None
     newest = max(others, key=lambda path: path.stat().st_mtime)
-    key, _, kind = newest.parent.name.removeprefix(FOLDER).partition("-")
-    mine, _, my_kind = folder.name.removeprefix(FOLDER).partition("-")
-    reason, hint = _other_engine(kind, my_kind) if key == mine else _other_settings(newest.parent / SETTINGS, settings)
+    (key, _, kind), (own_key, _, own_kind) = (path.name.removeprefix(FOLDER).partition("-") for path in (newest.parent, folder))
+    theirs, ours = kind.split("-")[0], own_kind.split("-")[0]
+    if key != own_key:
+        reason = _other_settings(newest.parent / SETTINGS, settings)
+        hint = "to resume from it, use what it was made with; to discard it, remove it or start with --fresh"
+    elif theirs == ours:  # a single process keeps the token table's state in another form
+        reason = "is of another number of processes"
+        hint = "to resume from it, train with as many processes as before"
+    else:
+        reason = f"is of the {theirs} engine and this is the {ours} one"
+        hint = f'to resume from it, set training.engine = "{theirs}"'
     found = f"{folder.parent}: the checkpoint of step {int(newest.stem.split('-')[1])} there {reason}"
     return Diagnosis("ignored", f"{found}, so training starts at step 0", hint)
 
 
-def _other_engine(kind: str, mine: str) -> tuple[str, str]:
-    theirs, ours = (name.split("-")[0] for name in (kind, mine))
-    if theirs == ours:  # alone, a process keeps the token table's state in another form
-        return "is of another number of processes", "to resume from it, train with as many processes as before"
-    return f"is of the {theirs} engine and this is the {ours} one", f'to resume from it, set training.engine = "{theirs}"'
-
-
-def _other_settings(path: Path, settings: Settings) -> tuple[str, str]:
-    hint = "to resume from it, use what it was made with; to discard it, remove it or start with --fresh"
+def _other_settings(path: Path, settings: Settings) -> str:
     try:
-        before, now = _by_name(read_json(path)), _by_name(settings)
-    except (OSError, ValueError, AttributeError):  # of a version that left none, or damaged
-        return "is of other settings, pairs or models", hint
-    changed = changed_settings(before, now)
-    return (f"is of other settings ({changed})" if changed else "is of other pairs or models"), hint
+        changed = changed_settings(_by_name(read_json(path)), _by_name(settings))
+    except (OSError, ValueError, AttributeError):  # of a version that wrote none, or damaged
+        return "is of other settings, pairs or models"
+    return f"is of other settings ({changed})" if changed else "is of other pairs or models"
 
 
 def changed_settings(before: Settings, now: Settings) -> str:
-    """Which settings are not as they were, the first few with their old values; empty if all are."""
+    """Which settings have changed, the first few with their old values; empty if none has."""
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    named = ", ".join(f"{name} was {before.get(name)!r}" for name in changed[:FEW])
-    return f"{named} and {len(changed) - FEW} more" if len(changed) > FEW else named
+    named = ", ".join(f"{name} was {before.get(name)!r}" for name in changed[:NAMED_SETTINGS])
+    return f"{named} and {len(changed) - NAMED_SETTINGS} more" if len(changed) > NAMED_SETTINGS else named
 
 
 def _by_name(settings: Settings) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def latest(folder: Path) -> dict[str, Any] | None:
 
 
 def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | None = None) -> None:
-    """Keep the weights that did best on the dev pairs, and those of step `known`, which the last checkpoint speaks of."""
+    """Write the best weights so far, and keep those of step `known`, which the last checkpoint refers to."""
     with sealing(_best_of(folder, step)) as temporary:
         torch.save(weights, temporary)
     wanted = {_best_of(folder, number) for number in (step, known) if number is not None}
@@ -122,9 +121,8 @@ def save_best(folder: Path, weights: dict[str, Any], step: int, known: int | Non
 
 
 def best(folder: Path, step: int) -> dict[str, Any] | None:
-    """The weights of a step, if they were the best and are still there."""
-    path = _best_of(folder, step)
-    return _read(path)
+    """The weights of a step, if they were the best and still exist."""
+    return _read(_best_of(folder, step))
 
 
 def _best_of(folder: Path, step: int) -> Path:
@@ -132,17 +130,15 @@ def _best_of(folder: Path, step: int) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """A checkpoint; None if it is not there, or damaged. It is removed then: training starts again."""
+    """A checkpoint; None if there is none, or if it is damaged. A damaged one is removed: training starts again."""
     if not is_usable(path):
         return None
+    state = None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, MemoryError) as error:
-        if cause_of(error) is not None:  # a file that cannot be opened now may be whole
+    except Exception as error:  # torch has many exceptions for a damaged file
+        if isinstance(error, OSError | MemoryError) and cause_of(error) is not None:  # the file itself may be intact
             raise
-        state = None
-    except Exception:  # noqa: BLE001 - torch has many names for a damaged file
-        state = None
     if isinstance(state, dict):
         return state
     logger.warning("%s: the checkpoint cannot be read and is removed: training starts again", path)

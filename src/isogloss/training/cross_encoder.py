@@ -1,13 +1,15 @@
-"""The cross-encoder: a body that reads both sentences of a pair together and says how alike they are.
+"""The cross-encoder: a body that reads both sentences of a pair together and scores how similar they are.
 
     p = σ( head( body( [s₁; s₂] ) ) )          L = − 1/|B| · Σ_j [ g_j/5 · log p_j + (1 − g_j/5) · log(1 − p_j) ]
 
-trained on rated pairs in both orders, as Augmented SBERT does (Thakur et al. 2020, §3). It is more exact than two vectors
-compared and gives none, so it serves to label new pairs for a model that does: `runs.augmenting`. The head is that of
-transformers' sequence classification with one output; `siamese` is the encoder that sees sentences apart.
+trained on rated pairs in both orders, as Augmented SBERT does (Thakur et al. 2020, §3). It is more accurate than comparing two
+vectors and gives none, so it labels new pairs for a model that does: `runs.augmenting`. The head is that of transformers'
+sequence classification with one output. `tasks/sentence_pairs.py` trains encoders that see the two sentences separately.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 1024, 16_384
-UNLIMITED = 10**6  # tokenizers without a limit of their own say a number far above this
+UNLIMITED = 10**6  # tokenizers without a limit report a number far above this
 HEADED = "ForSequenceClassification"
 
 
@@ -53,7 +55,7 @@ class CrossEncoder:
     def open(cls, name: str, max_tokens: int = 256, device: str = "auto", seed: int = 17) -> "CrossEncoder":
         """A cross-encoder that was trained before, or any encoder under a new head drawn with `seed`.
 
-        `name` is a hub name, a folder, a finished run or a carried model.
+        `name` is a hub name, a folder, a finished run or a bundled model.
         """
         place = choose_device(device)
         known = _trained(name)
@@ -69,23 +71,23 @@ class CrossEncoder:
         return cls(_with_head(body, name, seed).to(place).eval(), encoder.tokenizer, name, max_tokens)
 
     def tokenize(self, first: Sequence[str], second: Sequence[str]) -> "TokenizedPairs":
-        """Both sentences of each pair in one row, with what separates them."""
+        """Both sentences of each pair in one row, with separators."""
         encoded = self.tokenizer(
             list(first), list(second), truncation="longest_first", max_length=self.max_tokens, return_token_type_ids=True
         )
         lengths = np.array([len(ids) for ids in encoded["input_ids"]], dtype=np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
-        def flat(name: str, filling: int) -> TokenStore:
-            values = np.fromiter((value for row in encoded[name] for value in row), dtype=np.int32, count=int(offsets[-1]))
-            return TokenStore(values, offsets, filling)
+        def flat(name: str, padding: int) -> TokenStore:
+            values = np.fromiter(chain.from_iterable(encoded[name]), dtype=np.int32, count=int(offsets[-1]))
+            return TokenStore(values, offsets, padding)
 
-        knows_sides = getattr(self.model.config, "type_vocab_size", 0) > 1
+        has_sides = getattr(self.model.config, "type_vocab_size", 0) > 1
         ids = flat("input_ids", int(self.tokenizer.pad_token_id or 0))
-        return TokenizedPairs(ids, flat("token_type_ids", 0) if knows_sides else None)
+        return TokenizedPairs(ids, flat("token_type_ids", 0) if has_sides else None)
 
     def logits(self, features: dict[str, Tensor]) -> Tensor:
-        """One number a pair, before the sigmoid."""
+        """One number per pair, before the sigmoid."""
         device = self.model.device
         result: Tensor = self.model(**{name: value.to(device) for name, value in features.items()}).logits
         return result.float()[:, 0]
@@ -93,11 +95,11 @@ class CrossEncoder:
     def score(
         self, first: Sequence[str], second: Sequence[str], on_progress: OnProgress = silent, stage: str = "cross-encoder"
     ) -> FloatArray:
-        """How alike the sentences of each pair are, from 0 to 5; pairs of similar length go together."""
-        pairs = self.tokenize(first, second) if len(first) else None
+        """How similar the sentences of each pair are, from 0 to 5; pairs of similar length go together."""
         scores = np.empty(len(first), dtype=np.float32)
-        if pairs is None:
+        if not len(first):
             return scores
+        pairs = self.tokenize(first, second)
         self.model.eval()
         most, done = TOKENS_AT_ONCE if self.model.device.type == "cpu" else TOKENS_AT_ONCE_ACCELERATED, 0
         with torch.inference_mode():
@@ -119,7 +121,7 @@ class CrossEncoder:
         on_progress: OnProgress = silent,
         stage: str = "cross-encoder",
     ) -> TrainingSummary:
-        """Learn from rated pairs (0 to 5), each in both orders: what is like is like both ways."""
+        """Train on rated pairs (0 to 5), each in both orders, since similarity is symmetric."""
         both = self.tokenize([*first, *second], [*second, *first])
         task = PairScoring(self, both, np.concatenate([scores, scores]))
         key = content_hash("cross-encoder", self.name, str(self.max_tokens), *first, *second, scores.tobytes())
@@ -134,20 +136,21 @@ class CrossEncoder:
             self.tokenizer.save_pretrained(folder)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class TokenizedPairs:
-    """Pairs as rows of ids and, for bodies that are told, which of the two sentences each id is of."""
+    """Pairs as rows of ids and, for bodies with token types, which of the two sentences each id is of."""
 
-    def __init__(self, tokens: TokenStore, sides: TokenStore | None) -> None:
-        self.tokens, self.sides = tokens, sides
+    tokens: TokenStore
+    sides: TokenStore | None
 
     def padded(self, rows: IntArray) -> dict[str, Tensor]:
-        """Some rows as the model takes them."""
+        """Some rows as the model's inputs."""
         features = self.tokens.padded(rows)
         return features if self.sides is None else {**features, "token_type_ids": self.sides.padded(rows)["input_ids"]}
 
 
 class PairScoring:
-    """The task that a cross-encoder is trained by."""
+    """The task that trains a cross-encoder."""
 
     name, head = "cross-encoder", None  # its head is inside the model
 
@@ -159,11 +162,11 @@ class PairScoring:
         return len(self.scores)
 
     def prepare(self, chosen: IntArray) -> tuple[dict[str, Tensor], Tensor, IntArray]:
-        """Padded rows, and what the scores should be, as shares."""
+        """Padded rows, and the gold scores from 0 to 1."""
         return self.pairs.padded(chosen), torch.from_numpy(self.scores[chosen] / HIGHEST), self.pairs.tokens.lengths_of(chosen)
 
     def loss(self, prepared: tuple[dict[str, Tensor], Tensor, IntArray]) -> Tensor:
-        """Binary cross-entropy, with shares for classes."""
+        """Binary cross-entropy with soft labels."""
         features, wanted, _ = prepared
         logits = self.encoder.logits(features)
         return functional.binary_cross_entropy_with_logits(logits, wanted.to(logits.device))
@@ -178,16 +181,16 @@ class PairScoring:
 
 
 def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | None":
-    """Model and tokenizer of what was saved with a head for one output already; None if it was not, or is not there."""
+    """Model and tokenizer of a saved model that has a head with one output; None if it has none or does not exist."""
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    if not name.strip() or name in BUNDLED:  # those are encoders, and nobody is asked for their names
+    if not name.strip() or name in BUNDLED:  # those are encoders and need no request to the hub
         return None
     only_here = not Path(name).is_dir() and bool(hub_out_of_reach())
     with quiet_transformers():
         try:
             config: PretrainedConfig = AutoConfig.from_pretrained(name, local_files_only=only_here)
-        except Exception:  # noqa: BLE001 - whatever it is, `open_model` knows more kinds, and says what is wrong
+        except Exception:  # noqa: BLE001 - `open_model` knows more kinds of models, and explains what is wrong
             return None
         if not any(name.endswith(HEADED) for name in config.architectures or ()):
             return None
@@ -207,7 +210,7 @@ def _trained(name: str) -> "tuple[PreTrainedModel, PreTrainedTokenizerFast] | No
 
 
 def _with_head(body: "PreTrainedModel", name: str, seed: int) -> "PreTrainedModel":
-    """The body's weights in a model of its kind for sequence classification; its pooler, if it lacks one, is new."""
+    """The body's weights in a model of its kind for sequence classification; a missing pooler is new."""
     from transformers import AutoModelForSequenceClassification
 
     one_output = {"id2label": {0: "score"}, "label2id": {"score": 0}}

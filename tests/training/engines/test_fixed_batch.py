@@ -138,7 +138,7 @@ def test_where_no_batch_can_read_all_rows_a_spare_one_is_left(
 def test_a_row_that_no_sentence_has_is_always_spare(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty sentences of one token each: rows 0 to 19, the first of which is not the padding."""
     store = TokenStore(np.arange(20, dtype=np.int32), np.arange(21), PAD)
-    monkeypatch.setattr(packing, "LOOKED_AT_ONCE", 3)
+    monkeypatch.setattr(packing, "AT_ONCE", 3)
     assert may_read_all(store, 20, 20)
     assert not may_read_all(store, 20, 21), "row 20 is in none"
     assert not may_read_all(store, 18, 20), "eighteen sentences and the padding have nineteen rows"

@@ -33,8 +33,7 @@ from isogloss.training.batches import PairRows
 from isogloss.training.tasks.mlm import (
     Hidden,
     MaskedHead,
-    MaskedPairs,
-    MaskedText,
+    MaskedTask,
     Masking,
     Template,
     token_states,
@@ -129,9 +128,9 @@ def test_eighty_ten_ten_and_every_place_alike() -> None:
 
 def test_masks_are_a_function_of_seed_and_batch(student: Student) -> None:
     tokens, head = student.tokenize(TEXTS), MaskedHead(student.body)
-    task, other = MaskedText(student, tokens, head, seed=1), MaskedText(student, tokens, head, seed=2)
+    task, other = MaskedTask(student, tokens, head, seed=1), MaskedTask(student, tokens, head, seed=2)
 
-    def shown(one: MaskedText, chosen: list[int]) -> list[int]:
+    def shown(one: MaskedTask, chosen: list[int]) -> list[int]:
         return one.prepare(np.array(chosen)).ids.tolist()
 
     assert shown(task, list(range(40))) == shown(task, list(range(40)))
@@ -140,7 +139,7 @@ def test_masks_are_a_function_of_seed_and_batch(student: Student) -> None:
 
 
 def test_what_was_hidden_is_wanted(student: Student) -> None:
-    task = MaskedText(student, student.tokenize(TEXTS), MaskedHead(student.body))
+    task = MaskedTask(student, student.tokenize(TEXTS), MaskedHead(student.body))
     chosen = np.array([5, 0, 9])
     made = task.prepare(chosen)
     by_size = sorted((task.tokens.row(int(row)).tolist() for row in chosen), key=len)
@@ -180,7 +179,7 @@ def test_a_pair_is_what_the_tokenizer_makes_of_two_texts(make: Callable[[], PreT
 def test_places_begin_again_and_both_sides_are_hidden(student: Student) -> None:
     texts, rows = pair_rows()
     tokens = student.tokenize(texts)
-    task = MaskedPairs(student, tokens, rows, MaskedHead(student.body))
+    task = MaskedTask(student, tokens, MaskedHead(student.body), rows)
     made = task.prepare(np.arange(len(rows)))
     sides = Counter[str]()
     starts = np.cumsum(made.lengths) - made.lengths
@@ -213,7 +212,7 @@ def test_a_tokenizer_without_a_separator_is_refused() -> None:
 def test_states_are_those_of_each_sequence_alone(kind: str, packs: bool, tmp_path: object) -> None:
     student = student_of(kind, str(tmp_path))
     texts, rows = pair_rows()
-    task = MaskedPairs(student, student.tokenize(texts), rows, MaskedHead(student.body))
+    task = MaskedTask(student, student.tokenize(texts), MaskedHead(student.body), rows)
     made = task.prepare(np.arange(9))
     if packs:
         assert student.packs
@@ -233,7 +232,7 @@ def test_states_are_those_of_each_sequence_alone(kind: str, packs: bool, tmp_pat
 
 
 def test_many_tokens_go_through_in_several_passes(student: Student, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = MaskedText(student, student.tokenize(TEXTS), MaskedHead(student.body))
+    task = MaskedTask(student, student.tokenize(TEXTS), MaskedHead(student.body))
     made = task.prepare(np.arange(40))
     student.body.eval()
     with torch.no_grad():
@@ -319,7 +318,7 @@ def test_a_student_without_a_mask_token_gets_one(tmp_path: object) -> None:
 def test_the_loss_falls(kind: str, student: Student) -> None:
     texts, rows = pair_rows()
     tokens, head = student.tokenize(texts), MaskedHead(student.body)
-    text, pairs = MaskedText(student, tokens, head), MaskedPairs(student, tokens, rows, head)
+    text, pairs = MaskedTask(student, tokens, head), MaskedTask(student, tokens, head, rows)
     named: dict[str, list[Task]] = {"mlm": [text], "tlm": [pairs], "both": [text, pairs]}
     tasks = named[kind]
     told = np.arange(len(rows))
@@ -337,7 +336,7 @@ def test_the_loss_falls(kind: str, student: Student) -> None:
 
 
 def test_tokens_are_counted_with_and_without_filling(student: Student) -> None:
-    task = MaskedText(student, student.tokenize(TEXTS), MaskedHead(student.body))
+    task = MaskedTask(student, student.tokenize(TEXTS), MaskedHead(student.body))
     made = task.prepare(np.arange(10))
     assert task.count(made).tokens == task.count(made).computed == int(made.lengths.sum())
     student.__dict__["packs"] = False

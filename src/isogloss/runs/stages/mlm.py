@@ -5,7 +5,7 @@ from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer, TokenStore
 from isogloss.runs.stages.session import StageSession
 from isogloss.storage import content_hash
-from isogloss.training.tasks.mlm import MaskedHead, MaskedPairs, MaskedText
+from isogloss.training.tasks.mlm import MaskedHead, MaskedTask
 from isogloss.training.tasks.protocol import Task
 
 
@@ -23,9 +23,9 @@ def train(stage: Stage, session: StageSession, number: int) -> None:
     tasks: list[Task] = []
     key = content_hash(*lines)
     if lines:
-        tasks.append(MaskedText(student, tokens_of(lines, student), head, seed))
+        tasks.append(MaskedTask(student, tokens_of(lines, student), head, seed=seed))
     if stage.task == "tlm" or getattr(stage, "pairs", False):
         pairs, _ = session.dev_split(stage)
-        tasks.append(MaskedPairs(student, session.pair_data().tokens, pairs, head, seed))
+        tasks.append(MaskedTask(student, session.pair_data().tokens, head, pairs, seed))
         key = content_hash(key, session.pair_data().key)
     session.train_tasks(stage, tasks, None, session.key(key))

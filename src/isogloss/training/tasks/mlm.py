@@ -1,25 +1,25 @@
-"""Masked and translation language modeling as tasks: LaBSE's stage before any sentence vector is trained.
+"""Masked and translation language modeling as one task: LaBSE's stage before any sentence vector is trained.
 
 Masking as in BERT (Devlin et al. 2019): of the n ordinary tokens of a sequence, max(1, round(0.15 n)) are chosen at random,
 never special ones. Of these, 80 % become the mask token, 10 % another ordinary token drawn evenly, 10 % stay; all are to be
 predicted. The choice is a function of the seed and the batch, so a sentence has other masks in each pass, and a resumed run
 the same ones.
 
-`MaskedText` hides tokens of single sentences. `MaskedPairs` lays a sentence and its translation into one sequence and hides on
-both sides (XLM, Conneau & Lample 2019):
+With pairs, a sentence and its translation are one sequence, with masks on both sides (XLM, Conneau & Lample 2019):
 
     XLM-R   <s> a a a </s> </s> b b b </s>          BERT   [CLS] a a a [SEP] b b b [SEP]
     place    0  1 2 3  4    0   1 2 3  4                     0   1 2 3  4    0 1 2  3
 
-Places are counted anew from the second sentence on, as in XLM, so that words and their translations stand at similar places,
-and two sentences of full length fit into a body that has places for one. XLM's language embeddings are left out, as in LaBSE.
-Where single sentences are cut, so is each side.
+Positions restart with the second sentence, as in XLM, so that words and their translations have similar positions, and two
+sentences of full length fit into the body. XLM's language embeddings are left out, as in LaBSE.
 
-`losses/masked.py` is the loss; `MaskedHead` makes what it reads, and is left behind after training.
+`losses/masked.py` is the loss; `MaskedHead` computes its logits and is not saved with the model.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 SHARE, MASKED, SWAPPED = 0.15, 0.8, 0.1
 MASK = "<mask>"  # for a vocabulary that has none
-FEW_ROWS = 8  # of the table that a head is made with before it gets the student's
+FEW_ROWS = 8  # of the table that a head is created with
 AT_ONCE = 4096  # padded tokens in one forward pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Masking:
-    """How tokens are hidden: what stands for a hidden one, and which may be hidden or put in another's place."""
+    """How tokens are masked: the mask token, and which tokens may be masked or replace another one."""
 
     mask_id: int
     ordinary: IntArray  # ascending
@@ -55,17 +55,17 @@ class Masking:
 
     @classmethod
     def of(cls, tokenizer: "PreTrainedTokenizerBase") -> Self:
-        """By a tokenizer that has a mask token (see `with_mask_token`)."""
+        """For a tokenizer that has a mask token (see `with_mask_token`)."""
         ids = np.unique(np.fromiter(tokenizer.get_vocab().values(), dtype=np.int64))
         return cls(int(tokenizer.mask_token_id), np.setdiff1d(ids, np.array(tokenizer.all_special_ids, dtype=np.int64)))
 
     def hide(self, ids: Ids, lengths: IntArray, random: np.random.Generator) -> tuple[Ids, IntArray]:
-        """Sequences end to end with some tokens hidden, and the places of those that are to be told, ascending."""
+        """Sequences end to end with some tokens masked, and the places of those to predict, ascending."""
         sequence = np.repeat(np.arange(len(lengths)), lengths)
         places = np.flatnonzero(np.isin(ids, self.ordinary))
         counts = np.bincount(sequence[places], minlength=len(lengths))
         wanted = np.where(counts > 0, np.maximum(1, np.rint(self.share * counts)), 0)
-        # In a drawn order inside each sequence; the first ones of each are chosen.
+        # In random order within each sequence; the first ones of each are chosen.
         places = places[np.lexsort((random.random(len(places)), sequence[places]))]
         rank = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         chosen = np.sort(places[rank < wanted[sequence[places]]])
@@ -79,9 +79,9 @@ class Masking:
 
 
 def with_mask_token(student: Student) -> Student:
-    """The student with a mask token: its own, or a new row of the table, the mean of the others, where it has none.
+    """The student with a mask token: its own, or a new row of the table, the mean of the others.
 
-    A new one becomes part of the saved model; no text is cut into other pieces by it, unless it says "<mask>" itself.
+    A new one becomes part of the saved model. It only changes how text with a literal "<mask>" is tokenized.
     """
     tokenizer, table = student.tokenizer, student.table
     if tokenizer.mask_token_id is not None:
@@ -100,9 +100,9 @@ def with_mask_token(student: Student) -> Student:
 
 
 class MaskedHead(nn.Module):
-    """The head that transformers has for a body, over the student's own token table: a state in, a logit a token out.
+    """The head that transformers has for a body, over the student's own token table: from states to logits of all tokens.
 
-    The table is the student's and no parameter of the head, so that it is trained, kept and saved once.
+    The table is the student's and no parameter of the head, so that it is trained and saved once.
     """
 
     def __init__(self, body: "PreTrainedModel", seed: int = 17) -> None:
@@ -110,18 +110,18 @@ class MaskedHead(nn.Module):
         from transformers import AutoModelForMaskedLM
 
         pad = body.config.pad_token_id
-        rows = max(FEW_ROWS, (pad or 0) + 1)  # made small: its table is replaced at once
+        rows = max(FEW_ROWS, (pad or 0) + 1)  # small: its table is replaced
         config = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": rows})
         try:
             with quiet_transformers(), torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 whole = AutoModelForMaskedLM.from_config(config)
-            setattr(whole, whole.base_model_prefix, _Given())
-            whole.set_output_embeddings(_Tied(body))
+            setattr(whole, whole.base_model_prefix, _GivenStates())
+            whole.set_output_embeddings(_TiedOutput(body))
         except STRANGE as error:
             raise ModelError(
-                f"{type(body).__name__} has no head that tells hidden tokens ({error})",
-                hint="leave masked language modelling out, or take BERT, XLM-R or a relative of theirs",
+                f"{type(body).__name__} has no head for masked language modeling ({error})",
+                hint="leave masked language modeling out, or take BERT, XLM-R or a relative of theirs",
             ) from error
         self.whole = whole.float().to(body.device)
 
@@ -131,8 +131,8 @@ class MaskedHead(nn.Module):
         return logits
 
 
-class _Given(nn.Module):
-    """Stands where the body is in a masked-LM model: the states are there already."""
+class _GivenStates(nn.Module):
+    """Replaces the body in a masked-LM model: the states are computed already."""
 
     def forward(self, *_ids: Any, inputs_embeds: Tensor, **_others: Any) -> Any:  # noqa: ANN401 - as bodies have it
         from transformers.modeling_outputs import BaseModelOutput
@@ -140,7 +140,7 @@ class _Given(nn.Module):
         return BaseModelOutput(last_hidden_state=inputs_embeds)
 
 
-class _Tied(nn.Module):
+class _TiedOutput(nn.Module):
     """The last layer of a head: the body's token table as it is now, and a bias of its own."""
 
     def __init__(self, body: "PreTrainedModel") -> None:
@@ -154,7 +154,7 @@ class _Tied(nn.Module):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hidden:
-    """Sequences with tokens hidden, end to end in order of length: `wanted` stood at the places `at`."""
+    """Sequences with masked tokens, end to end in order of length; `wanted` are the tokens at the places `at`."""
 
     ids: Tensor
     lengths: IntArray
@@ -164,7 +164,7 @@ class Hidden:
 
 
 def _hidden(masking: Masking, sequences: Sequence[Ids], restarts: IntArray, random: np.random.Generator) -> Hidden:
-    """Hide tokens of sequences, whose places are counted anew from `restarts` on (0: nowhere)."""
+    """Mask tokens of sequences, whose positions restart at `restarts` (0: they do not)."""
     sizes = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
     order = np.argsort(sizes, kind="stable")
     lengths, restart = sizes[order], np.repeat(restarts[order], sizes[order])
@@ -177,7 +177,7 @@ def _hidden(masking: Masking, sequences: Sequence[Ids], restarts: IntArray, rand
 
 
 def token_states(student: Student, hidden: Hidden) -> Tensor:
-    """The body's last states at the hidden places (places × width), with gradients where they are on."""
+    """The body's last states at the masked places (places × width)."""
     body, states, start = student.body, [], 0
     chunks = list(by_length(hidden.lengths, AT_ONCE))  # in order already, so chunks follow one another
     for chunk in chunks:
@@ -215,26 +215,39 @@ def _padded(body: "PreTrainedModel", hidden: Hidden) -> Tensor:
     return states[mask.to(device)]
 
 
-class _MaskedTask:
-    """What both tasks share: the head, the masks, and what a batch costs."""
+class MaskedTask:
+    """Masked language modeling over the sentences of a token store, or with `pairs` translation language modeling."""
 
-    name: str
-
-    def __init__(self, student: Student, head: MaskedHead, seed: int) -> None:
-        self.student, self.seed, self.head = student, seed, head
+    def __init__(
+        self, student: Student, tokens: TokenStore, head: MaskedHead, pairs: PairRows | None = None, seed: int = 17
+    ) -> None:
+        self.student, self.tokens, self.head, self.pairs, self.seed = student, tokens, head, pairs, seed
         self.masking = Masking.of(student.tokenizer)
+        self.template = None if pairs is None else Template.of(student.tokenizer)
+        self.name = "mlm" if pairs is None else "tlm"
 
-    def _drawn(self, chosen: IntArray) -> np.random.Generator:
-        """Random numbers that depend on the seed and on which examples stand together, and in which order."""
-        return np.random.default_rng([self.seed, *np.asarray(chosen, dtype=np.int64).tolist()])
+    def __len__(self) -> int:
+        """Number of sentences or pairs."""
+        return len(self.tokens if self.pairs is None else self.pairs)
+
+    def prepare(self, chosen: IntArray) -> Hidden:
+        """The chosen sentences or pairs with some tokens masked; the masks depend on the seed and on `chosen`."""
+        if self.pairs is None or self.template is None:
+            joined = [(self.tokens.row(int(row)), 0) for row in chosen]
+        else:
+            rows = zip(self.pairs.source[chosen].tolist(), self.pairs.target[chosen].tolist(), strict=True)
+            joined = [self.template.join(self.tokens.row(source), self.tokens.row(target)) for source, target in rows]
+        restarts = np.array([restart for _, restart in joined], dtype=np.int64)
+        random = np.random.default_rng([self.seed, *np.asarray(chosen, dtype=np.int64).tolist()])
+        return _hidden(self.masking, [ids for ids, _ in joined], restarts, random)
 
     def loss(self, prepared: Hidden) -> Tensor:
-        """Mean cross-entropy of the hidden tokens."""
+        """Mean cross-entropy of the masked tokens."""
         states = token_states(self.student, prepared)
         return masked(self.head(states), prepared.wanted.to(states.device))
 
     def weight(self, prepared: Hidden) -> float:
-        """Hidden tokens."""
+        """Masked tokens."""
         return len(prepared.wanted)
 
     def count(self, prepared: Hidden) -> TokenCount:
@@ -244,47 +257,6 @@ class _MaskedTask:
             return TokenCount(tokens, tokens)
         chunks = by_length(prepared.lengths, AT_ONCE)
         return TokenCount(tokens, sum(len(chunk) * int(prepared.lengths[chunk].max()) for chunk in chunks))
-
-
-class MaskedText(_MaskedTask):
-    """Masked language modelling over the sentences of a token store."""
-
-    name = "mlm"
-
-    def __init__(self, student: Student, tokens: TokenStore, head: MaskedHead, seed: int = 17) -> None:
-        super().__init__(student, head, seed)
-        self.tokens = tokens
-
-    def __len__(self) -> int:
-        """Number of sentences."""
-        return len(self.tokens)
-
-    def prepare(self, chosen: IntArray) -> Hidden:
-        """The chosen sentences with tokens hidden."""
-        sequences = [self.tokens.row(int(row)) for row in chosen]
-        return _hidden(self.masking, sequences, np.zeros(len(chosen), dtype=np.int64), self._drawn(chosen))
-
-
-class MaskedPairs(_MaskedTask):
-    """Translation language modelling over pairs of rows of a token store."""
-
-    name = "tlm"
-
-    def __init__(self, student: Student, tokens: TokenStore, pairs: PairRows, head: MaskedHead, seed: int = 17) -> None:
-        super().__init__(student, head, seed)
-        self.tokens, self.pairs = tokens, pairs
-        self.template = Template.of(student.tokenizer)
-
-    def __len__(self) -> int:
-        """Number of pairs."""
-        return len(self.pairs)
-
-    def prepare(self, chosen: IntArray) -> Hidden:
-        """The chosen pairs, each as one sequence, with tokens hidden on both sides."""
-        rows = zip(self.pairs.source[chosen].tolist(), self.pairs.target[chosen].tolist(), strict=True)
-        joined = [self.template.join(self.tokens.row(source), self.tokens.row(target)) for source, target in rows]
-        restarts = np.array([restart for _, restart in joined], dtype=np.int64)
-        return _hidden(self.masking, [ids for ids, _ in joined], restarts, self._drawn(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +277,7 @@ class Template:
         return cls((one[0], one[1]), (two[0], two[1], two[2]))
 
     def join(self, first: Ids, second: Ids) -> tuple[Ids, int]:
-        """Two tokenized sentences as one sequence, and the place that the second begins at.
+        """Two tokenized sentences as one sequence, and where the second begins.
 
         The first separator ends the first sentence; what follows belongs to the second.
         """
@@ -316,14 +288,12 @@ class Template:
 
 
 def _specials(tokenizer: "PreTrainedTokenizerBase", *texts: str) -> list[tuple[int, ...]]:
-    """The special tokens before, between and behind texts, as so many runs: one more than there are texts."""
-    shown = tokenizer(*texts, return_special_tokens_mask=True)
-    runs: list[list[int]] = [[]]
-    inside = False
-    for token, special in zip(shown["input_ids"], shown["special_tokens_mask"], strict=True):
+    """The special tokens before, between and after texts: one run more than there are texts."""
+    encoded = tokenizer(*texts, return_special_tokens_mask=True)
+    runs: list[tuple[int, ...]] = [()]
+    for special, run in groupby(zip(encoded["special_tokens_mask"], encoded["input_ids"], strict=True), itemgetter(0)):
         if special:
-            runs[-1].append(token)
-        elif not inside:
-            runs.append([])
-        inside = not special
-    return [tuple(run) for run in runs]
+            runs[-1] = tuple(token for _, token in run)
+        else:
+            runs.append(())
+    return runs
