@@ -57,7 +57,7 @@ def test_a_jump_that_stays_triggers_after_as_many_checks_as_patience(curve: Curv
     watch.check(len(curve), {"mse": 0.0})
     found = first_trouble(watch, [jump * max(curve)] * 50, len(curve) + 1)
     assert found is not None and found[0] == len(curve) + patience
-    assert found[1].kind == "exploded"
+    assert "exploded" in found[1].sentence
 
 
 def test_a_slow_climb_is_measured_from_where_it_began() -> None:
@@ -108,7 +108,7 @@ def test_what_broke_is_named_with_its_step_and_the_gradients_before_it() -> None
         assert watch.check(step, {"mse": 0.1, "ranking": 2.0, "spread": 0.3}, norm) is None
     found = watch.check(7, {"mse": 0.1, "ranking": math.inf, "spread": math.nan}, 2e5)
     assert found is not None
-    assert found.kind == "nan"
+    assert "became" in found.sentence
     assert found.sentence == (
         "ranking became inf, spread became nan while mse stayed finite at step 8; "
         "the gradient's norm was 0.9, 1.1, 1, 350 and 2e+05 over the last checks"
@@ -131,7 +131,7 @@ def test_a_gradient_that_is_not_finite_is_enough() -> None:
     watch = LossWatch()
     assert watch.check(0, {"mse": 0.1}, 1.0) is None
     found = watch.check(1, {"mse": 0.1}, math.inf)
-    assert found is not None and found.kind == "nan"
+    assert found is not None and "became" in found.sentence
     assert found.sentence.startswith("the gradient's norm became inf, though every loss was finite at step 2")
 
 

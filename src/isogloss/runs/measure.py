@@ -111,7 +111,7 @@ class Measurements:
         found = [one for stage in compared for one in regressions(INPUTS[stage.report.model], stage.results, last.results)]
         sentence = in_words(found)
         if sentence and trained and any(one.clear for one in found):
-            sentence = str(Diagnosis("worse", sentence, better_next(follows_teacher)))
+            sentence = str(Diagnosis(sentence, better_next(follows_teacher)))
         if sentence and self.distributed.is_main_process:
             logger.warning("%s", sentence)
         return [one.as_dict() for one in found], sentence

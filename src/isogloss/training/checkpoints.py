@@ -68,7 +68,7 @@ def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
         reason = f"is of the {theirs} engine and this is the {ours} one"
         hint = f'to resume from it, set training.engine = "{theirs}"'
     found = f"{folder.parent}: the checkpoint of step {int(newest.stem.split('-')[1])} there {reason}"
-    return Diagnosis("ignored", f"{found}, so training starts at step 0", hint)
+    return Diagnosis(f"{found}, so training starts at step 0", hint)
 
 
 def _other_settings(path: Path, settings: Settings) -> str:

@@ -108,7 +108,7 @@ class Distillation:
                 f"no language has enough pairs to hold out training.dev_share = {settings.dev_share:g} of them as dev pairs:"
             )
             hint = "raise training.dev_share, add pairs, or set training.dev_pairs = 0"
-            self._warn(Diagnosis("ignored", f"{sentence} the last weights are kept, not the best{idle}", hint))
+            self._warn(Diagnosis(f"{sentence} the last weights are kept, not the best{idle}", hint))
         return split
 
     @property

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from isogloss.training.selection import STANDARD_ERRORS
 
@@ -29,7 +29,6 @@ SCORES_IN_WORDS = {
 class Diagnosis:
     """What is wrong, in a sentence, and what to do about it: for an error or a warning."""
 
-    kind: Literal["nan", "exploded", "ignored", "worse"]
     sentence: str
     hint: str
 
@@ -126,7 +125,7 @@ class LossWatch:
                 "gradients were calm before, so one batch or the number format is to blame rather than the rate: "
                 "look for broken text, or train in float32; if it comes back, lower training.learning_rate"
             )
-        return Diagnosis("nan", f"{what} at step {step + 1}{self._circumstances(step, norm)}", hint)
+        return Diagnosis(f"{what} at step {step + 1}{self._circumstances(step, norm)}", hint)
 
     def _explosion(self, step: int, name: str, loss: float, norm: float | None) -> Diagnosis:
         history = self._histories[name]
@@ -134,7 +133,7 @@ class LossWatch:
             f"{name} exploded: {loss:.3g} at step {step + 1}, after a running median of {history.low or 0:.3g} at its lowest,"
             f" for {history.suspicious} checks in a row{self._circumstances(step, norm)}"
         )
-        return Diagnosis("exploded", sentence, self._lower_rate(step))
+        return Diagnosis(sentence, self._lower_rate(step))
 
     def _circumstances(self, step: int, norm: float | None) -> str:
         norms = [*self._norms] if norm is None else [*self._norms, norm][-RECENT_NORMS:]
@@ -166,13 +165,13 @@ def setback(
             form = "{:.2f} (it was {:.2f})" if name == "cosine" else "{:.1%} (it was {:.1%})"
             lost.append(f"{words} {form.format(now, was)}")
     sentence = f"training made the student worse on the {where} pairs: {listed(lost)}"
-    return Diagnosis("worse", sentence, better_next(near_teacher)) if lost else None
+    return Diagnosis(sentence, better_next(near_teacher)) if lost else None
 
 
 def no_gain(near_teacher: bool) -> Diagnosis:
     """For a training none of whose steps was better than the start."""
     sentence = "no step of the training did better on the dev pairs than the student before it, which is kept as it was"
-    return Diagnosis("worse", sentence, better_next(near_teacher))
+    return Diagnosis(sentence, better_next(near_teacher))
 
 
 def better_next(near_teacher: bool) -> str:

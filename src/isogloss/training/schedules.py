@@ -31,7 +31,6 @@ def unfinished_warmup(warmup: float, total: int) -> Diagnosis | None:
     if warmup < 1 or rising < total or total <= 1:
         return None
     return Diagnosis(
-        "ignored",
         f"training.warmup = {amount(rising, 'step')}, but training has {total:,}: the learning rate only rises, to"
         f" {total / rising:.2g} of training.learning_rate at the end",
         "lower training.warmup (below 1 it is a share of the steps), or train longer",

@@ -15,6 +15,7 @@ from isogloss.models.student import Student
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.tasks.distill import TrainingInputs
+from isogloss.training.tasks.protocol import ModelTask
 from isogloss.types import IntArray
 from training.by_hand import (
     ALL_THREE,
@@ -137,7 +138,8 @@ def test_chunks_give_the_gradient_of_the_whole_batch(models: Path, dropout: bool
     for parameter in engine.parameters.values():
         parameter.grad = None
     torch.set_rng_state(before)
-    rows, task = part.batch.rows, engine._sentence_task(part)
+    rows, task = part.batch.rows, part.task
+    assert not isinstance(task, ModelTask)
     vectors = torch.cat([engine._encode(task, rows[start : start + 4]) for start in range(0, len(rows), 4)])
     whole = engine._losses_of(task, vectors, part)
     whole["loss"].backward()  # type: ignore[no-untyped-call]

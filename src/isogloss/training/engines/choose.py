@@ -94,7 +94,7 @@ def ignored_settings(student_dimension: int, teacher_dimension: int | None, reci
         return []
     if not uses_teacher(recipe):
         sentence = "no loss and no bridge uses the teacher: it is only what the result is measured beside"
-        found.append(Diagnosis("ignored", sentence, 'set teacher.model = "" to do without it, or add losses.mse'))
+        found.append(Diagnosis(sentence, 'set teacher.model = "" to do without it, or add losses.mse'))
     width = _width(student_dimension, teacher_dimension, recipe)
     reason, remedy = "", ""
     if not uses_fixed_teacher(recipe.losses):
@@ -105,7 +105,7 @@ def ignored_settings(student_dimension: int, teacher_dimension: int | None, reci
     if reason and settings.select == "mse" and settings.dev_pairs:
         sentence = f'training.select = "mse" chooses by the distance to the teacher, but {reason}: the best checkpoint will be'
         sentence += " the one that finds most translations"
-        found.append(Diagnosis("ignored", sentence, f'{remedy}, or set training.select = "both"'))
+        found.append(Diagnosis(sentence, f'{remedy}, or set training.select = "both"'))
     return found
 
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -64,9 +64,10 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A process's share of a part of a task's batch; `batch` is None where a model task has no example here."""
+    """A process's share of a part of a task's batch; `batch` is None if a model task has no example here."""
 
-    task: int
+    number: int
+    task: Task
     batch: Any
     examples: int
     whole: int  # examples of the part, over all processes
@@ -148,7 +149,7 @@ class EagerEngine:
             for whole in np.array_split(examples, min(self.config.accumulate, len(examples))):
                 mine = self.distributed.share(whole)
                 batch = None if isinstance(task, ModelTask) and not len(mine) else task.prepare(mine)
-                parts.append(Part(number, batch, len(mine), len(whole), len(whole) / len(examples)))
+                parts.append(Part(number, task, batch, len(mine), len(whole), len(whole) / len(examples)))
         return parts
 
     def step(self, prepared: list[Part]) -> TokenCount:
@@ -156,7 +157,7 @@ class EagerEngine:
         self.config.remembered()  # before dropout is on
         if self.table is not None:
             for part in prepared:
-                tokens = self._sentence_task(part).tokens
+                tokens = cast(SentenceTask, part.task).tokens
                 self.table.ready(tokens.gather(part.batch.rows)[0], tokens.pad_id, self.step_at)
         for module in self.modules:
             set_training_mode(module, self.config.dropout)
@@ -167,7 +168,7 @@ class EagerEngine:
         values = self._backward_all(prepared)
         # On the CPU a loss that is not finite moves nothing. A GPU is not waited for: the trainer reads it later, and stops.
         finite = self.device.type != "cpu" or math.isfinite(values["loss"])
-        values["gradient_norm"] = self._move({part.task for part in prepared}) if finite else torch.tensor(math.nan)
+        values["gradient_norm"] = self._move({part.number for part in prepared}) if finite else torch.tensor(math.nan)
         if isinstance(self.model, Student):
             for shadow in self.shadows.values():
                 shadow.follow(self.model, self.step_at)
@@ -175,63 +176,51 @@ class EagerEngine:
         self._losses.append(values)
         return sum((self._count(part) for part in prepared if part.batch is not None), TokenCount(0, 0))
 
-    def _sentence_task(self, part: Part) -> SentenceTask:
-        task = self.tasks[part.task]
-        assert not isinstance(task, ModelTask)
-        return task
-
     def _count(self, part: Part) -> TokenCount:
-        task = self.tasks[part.task]
-        if isinstance(task, ModelTask):
-            return task.count(part.batch)
+        if isinstance(part.task, ModelTask):
+            return part.task.count(part.batch)
         assert isinstance(self.model, Student)
-        lengths = self._sentence_task(part).tokens.lengths_of(part.batch.rows)
+        lengths = part.task.tokens.lengths_of(part.batch.rows)
         return TokenCount(int(lengths.sum()), self.model.tokens_computed(lengths))
 
     def _backward_all(self, parts: list[Part]) -> dict[str, Tensor]:
-        """The losses of the step, each part counted by its examples, with gradients left in the parameters."""
+        """The losses of the step, with gradients left in the parameters."""
         values: dict[str, Tensor] = {}
-        total_weight = self._model_weights(parts)
-        for part in parts:
-            task, factor = self.tasks[part.task], self.task_weights[part.task]
-            if isinstance(task, ModelTask):
-                share = 0.0 if part.batch is None else task.weight(part.batch) / max(total_weight[part.task], 1e-9)
-                loss = share * self._backward_model(task, part.batch, factor * share)
-                self.distributed.add_up([loss])
-                counted = {task.name: loss, "loss": factor * loss}
-            else:
-                losses = self._backward(part, factor * part.share)
-                counted = {name: part.share * loss.detach() for name, loss in losses.items()}
-                counted["loss"] = factor * counted["loss"]
-            values |= {name: values[name] + loss if name in values else loss for name, loss in counted.items()}
+        for part, share in zip(parts, self._shares(parts), strict=True):
+            factor = self.task_weights[part.number]
+            losses = {name: share * loss.detach() for name, loss in self._backward(part, factor * share).items()}
+            if isinstance(part.task, ModelTask):
+                self.distributed.add_up(list(losses.values()))
+            losses["loss"] = factor * losses["loss"]
+            values |= {name: values[name] + loss if name in values else loss for name, loss in losses.items()}
         return values
 
-    def _model_weights(self, parts: list[Part]) -> list[float]:
-        """The weight of each model task's batch, over all parts and processes."""
-        totals = [0.0] * len(self.tasks)
+    def _shares(self, parts: list[Part]) -> list[float]:
+        """What each part counts in its task's loss: its share of the examples, or of a model task's weight."""
+        totals, weights = [0.0] * len(self.tasks), []
         for part in parts:
-            task = self.tasks[part.task]
-            if isinstance(task, ModelTask) and part.batch is not None:
-                totals[part.task] += task.weight(part.batch)
+            weights.append(part.task.weight(part.batch) if isinstance(part.task, ModelTask) and part.batch is not None else 0.0)
+            totals[part.number] += weights[-1]
         if self.distributed.size > 1 and any(isinstance(task, ModelTask) for task in self.tasks):
             summed = torch.tensor(totals, dtype=torch.float64, device=self.device)
             self.distributed.add_up([summed])
             totals = summed.tolist()
-        return totals
-
-    def _backward_model(self, task: ModelTask, batch: Any, scale: float) -> Tensor:  # noqa: ANN401 - the task's own form
-        """A model task's loss of this process's share; adds `scale` times its gradient to the parameters'."""
-        if batch is None:
-            return torch.zeros((), device=self.device)
-        with self._precision():
-            loss = task.loss(batch)
-        (scale * loss).backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
+        return [
+            weight / max(totals[part.number], 1e-9) if isinstance(part.task, ModelTask) else part.share
+            for part, weight in zip(parts, weights, strict=True)
+        ]
 
     def _backward(self, part: Part, scale: float) -> dict[str, Tensor]:
         """The losses of a part; adds `scale` times their gradient to the parameters'."""
-        rows, chunk = part.batch.rows, 2 * self.config.chunk_pairs
-        task = self._sentence_task(part)
+        task, chunk = part.task, 2 * self.config.chunk_pairs
+        if isinstance(task, ModelTask):
+            if part.batch is None:
+                return named_losses(task.name, torch.zeros((), device=self.device))
+            with self._precision():
+                losses = named_losses(task.name, task.loss(part.batch))
+            (scale * losses["loss"]).backward()  # type: ignore[no-untyped-call]
+            return losses
+        rows = part.batch.rows
         if not chunk or len(rows) <= chunk:
             losses = self._losses_of(task, self._encode(task, rows), part)
             (scale * losses["loss"]).backward()  # type: ignore[no-untyped-call]
@@ -276,7 +265,7 @@ class EagerEngine:
         values = {name: gathered(on_device(value, self.device)) for name, value in batch.values.items()}
         if batch.shadow_rows is not None:
             with self._precision():
-                shadow = self.shadows[part.task]
+                shadow = self.shadows[part.number]
                 seen = shadow.vectors(task.tokens, batch.shadow_rows) if part.examples else encoded.detach()[:0]
             vectors["shadow"] = gathered(seen)
         weight = gathered(torch.ones(part.examples, device=self.device))
