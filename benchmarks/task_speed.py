@@ -90,8 +90,8 @@ class Bench:
         """Steps of a task as `train` takes them, with dropout."""
         steps = self.options.steps
         rates = [RATE] * max(steps, self.options.planned_steps)
-        optimizer, config = OptimizerConfig(rates, 0.01, 1.0), EngineConfig(bf16=bf16, dropout=True)
-        engine: Engine = choose_engine(model, [task], optimizer, config, Distributed(), batch_sizes=[batch])
+        optimizer, config = OptimizerConfig(rates, 0.01, 1.0), EngineConfig(bf16=bf16, dropout=True, batch_sizes=[batch])
+        engine: Engine = choose_engine(model, [task], optimizer, config, Distributed())
         schedule = TaskSchedule([len(task)], [batch], SEED, steps=steps)
         first, seen, start = int((1 - COUNTED) * steps), 0, 0.0
         prepared = ahead(lambda step: (len(schedule.chosen(step)), engine.prepare(schedule.chosen(step))), range(steps))

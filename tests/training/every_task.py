@@ -18,7 +18,7 @@ from isogloss.training.moving_teacher import MovingTeacher
 from isogloss.training.tasks.distill import DistillTask
 from isogloss.training.tasks.mlm import MaskedHead, MaskedTask, with_mask_token
 from isogloss.training.tasks.protocol import Task
-from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, translation_ranking
+from isogloss.training.tasks.rank import AnswerRanking, answer_head, translation_ranking
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
 from isogloss.training.tasks.translate import PIVOT, SECOND, Decoder, DecoderSizes, Examples, Translation
 from judged import judged, rated
@@ -52,7 +52,7 @@ def rank_task(student: Student, negatives: int = 2) -> DistillTask:
 def answers_task(student: Student) -> AnswerRanking:
     german = [pair for pair in PAIRS if pair.language == "de"]
     pairs = SentencePairs.of(student, [f"who {pair.source.split(' ', 2)[2]}" for pair in german], [p.source for p in german])
-    return AnswerRanking(student, pairs, AnswerHead(student.dimension))
+    return AnswerRanking(student, pairs, answer_head(student.dimension))
 
 
 def translate_task(dropout: float = 0.1, layers: int = 2) -> Translation:

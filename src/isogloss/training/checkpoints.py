@@ -30,20 +30,23 @@ NAMED_SETTINGS = 3  # how many changed settings a message names
 Settings = Mapping[str, Any]  # tables of settings, and settings that stand alone, as JSON has them
 
 
-def folder_of(work: Path, key: str, kind: str) -> Path:
-    """Where a training keeps its checkpoints."""
-    return work / f"{FOLDER}{key}-{kind}"
-
-
 def learned_from(settings: TrainingSettings) -> dict[str, Any]:
     """The settings that the trained weights depend on."""
     others = ("checkpoint_seconds", "trackers", "engine")
     return {name: value for name, value in as_dict(settings).items() if name not in others}
 
 
+def folder_of(work: Path, key: str, kind: str) -> Path:
+    """Where a training keeps its checkpoints."""
+    return work / f"{FOLDER}{key}-{kind}"
+
+
 def open_folder(folder: Path, settings: Settings, distributed: Distributed) -> None:
-    """Create a training's folder and write its settings there, before any process looks for a checkpoint in it."""
-    with distributed.main_process_first():
+    """Create a training's folder and write its settings there; warn if only another training has a checkpoint."""
+    with distributed.main_process_first():  # before any process looks for a checkpoint in it
+        found = passed_over(folder, settings)
+        if found is not None and distributed.is_main_process:
+            logger.warning("%s", found)
         use(folder)
         make_folder(folder)
         if not (folder / SETTINGS).exists():
@@ -51,15 +54,16 @@ def open_folder(folder: Path, settings: Settings, distributed: Distributed) -> N
 
 
 def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
-    """Why the newest checkpoint of another training beside `folder` cannot be used; None if this one has its own."""
+    """Why the newest checkpoint of the same stage beside `folder` cannot be used; None if `folder` has its own."""
     others = [path for path in folder.parent.glob(f"{FOLDER}*/{PATTERN}") if path.parent != folder]
+    others = [path for path in others if (_settings_of(path) or settings).get("stage") == settings.get("stage")]
     if not others or any(folder.glob(PATTERN)):
         return None
     newest = max(others, key=lambda path: path.stat().st_mtime)
     (key, _, kind), (own_key, _, own_kind) = (path.name.removeprefix(FOLDER).partition("-") for path in (newest.parent, folder))
     theirs, ours = kind.split("-")[0], own_kind.split("-")[0]
     if key != own_key:
-        reason = _other_settings(newest.parent / SETTINGS, settings)
+        reason = _other_settings(_settings_of(newest), settings)
         hint = "to resume from it, use what it was made with; to discard it, remove it or start with --fresh"
     elif theirs == ours:  # a single process keeps the token table's state in another form
         reason = "is of another number of processes"
@@ -71,11 +75,19 @@ def passed_over(folder: Path, settings: Settings) -> Diagnosis | None:
     return Diagnosis(f"{found}, so training starts at step 0", hint)
 
 
-def _other_settings(path: Path, settings: Settings) -> str:
+def _settings_of(checkpoint: Path) -> Settings | None:
+    """The settings of another training; None if an old version wrote none, or they are damaged."""
     try:
-        changed = changed_settings(_by_name(read_json(path)), _by_name(settings))
-    except (OSError, ValueError, AttributeError):  # of a version that wrote none, or damaged
+        settings = read_json(checkpoint.parent / SETTINGS)
+    except (OSError, ValueError):
+        return None
+    return settings if isinstance(settings, dict) else None
+
+
+def _other_settings(before: Settings | None, settings: Settings) -> str:
+    if before is None:
         return "is of other settings, pairs or models"
+    changed = changed_settings(_by_name(before), _by_name(settings))
     return f"is of other settings ({changed})" if changed else "is of other pairs or models"
 
 

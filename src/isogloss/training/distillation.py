@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from isogloss.config import Recipe, as_dict
@@ -36,21 +35,23 @@ from isogloss.training.chunked_vectors import vectors_in_parts
 from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
-from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.choose import (
-    distill_engine,
+    device_of,
     ignored_settings,
     needs_teacher_vectors,
     refuse_misfits,
     uses_fixed_teacher,
+    why_not_recorded,
 )
+from isogloss.training.engines.eager import EngineConfig
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
 from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.schedules import unfinished_warmup
-from isogloss.training.tasks.distill import TrainingInputs
+from isogloss.training.tasks.distill import TrainingInputs, distill_task
 from isogloss.training.teacher_vectors import teacher_rows
-from isogloss.training.trainer import Callback, Trainer, TrainingSummary
+from isogloss.training.train import fit
+from isogloss.training.trainer import Callback, TrainingSummary
 from isogloss.training.work_files import Kept, kept_array
 from isogloss.types import FloatArray, IntArray, PairSource
 
@@ -194,23 +195,37 @@ class Distillation:
         settings, teacher = self.training, self._teacher_for_losses()
         schedule = self._schedule()
         self._warn(unfinished_warmup(settings.warmup, schedule.steps))
-        optimizer = OptimizerConfig.of(settings, schedule.steps)
-        torch.manual_seed(self.recipe.seed)
-        remembered = functools.cache(self._remembered_in_turn)
         inputs = TrainingInputs(self.data.tokens, self.pairs, teacher, self._negatives())
-        engine = distill_engine(self.student, inputs, optimizer, self.recipe, self.split, remembered, self.distributed)
-        try:
-            folder, dev = self._checkpoint_folder(engine.kind), None
-            if self.dev is not None:
-                comparable = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
-                measured = DevSet(self.dev, comparable)
-                dev = MeasuredBy(measured, lambda rows: self.student.vectors_of(self.data.tokens, rows, remembered()))
-            has_teacher = self.teacher is not None
-            data = engine, schedule, settings, optimizer, dev, folder
-            stage = stage or ("distill" if has_teacher else "train")
-            return Trainer(*data, self.distributed, self.on_progress, stage, callbacks, has_teacher).run()
-        finally:
-            engine.close()
+        task = distill_task(self.student, inputs, self.recipe.losses, schedule.steps)
+        remembered, dev = functools.cache(self._remembered_in_turn), None
+        if self.dev is not None:
+            comparable = teacher if teacher is not None and teacher.shape[1] == self.student.dimension else None
+            measured = DevSet(self.dev, comparable)
+            dev = MeasuredBy(measured, lambda rows: self.student.vectors_of(self.data.tokens, rows, remembered()))
+        config = EngineConfig.of(
+            settings,
+            device_of(self.student),
+            split=self.split,
+            remembered=remembered,
+            batch_sizes=[settings.batch_pairs],
+            not_recorded=why_not_recorded(settings, self.recipe.losses.moving_teacher),
+        )
+        return fit(
+            self.student,
+            [task],
+            schedule,
+            settings,
+            config,
+            self.recipe.seed,
+            folder=self.folder,
+            key=self._training_key(),
+            learned_from=self._settings(),
+            dev=dev,
+            on_progress=self.on_progress,
+            stage=stage or ("train" if self.teacher is None else "distill"),
+            callbacks=callbacks,
+            has_teacher=self.teacher is not None,
+        )
 
     def _teacher_for_losses(self) -> NDArray[np.float16] | None:
         """The teacher's vectors, if a loss uses them; the student then has vectors of the same kind.
@@ -302,16 +317,6 @@ class Distillation:
         drawn = ["in shards"] if len(self.pairs) > SHARD else []  # pairs are drawn in another order then
         settings = canonical_json([*self._settings().values(), modules, *drawn])
         return content_hash(self.key, "" if self.teacher is None else self.teacher.fingerprint, settings)[:16]
-
-    def _checkpoint_folder(self, kind: str) -> Path | None:
-        """Where this training's checkpoints are, with a warning if there are only those of another one."""
-        if self.folder is None:
-            return None
-        folder = checkpoints.folder_of(self.folder, self._training_key(), kind)
-        if self.distributed.is_main_process:
-            self._warn(checkpoints.passed_over(folder, self._settings()))
-        checkpoints.open_folder(folder, self._settings(), self.distributed)
-        return folder
 
     def _warn(self, *found: Diagnosis | None) -> None:
         """Log warnings, from the main process."""

@@ -74,14 +74,14 @@ class Distributed:
         each = -(-len(chosen) // self.size)
         return chosen[self.rank * each : (self.rank + 1) * each]
 
-    def largest_share(self, pairs: int) -> int:
-        """The length of the largest part of a batch of this many pairs."""
-        return -(-pairs // self.size)
+    def gathered(self, mine: Tensor, whole: int) -> Tensor:
+        """The rows of all processes' shares of `whole` examples, each padded with zeros to the longest one.
 
-    def gathered(self, mine: Tensor, rows: int) -> Tensor:
-        """The rows of all processes, each part padded with zeros to `rows`; gradients flow into this process's rows only."""
+        Gradients flow into this process's own rows only.
+        """
         if self.size == 1:
             return mine
+        rows = -(-whole // self.size)
         filled = mine.new_zeros((rows, *mine.shape[1:]))
         filled[: len(mine)] = mine.detach()
         parts = [torch.empty_like(filled) for _ in range(self.size)]

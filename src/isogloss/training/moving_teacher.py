@@ -26,14 +26,14 @@ class MovingTeacher:
         self.total, self.base = total, base
 
     def vectors(self, tokens: TokenStore, rows: IntArray) -> Tensor:
-        """Vectors of the pivot sentences, each distinct one encoded once; no gradient."""
+        """Vectors of the source sentences, each distinct one encoded once; no gradient."""
         distinct, places = np.unique(rows, return_inverse=True)
         with torch.no_grad():
             found = self.shadow.batch(tokens, distinct, None).float()
         return found[torch.from_numpy(places).to(found.device)]
 
     def follow(self, student: Student, step: int) -> None:
-        """Move after step number `step` (from 0)."""
+        """Move towards the student after step number `step` (from 0)."""
         mine = list(self.shadow.model.parameters())
         follow_(mine, [parameter.detach() for parameter in student.model.parameters()], tau_at(step, self.total, self.base))
 
@@ -42,7 +42,7 @@ class MovingTeacher:
         return {name: parameter.detach() for name, parameter in self.shadow.model.named_parameters()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Put weights in place."""
+        """Load weights."""
         with torch.no_grad():
             for name, parameter in self.shadow.model.named_parameters():
                 parameter.copy_(state[name])

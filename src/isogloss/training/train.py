@@ -7,6 +7,7 @@ balanced corpora.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,6 +20,7 @@ from isogloss.models.student import Student
 from isogloss.progress import OnProgress, silent
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training import checkpoints
+from isogloss.training.batches import Schedule
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.choose import choose_engine, device_of, why_not_recorded
@@ -65,31 +67,66 @@ def train(
     `isogloss launch` or torchrun, all processes train together.
     """
     tasks, settings = list(tasks) if isinstance(tasks, Sequence) else [tasks], settings or TaskSettings()
-    schedule, distributed = schedule_of(tasks, settings), Distributed.here()
-    optimizer = OptimizerConfig.of(settings, schedule.steps)
-    learned_from = checkpoints.learned_from(settings)
+    schedule = schedule_of(tasks, settings)
     sizes = [[task.name, len(task)] for task in tasks]
     start = "" if folder is None else model.fingerprint if isinstance(model, Student) else weights_key(model)
-    name = content_hash(start, key, canonical_json([learned_from, sizes, 0 if dev is None else len(dev)]))[:16]
-    torch.manual_seed(settings.seed)
+    learned_from = checkpoints.learned_from(settings)
     reason = "a step takes a batch of every task" if settings.together and len(tasks) > 1 else ""
-    engine = choose_engine(
+    config = EngineConfig.of(
+        settings,
+        device_of(model),
+        batch_sizes=schedule.batches,
+        task_weights=settings.weights if settings.together else (),
+        not_recorded=reason or why_not_recorded(settings.replace(batch_tokens=0, train_layers=0)),
+    )
+    return fit(
         model,
         tasks,
-        optimizer,
-        EngineConfig.of(settings, device_of(model)),
-        distributed,
-        engine=settings.engine,
-        batch_sizes=schedule.batches,
-        weights=settings.weights if settings.together else (),
-        reason=reason or why_not_recorded(settings.replace(batch_tokens=0, train_layers=0)),
+        schedule,
+        settings,
+        config,
+        settings.seed,
+        folder=None if folder is None else Path(folder),
+        key=content_hash(start, key, canonical_json([learned_from, sizes, 0 if dev is None else len(dev)]))[:16],
+        learned_from={"training": learned_from},
+        dev=dev,
+        on_progress=on_progress,
+        stage=stage,
+        callbacks=callbacks,
     )
+
+
+def fit(
+    model: Student | nn.Module,
+    tasks: Sequence[Task],
+    schedule: Schedule | TaskSchedule,
+    settings: TrainingSettings,
+    config: EngineConfig,
+    seed: int,
+    *,
+    folder: Path | None,
+    key: str,
+    learned_from: dict[str, Any],
+    dev: Evaluator | None,
+    on_progress: OnProgress,
+    stage: str,
+    callbacks: Sequence[Callback],
+    has_teacher: bool = False,
+) -> TrainingSummary:
+    """Take the steps of a schedule: what `train` and `Distillation.train` have in common.
+
+    `key` names everything that the weights depend on, and so the folder of checkpoints; `learned_from` are the settings among
+    it, which are stored there.
+    """
+    distributed, optimizer = Distributed.here(), OptimizerConfig.of(settings, schedule.steps)
+    torch.manual_seed(seed)
+    engine = choose_engine(model, tasks, optimizer, config, distributed)
     try:
-        place = None
-        if folder is not None:
-            place = checkpoints.folder_of(Path(folder), name, engine.kind)
-            checkpoints.open_folder(place, {"training": learned_from}, distributed)
-        return Trainer(engine, schedule, settings, optimizer, dev, place, distributed, on_progress, stage, callbacks).run()
+        place = None if folder is None else checkpoints.folder_of(folder, key, engine.kind)
+        if place is not None:
+            checkpoints.open_folder(place, {"stage": stage, **learned_from}, distributed)
+        data = engine, schedule, settings, optimizer, dev, place
+        return Trainer(*data, distributed, on_progress, stage, callbacks, has_teacher).run()
     finally:
         engine.close()
 

@@ -12,27 +12,41 @@ from isogloss.losses.combined import CombinedLoss
 from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
+from isogloss.training.engines.base import Engine
 from isogloss.training.engines.choose import (
-    distill_engine,
+    choose_engine,
     ignored_settings,
     refuse_misfits,
     uses_teacher,
     why_not_graphs,
     why_not_recorded,
 )
-from isogloss.training.engines.eager import EagerEngine
+from isogloss.training.engines.eager import EagerEngine, EngineConfig
 from isogloss.training.engines.graphs import GraphEngine
-from isogloss.training.tasks.distill import DistillTask
+from isogloss.training.tasks.distill import DistillTask, TrainingInputs, distill_task
 from training.by_hand import a_student, an_optimizer, some_material
 
 MOVING = LossSettings(mse=0.0, moving_teacher=1.0)
 RANKED = LossSettings(mse=0.0, ranking=1.0)
 
 
+def distill_engine(
+    student: Student,
+    inputs: TrainingInputs,
+    training: TrainingSettings,
+    losses: LossSettings,
+    split: SplitBody | None = None,
+) -> Engine:
+    """As `Distillation.train` chooses it, for seven steps."""
+    optimizer, reason = an_optimizer(7, optimizer=training.optimizer), why_not_recorded(training, losses.moving_teacher)
+    others = {"split": split, "batch_sizes": [training.batch_pairs], "not_recorded": reason}
+    config = EngineConfig.of(training, student.model.device, **others)
+    return choose_engine(student, [distill_task(student, inputs, losses, 7)], optimizer, config, Distributed())
+
+
 def chosen(student: Student, training: TrainingSettings, combined: LossSettings | None = None) -> EagerEngine:
-    recipe = Recipe(training=training, losses=combined or LossSettings())
     split = SplitBody(student.body, training.train_layers) if training.train_layers else None
-    engine = distill_engine(student, some_material(student), an_optimizer(7), recipe, split)
+    engine = distill_engine(student, some_material(student), training, combined or LossSettings(), split)
     assert isinstance(engine, EagerEngine), "on a CPU there is nothing to record"
     engine.close()
     return engine
@@ -81,7 +95,7 @@ def test_a_vocabulary_that_a_batch_may_read_whole_is_left_to_the_eager_engine(
     assert why_not_graphs(student, tasks, "adamw", Distributed(), [1]) == "", "a pair has too few tokens for all rows"
 
     def engine(recipe: Recipe) -> object:
-        return distill_engine(student, material, an_optimizer(7), recipe)
+        return distill_engine(student, material, recipe.training, recipe.losses)
 
     assert isinstance(engine(auto), EagerEngine)
     assert f"not recorded as CUDA graphs: a batch might read every row of the {vocabulary}" in caplog.text
@@ -115,8 +129,7 @@ def test_on_cuda_steps_are_recorded_unless_something_forbids_it(models: Path) ->
     def engine(training: TrainingSettings, combined: LossSettings) -> object:
         student = a_student(models)
         student.model.to("cuda")
-        optimizer = an_optimizer(7, optimizer=training.optimizer)
-        made = distill_engine(student, some_material(student), optimizer, Recipe(training=training, losses=combined))
+        made = distill_engine(student, some_material(student), training, combined)
         made.close()
         return made
 

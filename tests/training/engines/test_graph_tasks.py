@@ -138,7 +138,7 @@ def test_what_cannot_be_recorded_is_said(models: Path, monkeypatch: pytest.Monke
         assert "transformer body" in why_not_graphs(other, [inference], "adamw", Distributed())
     assert why_not_graphs(student, [], "lars", Distributed()) == "training.optimizer is not adamw"
     assert why_not_graphs(student, [], "adamw", Distributed(0, 2)) == "several processes train together"
-    engine = choose_engine(student, [], OptimizerConfig([0.1]), EngineConfig(), Distributed(0, 1), engine="eager")
+    engine = choose_engine(student, [], OptimizerConfig([0.1]), EngineConfig(engine="eager"), Distributed(0, 1))
     assert isinstance(engine, EagerEngine)
 
 

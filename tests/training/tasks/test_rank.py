@@ -12,7 +12,7 @@ from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.engines.base import OptimizerConfig
 from isogloss.training.engines.eager import EagerEngine
 from isogloss.training.tasks.protocol import Task
-from isogloss.training.tasks.rank import AnswerHead, AnswerRanking, translation_ranking
+from isogloss.training.tasks.rank import AnswerRanking, answer_head, translation_ranking
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.training.train import TaskSettings, train
 from isogloss.types import FloatArray
@@ -62,7 +62,7 @@ def test_translations_cost_what_ranking_says(student: Student) -> None:
 
 
 def test_answers_cost_what_their_objective_says_behind_their_own_head(student: Student) -> None:
-    head = AnswerHead(student.dimension, seed=3)
+    head = answer_head(student.dimension, seed=3)
     task = AnswerRanking(student, SentencePairs.of(student, QUESTIONS, ANSWERS), head, temperature=0.1)
     chosen = np.array([0, 8, 3, 16, 1])
     asked, given = [QUESTIONS[row] for row in chosen], [ANSWERS[row] for row in chosen]
@@ -77,7 +77,7 @@ def test_answers_cost_what_their_objective_says_behind_their_own_head(student: S
 
 
 def test_gradients_reach_the_student_and_the_head(student: Student) -> None:
-    head = AnswerHead(student.dimension)
+    head = answer_head(student.dimension)
     task = AnswerRanking(student, SentencePairs.of(student, QUESTIONS, ANSWERS), head)
     task_loss(student, task, np.arange(8)).backward()  # type: ignore[no-untyped-call]
     assert all(one.grad is not None and one.grad.abs().sum() > 0 for one in head.parameters())
@@ -95,7 +95,7 @@ def test_tokens_of_distinct_sentences_are_counted(student: Student) -> None:
 @pytest.mark.parametrize("kind", ["translation", "answers", "both"])
 def test_training_lowers_the_loss(kind: str, student: Student) -> None:
     pairs = translation_ranking(student.tokenize(TEXTS), ROWS, margin=0.3)
-    asked = AnswerRanking(student, SentencePairs.of(student, QUESTIONS, ANSWERS), AnswerHead(student.dimension))
+    asked = AnswerRanking(student, SentencePairs.of(student, QUESTIONS, ANSWERS), answer_head(student.dimension))
     named: dict[str, list[Task]] = {"translation": [pairs], "answers": [asked], "both": [pairs, asked]}
     tasks = named[kind]
 

@@ -156,7 +156,7 @@ def test_dev_pairs_are_found_and_written() -> None:
     assert len(dev) == count
     task.decoder.train()
     score = dev.score()
-    assert score.values() == dev.score().values() and not score.learnt, "nothing is dropped in measuring"
+    assert score.values() == dev.score().values() and not score.improved, "nothing is dropped in measuring"
     plain = Translation(task.student, task.decoder.eval(), task.tokens, task.examples, 1)
     with torch.no_grad():
         assert score.loss == pytest.approx(float(plain.loss(plain.prepare(np.arange(len(task))))), rel=1e-5)
@@ -164,16 +164,16 @@ def test_dev_pairs_are_found_and_written() -> None:
     cosine = vectors[pairs.source] @ vectors[pairs.target].T
     at = torch.arange(count)
     right = ((cosine.argmax(1) == at).double().mean() + (cosine.argmax(0) == at).double().mean()) / 2
-    assert score.retrieval == pytest.approx(float(right))
+    assert score.found.retrieval == pytest.approx(float(right))
     train(task.student, [task], TaskSettings(steps=3, learning_rate=1e-3, schedule="constant"))
-    assert dev.score().learnt and dev.score().loss < score.loss
+    assert dev.score().improved and dev.score().loss < score.loss
 
 
 def test_better_is_more_found_then_less_lost() -> None:
     most, few = np.full(60, 1 / 60), np.repeat([0.0, 1 / 60], 30)
     all_found, half = DevScore(1.0, most), DevScore(0.5, few)
     best, tied, worse = TranslationScore(all_found, 2.0), TranslationScore(all_found, 3.0), TranslationScore(half, 1.0)
-    untrained = TranslationScore(all_found, 5.0, learnt=False)
+    untrained = TranslationScore(all_found, 5.0, improved=False)
     selection, kept = Selection(), list[TranslationScore]()
     for score in (untrained, worse, tied, best, worse, untrained):
         preferred = selection.prefers(score.merit("retrieval"))

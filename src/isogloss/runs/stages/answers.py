@@ -3,7 +3,7 @@
 from isogloss.config import Stage
 from isogloss.corpora.reading.questions import Questions
 from isogloss.runs.stages.session import StageSession
-from isogloss.training.tasks.rank import AnswerHead, AnswerRanking
+from isogloss.training.tasks.rank import AnswerRanking, answer_head
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 
 
@@ -19,4 +19,4 @@ def train(stage: Stage, session: StageSession, number: int) -> None:
 def answers_task(questions: Questions, session: StageSession, temperature: float) -> AnswerRanking:
     """The task over these questions, with a new head for the answers."""
     pairs = SentencePairs.of(session.student, questions.questions, questions.answers)
-    return AnswerRanking(session.student, pairs, AnswerHead(session.student.dimension, session.recipe.seed), temperature)
+    return AnswerRanking(session.student, pairs, answer_head(session.student.dimension, session.recipe.seed), temperature)

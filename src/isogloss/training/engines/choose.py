@@ -5,19 +5,16 @@ refuses what cannot be trained, `ignored_settings` names settings that have no e
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
 from isogloss.amounts import amount
-from isogloss.config import Engine as EngineName
 from isogloss.config import LossSettings, Recipe, TrainingSettings
 from isogloss.config.contradictions import refuse_without_teacher
 from isogloss.config.sections import FIXED_TEACHER_LOSSES
 from isogloss.errors import ModelError, RecipeError
-from isogloss.losses.combined import CombinedLoss
-from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import Engine, OptimizerConfig
@@ -26,14 +23,11 @@ from isogloss.training.engines.fixed_batch import may_read_all
 from isogloss.training.engines.graphs import GraphEngine
 from isogloss.training.engines.model_graphs import ModelGraphEngine
 from isogloss.training.health import Diagnosis
-from isogloss.training.moving_teacher import MovingTeacher
-from isogloss.training.tasks.distill import DistillTask, TrainingInputs
 from isogloss.training.tasks.protocol import FixedShapeTask, ModelTask, Task
 
 logger = logging.getLogger(__name__)
 
 COMPILED_FROM_STEPS = 3_000  # a minute of compiling is worth it from here on
-Remembered = Callable[[], tuple[SplitBody, Activations] | None]
 
 
 def needs_teacher_vectors(recipe: Recipe) -> bool:
@@ -115,67 +109,25 @@ def choose_engine(
     optimizer: OptimizerConfig,
     config: EngineConfig,
     distributed: Distributed,
-    *,
-    engine: EngineName = "auto",
-    batch_sizes: Sequence[int] = (),
-    weights: Sequence[float] = (),
-    reason: str = "",
 ) -> Engine:
-    """CUDA graphs if they can train these tasks, else the eager engine; with `engine` "graphs" an error.
-
-    `batch_sizes` are the examples of each task's batch, `weights` those of the tasks' losses; `reason` is one against graphs
-    that the caller knows.
-    """
-    if engine != "eager":
-        reason = reason or why_not_graphs(model, tasks, optimizer.optimizer, distributed, batch_sizes)
-        if not reason:
-            return _recorded(model, tasks, optimizer, config, batch_sizes)
-        if engine == "graphs":
-            raise RecipeError(f'training.engine = "graphs", but {reason}', hint='set training.engine = "auto"')
+    """CUDA graphs if they can train these tasks, else the eager engine; with `config.engine` "graphs" that is an error."""
+    if config.engine == "eager":
+        return EagerEngine(model, tasks, optimizer, distributed, config)
+    reason = config.not_recorded or why_not_graphs(model, tasks, optimizer.optimizer, distributed, config.batch_sizes)
+    if reason and config.engine == "graphs":
+        raise RecipeError(f'training.engine = "graphs", but {reason}', hint='set training.engine = "auto"')
+    if reason:
         if device_of(model).type == "cuda" and distributed.is_main_process:
             logger.warning("steps are not recorded as CUDA graphs: %s", reason)
-    return EagerEngine(model, tasks, optimizer, distributed, config, weights)
-
-
-def _recorded(
-    model: Student | nn.Module,
-    tasks: Sequence[Task],
-    optimizer: OptimizerConfig,
-    config: EngineConfig,
-    batch_sizes: Sequence[int],
-) -> Engine:
+        return EagerEngine(model, tasks, optimizer, distributed, config)
     fixed_shapes = [task for task in tasks if isinstance(task, FixedShapeTask)]
     if fixed_shapes:
-        return ModelGraphEngine(model, fixed_shapes, optimizer, batch_sizes, config)
+        return ModelGraphEngine(model, fixed_shapes, optimizer, config.batch_sizes, config)
     assert isinstance(model, Student)
+    sentence_tasks = [task for task in tasks if not isinstance(task, ModelTask)]
     dtype = torch.bfloat16 if config.bf16 else torch.float32
     compiled = len(optimizer.rates) >= COMPILED_FROM_STEPS
-    sentence_tasks = [task for task in tasks if not isinstance(task, ModelTask)]
-    return GraphEngine(model, sentence_tasks, optimizer, batch_sizes, dtype, dropout=config.dropout, compiled=compiled)
-
-
-def distill_engine(
-    student: Student,
-    inputs: TrainingInputs,
-    optimizer: OptimizerConfig,
-    recipe: Recipe,
-    split: SplitBody | None = None,
-    remembered: Remembered = lambda: None,
-    distributed: Distributed | None = None,
-) -> Engine:
-    """The engine that trains `student` by a recipe's losses and training settings."""
-    settings, losses = recipe.training, recipe.losses
-    shadow = MovingTeacher(student, len(optimizer.rates), recipe.losses.teacher_decay) if losses.moving_teacher else None
-    return choose_engine(
-        student,
-        [DistillTask(inputs, CombinedLoss(losses), shadow)],
-        optimizer,
-        EngineConfig.of(settings, device_of(student), split, remembered),
-        distributed or Distributed(),
-        engine=settings.engine,
-        batch_sizes=[settings.batch_pairs],
-        reason=why_not_recorded(settings, losses.moving_teacher),
-    )
+    return GraphEngine(model, sentence_tasks, optimizer, config.batch_sizes, dtype, dropout=config.dropout, compiled=compiled)
 
 
 def why_not_recorded(settings: TrainingSettings, moving_teacher: float = 0.0) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isogloss.config import Engine as EngineName
 from isogloss.config import TrainingSettings
 from isogloss.models.frozen_layers import Activations, SplitBody
 from isogloss.models.student import Student
@@ -34,32 +35,42 @@ from isogloss.types import IntArray
 READS_ON_GPU = 10  # reading a loss waits for the device
 
 
+Remembered = Callable[[], tuple[SplitBody, Activations] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """How steps are computed.
+    """How steps are computed, and by which engine.
 
     `chunk_pairs` is the number of pairs encoded at once (0: all), `accumulate` the number of parts of a batch. `split` is the
-    body cut above its frozen layers; `remembered` gives what these computed, and is first asked for in the first step.
+    body cut above its frozen layers; `remembered` returns their activations, and is first called in the first step. For each
+    task, `batch_sizes` has the examples of a batch and `task_weights` the factor of its loss (default 1). `not_recorded` is a
+    reason against CUDA graphs, as the end of a sentence.
     """
 
     chunk_pairs: int = 0
     bf16: bool = False
     dropout: bool = False
     split: SplitBody | None = None
-    remembered: Callable[[], tuple[SplitBody, Activations] | None] = lambda: None
+    remembered: Remembered = lambda: None
     accumulate: int = 1
+    engine: EngineName = "auto"
+    batch_sizes: Sequence[int] = ()
+    task_weights: Sequence[float] = ()
+    not_recorded: str = ""
 
     @classmethod
-    def of(
-        cls,
-        settings: TrainingSettings,
-        device: torch.device,
-        split: SplitBody | None = None,
-        remembered: Callable[[], tuple[SplitBody, Activations] | None] = lambda: None,
-    ) -> Self:
+    def of(cls, settings: TrainingSettings, device: torch.device, **others: Any) -> Self:  # noqa: ANN401 - other fields
         """By the settings of a training on a device."""
         bf16 = settings.precision == "bf16" or (settings.precision == "auto" and device.type == "cuda")
-        return cls(settings.chunk_pairs, bf16, settings.dropout, split, remembered, settings.accumulate)
+        return cls(
+            settings.chunk_pairs,
+            bf16,
+            settings.dropout,
+            accumulate=settings.accumulate,
+            engine=settings.engine,
+            **others,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +86,7 @@ class Part:
 
 
 class EagerEngine:
-    """Trains a student, or any module, where it is; `weights` are factors of the tasks' losses."""
+    """Trains a student, or any module, on the device where it is."""
 
     def __init__(
         self,
@@ -84,11 +95,10 @@ class EagerEngine:
         optimizer: OptimizerConfig,
         distributed: Distributed | None = None,
         config: EngineConfig | None = None,
-        weights: Sequence[float] = (),
     ) -> None:
         self.model, self.tasks, self.optimizer_config = model, list(tasks), optimizer
         self.distributed, self.config = distributed or Distributed(), config or EngineConfig()
-        self.task_weights = list(weights) or [1.0] * len(self.tasks)
+        self.task_weights = list(self.config.task_weights) or [1.0] * len(self.tasks)
         self.offsets = task_offsets(tasks)
         self.step_at, self.seed = 0, torch.initial_seed()
         self.modules, self.parameters, self.head_of = self._trained()
@@ -256,10 +266,9 @@ class EagerEngine:
     def _losses_of(self, task: SentenceTask, encoded: Tensor, part: Part) -> dict[str, Tensor]:
         """The losses of the whole part, from this process's vectors and those of the others."""
         batch: SentenceBatch = part.batch
-        each = self.distributed.largest_share(part.whole)
 
         def gathered(mine: Tensor) -> Tensor:
-            return self.distributed.gathered(mine, each)
+            return self.distributed.gathered(mine, part.whole)
 
         vectors = {name: gathered(encoded[torch.from_numpy(at).to(self.device)]) for name, at in batch.at.items()}
         values = {name: gathered(on_device(value, self.device)) for name, value in batch.values.items()}

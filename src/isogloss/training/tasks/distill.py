@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isogloss.config import LossSettings
 from isogloss.losses.combined import CombinedLoss, LossBatch
+from isogloss.models.student import Student
 from isogloss.models.token_store import TokenStore
 from isogloss.training.batches import PairRows
 from isogloss.training.moving_teacher import MovingTeacher
@@ -81,3 +83,9 @@ class DistillTask:
             **hard,
         )
         return self.losses(batch)
+
+
+def distill_task(student: Student, inputs: TrainingInputs, losses: LossSettings, steps: int) -> DistillTask:
+    """The task by the losses of a recipe, with a moving teacher if one of them uses it."""
+    shadow = MovingTeacher(student, steps, losses.teacher_decay) if losses.moving_teacher else None
+    return DistillTask(inputs, CombinedLoss(losses), shadow)

@@ -33,19 +33,11 @@ def translation_ranking(
     return DistillTask(TrainingInputs(tokens, pairs, None, negatives), CombinedLoss(losses), name="translation")
 
 
-class AnswerHead(nn.Module):
-    """Two layers of the student's width with tanh between them, for answers only."""
-
-    def __init__(self, dimension: int, seed: int = 17) -> None:
-        super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.layers = nn.Sequential(nn.Linear(dimension, dimension), nn.Tanh(), nn.Linear(dimension, dimension))
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """Map vectors of answers to those of their questions."""
-        moved: Tensor = self.layers(vectors)
-        return moved
+def answer_head(dimension: int, seed: int = 17) -> nn.Sequential:
+    """For answers only: two layers of the student's width with tanh between them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(dimension, dimension), nn.Tanh(), nn.Linear(dimension, dimension))
 
 
 class AnswerRanking:
@@ -53,7 +45,7 @@ class AnswerRanking:
 
     name = "answers"
 
-    def __init__(self, student: Student, pairs: SentencePairs, head: AnswerHead, temperature: float = TEMPERATURE) -> None:
+    def __init__(self, student: Student, pairs: SentencePairs, head: nn.Module, temperature: float = TEMPERATURE) -> None:
         self.pairs, self.temperature, self.tokens = pairs, temperature, pairs.tokens
         self.head = head.to(student.model.device)
 

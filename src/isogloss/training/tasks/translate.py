@@ -1,29 +1,25 @@
 """LASER's task: a sentence goes into one vector, and a decoder writes its translation from that vector alone.
 
-The decoder is an LSTM (one layer of 2,048 in the paper) that sees the vector at every step, so that none of it is lost in
-passing; h and c begin as linear maps of it:
+The decoder is an LSTM (one layer of 2,048 in the paper) that sees the vector at every step; h and c begin as linear maps of it:
 
     (h_0, c_0) = A v + a
     input_t    = [ D[y_t−1] ; v ; l ]        D: the decoder's own table over the same vocabulary, l: the target language
     state_t    = LSTM(input_t)               p(y_t) = softmax(W state_t + b)                     `losses/translation.py`
 
-y_0 is </s>, the mark that also ends every sentence. There is no attention: whatever the decoder knows of the sentence is in
-v. The encoder does not know which language it reads; the decoder knows which one to write (Artetxe & Schwenk 2019, §3).
+y_0 is </s>, the mark that also ends every sentence. There is no attention: all that the decoder knows of the sentence is in v.
+The encoder does not know which language it reads; the decoder knows which one to write (Artetxe & Schwenk 2019, §3).
 
-Which sentence is translated into what
---------------------------------------
 There are two target languages, as in the paper: with one alone, its own sentences would have nothing to be translated into.
-One of them must be the pairs' source language (English, say), the other one (Spanish) any of their languages. Of pairs
-(s, t), s English, t in a language L, the examples are, each once an epoch:
+One must be the pairs' source language (English, say), the other (Spanish) any of their languages. Of pairs (s, t), s English,
+t in a language L, the examples are, each once per epoch:
 
     t → s  into English          for every pair
     s → t  into Spanish          for every pair with L = Spanish
-    t → u  into Spanish          for every pair with L ≠ Spanish whose s also has Spanish translations: u is one of these,
-                                 in turns, where there are several
+    t → u  into Spanish          for every pair with L ≠ Spanish whose s also has Spanish translations: one of them in turn: u
 
-So each sentence is translated into both targets where the data has both, a sentence of a target language into the other
-one, and none into its own. English sentences that have no Spanish translation are only written, never read. Pairs whose two
-sides are the same text are left out. Where data has pairs with English alone, that is xx → en, es → en and en → es.
+So each sentence is translated into both targets if the data has both, a sentence of a target language into the other one.
+English sentences without a Spanish translation are only written, never read. Pairs whose two sides are the same text are left
+out. If the data has pairs with English alone, that is xx → en, es → en and en → es.
 """
 
 import math
@@ -66,12 +62,12 @@ class DecoderSizes:
 
 
 class Decoder(nn.Module):
-    """Writes a sentence from a vector. Trained beside the encoder, kept in checkpoints, and not part of the saved model."""
+    """Writes a sentence from a vector. It is trained beside the encoder and not part of the saved model."""
 
     def __init__(
         self, rows: int, dimension: int, languages: int, padding: int, sizes: DecoderSizes | None = None, seed: int = 17
     ) -> None:
-        """`rows` of the vocabulary and `dimension` of the vectors are the encoder's, `languages` is how many it can write."""
+        """`rows` is the size of the vocabulary, `dimension` that of the encoder's vectors, `languages` that of the targets."""
         super().__init__()
         self.sizes = sizes = sizes or DecoderSizes()
         self.embedding = nn.Embedding(rows, sizes.embedding, padding_idx=padding)
@@ -134,7 +130,7 @@ def examples_of(pairs: PairRows, languages: Sequence[str], pivot: str, second: s
 
 
 def _through(others: PairRows, known: PairRows) -> tuple[IntArray, IntArray]:
-    """For each of the `others` a translation of its source by `known`, in turns, where there is one."""
+    """The `others` whose source has a translation in `known`, and that translation; several take turns."""
     order = np.argsort(known.source, kind="stable")
     sources, written = known.source[order], known.target[order]
     first, last = (np.searchsorted(sources, others.source, side) for side in ("left", "right"))
@@ -175,7 +171,7 @@ class Translation:
         return len(self.examples)
 
     def prepare(self, chosen: IntArray) -> Prepared:
-        """A sentence that is to be translated twice is encoded once."""
+        """A batch; a sentence that is translated twice is encoded once."""
         rows, at = np.unique(self.examples.source[chosen], return_inverse=True)
         written = self.tokens.padded(self.examples.target[chosen])
         after, lengths = written["input_ids"], written["attention_mask"].sum(1)
@@ -186,7 +182,7 @@ class Translation:
         return Prepared(rows, torch.from_numpy(at), before, after, lengths, language, tokens)
 
     def loss(self, prepared: Prepared) -> Tensor:
-        """What each word to be written costs on average."""
+        """Mean loss per word to be written."""
         vectors = self.student.batch(self.tokens, prepared.rows, None)
         device = vectors.device
         states = self.decoder(
@@ -243,41 +239,36 @@ class Translation:
 
 @dataclass(frozen=True, slots=True)
 class TranslationScore:
-    """How many translations the student finds among the dev pairs, and what it costs to write them.
+    """How many translations the student finds among the dev pairs, and the loss of writing them.
 
-    `learnt` says whether that is less than before training: names and numbers alone let an untrained encoder find some, at
-    times more than after its first steps, and nobody wants that one.
+    `improved` says whether that loss is below the one before training. An untrained encoder finds some translations by names
+    and numbers, at times more than after its first steps, and must not be kept for that.
     """
 
     found: DevScore
     loss: float
-    learnt: bool = True
-
-    @property
-    def retrieval(self) -> float:
-        """Share of translations that are found."""
-        return self.found.retrieval
+    improved: bool = True
 
     def merit(self, select: str) -> Merit:
-        """What is found; where that is within noise, what is written at less cost is better."""
+        """What is found; if that is within noise, the lower loss is better."""
         if select == "loss":
             return Merit(NOTHING_COUNTED, -self.loss)
         translated = self.found.translated
-        return Merit(translated, -self.loss) if self.learnt else Merit(np.zeros_like(translated), -math.inf)
+        return Merit(translated, -self.loss) if self.improved else Merit(np.zeros_like(translated), -math.inf)
 
     def values(self) -> dict[str, float]:
         """For the metrics."""
-        return {"dev_retrieval": self.retrieval, "dev_loss": self.loss}
+        return {"dev_retrieval": self.found.retrieval, "dev_loss": self.loss}
 
     def note(self) -> str:
         """For the screen."""
-        return f"dev {100 * self.retrieval:.1f} % found, loss {self.loss:.3f}"
+        return f"dev {100 * self.found.retrieval:.1f} % found, loss {self.loss:.3f}"
 
 
 class TranslationDev:
-    """Dev pairs of a `Translation` task: nearest neighbours as in `dev.DevSet`, and the task's own loss.
+    """Dev pairs of a `Translation` task: nearest neighbors as in `dev_set.DevSet`, and the task's own loss.
 
-    It is made before training begins, also of one that goes on from a checkpoint.
+    Create it before training begins, also if training resumes from a checkpoint.
     """
 
     def __init__(self, task: Translation, pairs: PairRows, examples: Examples) -> None:
@@ -297,7 +288,7 @@ class TranslationDev:
         return TranslationScore(found, loss, loss < self.untrained)
 
     def _loss(self) -> float:
-        """What a word of the dev examples costs on average."""
+        """Mean loss per word of the dev examples."""
         task, total, words = self.task, 0.0, 0
         for module in (task.student.model, task.decoder):
             module.eval()
