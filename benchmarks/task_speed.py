@@ -94,7 +94,7 @@ class Bench:
         engine: Engine = choose_engine(model, [task], optimizer, config, Distributed())
         schedule = TaskSchedule([len(task)], [batch], SEED, steps=steps)
         first, seen, start = int((1 - COUNTED) * steps), 0, 0.0
-        prepared = ahead(lambda step: (len(schedule.chosen(step)), engine.prepare(schedule.chosen(step))), range(steps))
+        prepared = ahead(lambda step: (len(schedule.examples(step)), engine.prepare(schedule.examples(step))), range(steps))
         for step, (examples, inputs) in enumerate(prepared):
             if step == first:
                 self.wait()

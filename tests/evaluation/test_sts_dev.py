@@ -25,5 +25,5 @@ def test_it_is_the_rank_correlation_of_cosine_and_gold(models: Path) -> None:
     student.model.train()
     score = dev.score()
     assert score.spearman == pytest.approx(wanted, abs=1e-4) and len(dev) == 30
-    assert score.merit("anything").value == score.spearman == score.values()["dev_spearman"]
+    assert score.selection_score("anything").value == score.spearman == score.values()["dev_spearman"]
     assert f"{100 * score.spearman:.2f}" in score.note()

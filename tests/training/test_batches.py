@@ -41,7 +41,7 @@ def batch_of(
 
 
 def batch_at(schedule: Schedule, pairs: PairRows, step: int) -> SentenceBatch:
-    return batch_of(pairs, schedule.chosen(step))
+    return batch_of(pairs, schedule.examples(step))
 
 
 def pairs_of(batch: SentenceBatch) -> list[tuple[int, int]]:
@@ -87,7 +87,7 @@ def test_a_sentence_is_encoded_once_a_batch(sources: list[int], balance: Balance
     for step in range(schedule.steps):
         batch = batch_at(schedule, pairs, step)
         assert len(set(batch.rows.tolist())) == len(batch.rows)
-        assert len(batch.at["source"]) == len(batch.at["target"]) == len(schedule.chosen(step))
+        assert len(batch.at["source"]) == len(batch.at["target"]) == len(schedule.examples(step))
 
 
 def test_a_source_with_many_translations_is_in_few_batches() -> None:
@@ -102,7 +102,7 @@ def test_a_source_with_many_translations_is_in_few_batches() -> None:
 def test_seed_and_epoch_decide_the_order(balance: BalanceSettings) -> None:
     def order(seed: int) -> list[list[int]]:
         schedule = Schedule(some_pairs(list(range(60))), balance, seed, 2, 8)
-        return [schedule.chosen(step).tolist() for step in range(schedule.steps)]
+        return [schedule.examples(step).tolist() for step in range(schedule.steps)]
 
     one = order(1)
     assert one == order(1) != order(2)
@@ -141,22 +141,22 @@ def test_with_a_budget_of_tokens_nothing_is_lost_and_a_restart_finds_its_place(
         return Schedule(pairs, balance, 5, epochs, 16, budget, counts.__getitem__)
 
     whole = schedule()
-    seen = [whole.chosen(step).tolist() for step in range(whole.steps)]
+    seen = [whole.examples(step).tolist() for step in range(whole.steps)]
     assert all(counts[batch].sum() <= budget or len(batch) == 1 for batch in seen) and all(seen)
     unbudgeted = Schedule(pairs, balance, 5, epochs, 16)
-    order = [pair for step in range(unbudgeted.steps) for pair in unbudgeted.chosen(step).tolist()]
+    order = [pair for step in range(unbudgeted.steps) for pair in unbudgeted.examples(step).tolist()]
     assert [pair for batch in seen for pair in batch] == order, "the same pairs in the same order, cut elsewhere"
     stopped = data.draw(st.integers(0, whole.steps))
     continued = schedule()
     assert continued.pairs_before(stopped) == sum(map(len, seen[:stopped]))
-    assert [continued.chosen(step).tolist() for step in range(stopped, continued.steps)] == seen[stopped:]
+    assert [continued.examples(step).tolist() for step in range(stopped, continued.steps)] == seen[stopped:]
 
 
 @given(token_counts, st.integers(1, 90), st.integers(1, 3))
 def test_with_a_budget_an_epoch_still_sees_every_pair_once(tokens: list[int], budget: int, epochs: int) -> None:
     pairs = some_pairs([place % 7 for place in range(len(tokens))])
     schedule = Schedule(pairs, BalanceSettings(), 3, epochs, 16, budget, np.array(tokens).__getitem__)
-    seen = Counter(pair for step in range(schedule.steps) for pair in schedule.chosen(step).tolist())
+    seen = Counter(pair for step in range(schedule.steps) for pair in schedule.examples(step).tolist())
     assert seen == dict.fromkeys(range(len(pairs)), epochs)
 
 
@@ -179,14 +179,14 @@ def test_batches_go_on_from_shard_to_shard(
     for epoch in range(epochs):
         order = [pair for part in range(deal.shards) for pair in deal.order(epoch, part).tolist()]
         expected += [order[start : start + size] for start in range(0, len(order), size)]
-    assert [whole.chosen(step).tolist() for step in range(whole.steps)] == expected
+    assert [whole.examples(step).tolist() for step in range(whole.steps)] == expected
     assert whole.pairs == sum(map(len, expected)) and not set(left_out.tolist()) & {
         pair for batch in expected for pair in batch
     }
     stopped = data.draw(st.integers(0, whole.steps))
     continued = schedule()
     assert continued.pairs_before(stopped) == sum(map(len, expected[:stopped]))
-    assert [continued.chosen(step).tolist() for step in range(stopped, continued.steps)] == expected[stopped:]
+    assert [continued.examples(step).tolist() for step in range(stopped, continued.steps)] == expected[stopped:]
 
 
 @settings(deadline=None)
@@ -207,11 +207,11 @@ def test_with_a_budget_of_tokens_shards_are_cut_one_by_one(
             cuts = cuts_by_tokens(counts[order], budget).tolist()
             expected += [order[start:stop].tolist() for start, stop in pairwise(cuts)]
     whole = schedule()
-    assert [whole.chosen(step).tolist() for step in range(whole.steps)] == expected
+    assert [whole.examples(step).tolist() for step in range(whole.steps)] == expected
     stopped = data.draw(st.integers(0, whole.steps))
     continued = schedule()
     assert continued.pairs_before(stopped) == sum(map(len, expected[:stopped]))
-    assert [continued.chosen(step).tolist() for step in range(stopped, continued.steps)] == expected[stopped:]
+    assert [continued.examples(step).tolist() for step in range(stopped, continued.steps)] == expected[stopped:]
 
 
 def test_the_next_batch_opens_no_shard_but_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_the_next_batch_opens_no_shard_but_its_own(monkeypatch: pytest.MonkeyPat
     schedule = Schedule(some_pairs(list(range(1000))), BalanceSettings(), 5, 2, 16, shard=100)
     assert not opened
     for step in range(schedule.pairs // 4 // 16, schedule.steps):  # from the middle of the first epoch
-        schedule.chosen(step)
+        schedule.examples(step)
     assert opened == [*((0, part) for part in range(4, 10)), *((1, part) for part in range(10))]
 
 

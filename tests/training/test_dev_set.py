@@ -115,16 +115,18 @@ def test_without_a_teacher_there_is_retrieval_alone() -> None:
     assert score.taught is None and score.retrieval == 1.0
     assert score.values() == {"dev_retrieval": 1.0, "dev_lead": 1.0} and score.note() == "dev 100.0 % found, lead 1.000"
     for select in ("mse", "both", "retrieval"):
-        assert score.merit(select).value == score.lead and score.merit(select).found.tolist() == [0.5, 0.5]
+        assert score.selection_score(select).value == score.lead and score.selection_score(select).found.tolist() == [0.5, 0.5]
     assert len(DevSet(pairs, None)) == 2
 
 
 def test_what_a_checkpoint_is_chosen_by() -> None:
     score = DevScore(0.5, np.array([0.5, 0.0]), Taught(0.25, 0.2, 0.9, np.array([0.0, 0.25])))
-    assert score.merit("retrieval").found.tolist() == [0.5, 0.0], "translations alone"
-    assert score.merit("both").found.tolist() == [0.25, 0.125], "and the teacher's index, as much"
-    assert not len(score.merit("mse").found), "the distance alone"
-    assert {score.merit(select).value for select in ("retrieval", "both", "mse")} == {-0.2}, "a smaller distance is better"
+    assert score.selection_score("retrieval").found.tolist() == [0.5, 0.0], "translations alone"
+    assert score.selection_score("both").found.tolist() == [0.25, 0.125], "and the teacher's index, as much"
+    assert not len(score.selection_score("mse").found), "the distance alone"
+    assert {score.selection_score(select).value for select in ("retrieval", "both", "mse")} == {-0.2}, (
+        "a smaller distance is better"
+    )
     assert score.values() == {"dev_retrieval": 0.5, "dev_teacher_index": 0.25, "dev_mse": 0.2, "dev_cosine": 0.9}
     assert score.note() == "dev 50.0 % found, 25.0 % in the teacher's index, mse 0.2000"
 

@@ -162,7 +162,7 @@ def test_in_shards_all_but_the_dev_pairs_are_drawn_once_an_epoch(models: Path, b
     session = Distillation(student, load(str(models / "teacher")), bitext, recipe(settings))
     whole, schedule = session.data.pairs, session._schedule()
     assert session.pairs is whole and session.dev is not None and len(session.dev) == len(session.left_out) == 8
-    drawn = np.concatenate([schedule.chosen(step) for step in range(schedule.steps)])
+    drawn = np.concatenate([schedule.examples(step) for step in range(schedule.steps)])
     times = np.bincount(drawn, minlength=len(whole))
     assert times[session.left_out].sum() == 0 and set(np.delete(times, session.left_out)) == {2}
     assert not set(whole.source[drawn]) & set(session.dev.source)

@@ -14,20 +14,20 @@ from hypothesis import strategies as st
 
 from isogloss.checksums import seal
 from isogloss.training.dev_set import DevScore, Taught
-from isogloss.training.selection import NOTHING_COUNTED, Merit, Selection, clearly_below, standard_errors
+from isogloss.training.selection import NOTHING_COUNTED, Selection, SelectionScore, clearly_below, standard_errors
 from isogloss.types import FloatArray, IntArray
 from training.test_trainer import PAIRS, STEPS, Dial, Script, measured_at, plan, run, value_after
 
 
-def merit(right: list[int], value: float) -> Merit:
+def scored(right: list[int], value: float) -> SelectionScore:
     """Of a dev set of equally weighted queries, one for each source sentence."""
-    return Merit(np.array(right) / len(right), value)
+    return SelectionScore(np.array(right) / len(right), value)
 
 
-def kept(merits: list[Merit], patience: int = 0) -> int:
+def kept(measurements: list[SelectionScore], patience: int = 0) -> int:
     """The place of the measurement whose weights are left at the end."""
     selection, best = Selection(patience), -1
-    for place, one in enumerate(merits):
+    for place, one in enumerate(measurements):
         preferred = selection.prefers(one)
         selection.take(one, preferred)
         best = place if preferred else best
@@ -39,38 +39,44 @@ def outcomes(wrong: int, count: int = 200) -> list[int]:
 
 
 answers = st.lists(st.integers(0, 1), min_size=24, max_size=24)
-merits = st.lists(st.tuples(answers, st.integers(-5, 5)).map(lambda one: merit(one[0], float(one[1]))), min_size=1, max_size=8)
+measurements = st.lists(
+    st.tuples(answers, st.integers(-5, 5)).map(lambda one: scored(one[0], float(one[1]))), min_size=1, max_size=8
+)
 
 
 def test_with_saturated_retrieval_a_lucky_early_step_does_not_win() -> None:
     """All of 200 dev sentences are found by the first step, one is missed by all later ones, which are ever nearer."""
-    lucky = [merit(outcomes(2), -1.1), merit(outcomes(0), -1.0), *(merit(outcomes(1), -1.0 + 0.05 * n) for n in range(1, 10))]
+    lucky = [
+        scored(outcomes(2), -1.1),
+        scored(outcomes(0), -1.0),
+        *(scored(outcomes(1), -1.0 + 0.05 * n) for n in range(1, 10)),
+    ]
     assert kept(lucky) == len(lucky) - 1
 
 
 def test_what_is_found_decides_where_the_difference_is_clear() -> None:
-    assert kept([merit(outcomes(60), -1.0), merit(outcomes(20), -1.5), merit(outcomes(60), -0.5)]) == 1
-    assert kept([merit(outcomes(0), -1.0), merit(outcomes(30), -0.5)]) == 0, "the start is a candidate"
+    assert kept([scored(outcomes(60), -1.0), scored(outcomes(20), -1.5), scored(outcomes(60), -0.5)]) == 1
+    assert kept([scored(outcomes(0), -1.0), scored(outcomes(30), -0.5)]) == 0, "the start is a candidate"
 
 
 def test_small_losses_do_not_add_up() -> None:
     """Each step is within noise of the one before it, and nearer to the teacher; the last is far from the first."""
-    falling = [merit(outcomes(2 * step), -1.0 + 0.01 * step) for step in range(12)]
+    falling = [scored(outcomes(2 * step), -1.0 + 0.01 * step) for step in range(12)]
     assert not any(clearly_below(after, before) for before, after in pairwise(falling))
     assert clearly_below(falling[-1], falling[0]) and not clearly_below(falling[kept(falling)], falling[0])
 
 
 def test_the_first_of_equals_stays_and_what_is_no_number_is_never_better() -> None:
-    same = merit(outcomes(3), 0.5)
+    same = scored(outcomes(3), 0.5)
     assert kept([same, same, same]) == 0
-    assert kept([same, Merit(same.found, math.nan), Merit(same.found, -math.inf)]) == 0
-    assert kept([Merit(same.found, math.nan), same]) == 1
-    untrained = Merit(np.zeros(200), -math.inf)  # of `TranslationScore`: not learnt yet
+    assert kept([same, SelectionScore(same.found, math.nan), SelectionScore(same.found, -math.inf)]) == 0
+    assert kept([SelectionScore(same.found, math.nan), same]) == 1
+    untrained = SelectionScore(np.zeros(200), -math.inf)  # of `TranslationScore`: not learnt yet
     assert kept([untrained, untrained, same, untrained]) == 2 and kept([untrained, untrained]) == 0
 
 
 def test_where_nothing_is_counted_the_value_decides_alone() -> None:
-    assert kept([Merit(NOTHING_COUNTED, value) for value in (0.3, 0.5, 0.4, 0.5)]) == 1
+    assert kept([SelectionScore(NOTHING_COUNTED, value) for value in (0.3, 0.5, 0.4, 0.5)]) == 1
 
 
 @settings(deadline=None)
@@ -79,37 +85,37 @@ def test_standard_errors_are_mcnemars(before: list[int], after: list[int]) -> No
     lost = sum(old > new for old, new in zip(before, after, strict=True))
     gained = sum(old < new for old, new in zip(before, after, strict=True))
     z = (lost - gained) / math.sqrt(lost + gained) if lost + gained else 0.0
-    assert standard_errors(merit(before, 0).found - merit(after, 0).found) == pytest.approx(z)
-    assert clearly_below(merit(after, 0), merit(before, 0)) == (z > 2)
+    assert standard_errors(scored(before, 0).found - scored(after, 0).found) == pytest.approx(z)
+    assert clearly_below(scored(after, 0), scored(before, 0)) == (z > 2)
 
 
 @settings(deadline=None)
-@given(merits)
-def test_the_kept_one_is_never_clearly_below_the_one_that_found_most(several: list[Merit]) -> None:
+@given(measurements)
+def test_the_kept_one_is_never_clearly_below_the_one_that_found_most(several: list[SelectionScore]) -> None:
     most = max(several, key=lambda one: one.found.sum())
     assert not clearly_below(several[kept(several)], most)
 
 
 @settings(deadline=None)
-@given(merits)
-def test_within_noise_the_highest_value_kept(several: list[Merit]) -> None:
+@given(measurements)
+def test_within_noise_the_highest_value_kept(several: list[SelectionScore]) -> None:
     """By definition, over all measurements at once, where no two of them differ clearly."""
     if not any(clearly_below(one, other) for one in several for other in several):
         assert kept(several) == max(range(len(several)), key=lambda place: (several[place].value, -place))
 
 
 @settings(deadline=None)
-@given(merits)
-def test_one_that_is_clearly_better_than_all_others_kept(several: list[Merit]) -> None:
+@given(measurements)
+def test_one_that_is_clearly_better_than_all_others_kept(several: list[SelectionScore]) -> None:
     for place, one in enumerate(several):
         if len(several) > 1 and all(clearly_below(other, one) for other in several if other is not one):
             assert kept(several) == place
 
 
 @settings(deadline=None)
-@given(merits, st.integers(0, 8), st.integers(1, 3))
-def test_it_goes_on_from_a_checkpoint(several: list[Merit], cut: int, patience: int) -> None:
-    def follow(selection: Selection, some: list[Merit]) -> list[tuple[bool, bool]]:
+@given(measurements, st.integers(0, 8), st.integers(1, 3))
+def test_it_goes_on_from_a_checkpoint(several: list[SelectionScore], cut: int, patience: int) -> None:
+    def follow(selection: Selection, some: list[SelectionScore]) -> list[tuple[bool, bool]]:
         told = []
         for one in some:
             preferred = selection.prefers(one)
@@ -128,7 +134,7 @@ def test_it_goes_on_from_a_checkpoint(several: list[Merit], cut: int, patience: 
 
 def test_its_state_is_what_a_checkpoint_may_hold(tmp_path: Path) -> None:
     selection = Selection()
-    selection.take(merit(outcomes(3), 0.5), True)
+    selection.take(scored(outcomes(3), 0.5), True)
     torch.save(selection.state_dict(), tmp_path / "state.pt")
     again = Selection()
     again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
@@ -172,21 +178,21 @@ def test_a_checkpoint_of_an_earlier_version_is_not_gone_on_from(tmp_path: Path, 
 
 
 def test_two_standard_errors_are_noise_and_more_is_not() -> None:
-    none, four = Merit(np.zeros(4), 0.0), Merit(np.ones(4), 0.0)  # a sum of 4, a spread of 2
+    none, four = SelectionScore(np.zeros(4), 0.0), SelectionScore(np.ones(4), 0.0)  # a sum of 4, a spread of 2
     assert standard_errors(four.found - none.found) == 2.0 and not clearly_below(none, four)
-    assert clearly_below(Merit(np.zeros(5), 0.0), Merit(np.ones(5), 0.0))
+    assert clearly_below(SelectionScore(np.zeros(5), 0.0), SelectionScore(np.ones(5), 0.0))
 
 
 def test_without_patience_nothing_stops_and_with_it_not_before_the_first_measurement() -> None:
     endless, patient = Selection(), Selection(1)
     assert not patient.should_stop
     for _ in range(9):
-        endless.take(Merit(np.zeros(1), 0.0), False)
+        endless.take(SelectionScore(np.zeros(1), 0.0), False)
     assert not endless.should_stop
 
 
 def test_of_two_that_found_as_much_the_first_is_what_others_are_compared_with() -> None:
     selection = Selection()
     for found in ([1.0, 0.0], [0.0, 1.0]):
-        selection.take(Merit(np.array(found), 0.0), True)
+        selection.take(SelectionScore(np.array(found), 0.0), True)
     assert selection.state_dict()["most"]["found"].tolist() == [1.0, 0.0]

@@ -18,7 +18,7 @@ from isogloss.training.engines.base import OptimizerConfig, TokenCount
 from isogloss.training.engines.eager import EagerEngine
 from isogloss.training.engines.token_table import TableRows
 from isogloss.training.schedules import rate_at
-from isogloss.training.selection import NOTHING_COUNTED, Merit
+from isogloss.training.selection import NOTHING_COUNTED, SelectionScore
 from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
 from isogloss.training.train import TaskSettings, train
 from isogloss.types import IntArray
@@ -254,8 +254,8 @@ class Told:
         self.now = self.scores[len(self.seen) - 1]
         return self
 
-    def merit(self, select: str) -> Merit:
-        return Merit(NOTHING_COUNTED, self.now)
+    def selection_score(self, select: str) -> SelectionScore:
+        return SelectionScore(NOTHING_COUNTED, self.now)
 
     def values(self) -> dict[str, float]:
         return {"dev": self.now}

@@ -124,7 +124,7 @@ def value_after(step: int) -> float:
     """The dial after some steps, turned by hand."""
     batches, value = schedule(), 0.0
     for number in range(step):
-        value = value * 1.01 + sum((int(pair) + 1) * place for place, pair in enumerate(batches.chosen(number), 1))
+        value = value * 1.01 + sum((int(pair) + 1) * place for place, pair in enumerate(batches.examples(number), 1))
     return value
 
 

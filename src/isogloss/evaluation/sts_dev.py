@@ -9,7 +9,7 @@ import numpy as np
 
 from isogloss.evaluation.metrics import cosines, spearman
 from isogloss.models.student import Student
-from isogloss.training.selection import NOTHING_COUNTED, Merit
+from isogloss.training.selection import NOTHING_COUNTED, SelectionScore
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.types import FloatArray
 
@@ -22,9 +22,9 @@ class STSScore:
 
     spearman: float
 
-    def merit(self, select: str) -> Merit:
+    def selection_score(self, select: str) -> SelectionScore:
         """The only score to select by."""
-        return Merit(NOTHING_COUNTED, self.spearman)
+        return SelectionScore(NOTHING_COUNTED, self.spearman)
 
     def values(self) -> dict[str, float]:
         """For the metrics."""

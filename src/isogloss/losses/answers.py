@@ -5,11 +5,8 @@
                                                                                         over a_j that do not answer q_i
 
 The input-response task of mUSE (Chidambaram et al. 2019; Yang et al. 2020): questions and answers go through the same encoder,
-answers then through a feed-forward head h of their own, since an answer is not a paraphrase of its question and must not be
-pulled to its place. The head (`training/tasks/rank.py`) is left behind after training. Vectors come here with h applied.
-
-One direction alone, as in the papers: a question asks for its answer. Compare `ranking`, where both sides say the same and
-each finds the other.
+answers then through a feed-forward head h, since an answer is no paraphrase of its question. Vectors passed here have gone
+through h, which is not exported. Only questions search; in `ranking` each side finds the other.
 """
 
 import torch
@@ -28,8 +25,8 @@ def answers(
 ) -> Tensor:
     """Cross-entropy of finding the answer to each question; row j of each argument belongs to pair j.
 
-    The groups number the texts of each side: equal numbers are the same text. An answer that some pair of the batch gives to
-    the same question is no wrong one. `weight` is 0 for padding, which says nothing about what answers what.
+    The groups number the texts of each side: equal numbers are the same text. No answer that some pair of the batch gives to
+    the same question counts as wrong. `weight` is 0 for padding.
     """
     weight = pair_weights(question, weight)
     question, answer = real_rows(question, weight), real_rows(answer, weight)
@@ -38,5 +35,5 @@ def answers(
     given = same_question @ (answer_group[:, None] == answer_group).to(weight.dtype) > 0
     right = (cosine.diagonal() / temperature)[:, None]
     wrong = (cosine / temperature).masked_fill(given, UNSEEN) + seen(weight)
-    surprise = torch.cat([right, wrong], 1).logsumexp(1) - right[:, 0]
-    return weighted_mean(surprise, weight)
+    cost = torch.cat([right, wrong], 1).logsumexp(1) - right[:, 0]
+    return weighted_mean(cost, weight)

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# What is added to a logit that must not be seen. Finite, because a row of −inf has no softmax and its gradient is NaN; far
-# below any cosine over any temperature, so that its share is exactly 0 in float32.
+# Added to logits that must not count. It is finite, since a row of −inf has a NaN gradient, and so far below any cosine over a
+# temperature that its share is exactly 0 in float32.
 UNSEEN = -1e30
 
 
@@ -37,7 +37,7 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
 
 
 def seen(weight: Tensor) -> Tensor:
-    """What to add to the logits of candidates that count `weight` times: log w, and out of sight at 0."""
+    """What to add to the logits of candidates that count `weight` times: log w, and `UNSEEN` at 0."""
     return weight.log().masked_fill(weight <= 0, UNSEEN)
 
 

@@ -1,13 +1,10 @@
-"""Masked language modeling: predict hidden tokens from their context.
+"""Masked language modeling: predict masked tokens from their context.
 
     L = −1/|M| · Σ_{i ∈ M} log( exp z_i[x_i] / Σ_v exp z_i[v] )
 
-M are the hidden places of the batch, x_i is the token at place i, and z_i are the head's logits of every token v of the
-vocabulary (Devlin et al. 2019). Over a sentence with its translation in one sequence it is translation language
-modelling (Conneau & Lample 2019): what is hidden on one side may be read on the other. LaBSE's encoder begins with both
-(Feng et al. 2022).
-
-Which places are hidden, and what stands there instead, is `training/tasks/mlm.py`. `ranking` sees whole sentences.
+M are the masked places of the batch, x_i is the token at place i, and z_i are the head's logits of every token v of the
+vocabulary (Devlin et al. 2019). Over a sentence with its translation in one sequence it is translation language modeling
+(Conneau & Lample 2019). LaBSE's encoder begins with both (Feng et al. 2022). `training/tasks/mlm.py` chooses the masks.
 """
 
 from torch import Tensor
@@ -17,12 +14,12 @@ from isogloss.losses.batch import pair_weights, precise, weighted_mean
 
 
 def masked(logits: Tensor, wanted: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Mean cross-entropy of the tokens `wanted` (M) under `logits` (M × vocabulary); 0 where nothing was hidden.
+    """Mean cross-entropy of the tokens `wanted` (M) under `logits` (M × vocabulary); 0 if nothing was masked.
 
-    `weight` (M) is 0 for padding among the places: whatever stands in its rows reaches neither value nor gradient.
+    `weight` (M) is 0 for padding among the places: its rows reach neither value nor gradient.
     """
     weight = pair_weights(logits, weight)
     padding = weight <= 0
-    said = precise(logits).masked_fill(padding[:, None], 0.0)
-    surprise = functional.cross_entropy(said, wanted.masked_fill(padding, 0), reduction="none")
-    return weighted_mean(surprise, weight)
+    logits = precise(logits).masked_fill(padding[:, None], 0.0)
+    cost = functional.cross_entropy(logits, wanted.masked_fill(padding, 0), reduction="none")
+    return weighted_mean(cost, weight)

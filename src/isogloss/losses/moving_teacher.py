@@ -4,10 +4,9 @@
     ξ ← τ ξ + (1 − τ) θ       after each step             (eq. 2)
     τ = 1 − (1 − τ₀) · (cos(π k / K) + 1) / 2             (§5.3, as in BYOL; k of K steps, τ₀ = 0.99999)
 
-f_θ is the student and sees the translation only, f_ξ the teacher and sees the source; both start from the same weights.
-Since ξ goes towards θ, what is aligned in the end is the student with itself, not with a model that nobody will use.
-
-Compare `mse`: there the teacher stands still (its vectors can be kept on disk), and the student sees the source as well.
+f_θ is the student and sees the translation only, f_ξ the teacher and sees the source; both start from the same weights. As ξ
+follows θ, the student is aligned with itself in the end. Compare `mse`: there the teacher is fixed, so its vectors can be
+stored, and the student sees the source as well.
 """
 
 import math
@@ -24,8 +23,7 @@ TAU_BASE = 0.99999
 def moving_teacher(target: Tensor, teacher: Tensor, weight: Tensor | None = None) -> Tensor:
     """Squared distance of the student's translation to the live teacher's source; no gradient goes into the teacher.
 
-    It is the distance of whole vectors, on the scale of `mse`, so that weights of the two compare; per coordinate it would
-    be this over d.
+    It is the distance of whole vectors, on the scale of `mse`; the paper's value per coordinate would be this over d.
     """
     weight = pair_weights(target, weight)
     target, teacher = real_rows(target, weight), real_rows(teacher.detach(), weight)
@@ -33,19 +31,18 @@ def moving_teacher(target: Tensor, teacher: Tensor, weight: Tensor | None = None
 
 
 def tau_at(step: int, total: int, base: float = TAU_BASE) -> float:
-    """Share of itself that the teacher keeps at step `step` of `total`: `base` at first, 1 (it stands still) at the end."""
+    """Share of itself that the teacher keeps at step `step` of `total`: from `base` to 1."""
     return 1 - (1 - base) * (math.cos(math.pi * step / total) + 1) / 2
 
 
 def follow_(teacher_params: Sequence[Tensor], student_params: Sequence[Tensor], tau: float | Tensor) -> None:
     """Move the teacher's parameters, in place, the (1 − τ)th part of the way to the student's: ξ ← τ ξ + (1 − τ) θ.
 
-    The teacher's must be float32 at least. A sum is rounded to the nearest number there is, so a step of (1 − τ)|θ − ξ|
-    under half a digit of ξ is no step: at 1 − τ = 1e-5, float32 follows a student that is 0.6 % away, while in bf16 it
-    would have to be 200 times as large as its teacher. In float64 (the student's may stay as they are) nothing is lost.
+    The teacher's must be float32 at least, since steps of (1 − τ)|θ − ξ| below the precision of ξ are rounded away: at
+    1 − τ = 1e-5, float32 follows a student that is 0.6 % away, and bf16 one that is 200 times as large as its teacher.
 
-    `tau` may be a tensor without dimensions on the parameters' device: a captured CUDA graph then reads it at each replay.
-    Let it be float64; of a float32 τ near 1, too few digits of 1 − τ are left.
+    `tau` may be a 0-d float64 tensor on the parameters' device, which a CUDA graph reads at each replay; a float32 τ near 1
+    would leave too few digits of 1 − τ.
     """
     if any(parameter.dtype in (torch.bfloat16, torch.float16) for parameter in teacher_params):
         raise ValueError("a moving teacher in half precision never moves: keep its parameters in float32")

@@ -4,19 +4,18 @@
 
     L→ = −1/|B| · Σ_i log( exp a_i / (exp a_i + Σ_j exp(cos(s_i, t_j)/T) + Σ_k exp(cos(s_i, n_k)/T)) )
     L← = −1/|B| · Σ_i log( exp a_i / (exp a_i + Σ_j exp(cos(t_i, s_j)/T)) )
-    L  = L→ + L←                        over t_j and n_k that are no answer to s_i, and over s_j that t_i is no answer to
+    L  = L→ + L←                        over t_j and n_k that are wrong for s_i, and over s_j that t_i is wrong for
 
 In-batch softmax with sampled negatives is mUSE's translation task (Chidambaram et al. 2019; hard negatives after Guo et al.
 2018); the sum of both directions and the additive margin m, which asks the translation to win by that much cosine, are
 LaBSE's (Yang et al. 2019; Feng et al. 2022, with m = 0.3).
 
-A right answer is never a negative, in neither direction. A text is an answer to a source if some pair of the batch, or of
-its hard negatives, has the two together, or if it is the source itself. So other translations of the same source are none,
-nor are other sources of the same translation. It goes no further: where A and B share a translation, A's other ones are
-still wrong for B, since what two sentences share need not be all that they say. Pairs outside of the batch are not asked.
+A text that is right for a source is never its negative, in either direction: any text that a pair of the batch, or of its
+hard negatives, has together with the source, and the source itself. This is not transitive: if A and B share a translation,
+A's other translations are still wrong for B. Pairs outside of the batch are not considered.
 
-Needs no teacher, and by itself keeps nothing of one: it tells translations from the rest and is blind to how alike the rest
-are. Beside `mse` or `soft_similarity` it sharpens retrieval.
+It needs no teacher, and ignores how similar the negatives are to each other. Beside `mse` or `soft_similarity` it improves
+retrieval.
 """
 
 import torch
@@ -40,7 +39,7 @@ def ranking(
 ) -> Tensor:
     """Cross-entropy of finding the translation of each source, plus that of finding the source of each translation.
 
-    `group` and `target_group` number the texts of the two sides, in one list: equal numbers are the same text. Without the
+    `group` and `target_group` number the texts of the two sides: equal numbers are the same text, on either side. Without the
     latter every translation counts as a text of its own.
 
     `negatives` (N×d) are further candidates on the target side, for every source. `negative_group` (N) is the number of the
@@ -63,17 +62,17 @@ def ranking(
         if target_group is not None and negative_target_group is not None:
             texts = torch.cat([target_group, negative_target_group])
     pairs = len(group)
-    wrong = (candidates / temperature).masked_fill(_answers(pairs, sources_of, texts, count > 0), UNSEEN)
+    wrong = (candidates / temperature).masked_fill(_right(pairs, sources_of, texts, count > 0), UNSEEN)
     targets, sources = wrong + seen(count), wrong[:, :pairs].T + seen(weight)
-    surprise = torch.cat([right, targets], 1).logsumexp(1) + torch.cat([right, sources], 1).logsumexp(1) - 2 * right[:, 0]
-    return weighted_mean(surprise, weight)
+    cost = torch.cat([right, targets], 1).logsumexp(1) + torch.cat([right, sources], 1).logsumexp(1) - 2 * right[:, 0]
+    return weighted_mean(cost, weight)
 
 
-def _answers(pairs: int, source: Tensor, text: Tensor | None, real: Tensor) -> Tensor:
-    """Which texts are right for the sources of the first `pairs` rows, by all that the real rows say (pairs × rows).
+def _right(pairs: int, source: Tensor, text: Tensor | None, real: Tensor) -> Tensor:
+    """Which texts are right for the sources of the first `pairs` rows (pairs × rows).
 
-    Every text is known by the first row that has it, every source by the first of the pairs; a table of the two has a mark
-    where some row has them together, and an extra line for the rows that do not speak of the pairs' sources.
+    Every text is represented by the first row that has it, every source by the first of the pairs. A table of sources × texts
+    marks those that a real row has together; its last line is for rows with other sources.
     """
     if text is None:
         return source[:pairs, None] == source

@@ -1,4 +1,4 @@
-"""The teacher says how alike the sentences of a batch are; the student should find the same across languages.
+"""Match the teacher's similarities between the sentences of a batch, across languages.
 
     p_ij = softmax_j( cos(M(s_i), M(s_j)) / T′ )                the teacher, source × source
     q_ij = softmax_j( cos(M̂(t_i), M̂(s_j)) / T )                 the student, target × source
@@ -7,13 +7,11 @@
     L = 1/|B| · Σ_i ½ [ KL(p_i ‖ q_i) + KL(p_i ‖ r_i) ]
 
 The soft contrastive loss of Park et al. (2024, "Improving Multi-lingual Alignment Through Soft Contrastive Learning",
-arXiv 2405.16155), as a divergence: it differs from their cross-entropy by the teacher's entropy, which has no gradient, and
-so it is 0 for a student that agrees. Theirs is the sum of both directions; this is the mean.
+arXiv 2405.16155), as a divergence: it differs from their cross-entropy by the teacher's entropy, which has no gradient, so it
+is 0 for a student that agrees. Theirs is the sum of both directions; this is the mean.
 
-Pairs that share a source stay candidates of each other, unlike in `ranking`. The teacher gives each of them the same share,
-so a source with three translations has three answers that should be found alike: the loss wants exactly what is true.
-
-Compare `mse`, which wants the points themselves, and `ranking`, for which all other sentences are equally wrong.
+Unlike in `ranking`, pairs that share a source stay candidates of each other: the teacher gives each of them the same share.
+Compare `mse`, which wants the same points, and `ranking`, for which all other sentences are equally wrong.
 """
 
 from torch import Tensor

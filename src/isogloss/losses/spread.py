@@ -1,15 +1,12 @@
-"""Spread-out regulariser: sentences that say different things should be as good as at right angles.
+"""Spread-out regularizer: sentences that say different things should be nearly orthogonal.
 
     M₁ = mean of cos(x, y)        M₂ = mean of cos(x, y)²        over x, y of pairs that share no text, either language
-    L  = M₁² + max(0, M₂ − 1/d)                               (Zhang et al. 2017, global orthogonal regularisation)
+    L  = M₁² + max(0, M₂ − 1/d)                               (Zhang et al. 2017, global orthogonal regularization)
 
 For directions drawn uniformly in d dimensions M₁ is 0 and M₂ is 1/d, so L is 0 for a space that is used in full. It keeps a
-space from collapsing into a narrow cone, which hurts under quantisation and approximate search first; EmbeddingGemma and
-jina-embeddings-v5 train with the second moment. The paper pairs each point with one sample that does not match; here all
-pairs of the batch are taken.
-
-A companion, not a loss: alone it knows no meaning. It pulls against a teacher whose own space is narrow, so weigh it
-lightly beside `mse`; beside `ranking`, which also pushes apart, it evens out.
+space from collapsing into a narrow cone, which hurts quantization and approximate search first; EmbeddingGemma and
+jina-embeddings-v5 train with the second moment. The paper pairs each point with one random sample; here all pairs of the batch
+are used. Alone it learns no meaning: give it a small weight beside `mse` or `ranking`.
 """
 
 import torch
@@ -23,8 +20,7 @@ def spread(
 ) -> Tensor:
     """How far the first two moments of the cosine between different sentences are above those of a uniform sphere.
 
-    `group` and `target_group` number the texts of the two sides, as in `ranking`: who shares a source or a translation may be
-    near. Without the latter every translation counts as a text of its own.
+    `group` and `target_group` number the texts of the two sides, as in `ranking`: pairs that share a text may be near.
     """
     weight = pair_weights(source, weight)
     vectors = torch.cat([real_rows(source, weight), real_rows(target, weight)])

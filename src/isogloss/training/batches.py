@@ -87,7 +87,7 @@ class Schedule:
         stretch, begin, _ = self._find(step)
         return int(self._pairs_until[stretch]) + begin
 
-    def chosen(self, step: int) -> IntArray:
+    def examples(self, step: int) -> IntArray:
         """The pairs of a step, as indices."""
         stretch, begin, end = self._find(step)
         if self._by_tokens:

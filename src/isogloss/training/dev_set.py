@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from isogloss.search.neighbours import nearest
 from isogloss.training.batches import PairRows
-from isogloss.training.selection import NOTHING_COUNTED, Doubles, Merit
+from isogloss.training.selection import NOTHING_COUNTED, Doubles, SelectionScore
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 BLOCK = 4096
@@ -46,18 +46,18 @@ class DevScore:
     taught: Taught | None = None
     lead: float = 0.0
 
-    def merit(self, select: str) -> Merit:
+    def selection_score(self, select: str) -> SelectionScore:
         """By "both", what is found among translations and in the teacher's index; "retrieval" leaves the index out.
 
         Where that is within noise, the weights nearer to the teacher are better; by "mse" they always are. Without a teacher
         in the student's space, translations are counted, and then how far they lead.
         """
         if self.taught is None:
-            return Merit(self.translated, self.lead)
+            return SelectionScore(self.translated, self.lead)
         if select == "mse":
-            return Merit(NOTHING_COUNTED, -self.taught.mse)
+            return SelectionScore(NOTHING_COUNTED, -self.taught.mse)
         found = self.translated if select == "retrieval" else (self.translated + self.taught.indexed) / 2
-        return Merit(found, -self.taught.mse)
+        return SelectionScore(found, -self.taught.mse)
 
     def values(self) -> dict[str, float]:
         """For the metrics."""

@@ -27,7 +27,7 @@ NOTHING_COUNTED: Doubles = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Merit:
+class SelectionScore:
     """What weights are compared by: what was found, one number for each source sentence, and `value`, higher is better.
 
     The numbers of `found` add up to the share that was found; it is empty where `value` alone decides.
@@ -43,9 +43,9 @@ def standard_errors(differences: Doubles) -> float:
     return float(differences.sum()) / spread if spread else 0.0
 
 
-def clearly_below(merit: Merit, reference: Merit) -> bool:
+def clearly_below(score: SelectionScore, reference: SelectionScore) -> bool:
     """Whether less was found than with other weights, by more than noise."""
-    return standard_errors(reference.found - merit.found) > STANDARD_ERRORS
+    return standard_errors(reference.found - score.found) > STANDARD_ERRORS
 
 
 class Selection:
@@ -57,26 +57,26 @@ class Selection:
 
     def __init__(self, patience: int = 0) -> None:
         self.patience, self.waited = patience, 0
-        self.kept: Merit | None = None
-        self._most: Merit | None = None  # found most; all others are compared with it, so that small losses do not add up
+        self.kept: SelectionScore | None = None
+        self._most: SelectionScore | None = None  # found most; all others are compared with it, so that small losses do not add up
 
-    def prefers(self, merit: Merit) -> bool:
+    def prefers(self, score: SelectionScore) -> bool:
         """Whether these weights are to be kept instead of those that are."""
         if self.kept is None:
             return True
-        if not math.isfinite(merit.value):
+        if not math.isfinite(score.value):
             return False
-        most = self._most_with(merit)
-        if clearly_below(merit, most):
+        most = self._most_with(score)
+        if clearly_below(score, most):
             return False
-        return clearly_below(self.kept, most) or not merit.value <= self.kept.value  # a kept value may not be a number
+        return clearly_below(self.kept, most) or not score.value <= self.kept.value  # a kept value may not be a number
 
-    def take(self, merit: Merit, preferred: bool) -> None:
+    def take(self, score: SelectionScore, preferred: bool) -> None:
         """Record a measurement and whether it was preferred."""
-        if math.isfinite(merit.value):
-            self._most = self._most_with(merit)
+        if math.isfinite(score.value):
+            self._most = self._most_with(score)
         if preferred:
-            self.kept, self.waited = merit, 0
+            self.kept, self.waited = score, 0
         else:
             self.waited += 1
 
@@ -85,8 +85,8 @@ class Selection:
         """Whether `patience` measurements in a row were not preferred; never if `patience` is 0."""
         return 0 < self.patience <= self.waited
 
-    def _most_with(self, merit: Merit) -> Merit:
-        return merit if self._most is None or merit.found.sum() > self._most.found.sum() else self._most
+    def _most_with(self, score: SelectionScore) -> SelectionScore:
+        return score if self._most is None or score.found.sum() > self._most.found.sum() else self._most
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that later decisions depend on, as tensors and numbers."""
@@ -94,12 +94,12 @@ class Selection:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state."""
-        self.waited, self.kept, self._most = int(state["waited"]), _merit(state["kept"]), _merit(state["most"])
+        self.waited, self.kept, self._most = int(state["waited"]), _from_plain(state["kept"]), _from_plain(state["most"])
 
 
-def _plain(merit: Merit | None) -> dict[str, Any] | None:
-    return None if merit is None else {"found": torch.from_numpy(merit.found.copy()), "value": merit.value}
+def _plain(score: SelectionScore | None) -> dict[str, Any] | None:
+    return None if score is None else {"found": torch.from_numpy(score.found.copy()), "value": score.value}
 
 
-def _merit(plain: dict[str, Any] | None) -> Merit | None:
-    return None if plain is None else Merit(plain["found"].numpy().astype(np.float64), float(plain["value"]))
+def _from_plain(plain: dict[str, Any] | None) -> SelectionScore | None:
+    return None if plain is None else SelectionScore(plain["found"].numpy().astype(np.float64), float(plain["value"]))

@@ -21,7 +21,7 @@ from isogloss.training.batches import Schedule
 from isogloss.training.distributed import Distributed
 from isogloss.training.engines.base import Engine, OptimizerConfig, TokenCount
 from isogloss.training.health import LossWatch, no_gain, setback
-from isogloss.training.selection import Merit, Selection
+from isogloss.training.selection import Selection, SelectionScore
 from isogloss.training.tasks.schedule import TaskSchedule
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Callback:
 class Score(Protocol):
     """How good the model is on a dev set."""
 
-    def merit(self, select: str) -> Merit:
+    def selection_score(self, select: str) -> SelectionScore:
         """What checkpoints are compared by, with `training.select`."""
 
     def values(self) -> dict[str, float]:
@@ -161,7 +161,7 @@ class Trainer:
         return TrainingSummary(total, step - first, loss, speed, best, self.best_dev, early, self.dev_before, self._setback())
 
     def _prepared(self, step: int) -> tuple[int, Any]:
-        examples = self.schedule.chosen(step)
+        examples = self.schedule.examples(step)
         return len(examples), self.engine.prepare(examples)
 
     # ── between steps ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -194,9 +194,9 @@ class Trainer:
         assert self.dev is not None
         self.engine.synchronize()  # the evaluator may use the student itself
         self.dev_score = self.dev.score()
-        scores, merit = self.dev_score.values(), self.dev_score.merit(self.settings.select)
-        preferred = bool(self.distributed.agree(float(self.selection.prefers(merit))))
-        self.selection.take(merit, preferred)
+        scores, compared = self.dev_score.values(), self.dev_score.selection_score(self.settings.select)
+        preferred = bool(self.distributed.agree(float(self.selection.prefers(compared))))
+        self.selection.take(compared, preferred)
         if preferred:
             self.best_step, self.best_dev = step, scores
             weights = self.engine.weights()

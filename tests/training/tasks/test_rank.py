@@ -134,6 +134,6 @@ def test_where_as_many_are_found_the_larger_lead_is_better(student: Student) -> 
         is_main_process.append(sum(won) / len(won))
     found = MeasuredBy(DevSet(pairs, None), lambda rows: student.vectors_of(student.tokenize(TEXTS), rows)).score()
     assert found.lead == pytest.approx(sum(is_main_process) / 2, abs=1e-5)
-    merit = found.merit("")
-    assert merit.value == found.lead and merit.found.sum() == pytest.approx(found.retrieval)
+    score = found.selection_score("")
+    assert score.value == found.lead and score.found.sum() == pytest.approx(found.retrieval)
     assert found.values()["dev_lead"] == found.lead and "lead" in found.note()

@@ -25,7 +25,7 @@ def schedules(draw: st.DrawFn) -> TaskSchedule:
 def test_a_pass_shows_every_example_once(schedule: TaskSchedule) -> None:
     seen: list[list[int]] = [[] for _ in schedule.sizes]
     for step in range(schedule.steps):
-        for task, numbers in split_by_task(schedule.chosen(step), schedule.offsets):
+        for task, numbers in split_by_task(schedule.examples(step), schedule.offsets):
             assert 0 < len(numbers) <= schedule.batches[task]
             seen[task] += numbers.tolist()
     for size, drawn in zip(schedule.sizes, seen, strict=True):
@@ -37,7 +37,7 @@ def test_a_pass_shows_every_example_once(schedule: TaskSchedule) -> None:
 @given(schedules())
 @settings(deadline=None)
 def test_examples_are_counted_as_they_are_drawn(schedule: TaskSchedule) -> None:
-    sizes = [len(schedule.chosen(step)) for step in range(schedule.steps)]
+    sizes = [len(schedule.examples(step)) for step in range(schedule.steps)]
     assert schedule.pairs == sum(sizes)
     assert [schedule.pairs_before(step) for step in range(schedule.steps + 2)] == [
         *np.concatenate([[0], np.cumsum(sizes)]).tolist(),
@@ -50,22 +50,22 @@ def test_examples_are_counted_as_they_are_drawn(schedule: TaskSchedule) -> None:
 def test_a_step_does_not_depend_on_those_before_it(schedule: TaskSchedule) -> None:
     again = TaskSchedule(schedule.sizes, schedule.batches, schedule.seed, steps=schedule.steps, together=schedule.together)
     once = TaskSchedule(schedule.sizes, schedule.batches, schedule.seed, steps=schedule.steps, together=schedule.together)
-    backwards = [again.chosen(step) for step in reversed(range(again.steps))]
+    backwards = [again.examples(step) for step in reversed(range(again.steps))]
     for step, chosen in enumerate(reversed(backwards)):
-        assert np.array_equal(chosen, once.chosen(step))
+        assert np.array_equal(chosen, once.examples(step))
 
 
 def test_one_task_is_gone_through_as_often_as_asked() -> None:
     schedule = TaskSchedule([10], [4], seed=3, epochs=2)
     assert schedule.steps == 6 and schedule.pairs == 20
-    first, second = (np.concatenate([schedule.chosen(step) for step in steps]) for steps in (range(3), range(3, 6)))
+    first, second = (np.concatenate([schedule.examples(step) for step in steps]) for steps in (range(3), range(3, 6)))
     assert sorted(first) == sorted(second) == list(range(10)) and not np.array_equal(first, second)
-    assert not np.array_equal(first, np.concatenate([TaskSchedule([10], [4], 4).chosen(step) for step in range(3)]))
+    assert not np.array_equal(first, np.concatenate([TaskSchedule([10], [4], 4).examples(step) for step in range(3)]))
 
 
 def task_counts(schedule: TaskSchedule) -> list[int]:
     counts = Counter(
-        task for step in range(schedule.steps) for task, _ in split_by_task(schedule.chosen(step), schedule.offsets)
+        task for step in range(schedule.steps) for task, _ in split_by_task(schedule.examples(step), schedule.offsets)
     )
     return [counts[task] for task in range(len(schedule.sizes))]
 
@@ -82,7 +82,7 @@ def test_weights_are_shares_of_the_steps_and_the_first_task_sets_their_number() 
 
 def test_tasks_of_a_mixed_schedule_do_not_come_one_after_the_other() -> None:
     schedule = TaskSchedule([100, 100], [10, 10], seed=5, epochs=5)
-    order = [split_by_task(schedule.chosen(step), schedule.offsets)[0][0] for step in range(schedule.steps)]
+    order = [split_by_task(schedule.examples(step), schedule.offsets)[0][0] for step in range(schedule.steps)]
     assert sum(a != b for a, b in pairwise(order)) > 20
 
 
@@ -90,4 +90,4 @@ def test_together_a_step_has_a_batch_of_each() -> None:
     schedule = TaskSchedule([12, 5], [4, 2], seed=1, epochs=2, together=True)
     assert schedule.steps == 6
     for step in range(6):
-        assert [task for task, _ in split_by_task(schedule.chosen(step), schedule.offsets)] == [0, 1]
+        assert [task for task, _ in split_by_task(schedule.examples(step), schedule.offsets)] == [0, 1]

@@ -176,11 +176,11 @@ def test_better_is_more_found_then_less_lost() -> None:
     untrained = TranslationScore(all_found, 5.0, improved=False)
     selection, kept = Selection(), list[TranslationScore]()
     for score in (untrained, worse, tied, best, worse, untrained):
-        preferred = selection.prefers(score.merit("retrieval"))
-        selection.take(score.merit("retrieval"), preferred)
+        preferred = selection.prefers(score.selection_score("retrieval"))
+        selection.take(score.selection_score("retrieval"), preferred)
         kept += [score] if preferred else []
     assert kept == [untrained, worse, tied, best], "an untrained one is never better, what is found goes before the loss"
-    assert worse.merit("loss").value > best.merit("loss").value > tied.merit("loss").value
+    assert worse.selection_score("loss").value > best.selection_score("loss").value > tied.selection_score("loss").value
     assert worse.values() == {"dev_retrieval": pytest.approx(0.5), "dev_loss": 1.0} and "50.0 % found" in worse.note()
 
 

@@ -1,14 +1,11 @@
-"""The engine that runs anywhere: autograd, one operation after another, any task, in one process or many.
+"""The engine that runs anywhere: any task, on any device, in one process or many.
 
-A step encodes the distinct sentences of its share of the batch, gathers the vectors of all processes, computes the loss of
-the whole batch, and goes back through its own sentences. A model task runs the model on its share, and counts by its weight.
+Each process encodes the distinct sentences of its share of the batch, gathers the vectors of all processes, computes the loss
+of the whole batch, and backpropagates through its own sentences. A model task runs the model on its share.
+
 With `chunk_pairs` a batch larger than memory is encoded twice (GradCache, Gao et al. 2021): once without gradients for the
-loss, then chunk by chunk, each with the loss's gradient of its vectors; the sum is the gradient of the whole batch. With
-`accumulate` a batch is worked through in parts, and the weights move once: the loss is the mean of the parts' losses,
-
-    L = Σ_p |B_p| / |B| · L(B_p)
-
-which equals the whole batch's loss where each example is judged alone; other losses compare within a part only.
+loss, then chunk by chunk with the loss's gradient; the sum is the gradient of the whole batch. With `accumulate` a batch is
+computed in parts, and L = Σ_p |B_p| / |B| · L(B_p); losses that compare examples do so within a part.
 """
 
 import math
@@ -171,12 +168,12 @@ class EagerEngine:
                 self.table.ready(tokens.gather(part.batch.rows)[0], tokens.pad_id, self.step_at)
         for module in self.modules:
             set_training_mode(module, self.config.dropout)
-        if self.config.dropout and self.distributed.size > 1:  # each drops its own units; a checkpoint has the main one's state
+        if self.config.dropout and self.distributed.size > 1:  # a checkpoint has the main process's state only
             torch.manual_seed(hash((self.seed, self.step_at, self.distributed.rank)) % 2**63)
         for parameter in self.parameters.values():
             parameter.grad = None
         values = self._backward_all(prepared)
-        # On the CPU a loss that is not finite moves nothing. A GPU is not waited for: the trainer reads it later, and stops.
+        # On the CPU a loss that is not finite changes no weight. On a GPU the trainer notices later, without waiting here.
         finite = self.device.type != "cpu" or math.isfinite(values["loss"])
         values["gradient_norm"] = self._move({part.number for part in prepared}) if finite else torch.tensor(math.nan)
         if isinstance(self.model, Student):
@@ -290,7 +287,7 @@ class EagerEngine:
                 owners = self.head_of.get(name, tasks) & tasks
                 if not owners:
                     continue
-                # What this process did not touch, others may have. A head over vectors has the whole gradient in each.
+                # Other processes may have a gradient where this one has none. Heads over vectors have the whole one in each.
                 gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
                 whole = name in self.head_of and not any(isinstance(self.tasks[owner], ModelTask) for owner in owners)
                 parameter.grad = gradient / self.distributed.size if whole else gradient
@@ -379,7 +376,7 @@ def on_device(value: Any, device: torch.device) -> Tensor:  # noqa: ANN401 - an 
 
 
 def set_training_mode(module: nn.Module, dropout: bool) -> None:
-    """Turn dropout on or off. LSTMs that have none stay in training mode: cuDNN computes their gradients only there."""
+    """Turn dropout on or off. LSTMs without any stay in training mode: cuDNN computes gradients only there."""
     module.train(dropout)
     for part in module.modules():
         if isinstance(part, nn.RNNBase) and not part.dropout:
@@ -387,7 +384,7 @@ def set_training_mode(module: nn.Module, dropout: bool) -> None:
 
 
 def only_trained(model: nn.Module, trained: dict[str, nn.Parameter]) -> dict[str, nn.Parameter]:
-    """Let gradients reach what is trained and nothing else; a pooler is behind no sentence vector."""
+    """Require gradients of what is trained and nothing else; a pooler contributes to no sentence vector."""
     trained = {name: parameter for name, parameter in trained.items() if ".pooler." not in f".{name}"}
     for parameter in model.parameters():
         parameter.requires_grad_(False)

@@ -1,8 +1,7 @@
-"""A batch as fixed-size arrays: what a recorded step reads, whatever its sentences are.
+"""A batch as fixed-size arrays: the inputs of a recorded step.
 
-A CUDA graph repeats the same launches on the same addresses, so its inputs have a fixed size. Token counts are rounded up to a
-bucket and filled with padding tokens in sentences of their own, which no example reads. Examples that are missing in the last
-batch of an epoch have weight 0.
+A CUDA graph repeats the same launches on the same addresses, so its inputs have fixed sizes. Token counts are rounded up to a
+bucket and filled with padding in sentences of their own, which no example reads. Missing examples have weight 0.
 """
 
 from dataclasses import dataclass
@@ -48,8 +47,8 @@ def shape_of(examples: int, sides: int, tokens: int, longest: int) -> Shape:
 class FixedBatch:
     """The arrays of one step: integers in one piece, to be copied at once, and floats by name.
 
-    `layout` names the integers and says how each is shaped. Of these, `rows` are the distinct rows of the token table, and
-    `token_row` says which one each token is; `at.NAME` and `value.NAME` are those of the `SentenceBatch`.
+    `layout` has the names and shapes of the integers: `rows` are the distinct rows of the token table, `token_row` says which
+    one each token is; `at.NAME` and `value.NAME` are those of the `SentenceBatch`.
     """
 
     shape: Shape

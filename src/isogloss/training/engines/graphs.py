@@ -1,12 +1,12 @@
 """The fast engine for CUDA: a whole training step of a sentence task, from token rows to updated weights, as one graph.
 
-At 64 pairs a step is a few milliseconds of work behind hundreds of launches; recorded once for each task and bucket of token
-counts and replayed, the launches cost nothing. The rest of the speed: sentences are packed, the body computes in bf16 from
-copies of single-precision masters (`flat_adamw`), the token table only touches rows that the batch reads (`row_adamw`), query,
-key and value are one product, and layers are compiled. Nothing is read back until `losses` is called.
+At 64 pairs a step is a few milliseconds of work and hundreds of launches. Recorded once for each task and bucket of token
+counts and replayed, launches cost nothing. Sentences are packed, the body computes in bf16 from copies of single-precision
+masters (`flat_adamw`), only token rows that the batch reads are updated (`row_adamw`), query, key and value are one
+product, and layers are compiled. Nothing is read back until `losses` is called.
 
-A bucket's first batch runs eagerly, as a real step, which also warms up what is recorded when its second batch comes. With
-`record=False` every step runs so: that is how the arithmetic is tested without a GPU.
+A bucket's first batch runs eagerly, as a real step and as the warm-up of a recording; the second is recorded. With
+`record=False` every step runs eagerly: that is how the arithmetic is tested without a GPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,13 +35,13 @@ from isogloss.training.tasks.protocol import SentenceTask, named_losses
 from isogloss.types import FloatArray, IntArray
 
 TOKENS_MEASURED_AT_ONCE = 65_536
-LOGGED_STEPS, LOGGED_VALUES = 1024, 16  # steps between two readings of the losses, and values of a step, at most
+LOGGED_STEPS, LOGGED_VALUES = 1024, 16  # at most: steps between two readings of the losses, and values of a step
 TINY = 1e-6  # as in torch's own clipping
-LONGEST_STEP = 32  # tokens; where attention pads sentences, to the longest of the batch, rounded up
+LONGEST_STEP = 32  # tokens; attention that pads sentences pads to the longest of the batch, rounded up to this
 
 
 class StepLog:
-    """The losses of recent steps, on the device until they are read. Which names a step has is known on the host."""
+    """The losses of recent steps, on the device until they are read; their names are on the host."""
 
     def __init__(self, device: torch.device) -> None:
         self.values = torch.full((LOGGED_STEPS, LOGGED_VALUES), torch.nan, device=device)
@@ -49,14 +49,14 @@ class StepLog:
         self.read_at = 0
 
     def write(self, losses: dict[str, Tensor], step: Tensor) -> list[str]:
-        """Put down the losses of a step; returns their names."""
+        """Store the losses of a step; returns their names."""
         entry = self.values.new_full((LOGGED_VALUES,), torch.nan)
         entry[: len(losses)] = torch.stack([loss.detach().float() for loss in losses.values()])
         self.values.index_copy_(0, (step % LOGGED_STEPS)[None], entry[None])
         return list(losses)
 
     def read(self, done: int) -> list[dict[str, float]]:
-        """The losses of every step since the last reading, as far as they are still there."""
+        """The losses of the steps since the last reading, `LOGGED_STEPS` at most."""
         first = max(self.read_at, done - LOGGED_STEPS)
         names, self.names, self.read_at = self.names[len(self.names) - (done - first) :], [], done
         wanted = torch.from_numpy(np.arange(first, done) % LOGGED_STEPS).to(self.values.device)
@@ -164,7 +164,7 @@ class GraphEngine:
         self.optimizers = [FlatAdamW(flat, config.rates, config.weight_decay) for flat in self.flats]
         shared = self.optimizers[: len(self.optimizers) - len(heads)]
         own = dict(zip(heads, self.optimizers[len(shared) :], strict=True))
-        # A head moves only in the steps of its task, as where its gradient is None.
+        # A head moves only in the steps of its task.
         self.moved_by = [[*shared, *([own[id(task.head)]] if task.head is not None else [])] for task in self.tasks]
         self.rows = RowAdamW(self.table.weight.data, config.rates, config.weight_decay)
         self._set_mode(self.dropout)

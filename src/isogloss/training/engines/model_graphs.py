@@ -1,7 +1,7 @@
 """CUDA graphs for model tasks whose batches have fixed shapes: forward, backward, clipping and AdamW in one graph per shape.
 
-An LSTM step is thousands of small launches; replayed, they cost nothing. Weights, states and checkpoints are those of the eager
-engine, and with `record=False` the same work runs operation by operation, on any device.
+An LSTM step is thousands of small launches; replayed, they cost nothing. Weights and states are those of the eager engine. With
+`record=False` the same work runs operation by operation, on any device.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class ModelGraphEngine(EagerEngine):
         return "graphs-model"
 
     def _point_at_rate(self) -> None:
-        """Let a recorded optimizer read its rate where each step writes it."""
+        """Point the optimizer to the tensor that each recorded step writes the rate to."""
         if self.recorder.record:
             for group in self.adamw.param_groups:
                 group["lr"] = self.rate
@@ -105,6 +105,6 @@ class ModelGraphEngine(EagerEngine):
         self._point_at_rate()
 
     def close(self) -> None:
-        """Let go of the graphs and leave every module ready to be used."""
+        """Free the graphs and make every module ready for use."""
         self.recorder.steps.clear()
         super().close()

@@ -1,7 +1,7 @@
-"""The token table of a student in training: a batch reads few of its rows, so only those are moved (`RowAdamW`).
+"""The token table of a student in training: a batch reads few of its rows, so only those are updated (`RowAdamW`).
 
-An engine asks `TableRows.of` whether its table can be trained so, calls `ready` with the tokens that a step will read,
-`clip_and_move` when gradients are computed, and `synchronize` before anything but a step reads the table.
+An engine calls `ready` with the tokens that a step will read, `clip_and_move` when gradients are computed, and `synchronize`
+before anything but a step reads the table.
 """
 
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ from isogloss.training.optimizer import choose, set_rate
 
 
 class TableRows:
-    """A table under its own optimizer, its gradient sparse from here to `close`."""
+    """A table with an optimizer of its own; its gradient is sparse until `close`."""
 
     def __init__(self, name: str, home: nn.Embedding | nn.EmbeddingBag, config: OptimizerConfig) -> None:
         self.name, self.home = name, home
         self.adam = RowAdamW(home.weight.data, config.rates, config.weight_decay)
-        home.sparse = True  # its gradient then has the rows of the batch alone
+        home.sparse = True  # its gradient then has only the rows of the batch
 
     @classmethod
     def of(cls, student: Student, parameters: Mapping[str, nn.Parameter], config: OptimizerConfig) -> "TableRows | None":
-        """The student's table, where it is trained, by AdamW, and one lookup is all that reads it; otherwise None."""
+        """The student's table, if AdamW trains it and only one lookup reads it; otherwise None."""
         if config.optimizer != "adamw":
             return None
         table = student.table
@@ -40,7 +40,7 @@ class TableRows:
         return cls(name, homes[0], config)
 
     def ready(self, ids: NDArray[Any], pad_id: int, step: int) -> None:
-        """Bring the rows of these tokens to `step`; padding is read too, and some bodies have a gradient for it, of zeros."""
+        """Bring the rows of these tokens, and of padding, up to date with `step`."""
         used = torch.from_numpy(np.unique(np.append(ids, pad_id)).astype(np.int64)).to(self.home.weight.device)
         self.adam.refresh(used, self._at(step))
 
@@ -49,15 +49,15 @@ class TableRows:
         self.adam.move(gradient.indices()[0], gradient.values(), self._at(step))
 
     def synchronize(self, step: int) -> None:
-        """Bring the whole table to `step`."""
+        """Bring the whole table up to date with `step`."""
         self.adam.catch_up(self._at(step))
 
     def replaced(self, step: int) -> None:
-        """The table was replaced by that of `step`: no update is due."""
+        """Note that the table was replaced by that of `step`: no update is due."""
         self.adam.at.fill_(step)
 
     def close(self) -> None:
-        """Let the lookup have dense gradients again."""
+        """Give the lookup dense gradients again."""
         self.home.sparse = False
 
     def _at(self, step: int) -> Tensor:

@@ -67,7 +67,7 @@ class TaskSchedule:
         """Examples that were seen when `step` steps are done."""
         return int(self._pairs_until[min(step, self.steps)])
 
-    def chosen(self, step: int) -> IntArray:
+    def examples(self, step: int) -> IntArray:
         """The examples of a step."""
         parts = []
         for task in np.flatnonzero(self._turns[step] >= 0).tolist():

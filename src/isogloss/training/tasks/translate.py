@@ -40,7 +40,7 @@ from isogloss.models.token_store import TokenStore
 from isogloss.training.batches import PairRows
 from isogloss.training.dev_set import DevScore, DevSet
 from isogloss.training.engines.base import TokenCount
-from isogloss.training.selection import NOTHING_COUNTED, Merit
+from isogloss.training.selection import NOTHING_COUNTED, SelectionScore
 from isogloss.training.tasks.protocol import Tensors
 from isogloss.types import IntArray
 
@@ -249,12 +249,12 @@ class TranslationScore:
     loss: float
     improved: bool = True
 
-    def merit(self, select: str) -> Merit:
+    def selection_score(self, select: str) -> SelectionScore:
         """What is found; if that is within noise, the lower loss is better."""
         if select == "loss":
-            return Merit(NOTHING_COUNTED, -self.loss)
+            return SelectionScore(NOTHING_COUNTED, -self.loss)
         translated = self.found.translated
-        return Merit(translated, -self.loss) if self.improved else Merit(np.zeros_like(translated), -math.inf)
+        return SelectionScore(translated, -self.loss) if self.improved else SelectionScore(np.zeros_like(translated), -math.inf)
 
     def values(self) -> dict[str, float]:
         """For the metrics."""
