@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from isogloss.errors import ModelError
 from isogloss.kernels.packed import STRANGE, Packed, first_position, packing, runs_of
@@ -179,40 +180,40 @@ def _hidden(masking: Masking, sequences: Sequence[Ids], restarts: IntArray, rand
 def token_states(student: Student, hidden: Hidden) -> Tensor:
     """The body's last states at the masked places (places × width)."""
     body, states, start = student.body, [], 0
-    chunks = list(by_length(hidden.lengths, AT_ONCE))  # in order already, so chunks follow one another
-    for chunk in chunks:
+    states_of = _packed if student.packs else _padded
+    for chunk in by_length(hidden.lengths, AT_ONCE):  # in order of length already, so chunks follow one another
         lengths = hidden.lengths[chunk]
         end = start + int(lengths.sum())
-        one = Hidden(hidden.ids[start:end], lengths, hidden.positions[start:end], hidden.at, hidden.wanted)
-        mine = hidden.at[(hidden.at >= start) & (hidden.at < end)] - start
-        states.append((_packed(body, one) if student.packs else _padded(body, one))[mine.to(body.device)])
+        places = hidden.at[(hidden.at >= start) & (hidden.at < end)] - start
+        positions = hidden.positions[start:end] + first_position(body)
+        states.append(states_of(body, hidden.ids[start:end], lengths, positions)[places.to(body.device)])
         start = end
     return torch.cat(states)
 
 
-def _packed(body: "PreTrainedModel", hidden: Hidden) -> Tensor:
+def _packed(body: "PreTrainedModel", ids: Tensor, lengths: IntArray, positions: Tensor) -> Tensor:
     device = body.device
-    runs = runs_of(hidden.lengths.tolist()) if device.type == "cpu" else ()
-    packed = Packed.of(hidden.ids.to(device), torch.from_numpy(hidden.lengths).to(device), runs)
-    positions = hidden.positions.to(device) + first_position(body)
+    runs = runs_of(lengths.tolist()) if device.type == "cpu" else ()
+    packed = Packed.of(ids.to(device), torch.from_numpy(lengths).to(device), runs)
     with packing(body):
-        states: Tensor = body(input_ids=packed.ids[None], position_ids=positions[None], packed=packed).last_hidden_state
+        states: Tensor = body(
+            input_ids=packed.ids[None], position_ids=positions.to(device)[None], packed=packed
+        ).last_hidden_state
     return states[0]
 
 
-def _padded(body: "PreTrainedModel", hidden: Hidden) -> Tensor:
-    sizes, device = hidden.lengths.tolist(), body.device
-    mask = torch.arange(max(sizes))[None] < torch.tensor(sizes)[:, None]
+def _padded(body: "PreTrainedModel", ids: Tensor, lengths: IntArray, positions: Tensor) -> Tensor:
+    def padded(flat: Tensor, value: int) -> Tensor:
+        rows = torch.split(flat, lengths.tolist())
+        return pad_sequence(rows, batch_first=True, padding_value=value).to(body.device)
 
-    def laid_out(flat: Tensor, filling: int) -> Tensor:
-        return torch.full(mask.shape, filling).masked_scatter(mask, flat).to(device)
-
+    mask = padded(torch.ones_like(ids), 0)
     states: Tensor = body(
-        input_ids=laid_out(hidden.ids, int(body.config.pad_token_id or 0)),
-        attention_mask=mask.long().to(device),
-        position_ids=laid_out(hidden.positions + first_position(body), max(0, first_position(body) - 1)),
+        input_ids=padded(ids, int(body.config.pad_token_id or 0)),
+        attention_mask=mask,
+        position_ids=padded(positions, max(0, first_position(body) - 1)),
     ).last_hidden_state
-    return states[mask.to(device)]
+    return states[mask.bool()]
 
 
 class MaskedTask:
