@@ -58,7 +58,8 @@ class Selection:
     def __init__(self, patience: int = 0) -> None:
         self.patience, self.waited = patience, 0
         self.kept: SelectionScore | None = None
-        self._most: SelectionScore | None = None  # found most; all others are compared with it, so that small losses do not add up
+        # The one that found most. All others are compared with it, so that small losses do not add up.
+        self._most: SelectionScore | None = None
 
     def prefers(self, score: SelectionScore) -> bool:
         """Whether these weights are to be kept instead of those that are."""

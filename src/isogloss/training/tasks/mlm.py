@@ -204,7 +204,7 @@ def _packed(body: "PreTrainedModel", ids: Tensor, lengths: IntArray, positions: 
 
 def _padded(body: "PreTrainedModel", ids: Tensor, lengths: IntArray, positions: Tensor) -> Tensor:
     def padded(flat: Tensor, value: int) -> Tensor:
-        rows = torch.split(flat, lengths.tolist())
+        rows = list(torch.split(flat, lengths.tolist()))
         return pad_sequence(rows, batch_first=True, padding_value=value).to(body.device)
 
     mask = padded(torch.ones_like(ids), 0)
