@@ -183,12 +183,12 @@ def test_scans_of_earlier_preparations_are_told_apart(store: Store, summary: Sum
     one = {"name": "sts.tsv", "texts": 1, "hash": "77", "level": "exact", "before": True}
     scan = {"level": "near", "sets": [one], "removed": {}}
     _, text = told(store, summary, "leaks", leak_scan=scan)
-    assert "No evaluation set was named" in text and "had all been scanned for 1 evaluation set before" in text
+    assert "held-out rows only" in text and "Its input stores had all been checked against sts.tsv." in text
     leaks, text = told(store, summary, "leaks", leak_scan=scan | {"sets": [one | {"before": False}]})
-    assert "compared with 1 text of 1 evaluation set (level: near)" in text and "before" not in text
+    assert "Checked against 1 text of sts.tsv (level: near)" in text and "input stores" not in text
     assert rows(leaks, 2) == {"sts.tsv": ["1", "exact", "77"]}
     leaks, text = told(store, summary, "leaks", leak_scan=scan | {"sets": []})
-    assert "No evaluation set was named" in text and len(list(leaks.iter("table"))) == 1
+    assert "held-out rows only" in text and len(list(leaks.iter("table"))) == 1
 
 
 def test_many_thresholds_are_folded(store: Store, summary: Summary) -> None:

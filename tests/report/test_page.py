@@ -10,47 +10,49 @@ import pytest
 from markupsafe import Markup
 
 from isogloss.report.charts import Axis, Line, Spot, heat_maps, line_chart
-from isogloss.report.page import NUMBER, Column, Section, ShownPair, Table, code, number, page, percent
-from isogloss.report.rendering import render
+from isogloss.report.rendering import number, percent, render_macro, render_page
+
+
+def page(title: str, lead: str, figures: list[tuple[str, str]], sections: list[tuple[str, str, str]]) -> str:
+    return render_page("page.html", title=title, lead=lead, figures=figures, sections=sections)
 
 
 def test_a_page_is_whole_and_needs_nothing_else() -> None:
-    sections = [Section("one", "The first", "How to read it.", [code("text")]), Section("two", "The second", "", [])]
+    sections = [("one", "The first", Markup("<code>text</code>")), ("none", "Left out", ""), ("two", "The second", "<text>")]
     written = page("A <title>", "lead & all", [("1,234", "pairs")], sections)
     assert written.startswith("<!DOCTYPE html>\n")
     parsed = ElementTree.fromstring(written)
     assert parsed.findtext("head/title") == "A <title>" and parsed.findtext("body/header/p") == "lead & all"
     anchors = [link.get("href") for link in parsed.iter("a")]
     assert anchors == ["#one", "#two"] and [section.get("id") for section in parsed.iter("section")] == ["one", "two"]
+    assert parsed.findtext("body/main/section/code") == "text" and "&lt;text&gt;" in written
     assert not [element.tag for element in parsed.iter() if element.tag in ("script", "link", "img", "iframe", "object")]
     assert not re.search(r"https?:|url\(|@import", written)
     assert "prefers-color-scheme: dark" in written and 'name="viewport"' in written
 
 
-def body(*parts: Table | Markup) -> Element:
-    (section,) = ElementTree.fromstring(page("t", "l", [], [Section("one", "The first", "", parts)])).iter("section")
-    return section
+def test_a_table_has_its_headings_and_starts_closed_if_it_is_folded() -> None:
+    def table(folded: str) -> Element:
+        row = Markup("<tr>") + cell("name", "<a>") + cell("num", "1") + Markup("</tr>")
+        columns = [("name", ""), ("count", "number")]
+        drawn = render_macro("parts.html", "table", columns=columns, folded=folded, caller=lambda: row)
+        return ElementTree.fromstring(f"<div>{drawn}</div>")
+
+    parsed = table("")
+    assert [["".join(cell.itertext()) for cell in row] for row in parsed.iter("tr")] == [["name", "count"], ["<a>", "1"]]
+    assert [cell.get("class") for cell in parsed.iter("td")] == ["number"] and not list(parsed.iter("details"))
+    assert [head.get("class") for head in parsed.iter("th")] == [None, "number", None]
+    folded = table("more")
+    assert folded.findtext("details/summary") == "more" and len(list(folded.iter("tr"))) == 2
 
 
-def test_a_table_has_its_cells_in_order() -> None:
-    table = Table([Column("name"), Column("count", NUMBER)], [["<a>", "1"], ["b", code("2")]])
-    parsed = body(table)
-    assert [["".join(cell.itertext()) for cell in row] for row in parsed.iter("tr")] == [
-        ["name", "count"],
-        ["<a>", "1"],
-        ["b", "2"],
-    ]
-    assert [cell.get("class") for cell in parsed.iter("td")] == ["number", "number"]
-    assert not list(parsed.iter("details"))
-    folded = body(Table(table.columns, table.rows, "more"))
-    assert folded.findtext("details/summary") == "more" and len(list(folded.iter("tr"))) == 3
-    with pytest.raises(ValueError, match="one cell per column"):
-        Table([Column("name")], [["a", "too many"]])
+def cell(kind: str, text: str) -> Markup:
+    return render_macro("parts.html", kind, text=text)
 
 
 def test_pairs_have_their_own_direction_and_language() -> None:
-    pair = ShownPair("שלום <b>", "hello\x00 & all", "he", "", "corpus <i>, line 3")
-    spans = list(body(render("samples.html", samples=[("he", [pair])])).iter("span"))
+    sides = {"source": "שלום <b>", "target": "hello\x00 & all", "source_language": "he", "target_language": ""}
+    spans = list(ElementTree.fromstring(render_macro("parts.html", "pair", **sides, where="corpus <i>, line 3")).iter("span"))
     assert [(span.text, span.get("dir"), span.get("lang")) for span in spans] == [
         ("שלום <b>", "auto", "he"),
         ("hello\ufffd & all", "auto", None),
@@ -101,7 +103,7 @@ def test_a_heat_map_is_turned_and_without_numbers_on_a_phone() -> None:
 
 
 def test_a_browser_may_load_nothing_but_the_style_sheet() -> None:
-    written = page("t", "l", [], [Section("one", "The first", "", [line()])])
+    written = page("t", "l", [], [("one", "The first", line())])
     parsed = ElementTree.fromstring(written)
     metas = [meta for meta in parsed.iter("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
     assert metas[0] is list(parsed.find("head") or [])[1], "before anything that it is to hold for"

@@ -152,6 +152,26 @@ def leaks_in_words(scan: dict[str, Any]) -> str:
     return f"No training pair appears in the checked test sets ({checked})."
 
 
+def checked_in_words(scan: Mapping[str, Any]) -> str:
+    """What the training text was compared with, now and in the stores it was made from, as sentences."""
+    found, before = (
+        [one for one in scan["sets"] if one["texts"] and one.get("before", False) == earlier] for earlier in (False, True)
+    )
+    text = "Checked against the held-out rows only; name evaluation sets with --against."
+    if found:
+        texts = amount(sum(one["texts"] for one in found), "text")
+        text = f"Checked against {texts} of {_sets(found)} (level: {scan['level']}) and the held-out rows."
+    if empty := sum(not one["texts"] for one in scan["sets"]):
+        text += f" {amount(empty, 'file')} had no sentences."
+    if before:
+        text += f" Its input stores had all been checked against {_sets(before)}."
+    return text
+
+
+def _sets(found: Sequence[Mapping[str, Any]]) -> str:
+    return f"{len(found)} evaluation sets" if len(found) > 1 else str(found[0]["name"])
+
+
 def is_store(path: Path) -> bool:
     """Whether a folder is a prepared store."""
     return read_manifest(path) is not None

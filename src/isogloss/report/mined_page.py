@@ -1,6 +1,7 @@
 """The page next to mined or scored pairs: what was searched with which model, estimated precision, and pairs to read.
 
-The estimate is made in `isogloss.mining.calibration`.
+This module computes numbers and charts; `templates/mined.html` has the words. The estimate is made in
+`isogloss.mining.calibration`.
 """
 
 import math
@@ -17,18 +18,11 @@ from isogloss.amounts import amount
 from isogloss.mining.calibration import Calibration
 from isogloss.mining.calibration import Curve as GoldCurve
 from isogloss.report import charts
-from isogloss.report.page import NUMBER, PROSE, Column, Section, ShownPair, Table, number, page, percent
-from isogloss.report.rendering import render
-from isogloss.types import IntArray
+from isogloss.report.rendering import percent, render_page
 
 ROWS = 12  # of the table of thresholds
 SHOWN = 10  # pairs of each kind
 HIGH, LOW = 300, 190  # pixels of the upper and of the lower picture
-ESTIMATED, BY_GOLD, FOUND = "estimated without gold", "correct by the gold pairs", "gold pairs found"
-HOW = (
-    "Deliberately mismatched pairs were scored to estimate how many pairs above each threshold are wrong. Gold pairs are not "
-    "used for the estimate."
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,37 +39,26 @@ def mined_page(
     title: str, facts: Sequence[tuple[str, str]], pairs: pa.Table, languages: tuple[str, str], curves: Sequence[Curve]
 ) -> str:
     """The whole file. `facts` are names and values; `pairs` has score, source, target and perhaps ids and a language."""
-    figures = [(number(pairs.num_rows), "pairs kept")]
-    if curves:
-        figures.append((number(sum(int(curve.calibration.pairs.max(initial=0)) for curve in curves)), "candidates"))
-    if len(curves) == 1 and math.isfinite(chosen := curves[0].chosen):
-        figures.append((f"{chosen:.4f}", "threshold"))
-        figures.append((percent(curves[0].calibration.precision_at(chosen)), "estimated precision"))
-    sections = [Section("facts", "Files and model", "", [Table([Column(""), Column("", PROSE)], list(facts))])]
-    sections += [_precision(place, curve) for place, curve in enumerate(curves)]
-    if pairs.num_rows:
-        sections.append(_pairs(pairs, languages))
-    return page(title, HOW if curves else "Sentence pairs with their scores.", figures, sections)
+    return render_page(
+        "mined.html",
+        title=title,
+        facts=facts,
+        kept=pairs.num_rows,
+        candidates=sum(int(curve.calibration.pairs.max(initial=0)) for curve in curves),
+        samples=_samples(pairs),
+        languages=languages,
+        curves=[(curve, math.isfinite(curve.chosen), list(_rooms(curve)), list(_rows(curve))) for curve in curves],
+    )
 
 
-def _pairs(pairs: pa.Table, languages: tuple[str, str]) -> Section:
+def _samples(pairs: pa.Table) -> dict[str, list[dict[str, Any]]]:
     """The best pairs, those just above the threshold, and some in between."""
-
-    def shown(rows: IntArray) -> Iterator[ShownPair]:
-        for row in pairs.take(rows.tolist()).to_pylist():
-            place = f", {row['source_id']} ↔ {row['target_id']}" if "source_id" in row else ""
-            target = row.get("language", languages[1])
-            yield ShownPair(row["source"], row["target"], languages[0], target, f"score {row['score']:.4f}{place}")
-
     order = np.argsort(-pairs.column("score").to_numpy(), kind="stable")
-    samples = [("Highest scores", order[:SHOWN])]
+    chosen = {"Highest scores": order[:SHOWN]}
     if len(order) > SHOWN:
         drawn = np.sort(np.random.default_rng(0).permutation(len(order))[:SHOWN])
-        samples += [("Lowest scores that were kept", order[SHOWN:][-SHOWN:]), ("Random pairs", order[drawn])]
-    note = "Read the lowest ones to see whether the threshold is right for you."
-    return Section(
-        "pairs", "Pairs", note, [render("samples.html", samples=[(kind, list(shown(rows))) for kind, rows in samples])]
-    )
+        chosen |= {"Lowest scores that were kept": order[SHOWN:][-SHOWN:], "Random pairs": order[drawn]}
+    return {kind: pairs.take(pa.array(rows)).to_pylist() for kind, rows in chosen.items()}
 
 
 def shown_places(calibration: Calibration, chosen: float) -> list[int]:
@@ -85,42 +68,32 @@ def shown_places(calibration: Calibration, chosen: float) -> list[int]:
     return sorted(places | {place for place in range(last + 1) if calibration.thresholds[place] == chosen})
 
 
-def _precision(place: int, curve: Curve) -> Section:
-    title = f"Precision, {curve.language}" if curve.language else "Precision"
-    note = f"About {percent(curve.calibration.without_translation)} of the sentences have no translation here."
-    if not math.isfinite(curve.chosen):
-        note += " No threshold reaches the precision that was asked for."
-    parts: list[Table | Markup] = []
-    if len(curve.calibration.thresholds):
-        rooms = [("wide", _charts(curve, charts.WIDE)), ("narrow", _charts(curve, charts.NARROW))]
-        parts = [render("curves.html", rooms=rooms), _table(curve)]
-    return Section(f"precision-{place}", title, note, parts)
-
-
-def _charts(curve: Curve, room: int) -> list[tuple[str, Markup, Markup]]:
-    """Precision over thresholds and, on the same axis, the number of pairs: title, legend and picture of each."""
+def _rooms(curve: Curve) -> Iterator[tuple[str, Markup, Markup]]:
+    """For a screen and for a phone: precision over thresholds and, on the same axis, the number of pairs."""
     points, gold = curve.calibration, curve.gold
+    if not len(points.thresholds):
+        return
     hovers = [
         f"threshold {threshold:.4f}: {amount(int(count), 'pair')}, about {percent(share)} correct"
         for threshold, count, share in zip(points.thresholds, points.pairs, points.precision, strict=True)
     ]
-    keys, lines = [("train", ESTIMATED)], [_line("train", points.thresholds, points.precision, hovers)]
+    lines = [_line("train", points.thresholds, points.precision, hovers)]
     if gold is not None:
         by_gold = [
             f"threshold {threshold:.4f}: by the gold pairs {percent(right)} correct, {percent(found)} found"
             for threshold, right, found in zip(gold.thresholds, gold.precision, gold.recall, strict=True)
         ]
-        keys += [("test", BY_GOLD), ("dropped", FOUND)]
         shares = (("test", gold.precision), ("dropped", gold.recall))
         lines = [*(_line(kind, gold.thresholds, share, by_gold) for kind, share in shares), *lines]
     across = charts.Axis.around(points.thresholds.tolist())
     whole = charts.Axis(0, 1, lambda value, _: f"{100 * value:.0f} %")
+    counts, down = _line("train", points.thresholds, points.pairs, hovers), charts.Axis(0, int(points.pairs.max()))
     mark = (curve.chosen, f"chosen: {curve.chosen:.4f}") if math.isfinite(curve.chosen) else None
     label = "threshold: the lowest score that is kept"
-    precision = charts.line_chart(lines, across, whole, "estimated precision at each threshold", label, room, HIGH, mark)
-    counts, down = _line("train", points.thresholds, points.pairs, hovers), charts.Axis(0, int(points.pairs.max()))
-    pairs = charts.line_chart([counts], across, down, "pairs above each threshold", label, room, LOW, mark)
-    return [("Share of correct pairs", charts.legend(keys), precision), ("Pairs", Markup(), pairs)]
+    for kind, room in (("wide", charts.WIDE), ("narrow", charts.NARROW)):
+        precision = charts.line_chart(lines, across, whole, "estimated precision at each threshold", label, room, HIGH, mark)
+        pairs = charts.line_chart([counts], across, down, "pairs above each threshold", label, room, LOW, mark)
+        yield kind, precision, pairs
 
 
 def _line(kind: str, thresholds: NDArray[Any], values: NDArray[Any], hovers: Sequence[str]) -> charts.Line:
@@ -128,14 +101,12 @@ def _line(kind: str, thresholds: NDArray[Any], values: NDArray[Any], hovers: Seq
     return charts.Line(kind, list(zip(thresholds.tolist(), values.tolist(), strict=True))[::-1], hovers[::-1])
 
 
-def _table(curve: Curve) -> Table:
-    points, gold, rows = curve.calibration, curve.gold, []
+def _rows(curve: Curve) -> Iterator[tuple[float, int, list[float | None]]]:
+    """Some thresholds with pairs and precision; with gold pairs also precision and recall by them, as far as known."""
+    points, gold = curve.calibration, curve.gold
     for place in shown_places(points, curve.chosen):
-        threshold = f"{points.thresholds[place]:.4f}" + (" ←" if points.thresholds[place] == curve.chosen else "")
-        row = [threshold, number(int(points.pairs[place])), percent(float(points.precision[place]))]
+        threshold, shares = float(points.thresholds[place]), [float(points.precision[place])]
         if gold is not None:
-            at = int((gold.thresholds >= points.thresholds[place]).sum()) - 1
-            row += [percent(float(shares[at])) if at >= 0 else "" for shares in (gold.precision, gold.recall)]
-        rows.append(row)
-    named = [ESTIMATED, BY_GOLD, FOUND] if gold is not None else [ESTIMATED]
-    return Table([Column("threshold"), Column("pairs", NUMBER), *(Column(name, NUMBER) for name in named)], rows, "as numbers")
+            at = int((gold.thresholds >= threshold).sum()) - 1
+            shares += [float(share[at]) if at >= 0 else None for share in (gold.precision, gold.recall)]
+        yield threshold, int(points.pairs[place]), shares

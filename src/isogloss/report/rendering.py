@@ -1,10 +1,15 @@
 """Fill in the templates of `templates/`: text from data is escaped, and what comes out is also well-formed XML."""
 
+import base64
+import hashlib
 import re
 from functools import cache
+from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+
+from isogloss.amounts import amount
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -14,9 +19,30 @@ def render(template: str, **values: object) -> Markup:
     return Markup(_environment().get_template(template).render(**values))
 
 
+def render_page(template: str, **values: object) -> str:
+    """A template that extends `page.html`: one HTML file that contains everything it shows, without scripts or fonts."""
+    style = Markup((files("isogloss.report") / "templates" / "page.css").read_text(encoding="utf-8"))  # ours: not escaped
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()  # by which the page allows this style alone
+    return render(template, style=style, digest=digest, **values)
+
+
 def render_macro(template: str, macro: str, /, **values: object) -> Markup:
     """One macro of a template filled in, as `render` does."""
     return Markup(getattr(_environment().get_template(template).module, macro)(**values))
+
+
+def number(value: int) -> str:
+    """A count with thousands separators."""
+    return f"{value:,}"
+
+
+def percent(share: float) -> str:
+    """A share in percent that never rounds to 0 % or 100 % unless it is."""
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    if 0.9995 <= share < 1:
+        return ">99.9 %"
+    return f"{100 * share:.0f} %" if share in (0, 1) else f"{100 * share:.1f} %"
 
 
 def _finalize(value: object) -> object:
@@ -28,7 +54,7 @@ def _finalize(value: object) -> object:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("isogloss.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -36,3 +62,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"amount": amount, "number": number, "percent": percent}
+    return environment

@@ -5,11 +5,10 @@ from typing import Any
 
 from rich.table import Table
 
-from isogloss.amounts import amount
 from isogloss.cli.screens.progress import output, plain_table
 from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
 from isogloss.corpora.preparation.manifest import Line, grouped
-from isogloss.corpora.store import Store, unread
+from isogloss.corpora.store import Store, checked_in_words, unread
 
 FULL_TABLE = 30  # lines; a longer table is shown as one by corpus and one by language
 WIDE, SIDE, EXPLAINED_SIDE, NAME = 11, 46, 300, 24
@@ -27,8 +26,7 @@ def show_waterfall(store: Store, explained: Mapping[str, Sequence[Mapping[str, A
             _example(example, EXPLAINED_SIDE if examples else SIDE)
     _line(manifest["rows_out"], f"pairs kept → {store.folder}")
     _thresholds(manifest["thresholds"])
-    _scan(manifest["leak_scan"])
-    output.print()
+    output.print(f"\n{checked_in_words(manifest['leak_scan'])}\n")
     lines = [Line(**line) for line in manifest["waterfall"]]
     if len(lines) <= FULL_TABLE:
         output.print(_table(lines, ("corpus", "language")))
@@ -65,23 +63,6 @@ def _thresholds(chosen: Sequence[Mapping[str, Any]]) -> None:
             output.print(f"  {one['rule']}, {one['language']}: {one['value']:g}  ({one['reason']})")
     kept = sum(one["reason"].startswith(UNCHANGED) for one in chosen)
     output.print(f"  {kept} more kept as they were set; the reasons are in manifest.json")
-
-
-def _scan(scan: Mapping[str, Any]) -> None:
-    found, before = ([one for one in scan["sets"] if one["texts"] and one["before"] == earlier] for earlier in (False, True))
-    text = "Checked against the held-out rows only; name evaluation sets with --against."
-    if found:
-        texts = amount(sum(one["texts"] for one in found), "text")
-        text = f"Checked against {texts} of {_sets(found)} (level: {scan['level']}) and the held-out rows."
-    if empty := sum(not one["texts"] for one in scan["sets"]):
-        text += f" {amount(empty, 'file')} had no sentences."
-    if before:
-        text += f" Its input stores had all been checked against {_sets(before)}."
-    output.print("\n" + text)
-
-
-def _sets(found: Sequence[Mapping[str, Any]]) -> str:
-    return f"{len(found)} evaluation sets" if len(found) > 1 else str(found[0]["name"])
 
 
 def _table(lines: Sequence[Line], names: Sequence[str]) -> Table:
