@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
-from isogloss.export.card import CardInfo, DataRow, StageScore, data_rows, example_sentences, model_card
+from isogloss.export.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.models.student import Student
 from isogloss.types import Bitext, LanguageScores, Pair, Report
 
@@ -35,7 +35,7 @@ def test_scores_data_and_usage(model: SentenceTransformer) -> None:
         tags=["distillation"],
         license="apache-2.0",
         reports=[Report("m", SCORES, 4000)],
-        data=[DataRow("Tatoeba", 1200, "CC BY 2.0"), DataRow("mined", 7)],
+        corpora={"Tatoeba": {"train": 1200, "licence": "CC BY 2.0"}, "": {"train": 7, "licence": ""}},
         leak_scan="No training pair appears in the checked test sets (STS).",
         examples=["the cat runs home.", "die Katze läuft heim."],
         recipe='[student]\nmodel = "x"',
@@ -43,7 +43,7 @@ def test_scores_data_and_usage(model: SentenceTransformer) -> None:
     text = model_card(info, model)
     assert "| de | 90.0 | 95.0 | 100.0 | 0.610 |" in text and "| ko | – | 85.0 | 90.0 | – |" in text
     assert "| average | – | 90.0 | 95.0 | – |" in text and "4,000 candidates" in text
-    assert "| Tatoeba | 1,200 | CC BY 2.0 |\n| mined | 7 | not stated |" in text
+    assert "| Tatoeba | 1,200 | CC BY 2.0 |\n| unnamed | 7 | not stated |" in text
     assert (
         "'die Katze läuft heim.'" in text
         and "SentenceTransformer(" in text
@@ -100,10 +100,7 @@ def test_a_card_shows_no_keys_and_names_base_models_that_the_hub_has(model: Sent
         assert metadata(model_card(CardInfo(name="x", description="", base_model=name), model)).base_model == known
 
 
-def test_data_rows_and_examples() -> None:
-    corpora = {"a": {"train": 3, "test": 1, "licence": "CC0"}, "": {"train": 2, "test": 0, "licence": ""}}
-    assert data_rows({"corpora": corpora}) == (DataRow("a", 3, "CC0"), DataRow("unnamed", 2))
-    assert data_rows({}) == ()
+def test_examples() -> None:
     pairs = [Pair("one", "eins", "de"), Pair("two", "zwei", "de"), Pair("one", "un", "fr")]
     assert example_sentences(Bitext.of(pairs)) == ["one", "eins", "un"]
     assert example_sentences(Bitext.of(pairs[:2])) == ["one", "eins", "zwei"] and example_sentences(Bitext.of([])) == []

@@ -26,7 +26,7 @@ from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
-from isogloss.export.card import CardInfo, data_rows, example_sentences, model_card
+from isogloss.export.card import CardInfo, example_sentences, model_card
 from isogloss.models.encoder import Encoder
 from isogloss.models.loading import choose_device, open_model
 from isogloss.models.static import StaticStudent
@@ -323,7 +323,7 @@ def _save(recipe: Recipe, result: RunResult, student: Student, pairs: _Pairs, be
         languages=sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language}),
         tags=("distillation",),
         reports=result.reports,
-        data=data_rows(training),
+        corpora=training.get("corpora", {}),
         leak_scan=leaks_in_words(result.details["leak_scan"]),
         notes=[_added_table(added)],
         examples=example_sentences(pairs.new),

@@ -19,7 +19,7 @@ from isogloss.config.stages import TranslateStage
 from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError
 from isogloss.evaluation.sts_dev import SPEARMAN
-from isogloss.export.card import CardInfo, StageScore, data_rows, example_sentences, model_card
+from isogloss.export.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.models.encoders.open import refuse_missing
 from isogloss.models.loading import choose_device
 from isogloss.models.student import Student
@@ -150,7 +150,7 @@ def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | Non
         reports=result.reports,
         stages=_dev_scores(result),
         regressions=result.details.get("regressions", []),
-        data=data_rows(training),
+        corpora=training.get("corpora", {}),
         leak_scan=scan,
         examples=example_sentences(pairs) if pairs is not None else (),
         recipe=recipes.dump(recipe, comments=False, defaults=False),
