@@ -49,7 +49,7 @@ SHOWN_BY = {
     "runs/adding.py": "add",
     "runs/gathering.py": f"{READING} add",
     "cli/screens/mined.py": "mine score",
-    "cli/screens/waterfall.py": "prepare",
+    "corpora/store.py": "prepare",
     "cli/options.py": "",
     "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",

@@ -157,7 +157,7 @@ def checked_in_words(scan: Mapping[str, Any]) -> str:
     found, before = (
         [one for one in scan["sets"] if one["texts"] and one.get("before", False) == earlier] for earlier in (False, True)
     )
-    text = "Checked against the held-out rows only; name evaluation sets with --against."
+    text = "Checked against the held-out rows only; isogloss prepare --against adds evaluation sets."
     if found:
         texts = amount(sum(one["texts"] for one in found), "text")
         text = f"Checked against {texts} of {_sets(found)} (level: {scan['level']}) and the held-out rows."

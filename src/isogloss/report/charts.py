@@ -10,7 +10,8 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import partial
+from typing import Self
 from unicodedata import east_asian_width
 
 from markupsafe import Markup
@@ -27,8 +28,7 @@ TICK_ROOM, TICK_ROOM_DOWN = 84, 44  # pixels that a label may take, across and d
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-def _draw(macro: str, /, **values: Any) -> Markup:  # noqa: ANN401 - whatever the macro takes
-    return render_macro("charts.html", macro, **values)
+_draw = partial(render_macro, "charts.html")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from isogloss.corpora.preparation.pair_selection import IN_TEST_SPLIT
 from isogloss.corpora.store import Store, checked_in_words, unread
 from isogloss.corpora.summary import BINS, LanguageSummary, Lengths, Summary
 from isogloss.report import charts
-from isogloss.report.rendering import number, percent, render_page
+from isogloss.report.rendering import named, number, percent, render_page
 
 MARGIN, LEAST = 0.12, 0.02  # how far the waterfall's axis goes below what was kept (of what went), and its least share of all
 DROPPED_SHARES = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -61,11 +61,6 @@ def corpora_page(store: Store, summary: Summary) -> str:
         plans={name: _plans(summary, name) for name in ("corpus", "language")},
         temperature=BalanceSettings().temperature,
     )
-
-
-def named(corpus: str) -> str:
-    """The name of a corpus; pairs given from Python may have none."""
-    return corpus or "(no name)"
 
 
 def _totals(rows: Iterable[object], name: str, count: str) -> dict[str, float]:

@@ -31,6 +31,11 @@ def render_macro(template: str, macro: str, /, **values: object) -> Markup:
     return Markup(getattr(_environment().get_template(template).module, macro)(**values))
 
 
+def named(corpus: str) -> str:
+    """The name of a corpus; pairs given from Python may have none."""
+    return corpus or "(no name)"
+
+
 def number(value: int) -> str:
     """A count with thousands separators."""
     return f"{value:,}"
@@ -62,5 +67,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"amount": amount, "number": number, "percent": percent}
+    environment.filters |= {"amount": amount, "named": named, "number": number, "percent": percent}
     return environment

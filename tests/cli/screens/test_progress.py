@@ -88,7 +88,7 @@ def test_what_is_left_is_said_in_minutes_and_one_is_singular(monkeypatch: pytest
 
 def test_one_held_out_sentence_is_singular() -> None:
     one = Report("x", (LanguageScores("de", 1, 0.5, 0.5, 0.5, 0.5),), 40)
-    assert screen.what_was_asked(one).startswith("1 held-out sentence per language, ")
+    assert screen.held_out_title(one).startswith("1 held-out sentence per language, ")
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -59,9 +59,8 @@ def show(
 
 
 def _as_data(store: "Store", summary: "Summary", page: Path | None) -> dict[str, Any]:
-    corpora = {name: dict(counts) for name, counts in store.manifest["corpora"].items()}
     about = {"path": str(store.folder), "hash": store.hash, "page": None if page is None else str(page)}
-    return about | summary.as_dict() | {"corpora": corpora}
+    return about | summary.as_dict() | {"corpora": store.manifest["corpora"]}
 
 
 def _heading(store: "Store", summary: "Summary") -> list[str]:
@@ -76,6 +75,7 @@ def _heading(store: "Store", summary: "Summary") -> list[str]:
 def _corpora(store: "Store", summary: "Summary") -> "Table":
     """Size and licence of each corpus."""
     from isogloss.cli.screens.progress import plain_table
+    from isogloss.report.rendering import named
 
     table = plain_table("corpus", ">train", ">test", ">langs", "licence")
     table.columns[0].max_width, table.columns[-1].no_wrap = NAME, False
@@ -83,7 +83,7 @@ def _corpora(store: "Store", summary: "Summary") -> "Table":
         own = [cell for cell in summary.cells if cell.corpus == corpus]
         counts = sum(cell.train for cell in own), sum(cell.test for cell in own), len(own)
         licence = store.manifest["corpora"].get(corpus, {}).get("licence") or "not stated"
-        table.add_row(corpus or "(no name)", *(f"{count:,}" for count in counts), licence)
+        table.add_row(named(corpus), *(f"{count:,}" for count in counts), licence)
     return table
 
 
@@ -109,6 +109,8 @@ def _overlap(summary: "Summary") -> list[str]:
     """The largest overlaps of corpora, and the number of languages per sentence."""
     import textwrap
 
+    from isogloss.report.rendering import named
+
     overlap = summary.overlap
     about = "about " if overlap.one_in > 1 else ""
     lines = [f"{about}{amount(overlap.sentences, 'different source sentence')}"]
@@ -120,7 +122,7 @@ def _overlap(summary: "Summary") -> list[str]:
     lines += textwrap.wrap(f"languages per sentence: {', '.join(ways)}", WIDTH, subsequent_indent="  ")
     largest = overlap.largest(OVERLAPS)
     for one, two, share in largest:
-        lines.append(f"{100 * share:>6.1f} % of {one or '(no name)'} is also in {two or '(no name)'}")
+        lines.append(f"{100 * share:>6.1f} % of {named(one)} is also in {named(two)}")
     if not largest and len(overlap.corpora) > 1:
         lines.append("no source sentence is in two corpora")
     return lines

@@ -3,7 +3,7 @@
 from rich.table import Table
 
 from isogloss.amounts import amount, duration, size
-from isogloss.cli.screens.progress import output, plain_table, score_table, show_json, tell, what_was_asked
+from isogloss.cli.screens.progress import held_out_title, output, plain_table, score_table, show_json, tell
 from isogloss.corpora.store import leaks_in_words
 from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.runs.clean import size_of
@@ -11,7 +11,7 @@ from isogloss.runs.run import RunResult
 from isogloss.storage import WORK
 from isogloss.training.distributed import Distributed
 
-WORTH_SAYING = 100 * 2**20  # bytes
+LARGE = 100 * 2**20  # bytes of a work folder worth mentioning
 
 
 def show_run(result: RunResult, as_json: bool) -> None:
@@ -23,7 +23,7 @@ def show_run(result: RunResult, as_json: bool) -> None:
         return
     output.print()
     if result.reports:
-        output.print(score_table(result.reports, what_was_asked(result.reports[-1])))
+        output.print(score_table(result.reports, held_out_title(result.reports[-1])))
     if any(SPEARMAN in stage.summary.dev for stage in result.stages) or not result.reports:
         output.print(_training_table(result))
     for setback in dict.fromkeys(stage.summary.setback for stage in result.stages if stage.summary.setback):
@@ -34,7 +34,7 @@ def show_run(result: RunResult, as_json: bool) -> None:
     tell(f"\nDone in {duration(result.seconds)}{held_memory}. Model: {result.model}")
     if "leak_scan" in result.details:
         tell(leaks_in_words(result.details["leak_scan"]))
-    if (kept := size_of(result.folder / WORK)) > WORTH_SAYING:
+    if (kept := size_of(result.folder / WORK)) > LARGE:
         kept_for = f"{result.folder / WORK} has {size(kept)} for the next run of this recipe"
         tell(f"{kept_for}; isogloss clean {result.folder} removes it.")
     say_next(result)

@@ -1,7 +1,7 @@
 """What the command line shows: bars while work goes on, tables when it is done.
 
-Names of files and corpora, sentences and answers of servers are shown as text and nothing else: on these consoles no string is
-markup (what is to be bold is a `Text`), control characters are escaped, keys in addresses are masked.
+Names of files and corpora, sentences and answers of servers are shown as plain text: on these consoles no string is markup
+(bold text is a `Text`), control characters are escaped, and keys in addresses are masked.
 """
 
 import json
@@ -49,12 +49,12 @@ class PlainConsole(Console):
         super().__init__(stderr=stderr, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - as rich has them
-        """Text from a string: the one way that rich takes for all it is given."""
+        """Text from a string: rich calls this for every string that it shows."""
         return super().render_str(clean(text), **options)
 
 
 def clean(text: str) -> str:
-    """Text as a terminal may have it."""
+    """Text that is safe to print on a terminal."""
     return masked(printable(text, layout=True))
 
 
@@ -81,7 +81,7 @@ class Clock:
         return step.done < self.last.done or (self.last.finished and not step.finished) or other_unit
 
     def rate_and_rest(self, now: float) -> list[str]:
-        """Such as "312 sentences/s" and "26 min left", as far as they can be estimated."""
+        """The speed and the remaining time, "312 sentences/s" and "26 min left", as far as they can be estimated."""
         step, counted, elapsed = self.last, self.last.done - self.offset, now - self.began
         if elapsed <= SHORT or counted <= 0:
             return []
@@ -179,10 +179,11 @@ def two_places(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def plain_table(*columns: str, title: str = "") -> Table:
+def plain_table(*columns: str, title: str = "", gap: int = 2) -> Table:
     """A table without lines; columns of numbers, whose names start with ">", are aligned to the right."""
-    look: dict[str, Any] = {"box": None, "header_style": "bold", "padding": (0, 2, 0, 0)}
-    table = Table(title=title or None, title_justify="left", title_style="", **look)
+    table = Table(
+        title=title or None, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, gap, 0, 0)
+    )
     for name in columns:
         table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", no_wrap=True)
     return table
@@ -198,8 +199,8 @@ MEASURES: tuple[Measure, ...] = (
 CELL = 5  # "92.4" and a space; a cosine below zero needs one more
 
 
-def what_was_asked(report: Report) -> str:
-    """The title of scores on held-out sentences, with their number: of few, small differences mean nothing."""
+def held_out_title(report: Report) -> str:
+    """The title of scores on held-out sentences, with their number: with few, small differences mean nothing."""
     counts = {score.queries for score in report.scores}
     held = (
         f"{amount(counts.pop(), 'held-out sentence')} per language"
@@ -210,18 +211,17 @@ def what_was_asked(report: Report) -> str:
 
 
 def score_table(reports: Sequence[Report], title: str = "") -> Table:
-    """One row a language, one column a measure; a cell has one number a model, in the order the first line names them."""
+    """One row per language, one column per measure; a cell has one number per model, in the order of the title."""
     names = ", ".join(report.model for report in reports)
-    caption = f"{title}\nin each column: {names}" if len(reports) > 1 else f"{title}\n{names}"
-    table = Table(title=caption, title_justify="left", title_style="", header_style="bold", box=None, padding=(0, 1, 0, 0))
+    caption = f"{title}\n{'in each column: ' if len(reports) > 1 else ''}{names}"
     everything = [score for report in reports for score in report.scores]
     shown = [one for one in MEASURES if any(getattr(score, one[0]) is not None for score in everything)]  # no teacher: two
     rows = [_cells([report.scores[place] for report in reports], shown) for place in range(len(reports[0].scores))]
     rows.append(_cells([report.average() for report in reports], shown))
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    table.add_column("", no_wrap=True, min_width=widths[0])
-    for (_, name, _), width in zip(shown, widths[1:], strict=True):
-        table.add_column(name, justify="right", no_wrap=True, min_width=width)  # numbers are never cut, however many there are
+    table = plain_table("", *(f">{name}" for _, name, _ in shown), title=caption, gap=1)
+    for column, width in zip(table.columns, widths, strict=True):
+        column.min_width = width  # numbers are never cut, however many there are
     for place, cells in enumerate(rows):
         table.add_row(*cells, style="bold" if place == len(rows) - 1 else "")
     return table

@@ -5,7 +5,7 @@ from functools import partial
 from rich.table import Table
 from rich.text import Text
 
-from isogloss.cli.screens.progress import output
+from isogloss.cli.screens.progress import output, plain_table
 from isogloss.evaluation.compare import Comparison
 from isogloss.evaluation.tables import Grid, grids, short_names, with_interval
 
@@ -23,13 +23,9 @@ def show(comparison: Comparison) -> None:
 
 
 def _table(grid: Grid) -> Table:
-    table = Table(title=grid.title, title_justify="left", header_style="bold", box=None, padding=(0, 1, 0, 0))
-    table.add_column(grid.corner, no_wrap=True)
-    for name in grid.header:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table(grid.corner, *(f">{name}" for name in grid.header), title=grid.title, gap=1)
     for line in grid.lines:
-        cells = [_marked(cell, best) for cell, best in zip(line.cells, line.best, strict=True)]
-        table.add_row(line.label, *cells)
+        table.add_row(line.label, *map(_marked, line.cells, line.best))
     return table
 
 
