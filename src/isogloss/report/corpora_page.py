@@ -108,7 +108,8 @@ def _waterfall(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Where the axis begins, and the bars: what they stand for, kind, start, stop and examples."""
     rows_in, rows_out = manifest["rows_in"], manifest["rows_out"]
     shown = max((1 + MARGIN) * (rows_in - rows_out), LEAST * rows_in)
-    left, steps = rows_in, [("pairs read", "total", 0, rows_in, [])]
+    left = rows_in
+    steps: list[tuple[str, str, int, int, list[Any]]] = [("pairs read", "total", 0, rows_in, [])]
     for drop in manifest["dropped"]:
         if drop["count"]:
             steps.append((drop["rule"], "dropped", left - drop["count"], left, drop["examples"]))

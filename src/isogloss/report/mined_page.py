@@ -47,7 +47,7 @@ def mined_page(
         candidates=sum(int(curve.calibration.pairs.max(initial=0)) for curve in curves),
         samples=_samples(pairs),
         languages=languages,
-        curves=[(curve, math.isfinite(curve.chosen), list(_rooms(curve)), list(_rows(curve))) for curve in curves],
+        curves=[(curve, math.isfinite(curve.chosen), list(_rooms(curve)), list(threshold_rows(curve))) for curve in curves],
     )
 
 
@@ -101,12 +101,12 @@ def _line(kind: str, thresholds: NDArray[Any], values: NDArray[Any], hovers: Seq
     return charts.Line(kind, list(zip(thresholds.tolist(), values.tolist(), strict=True))[::-1], hovers[::-1])
 
 
-def _rows(curve: Curve) -> Iterator[tuple[float, int, list[float | None]]]:
+def threshold_rows(curve: Curve) -> Iterator[tuple[float, int, float, list[float | None]]]:
     """Some thresholds with pairs and precision; with gold pairs also precision and recall by them, as far as known."""
     points, gold = curve.calibration, curve.gold
     for place in shown_places(points, curve.chosen):
-        threshold, shares = float(points.thresholds[place]), [float(points.precision[place])]
+        threshold, by_gold = float(points.thresholds[place]), []
         if gold is not None:
             at = int((gold.thresholds >= threshold).sum()) - 1
-            shares += [float(share[at]) if at >= 0 else None for share in (gold.precision, gold.recall)]
-        yield threshold, int(points.pairs[place]), shares
+            by_gold = [float(share[at]) if at >= 0 else None for share in (gold.precision, gold.recall)]
+        yield threshold, int(points.pairs[place]), float(points.precision[place]), by_gold

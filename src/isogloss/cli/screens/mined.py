@@ -4,16 +4,17 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.table import Table
+
 from isogloss.amounts import amount
 from isogloss.cli.screens.progress import output, percent, plain_table, show_json
 from isogloss.errors import IsoglossError
-from isogloss.mining.calibration import Calibration
 from isogloss.mining.mine import Mined
 from isogloss.mining.output import refuse_unknown_form
 from isogloss.mining.score import Scored
 from isogloss.mining.vectors import remove_work
 from isogloss.models.encoders.open import refuse_missing
-from isogloss.report.mined_page import Curve, mined_page, shown_places
+from isogloss.report.mined_page import Curve, mined_page, threshold_rows
 from isogloss.shown import masked
 from isogloss.storage import make_folder, refuse_overwriting, write_text
 
@@ -58,28 +59,28 @@ def finish(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str, 
     found.write(out)
     model = masked(model)  # an address may contain a key
     page = out.with_name(f"{out.name}.html")
-    write_text(page, _page(found, out, inputs, model))
+    facts = [("model", model), *_files(found, inputs), ("pairs", str(out))]
+    if isinstance(found, Mined) and found.search is not None:
+        facts.append(("search", f"{found.search.kind} ({found.search.why})"))
+    curves, languages = _curves(found), found.languages if isinstance(found, Mined) else ("", "")
+    write_text(page, mined_page(out.name, facts, found.pairs, languages, curves))
     remove_work(work_folder(out))
     if as_json:
         show_json({"path": str(out), "page": str(page), "model": model, "files": list(inputs), **found.summary()})
         return
     if isinstance(found, Mined):
-        _show_mined(found, out)
-    else:
-        _show_scored(found, out)
+        output.print(_counts(found))
+    for curve in curves:
+        _show_curve(curve)
+    output.print(f"\n{_summary(found, out)}")
     output.print(f"report → {page}")
 
 
-def _page(found: Mined | Scored, out: Path, inputs: Sequence[str], model: str) -> str:
-    """The HTML page about the pairs."""
-    facts = [("model", model), *_files(found, inputs), ("pairs", str(out))]
+def _curves(found: Mined | Scored) -> list[Curve]:
+    """The estimated precision, of scored pairs for each language."""
     if isinstance(found, Scored):
-        curves = [Curve(language, curve, found.thresholds[language]) for language, curve in found.calibrations.items()]
-        return mined_page(out.name, facts, found.pairs, ("", ""), curves)
-    if found.search is not None:
-        facts.append(("search", f"{found.search.kind} ({found.search.why})"))
-    curves = [] if found.calibration is None else [Curve("", found.calibration, found.threshold, found.gold_curve)]
-    return mined_page(out.name, facts, found.pairs, found.languages, curves)
+        return [Curve(language, curve, found.thresholds[language]) for language, curve in found.calibrations.items()]
+    return [] if found.calibration is None else [Curve("", found.calibration, found.threshold, found.gold_curve)]
 
 
 def _files(found: Mined | Scored, inputs: Sequence[str]) -> list[tuple[str, str]]:
@@ -92,14 +93,21 @@ def _files(found: Mined | Scored, inputs: Sequence[str]) -> list[tuple[str, str]
     ]
 
 
-def _show_mined(mined: Mined, out: Path) -> None:
+def _counts(mined: Mined) -> Table:
+    """How many sentences of each file were read, left out and searched."""
     table = plain_table("", ">source", ">target")
     for field, text in COUNTS.items():
         table.add_row(text, *(f"{getattr(account, field):,}" for account in mined.accounts))
-    output.print(table)
-    if mined.calibration is not None:
-        _show_curve(mined.calibration, mined.threshold)
-    output.print(f"\n{amount(len(mined), 'pair')} of {amount(mined.candidates, 'candidate')} → {out} ({_threshold(mined)})")
+    return table
+
+
+def _summary(found: Mined | Scored, out: Path) -> str:
+    """How many pairs were kept, and at which threshold or with which scores."""
+    if isinstance(found, Mined):
+        return f"{amount(len(found), 'pair')} of {amount(found.candidates, 'candidate')} → {out} ({_threshold(found)})"
+    quantiles = found.summary()["score_quantiles"]
+    spread = f"; half of the scores are between {quantiles[1]:.3f} and {quantiles[3]:.3f}" if quantiles else ""
+    return f"{len(found):,} of {amount(found.read, 'pair')} → {out}{spread}"
 
 
 def _threshold(mined: Mined) -> str:
@@ -118,23 +126,14 @@ def _threshold(mined: Mined) -> str:
     return f"none reaches the threshold {mined.threshold:.4f}"
 
 
-def _show_scored(scored: Scored, out: Path) -> None:
-    for language, calibration in scored.calibrations.items():
-        output.print(f"\n{language}")
-        _show_curve(calibration, scored.thresholds[language])
-    quantiles = scored.summary()["score_quantiles"]
-    spread = f"; half of the scores are between {quantiles[1]:.3f} and {quantiles[3]:.3f}" if quantiles else ""
-    output.print(f"\n{len(scored):,} of {amount(scored.read, 'pair')} → {out}{spread}")
-
-
-def _show_curve(calibration: Calibration, chosen: float) -> None:
+def _show_curve(curve: Curve) -> None:
     """The estimated precision at some thresholds, as numbers and as bars; the chosen one is marked."""
-    absent = percent(calibration.without_translation)
-    output.print(f"\nEstimated precision; about {absent} % of the sentences have no translation here.", highlight=False)
+    if curve.language:
+        output.print(f"\n{curve.language}")
+    absent = percent(curve.calibration.without_translation)
+    output.print(f"\nEstimated precision; about {absent} % of the sentences have no translation here.")
     table = plain_table(">threshold", ">pairs", ">correct, %", "")
-    for place in shown_places(calibration, chosen):
-        share = float(calibration.precision[place])
-        mark = " ←" if calibration.thresholds[place] == chosen else ""
-        numbers = f"{calibration.thresholds[place]:.4f}", f"{calibration.pairs[place]:,}", percent(share)
-        table.add_row(*numbers, "█" * round(BAR * share) + mark)
+    for threshold, pairs, share, _ in threshold_rows(curve):
+        bar = "█" * round(BAR * share) + (" ←" if threshold == curve.chosen else "")
+        table.add_row(f"{threshold:.4f}", f"{pairs:,}", percent(share), bar)
     output.print(table)
