@@ -100,7 +100,6 @@ class PairView:
     in_blocks: Callable[..., Iterator[pa.Table]]
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return self.counts.total()
 
     def pair_counts(self) -> PairCounts:
@@ -123,7 +122,6 @@ class Bitext:
         return cls(pa.Table.from_arrays([pa.array(c, pa.string()) for c in columns], schema=SCHEMA), source_language)
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return int(self.table.num_rows)
 
     def __iter__(self) -> Iterator[Pair]:

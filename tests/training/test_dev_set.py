@@ -14,7 +14,7 @@ from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.training import dev_set as dev
 from isogloss.training.batches import PairRows
-from isogloss.training.dev_set import DevScore, DevSet, Taught
+from isogloss.training.dev_set import DevScore, DevSet, TeacherScores
 from isogloss.training.distillation import distill
 from isogloss.types import Bitext, FloatArray, IntArray
 
@@ -64,7 +64,7 @@ def test_scores_are_what_the_words_say(pairs: PairRows, seed: int) -> None:
         return vectors[rows]
 
     score = DevSet(pairs, teacher).score(vectors_of)
-    near = score.taught
+    near = score.teacher
     assert near is not None
     found = score.retrieval, near.teacher_index, near.mse, near.cosine
     assert found == pytest.approx(by_definition(pairs, vectors, teacher), abs=1e-4)
@@ -95,9 +95,9 @@ def test_a_student_that_translates_rightly_finds_everything() -> None:
     directions = np.eye(3, dtype=np.float32)
     vectors = np.concatenate([directions, 2 * directions, directions[:1]])
     score = DevSet(pairs, directions.astype(np.float16)).score(lambda rows: vectors[rows])
-    assert score.taught is not None and score.taught.cosine == pytest.approx(1.0)
-    assert score.retrieval == score.taught.teacher_index == 1.0
-    assert score.taught.mse == pytest.approx((0.5 + 0.0) / 2), "lengths count for mse, and languages count alike"
+    assert score.teacher is not None and score.teacher.cosine == pytest.approx(1.0)
+    assert score.retrieval == score.teacher.teacher_index == 1.0
+    assert score.teacher.mse == pytest.approx((0.5 + 0.0) / 2), "lengths count for mse, and languages count alike"
 
 
 def test_languages_count_alike_however_many_pairs_they_have() -> None:
@@ -112,7 +112,7 @@ def test_languages_count_alike_however_many_pairs_they_have() -> None:
 def test_without_a_teacher_there_is_retrieval_alone() -> None:
     pairs = PairRows(*(np.array(one) for one in ([0, 1], [2, 3], [0, 0], [0, 0])))
     score = DevSet(pairs, None).score(lambda rows: np.eye(4, dtype=np.float32)[rows % 2])
-    assert score.taught is None and score.retrieval == 1.0
+    assert score.teacher is None and score.retrieval == 1.0
     assert score.values() == {"dev_retrieval": 1.0, "dev_lead": 1.0} and score.note() == "dev 100.0 % found, lead 1.000"
     for select in ("mse", "both", "retrieval"):
         assert score.selection_score(select).value == score.lead and score.selection_score(select).found.tolist() == [0.5, 0.5]
@@ -120,7 +120,7 @@ def test_without_a_teacher_there_is_retrieval_alone() -> None:
 
 
 def test_what_a_checkpoint_is_chosen_by() -> None:
-    score = DevScore(0.5, np.array([0.5, 0.0]), Taught(0.25, 0.2, 0.9, np.array([0.0, 0.25])))
+    score = DevScore(0.5, np.array([0.5, 0.0]), TeacherScores(0.25, 0.2, 0.9, np.array([0.0, 0.25])))
     assert score.selection_score("retrieval").found.tolist() == [0.5, 0.0], "translations alone"
     assert score.selection_score("both").found.tolist() == [0.25, 0.125], "and the teacher's index, as much"
     assert not len(score.selection_score("mse").found), "the distance alone"

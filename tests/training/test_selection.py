@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.checksums import seal
-from isogloss.training.dev_set import DevScore, Taught
+from isogloss.training.dev_set import DevScore, TeacherScores
 from isogloss.training.selection import NOTHING_COUNTED, Selection, SelectionScore, clearly_below, standard_errors
 from isogloss.types import FloatArray, IntArray
 from training.test_trainer import PAIRS, STEPS, Dial, Script, measured_at, plan, run, value_after
@@ -151,7 +151,7 @@ class Saturated(Script):
         found = np.full(len(PAIRS), 1 / len(PAIRS))
         found[0] *= step == measured_at[0]
         index = np.where(np.arange(len(PAIRS)) % 2, 1 / len(PAIRS), 0.0)
-        return DevScore(found.sum(), found, Taught(index.sum(), 1.0 - 0.01 * step, 0.5 + 0.01 * step, index))
+        return DevScore(found.sum(), found, TeacherScores(index.sum(), 1.0 - 0.01 * step, 0.5 + 0.01 * step, index))
 
 
 @pytest.mark.parametrize("select", ["both", "retrieval", "mse"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isogloss.training.dev_set import DevScore, Taught
+from isogloss.training.dev_set import DevScore, TeacherScores
 from isogloss.types import FloatArray, IntArray
 from training.test_trainer import STEPS, Dial, Script, run
 
@@ -23,7 +23,7 @@ class Nearness(Script):
 
     def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
         found = super().score(vectors_of).retrieval
-        near = Taught(found, 1.0 - found, 0.9 - 0.05 * self.asked[-1], np.zeros(0))
+        near = TeacherScores(found, 1.0 - found, 0.9 - 0.05 * self.asked[-1], np.zeros(0))
         return DevScore(found, np.zeros(0), near)
 
 

@@ -132,7 +132,6 @@ class TokenStore:
         return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), pad_id)
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.offsets) - 1
 
     @property

@@ -25,7 +25,6 @@ class PairRows:
     language: IntArray
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.source)
 
     def where(self, chosen: IntArray | BoolArray) -> "PairRows":

@@ -25,7 +25,7 @@ BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Taught:
+class TeacherScores:
     """How near the teacher is: `indexed` adds up to `teacher_index`, as `translated` of `DevScore` to `retrieval`."""
 
     teacher_index: float
@@ -36,14 +36,14 @@ class Taught:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DevScore:
-    """Means over languages; `taught` is None without a teacher in the student's space, and only then there is a `lead`.
+    """Means over languages; `teacher` is None without a teacher in the student's space, and only then there is a `lead`.
 
     `translated` has a number for each source sentence: what its queries add to `retrieval`.
     """
 
     retrieval: float
     translated: Doubles
-    taught: Taught | None = None
+    teacher: TeacherScores | None = None
     lead: float = 0.0
 
     def selection_score(self, select: str) -> SelectionScore:
@@ -52,27 +52,27 @@ class DevScore:
         Where that is within noise, the weights nearer to the teacher are better; by "mse" they always are. Without a teacher
         in the student's space, translations are counted, and then how far they lead.
         """
-        if self.taught is None:
+        if self.teacher is None:
             return SelectionScore(self.translated, self.lead)
         if select == "mse":
-            return SelectionScore(NOTHING_COUNTED, -self.taught.mse)
-        found = self.translated if select == "retrieval" else (self.translated + self.taught.indexed) / 2
-        return SelectionScore(found, -self.taught.mse)
+            return SelectionScore(NOTHING_COUNTED, -self.teacher.mse)
+        found = self.translated if select == "retrieval" else (self.translated + self.teacher.indexed) / 2
+        return SelectionScore(found, -self.teacher.mse)
 
     def values(self) -> dict[str, float]:
         """For the metrics."""
-        if self.taught is None:
+        if self.teacher is None:
             return {"dev_retrieval": self.retrieval, "dev_lead": self.lead}
-        near = self.taught
+        near = self.teacher
         named = {"dev_teacher_index": near.teacher_index, "dev_mse": near.mse, "dev_cosine": near.cosine}
         return {"dev_retrieval": self.retrieval, **named}
 
     def note(self) -> str:
         """For the screen."""
         found = f"dev {100 * self.retrieval:.1f} % found"
-        if self.taught is None:
+        if self.teacher is None:
             return f"{found}, lead {self.lead:.3f}"
-        return f"{found}, {100 * self.taught.teacher_index:.1f} % in the teacher's index, mse {self.taught.mse:.4f}"
+        return f"{found}, {100 * self.teacher.teacher_index:.1f} % in the teacher's index, mse {self.teacher.mse:.4f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,6 @@ class DevSet:
         self._all_sources = np.unique(pairs.source)
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.pairs)
 
     def score(self, vectors_of: Callable[[IntArray], FloatArray]) -> DevScore:
@@ -143,7 +142,7 @@ class DevSet:
         if self.teacher is None:
             return DevScore(found, translated, lead=float(np.mean(leads)))
         index, mse, cosine = (float(np.mean(column)) for column in zip(*near, strict=True))
-        return DevScore(found, translated, Taught(index, mse, cosine, indexed))
+        return DevScore(found, translated, TeacherScores(index, mse, cosine, indexed))
 
     def _by_source(self, sources: IntArray, right: BoolArray) -> Doubles:
         """What each source sentence adds to the share of right answers of one language."""
@@ -180,7 +179,6 @@ class MeasuredBy:
     vectors_of: Callable[[IntArray], FloatArray]
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.pairs)
 
     def score(self) -> DevScore:

@@ -41,7 +41,6 @@ class Labelled:
     left_out: int = 0
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.first)
 
     @property

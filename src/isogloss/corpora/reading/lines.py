@@ -37,7 +37,6 @@ class LineBlock:
     faults: dict[int, DataError] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Number of lines."""
         return len(self.starts) - 1
 
     @property

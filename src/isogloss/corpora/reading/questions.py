@@ -27,7 +27,6 @@ class Questions:
     answers: list[str]
 
     def __len__(self) -> int:
-        """Number of rows."""
         return len(self.questions)
 
     @property

@@ -47,7 +47,6 @@ class DistillTask:
         self.shows_sources = losses.weights.keys() != {"moving_teacher"}  # Ham & Kim's student sees translations only
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.inputs.pairs)
 
     def prepare(self, chosen: IntArray) -> SentenceBatch:

@@ -37,7 +37,6 @@ class SentencePairs:
         return cls(tokens, *rows)
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.left)
 
 
@@ -48,7 +47,6 @@ class LabelledPairs:
         self.student, self.pairs, self.gold, self.tokens = student, pairs, gold, pairs.tokens
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.pairs)
 
     def prepare(self, chosen: IntArray) -> SentenceBatch:

@@ -112,7 +112,6 @@ class Examples:
     language: IntArray  # PIVOT or SECOND
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.source)
 
 
@@ -167,7 +166,6 @@ class Translation:
         self.head, self.end, self.smoothing = decoder, end, smoothing
 
     def __len__(self) -> int:
-        """Number of examples."""
         return len(self.examples)
 
     def prepare(self, chosen: IntArray) -> Prepared:
@@ -277,7 +275,6 @@ class TranslationDev:
         self.untrained = self._loss()
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.retrieval)
 
     def score(self) -> TranslationScore:
