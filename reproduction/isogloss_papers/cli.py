@@ -178,7 +178,7 @@ def _list(asked: str, as_json: bool) -> None:
     rows = [(name, one.paper.how, one.lab.how, one.title) for name, one in systems.items()]
     output.print(_listed(("system (--rows)", "paper", "lab", "title"), rows))
     output.print("\npaper, lab: how --scale paper and --scale lab make it;")
-    output.print("published: they do not, the paper's figures stand alone")
+    output.print("published: not; only the paper's numbers are shown")
 
 
 def _listed(names: tuple[str, ...], rows: "Sequence[tuple[str, ...]]") -> "Table":

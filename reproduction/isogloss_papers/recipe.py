@@ -9,7 +9,7 @@
     moving       model, pairs or corpora, …                           the same, with Ham & Kim's moving teacher
     laser        pairs or corpora, …                                  `isogloss train-laser`
     dual         model, pairs or corpora, …, like, nli, qa            `isogloss train-dual`
-    published    why                                                  nothing: the paper's figures stand alone
+    published    why                                                  nothing: only the paper's numbers are shown
 
 A model or a teacher is a name, a folder, or `system:NAME`: another system. Files are under the folder of --data. `settings`
 are those of the verb itself, and are checked by it; [cleaning], [leaks] and [pairs] in them are for the preparation of

@@ -183,7 +183,7 @@ class Workshop:
     def make(self, system: Resolved) -> Made:
         """Make a system, after the systems it is made from; if one cannot be made, raise the reason, also later."""
         if system.making.how == "published":
-            raise CannotBeMade(system.making.why, hint="the paper's figures stand alone")
+            raise CannotBeMade(system.making.why, hint="only the paper's numbers are shown")
         if system.key in self._failed:
             raise self._failed[system.key]
         try:
