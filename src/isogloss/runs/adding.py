@@ -192,7 +192,8 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
     reports = measurements.reports
     verdict = judge(reports[0], reports[-1], pairs.old.languages, settings.gate_limit, settings.gate_on)
     changed = {"vocabulary": growth is not None, "weights": bool(summary.best_step)}
-    replayed = {} if pairs.replay is None else {language: n for (_, language), n in pairs.replay.counts.of_split().items()}
+    drawn = pairs.replay
+    replayed = {} if drawn is None else {language: drawn.counts.total(language=language) for language in drawn.languages}
     details = {
         "store": str(pairs.store.folder),
         "leak_scan": scan_of(pairs.store.manifest),
@@ -250,7 +251,7 @@ def _gather(run: Run, finished: Finished, settings: AddSettings) -> _Pairs:
             hint="add pairs, or lower pairs.held_out (--set pairs.held_out=0.05)",
         )
     wanted = round(settings.replay * train)
-    replay = draw(old, wanted, held, recipe.seed, run.work, run.on_progress) if wanted else None
+    replay = draw(old, wanted, held, recipe.seed, run.on_progress) if wanted else None
     if wanted and replay is None:
         raise DataError(
             f"there are no training pairs of {', '.join(old.languages)} to replay",
