@@ -216,7 +216,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     how = ("training.epochs=3", "training.checkpoint_seconds=0.0")
     whole = add(asked(place, "uncut").replace(gate=100.0), how)
     cut = asked(place, "cut").replace(gate=100.0)
-    for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distill", 5), ("distilled student", 1)):
+    for stage, count in (("replay", 1), ("before student", 1), ("tokens", 2), ("distill", 5), ("distilled student", 1)):
         seen: list[Step] = []
 
         def stop(step: Step, stage: str = stage, count: int = count, seen: list[Step] = seen) -> None:
@@ -232,7 +232,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     result = add(cut, how, steps.append)
     assert record_of(result.folder)["hashes"] == record_of(whole.folder)["hashes"]
     reused = {step.stage for step in steps if "reused" in step.note}
-    assert reused >= {"finished student", "grown student", "teacher", "tokens", "distill"}
+    assert reused >= {"before student", "grown student", "teacher", "tokens", "distill"}
     logged = [json.loads(line)["step"] for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert logged == sorted(set(logged)) and logged[-1] == (result.training or pytest.fail("no training")).steps
     assert scores(result, "after") == scores(whole, "after")

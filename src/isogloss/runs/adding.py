@@ -28,8 +28,6 @@ from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.export.card import CardInfo, example_sentences, model_card
 from isogloss.models.encoder import Encoder
-from isogloss.models.loading import choose_device, open_model
-from isogloss.models.static import StaticStudent
 from isogloss.models.student import MAX_TOKENS, Student
 from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, Step, silent
@@ -174,13 +172,12 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         teacher, student = _open(run, finished)
     with run.timed("measure"):
         measurements = Measurements(evaluator, teacher, run.cache, run.work, run.on_progress)
-        before, tokens = measurements.vectors(student, "finished student"), measurements.tokens(student)
-        measurements.add("before", before)
+        measurements.measure("before", student)
     with run.timed("vocabulary"):
         growth = grow_for(student, pairs.new, sample, recipe, teacher, run.on_progress)
     with run.timed("measure"):
         if growth is not None:
-            measurements.add("grown", measurements.after_growing(student, before, tokens, "grown student"))
+            measurements.measure("grown", student)
     with run.timed("distill"):
         session = Distillation(student, teacher, pairs.trained, recipe, run.work, run.cache, run.on_progress)
         everything = recipe.replace(languages=(*pairs.old.languages, *recipe.languages))
@@ -293,11 +290,9 @@ def _open(run: Run, finished: Finished) -> tuple[Encoder | None, Student]:
         if finished.teacher not in ("", teacher.fingerprint):
             logger.warning("%s has changed since %s was trained with it", recipe.teacher.model, finished.folder)
     run.on_progress(Step("models", 1, 2, "models", f"loading {finished.folder}"))
-    model = open_model(str(finished.model))
-    kind = StaticStudent if type(model[0]).__name__ == "StaticEmbedding" else Student
     known = "max_tokens" in finished.recipe.get("student", {}) or recipe.student.max_tokens != MAX_TOKENS
     limit = recipe.student.max_tokens if known else None  # a saved model without a record has its own
-    student = kind(model.to(choose_device(recipe.device)), str(finished.folder), "", limit)
+    student = Student.from_pretrained(str(finished.model), max_tokens=limit, device=recipe.device)
     run.on_progress(Step("models", 2, 2, "models"))
     return teacher, student
 

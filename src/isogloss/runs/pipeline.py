@@ -18,6 +18,7 @@ from isogloss.config.sections import TEACHER_LOSSES
 from isogloss.config.stages import TranslateStage
 from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
 from isogloss.errors import DataError
+from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.evaluation.sts_dev import SPEARMAN
 from isogloss.export.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.models.encoders.open import refuse_missing
@@ -26,7 +27,7 @@ from isogloss.models.student import Student
 from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.measure import Measurements, evaluator_for, pair_counts
+from isogloss.runs.measure import Measurements, measured_pairs, pair_counts
 from isogloss.runs.models import open_models
 from isogloss.runs.run import Run, RunResult, vector_folder
 from isogloss.runs.run_folder import PAIRS
@@ -64,7 +65,9 @@ def _run(run: Run) -> RunResult:
         pairs, store = gather_source(recipe, run.folder / PAIRS, run.on_progress) if recipe.needs_pairs else (None, None)
         if pairs is not None:
             refuse_unfit_pairs(recipe, pairs)
-        evaluator = None if pairs is None or not recipe.is_measured else evaluator_for(pairs, recipe.evaluation)
+        evaluator = None
+        if pairs is not None and recipe.is_measured:
+            evaluator = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
     with run.timed("models"):
         teacher, student, details = open_models(recipe, pairs, data, run.work, run.on_progress)
     with run.timed("measure"):

@@ -2,39 +2,32 @@
 
 import importlib
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.checksums import load_array, save_array
 from isogloss.config import Recipe, Stage
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.sts_dev import STSDev
 from isogloss.models.encoder import Encoder
 from isogloss.models.student import Student
 from isogloss.models.tokenizer_checks import refuse_unknown_text
-from isogloss.progress import Step
 from isogloss.runs.measure import UNTOUCHED, Measurements
 from isogloss.runs.run import Run, StageResult
 from isogloss.runs.stages.data import StageData
 from isogloss.storage import content_hash
 from isogloss.training.batches import PairRows
-from isogloss.training.dev_split import hold_out
+from isogloss.training.dev_split import split_dev
 from isogloss.training.distillation import Distillation
 from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.training.train import TaskSettings, train
 from isogloss.training.trainer import Evaluator, TrainingSummary
-from isogloss.training.work_files import use
 from isogloss.types import FloatArray, PairSource
 
 logger = logging.getLogger(__name__)
-
-Kept = TypeVar("Kept", bound=np.generic)
 
 
 class StageSession:
@@ -62,28 +55,21 @@ class StageSession:
     def train_all(self) -> None:
         """Measure the untouched student, then train and measure stage by stage."""
         stages = self.recipe.stages
+        vectors: FloatArray | None = None
         with self.run.timed("vectors"):
-            if stages and stages[0].task == "bridge":
-                self.distillation(0)  # it encodes the bridge's sentences: those need not be encoded twice
-            untouched = None if self.measurements is None else self._untouched()
-        if self.measurements is not None and untouched is not None:
-            with self.run.timed("measure"):
-                self.measurements.add(UNTOUCHED, untouched)
+            if self.measurements is not None and stages and stages[0].task == "bridge":
+                vectors = self.distillation(0).untouched_vectors(self.measurements.texts)  # and those that the bridge needs
+        with self.run.timed("measure"):
+            self.measure(UNTOUCHED, vectors)
         self._remember(UNTOUCHED)
         for number, stage in enumerate(stages):
             self._start_from(stage)
             with self.run.timed(stage.name):
                 module = importlib.import_module(f"isogloss.runs.stages.{stage.task}")
-                vectors: FloatArray | None = module.train(stage, self, number)
+                vectors = module.train(stage, self, number)
             with self.run.timed("measure"):
                 self.measure(stage.name, vectors)
             self._remember(stage.name)
-
-    def _untouched(self) -> FloatArray:
-        assert self.measurements is not None
-        if self._distillation is not None:
-            return self._distillation.untouched_vectors(self.measurements.texts)
-        return self.measurements.vectors(self.student, "untouched student")
 
     def measure(self, name: str, vectors: FloatArray | None = None) -> None:
         """Score the student on the held-out pairs, if there are some; a stage may have the vectors already."""
@@ -101,7 +87,7 @@ class StageSession:
 
     def _start_from(self, stage: Stage) -> None:
         if stage.start:
-            self.load_weights(self.weights_after(stage.start, stage.name))
+            self.student.model.load_state_dict(self.weights_after(stage.start, stage.name))
             self._distillation = None
 
     def weights_after(self, name: str, stage: str) -> dict[str, Tensor]:
@@ -113,10 +99,6 @@ class StageSession:
                 hint=f"name a stage after that one instead of {name}",
             )
         return found
-
-    def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Put weights into the student."""
-        self.student.model.load_state_dict(weights)
 
     # ── bridge and distillation ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -192,36 +174,17 @@ class StageSession:
         return self._pair_data
 
     def dev_split(self, stage: Stage) -> tuple[PairRows, PairRows | None]:
-        """The pairs to train on, and those that the best weights are chosen by (none where there are too few)."""
+        """The training pairs, and the dev pairs that the best checkpoint is chosen by; None if there are too few pairs."""
         training, data = self.recipe.training_of(stage), self.pair_data()
-        pairs = data.pairs
-        if not training.dev_pairs:
-            return pairs, None
-        columns = pairs.source, pairs.target, pairs.language, data.source_keys
-        held = hold_out(*columns, training.dev_pairs, training.dev_share, self.recipe.seed)
-        if not len(held):
+        seed = self.recipe.seed
+        pairs, _, dev = split_dev(data.pairs, data.source_keys, training.dev_pairs, training.dev_share, seed)
+        if training.dev_pairs and dev is None:
             logger.warning(
-                "%s: no language has enough pairs to keep %g of them out as dev pairs; the last weights are kept, not the best",
+                "%s: no language has enough pairs to hold out %g of them as dev pairs; the last weights are kept, not the best",
                 stage.name,
                 training.dev_share,
             )
-            return pairs, None
-        trained = np.ones(len(pairs), dtype=np.bool_)
-        trained[held] = False
-        return pairs.where(trained), pairs.where(held)
-
-    def kept(self, name: str, compute: Callable[[], NDArray[Kept]], part: str) -> NDArray[Kept]:
-        """An array from the run's folder, or computed by the main process and kept there."""
-        path = self.run.work / f"{name}.npy"
-        use(path)
-        with self.run.distributed.main_process_first():
-            found = load_array(path)
-            if found is not None:
-                self.run.on_progress(Step(part, len(found), len(found), "rows", "reused"))
-                return np.asarray(found)
-            values = compute()
-            save_array(path, values)
-            return values
+        return pairs, dev
 
     def key(self, *parts: str) -> str:
         """A name for what a stage learns from, its dev set included."""
