@@ -17,7 +17,7 @@ from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leak_report import scan_of
 from isogloss.models.encoder import Encoder, SentenceEncoder, load
 from isogloss.models.student import Student
-from isogloss.progress import Step
+from isogloss.progress import OnProgress, Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
 from isogloss.runs.models import open_teacher
@@ -150,8 +150,8 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
 def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
-    def watched(recipe: Recipe) -> Encoder:
-        opened.append(open_teacher(recipe))
+    def watched(recipe: Recipe, on_progress: OnProgress) -> Encoder | None:
+        opened.append(open_teacher(recipe, on_progress))
         return opened[-1]
 
     monkeypatch.setattr("isogloss.runs.adding.open_teacher", watched)

@@ -102,7 +102,7 @@ def test_settings_and_overrides_that_cannot_be(place: Path) -> None:
     for change in ({"gate": -1.0}, {"replay": -0.5}, {"gate_on": "luck"}, {"languages": ()}, {"pairs": ()}):
         with pytest.raises(RecipeError):
             asked(place, "x").replace(**change)
-    with pytest.raises(RecipeError, match="the student has its bridge already"):
+    with pytest.raises(RecipeError, match="the student already has its bridge"):
         add(asked(place, "x"), ["bridge.folds=3"])
     with pytest.raises(RecipeError, match=r"training\.epochs is 0"):
         add(asked(place, "x"), ["training.epochs=0"])

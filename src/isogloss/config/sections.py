@@ -339,7 +339,7 @@ class OutputSettings(Settings):
 
 
 class AddSettings(Settings):
-    """A finished student that gets more languages, and what keeps the old ones."""
+    """Languages added to a finished student, and limits on what the old ones may lose."""
 
     table = "add"
     run: str = setting(..., "A finished run, or the folder of a saved model.")
@@ -352,26 +352,11 @@ class AddSettings(Settings):
     teacher: str = setting("", "Teacher of a saved model without a run.")
     original: str = setting("", "For a saved model without a run: the model whose vocabulary was trimmed.")
 
-    @property
-    def gate_limit(self) -> float | None:
-        """Percentage points that an old language may lose; None: any number."""
-        return self.gate if self.gate < 100 else None
-
 
 class AddingSettings(AddSettings):
     """What `isogloss add` takes. Everything else is as in the recipe of the run that is added to."""
 
     table = ""
-    languages: tuple[str, ...] = setting(..., "Languages to add.")
-    pairs: tuple[str, ...] = setting(..., "Files, folders, globs or stores with pairs of the new languages.")
+    languages: tuple[str, ...] = setting(..., "Languages to add.", min_length=1)
+    pairs: tuple[str, ...] = setting(..., "Files, folders, globs or stores with pairs of the new languages.", min_length=1)
     out: str = setting("runs/added", "Folder of the new run.")
-
-    def as_table(self) -> AddSettings:
-        """The [add] table of the recipe."""
-        return AddSettings(**{name: value for name, value in self.given().items() if name in AddSettings.model_fields})
-
-    @model_validator(mode="after")
-    def _refuse_nothing_to_add(self) -> Self:
-        if not self.languages or not self.pairs:
-            raise RecipeError("there is no language to add, or there are no pairs of it", hint="isogloss add RUN sw en-sw.tsv")
-        return self

@@ -46,11 +46,10 @@ def open_models(
     tell: OnProgress = silent,
 ) -> tuple[Encoder | None, Student, dict[str, Any]]:
     """Load teacher and student, trim the student's vocabulary, and say what was done to it; `work` keeps a learned one."""
-    names, teacher = [name for name in (recipe.teacher.model, recipe.student.model) if name], None
-    if recipe.teacher.model:
-        tell(Step("models", 0, len(names), "models", f"loading {recipe.teacher.model}"))
-        teacher = open_teacher(recipe)
-    tell(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
+    teacher = open_teacher(recipe, tell)
+    count = 1 if teacher is None else 2
+    loading = "" if recipe.student.kind == "bilstm" else f"loading {recipe.student.model}"
+    tell(Step("models", count - 1, count, "models", loading))
     source_language = recipe.pairs.source_language if pairs is None else pairs.source_language
     used = partial(_survey, pairs, (source_language, [] if data is None else data.sentences()), work, tell)
     if recipe.student.kind == "bilstm":
@@ -70,13 +69,16 @@ def open_models(
     set_pooling(student, recipe.student.pooling)
     if recipe.student.normalize:
         student.add_normalization()
-    tell(Step("models", len(names), len(names), "models", note))
+    tell(Step("models", count, count, "models", note))
     return teacher, student, done
 
 
-def open_teacher(recipe: Recipe) -> Encoder:
-    """The teacher of a recipe: any encoder that can be opened."""
+def open_teacher(recipe: Recipe, on_progress: OnProgress = silent) -> Encoder | None:
+    """The teacher of a recipe, if there is one: any encoder that can be opened."""
     settings = recipe.teacher
+    if not settings.model:
+        return None
+    on_progress(Step("models", 0, 2, "models", f"loading {settings.model}"))
     return open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision)
 
 
