@@ -189,9 +189,10 @@ class BridgeSettings(Settings):
 
     table = "bridge"
     enabled: bool = setting(True, "Solve it before training (needed if the dimensions differ).")
-    strengths: tuple[float, ...] = setting(
+    strengths: tuple[Annotated[float, Field(gt=0.0)], ...] = setting(
         (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4, 1.0, 3.0),
         "Ridge strengths to try, relative to the mean variance; the best in cross-validation is used.",
+        min_length=1,
     )
     folds: int = setting(5, "Folds of source sentences for that cross-validation.", at_least=2, at_most=50)
     max_pairs: int = setting(200_000, "Maximum pairs to solve it from, sampled at random.", at_least=100)

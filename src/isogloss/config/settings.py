@@ -57,19 +57,6 @@ class Settings(BaseModel):
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # nested settings are checked in one pass
 
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str, fixed: Mapping[str, Any] | None = None) -> Self:
-        """From plain data and values that it cannot set itself; messages begin with `where`."""
-        fixed = fixed or {}
-        for key in data:
-            if key in fixed:
-                raise RecipeError(f"{where}: {key} cannot be set here", hint=f"leave {key} out")
-        try:
-            return cls.model_validate({**data, **fixed})
-        except ValidationError as error:
-            problem = problem_of(error, cls, cls.table)
-            raise RecipeError(f"{where}: {problem.message}", hint=problem.hint) from None
-
     @model_validator(mode="before")
     @classmethod
     def _as_declared(cls, data: Any) -> Any:  # noqa: ANN401
@@ -119,6 +106,14 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def dotted(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, with names such as `training.epochs`."""
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        found |= dotted(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
 
 
 def choices_of(field: FieldInfo) -> tuple[str, ...]:
