@@ -71,7 +71,7 @@ def test_a_full_disk_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_pairs_and_models(models: Path, tsv: Path, tmp_path: Path) -> None:
-    (pairs,) = examine_recipe(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path))
+    pairs = by_name(examine_recipe(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path)))["pairs"]
     assert pairs.verdict == "bad" and "no such file" in pairs.text
     found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "teacher.model=./gone")))
     assert found["models"].verdict == "bad"
@@ -155,3 +155,10 @@ def test_a_recipe_without_pairs(models: Path, tmp_path: Path) -> None:
     data["stage"][0]["files"] = ["gone.tsv"]
     (bad,) = [finding for finding in examine_recipe(recipes.parse(data)) if finding.verdict == "bad"]
     assert bad.about == "training data" and "gone.tsv" in bad.text
+
+
+def test_files_of_stages_are_read_beside_the_pairs(models: Path, tsv: Path, tmp_path: Path) -> None:
+    data = as_dict(tiny_recipe(models, tsv, tmp_path, "training.train_layers=0"))
+    stages = [{"task": "bridge"}, {"task": "distill"}, {"task": "nli", "files": ["gone.tsv"]}]
+    found = by_name(examine_recipe(recipes.parse(data | {"stage": stages})))
+    assert found["pairs"].verdict == "good" and "gone.tsv" in found["training data"].text
