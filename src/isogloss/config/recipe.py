@@ -1,6 +1,6 @@
 """The recipe: everything a run depends on."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -10,7 +10,6 @@ from isogloss.config.sections import (
     BalanceSettings,
     BridgeSettings,
     CleaningSettings,
-    Device,
     EvaluationSettings,
     LeakSettings,
     LossSettings,
@@ -40,7 +39,7 @@ class Recipe(Settings):
 
     name: str = setting("run", "Name of the run.")
     seed: int = setting(17, "Random seed; on the same machine it gives the same weights.", at_least=0, at_most=2**32 - 1)
-    device: Device = setting("auto", "Device to run on.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "Device to run on.")
     threads: int = setting(0, "CPU threads; 0 leaves it to torch.", at_least=0, at_most=1024)
     languages: tuple[str, ...] = setting((), "Target languages to keep; empty keeps all.")
     pairs: PairsSettings = table(PairsSettings, "Where the parallel sentences come from.")

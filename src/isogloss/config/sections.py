@@ -7,14 +7,10 @@ from pydantic import Field, model_validator
 from isogloss.config.settings import Settings, setting
 from isogloss.errors import RecipeError
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "bf16", "float32"]
 Optimizer = Literal["adamw", "lars"]
 Schedule = Literal["linear", "cosine", "constant"]
-Pooling = Literal["", "mean", "cls", "max"]
-VocabularyKind = Literal["bpe", "unigram"]
 Engine = Literal["auto", "eager", "graphs"]
-Trim = Literal["alphabet", "corpus", "off"]
 
 
 class PairsSettings(Settings):
@@ -169,14 +165,16 @@ class StudentSettings(Settings):
     dimension: int = setting(0, "Embedding size of a static table; 0 takes the model's.", at_least=0)
     prompt: str = setting("", "Text to prepend to every sentence for the student; saved with the model.")
     max_tokens: int = setting(128, "Longer sentences are truncated to this many tokens.", at_least=2, at_most=8192)
-    trim: Trim = setting(
+    trim: Literal["alphabet", "corpus", "off"] = setting(
         "alphabet",
         "Which vocabulary pieces to keep: all that the run's alphabets can spell, those its text uses, or every piece.",
     )
-    pooling: Pooling = setting("", "How token states become an embedding; empty keeps the model's pooling.")
+    pooling: Literal["", "mean", "cls", "max"] = setting(
+        "", "How token states become an embedding; empty keeps the model's pooling."
+    )
     normalize: bool = setting(False, "Scale embeddings to length 1; false keeps what the model does.")
     vocabulary: int = setting(50_000, "bilstm: size of the vocabulary that all languages share.", at_least=16)
-    vocabulary_kind: VocabularyKind = setting("bpe", "bilstm: how the vocabulary is learned.")
+    vocabulary_kind: Literal["bpe", "unigram"] = setting("bpe", "bilstm: how the vocabulary is learned.")
     vocabulary_sentences: int = setting(1_000_000, "bilstm: sentences per language to learn the vocabulary from.", at_least=1)
     embedding: int = setting(320, "bilstm: token embedding size, in the encoder and the decoder.", at_least=1)
     hidden: int = setting(512, "bilstm: LSTM hidden size per direction; embeddings have twice this size.", at_least=1)

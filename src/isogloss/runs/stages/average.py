@@ -20,4 +20,3 @@ def train(stage: AverageStage, session: StageSession, number: int) -> None:
             mean[key] = reduce(torch.add, weighted).to(first.dtype)
     session.student.model.load_state_dict(mean)
     session.details.setdefault("averaged", {})[stage.name] = dict(zip(stage.of, shares, strict=True))
-    session.end_distillation()

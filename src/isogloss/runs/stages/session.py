@@ -1,4 +1,4 @@
-"""What every stage works with: the student, the teacher, the data, the run, and the one way to train tasks on them."""
+"""What every stage works with: the student, the teacher, the data, the run, and the training of tasks."""
 
 import importlib
 import logging
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class StageSession:
-    """A student on its way through the stages of a recipe."""
+    """A student and the stages of its recipe."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class StageSession:
         self._distillation: Distillation | None = None
         self._pair_data: PairDataset | None = None
 
-    # ── walking through the stages ──────────────────────────────────────────────────────────────────────────────────────
+    # ── the stages ──────────────────────────────────────────────────────────────────────────────────────
 
     def train_all(self) -> None:
         """Measure the untouched student, then train and measure stage by stage."""
@@ -58,21 +58,24 @@ class StageSession:
         vectors: FloatArray | None = None
         with self.run.timed("vectors"):
             if self.measurements is not None and stages and stages[0].task == "bridge":
-                vectors = self.distillation(0).untouched_vectors(self.measurements.texts)  # and those that the bridge needs
+                vectors = self.distillation(0).untouched_vectors(self.measurements.texts)  # with those of the bridge
         with self.run.timed("measure"):
             self.measure(UNTOUCHED, vectors)
         self._remember(UNTOUCHED)
         for number, stage in enumerate(stages):
-            self._start_from(stage)
+            if stage.start:
+                self.student.model.load_state_dict(self.weights_after(stage.start, stage.name))
             with self.run.timed(stage.name):
                 module = importlib.import_module(f"isogloss.runs.stages.{stage.task}")
                 vectors = module.train(stage, self, number)
+            if not self._is_bridged(number + 1):
+                self._distillation = None
             with self.run.timed("measure"):
                 self.measure(stage.name, vectors)
             self._remember(stage.name)
 
     def measure(self, name: str, vectors: FloatArray | None = None) -> None:
-        """Score the student on the held-out pairs, if there are some; a stage may have the vectors already."""
+        """Score the student on the held-out pairs, if there are any; `vectors` are its embeddings of them, if known."""
         if self.measurements is None:
             return
         if vectors is None:
@@ -81,17 +84,12 @@ class StageSession:
             self.measurements.add(name, vectors)
 
     def _remember(self, name: str) -> None:
-        """Keep the weights after a stage that a later one starts from or averages."""
+        """Keep the weights if a later stage starts from them or averages them."""
         if any(name in (stage.start, *getattr(stage, "of", ())) for stage in self.recipe.stages):
             self._weights[name] = {key: value.detach().cpu().clone() for key, value in self.student.model.state_dict().items()}
 
-    def _start_from(self, stage: Stage) -> None:
-        if stage.start:
-            self.student.model.load_state_dict(self.weights_after(stage.start, stage.name))
-            self._distillation = None
-
     def weights_after(self, name: str, stage: str) -> dict[str, Tensor]:
-        """The weights after an earlier stage, to be used by `stage`; layers added since then make that impossible."""
+        """The weights after an earlier stage, for use by `stage`. Raises if layers were added since then."""
         found, now = self._weights[name], self.student.model.state_dict()
         if found.keys() != now.keys() or any(found[key].shape != now[key].shape for key in now):
             raise IsoglossError(
@@ -103,7 +101,7 @@ class StageSession:
     # ── bridge and distillation ─────────────────────────────────────────────────────────────────────────────────────────
 
     def distillation(self, number: int) -> Distillation:
-        """The distillation of this stage; a bridge and the distillation right after it share one."""
+        """The distillation of a stage, shared by a bridge and the distill stage right after it."""
         if self._distillation is None:
             self._distillation = Distillation(
                 self.student,
@@ -116,22 +114,22 @@ class StageSession:
             )
         return self._distillation
 
-    def end_distillation(self) -> None:
-        """What comes next starts from the student as it is now."""
-        self._distillation = None
+    def _is_bridged(self, number: int) -> bool:
+        """Whether a stage distills with the bridge that the stage before it solved."""
+        stages = self.recipe.stages
+        if not 0 < number < len(stages):
+            return False
+        return stages[number - 1].task == "bridge" and stages[number].task == "distill" and not stages[number].start
 
     def stage_recipe(self, number: int) -> Recipe:
-        """The recipe as a distillation reads it: with the settings of its stage, and a bridge if one comes first."""
-        stages = self.recipe.stages
-        stage = stages[number]
-        has_bridge = stage.task == "bridge" or (number > 0 and stages[number - 1].task == "bridge" and not stage.start)
-        if stage.task == "bridge":
-            following = stages[number + 1] if number + 1 < len(stages) else None
-            stage = following if following is not None and following.task == "distill" and not following.start else stage
+        """The recipe of a bridge or distill stage alone, without a list of stages."""
+        stage = self.recipe.stages[number]
+        bridge = self.recipe.bridge.replace(enabled=stage.task == "bridge" or self._is_bridged(number))
+        if self._is_bridged(number + 1):
+            stage = self.recipe.stages[number + 1]
         training = self.recipe.training_of(stage)
         if stage.task == "bridge":
             training = training.replace(epochs=0)
-        bridge = self.recipe.bridge.replace(enabled=has_bridge)
         return self.recipe.replace(stage=(), bridge=bridge, training=training, losses=self.recipe.losses_of(stage))
 
     @property
@@ -144,12 +142,11 @@ class StageSession:
     def train_tasks(
         self, stage: Stage, tasks: Sequence[Task], dev: Evaluator | None, key: str, name: str = "", shares: Sequence[float] = ()
     ) -> TrainingSummary:
-        """Train the student by tasks with the settings of a stage; `key` names the examples and whatever else counts."""
+        """Train the student on tasks with the settings of a stage; `key` is a hash of the examples and of other inputs."""
         name = name or stage.name
         settings = self.task_settings(stage, shares)
         summary = train(self.student, tasks, settings, dev, self.run.work, self.run.on_progress, name, key)
         self.results.append(StageResult(name, summary, {task.name: len(task) for task in tasks}))
-        self.end_distillation()
         return summary
 
     def task_settings(self, stage: Stage, shares: Sequence[float] = ()) -> TaskSettings:
@@ -187,5 +184,5 @@ class StageSession:
         return pairs, dev
 
     def key(self, *parts: str) -> str:
-        """A name for what a stage learns from, its dev set included."""
+        """A hash of what a stage is trained on and of its dev set."""
         return content_hash(self.data.sts_dev_hash, *parts)
