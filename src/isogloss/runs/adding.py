@@ -37,7 +37,7 @@ from isogloss.runs.gathering import gather_source, language_subset
 from isogloss.runs.measure import Measurements, measured_pairs, pair_counts
 from isogloss.runs.models import open_teacher
 from isogloss.runs.replay import draw, held_out_text, together, without_held_out
-from isogloss.runs.run import Run, RunResult, StageResult, vector_folder
+from isogloss.runs.run import Run, RunResult, StageResult, refuse_overlap, vector_folder
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS
 from isogloss.runs.vocabulary import grow_for
 from isogloss.storage import WORK, remove_stale_files, write_json
@@ -63,7 +63,8 @@ def add_languages(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool 
     assert recipe.add is not None
     finished = open_finished(recipe.add.run, recipe.add.teacher, recipe.add.original)
     _refuse_known(recipe.languages, finished.languages, recipe)
-    _refuse_own_folders(Path(recipe.output.folder), finished, recipe.add)
+    stores = recipe.add.replay_from or [store.folder for store, _ in finished.old_pairs()]
+    refuse_overlap(recipe.output.folder, (finished.model, *stores))
     if recipe.teacher.model:
         refuse_useless(vector_folder(recipe))
     with Run.open(recipe, on_progress, fresh, replace, Path(WORK) / CANDIDATE) as run:
@@ -129,16 +130,6 @@ def _refuse_known(new: Sequence[str], old: Sequence[str], recipe: Recipe) -> Non
                 f"{language} is one of its languages already: {', '.join(old)}",
                 hint="to train it on more pairs, run its recipe again with all of them",
             )
-
-
-def _refuse_own_folders(out: Path, finished: Finished, settings: AddSettings) -> None:
-    """Refuse to write into the finished run or into the pairs that are replayed."""
-    stores = [Path(name) for name in settings.replay_from if Path(name).is_dir()]
-    stores += [] if settings.replay_from else [store.folder for store, _ in finished.old_pairs()]
-    place = out.resolve()
-    for own in (finished.model, *stores):
-        if own.resolve().is_relative_to(place) or place.is_relative_to(own.resolve()):
-            raise IsoglossError(f"{out}: overlaps with {own}, which is read and must not change", hint="name another --out")
 
 
 @dataclass(frozen=True, slots=True)

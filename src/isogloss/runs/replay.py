@@ -24,7 +24,7 @@ SIDES = ("source", "target")
 
 
 def together(parts: Sequence[PairSource]) -> PairView:
-    """Several sources of pairs as one, one after the other."""
+    """Several sources of pairs, one after the other."""
 
     def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
         for part in parts:
@@ -36,7 +36,7 @@ def together(parts: Sequence[PairSource]) -> PairView:
 
 
 def held_out_text(pairs: PairSource) -> Hashes:
-    """Both sides of all held-out pairs, by their letters and digits, as sorted hashes."""
+    """Sorted hashes of both sides of all held-out pairs, by their letters and digits."""
     found = [_hashes(block, side) for block in pairs.in_blocks(TEST) for side in SIDES]
     return distinct(np.concatenate([np.zeros(0, dtype=np.uint64), *found]))
 
@@ -46,24 +46,22 @@ def _hashes(block: pa.Table, side: str) -> Hashes:
 
 
 def _touches(block: pa.Table, held: Hashes) -> BoolArray:
-    """Which pairs have a side that is held-out text."""
+    """Which pairs have a held-out text on one side."""
     return among(_hashes(block, SIDES[0]), held) | among(_hashes(block, SIDES[1]), held)
 
 
 def without_held_out(pairs: PairSource, held: Hashes) -> PairView:
-    """The pairs without training pairs that have held-out text in them."""
+    """The pairs without training pairs that contain held-out text."""
     touched = [block.filter(pa.array(_touches(block, held))) for block in pairs.in_blocks(TRAIN)]
-    removed = PairCounts.of(pa.concat_tables([SCHEMA.empty_table(), *touched]))
-    counts = PairCounts(dict(Counter(pairs.pair_counts().cells) - Counter(removed.cells)))
+    removed = PairCounts.of(pa.concat_tables([SCHEMA.empty_table(), *touched])).cells
+    counts = PairCounts(dict(Counter(pairs.pair_counts().cells) - Counter(removed)))
 
     def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
         for block in pairs.in_blocks(split):
-            if removed.cells:
-                tested = pc.equal(block.column("split"), TEST).to_numpy(zero_copy_only=False)
-                block = block.filter(pa.array(tested | ~_touches(block, held)))
-            yield block
+            in_test = pc.equal(block.column("split"), TEST).to_numpy(zero_copy_only=False)
+            yield block.filter(pa.array(in_test | ~_touches(block, held))) if removed else block
 
-    key = content_hash(pairs.hash, held.tobytes()) if removed.cells else pairs.hash
+    key = content_hash(pairs.hash, held.tobytes()) if removed else pairs.hash
     return PairView(pairs.source_language, pairs.languages, key, counts, in_blocks)
 
 

@@ -10,7 +10,7 @@
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -118,7 +118,7 @@ class Run:
         record: Path = Path(),
     ) -> "Iterator[Run]":
         """Enter the folder; `fresh` deletes unfinished work, `replace` allows another finished model to be replaced."""
-        refuse_reading_what_is_written(recipe)
+        refuse_overlap(recipe.output.folder, recipe.models())
         if not Distributed.here().is_main_process:
             yield cls(recipe)
             return
@@ -166,13 +166,12 @@ def vector_folder(recipe: Recipe) -> Path:
     return Path(recipe.output.cache) if recipe.output.cache else cache_folder()
 
 
-def refuse_reading_what_is_written(recipe: Recipe) -> None:
-    """Raise if the run would overwrite a model it reads: a second run would start from another model."""
-    out = Path(recipe.output.folder).resolve()
-    for name in recipe.models():
-        place = Path(name).expanduser()
-        if place.is_dir() and (place.resolve().is_relative_to(out) or out.is_relative_to(place.resolve())):
+def refuse_overlap(out: str, inputs: Iterable[str | Path]) -> None:
+    """Raise if the output folder overlaps with a folder that the run reads: a second run would read something else."""
+    place = Path(out).resolve()
+    for name in inputs:
+        folder = Path(name).expanduser()
+        if folder.is_dir() and (folder.resolve().is_relative_to(place) or place.is_relative_to(folder.resolve())):
             raise IsoglossError(
-                f"{recipe.output.folder}: the run would overwrite {name}, which it reads",
-                hint="name another output folder",
+                f"{out}: overlaps with {name}, which is read and must not change", hint="name another output folder"
             )

@@ -185,4 +185,5 @@ class StageSession:
 
     def key(self, *parts: str) -> str:
         """A hash of what a stage is trained on and of its dev set."""
-        return content_hash(self.data.sts_dev_hash, *parts)
+        dev = self.data.sts_dev
+        return content_hash("" if dev is None else dev.hash, *parts)
