@@ -47,7 +47,7 @@ SEVERITY: tuple[Verdict, ...] = ("good", "note", "bad")
 
 SAMPLE = 200  # sentences per language
 FEW_TRAINING_PAIRS, FEW_HELD_OUT = 100, 20  # per language
-MANY_UNKNOWN = 0.01
+MANY_UNKNOWN, MANY_TRUNCATED = 0.01, 0.05  # shares
 MANY_TOKENS_PER_WORD = 4.0
 MANY_TOKENS_PER_CHARACTER = 1.5
 FEW_GIB = 4.0
@@ -229,54 +229,49 @@ def _languages(student: Student, bitext: Bitext, recipe: Recipe) -> list[Finding
     """For each language the number of pairs, and how the student's vocabulary splits its text."""
     texts: dict[str, list[str]] = {language: [] for language in (*map(canonical, recipe.languages), *bitext.languages)}
     for language, some in text_blocks(bitext):
-        own = texts.setdefault(language, [])
-        own += some[: SAMPLE - len(own)]
+        sample = texts.setdefault(language, [])
+        sample += some[: SAMPLE - len(sample)]
     pairs = Counter(zip(bitext.column("language"), bitext.column("split"), strict=True))
     findings = []
-    for language, some in sorted(texts.items()):
-        about = (
-            [_counted(language, pairs[language, TRAIN], pairs[language, TEST])] if language != bitext.source_language else []
-        )
-        about += [_language(student, language, some)] if some else []
-        findings += [_joined(about)] if about else []
+    for language, sample in sorted(texts.items()):
+        parts = [] if language == bitext.source_language else [_counted(pairs[language, TRAIN], pairs[language, TEST])]
+        parts += [_tokenized(student, language, sample)] if sample else []
+        if parts:
+            verdicts, found, advice = zip(*parts, strict=True)
+            worst = max(verdicts, key=SEVERITY.index)
+            findings.append(Finding(language, worst, "; ".join(found), "; ".join(filter(None, advice))))
     return findings
 
 
-def _counted(language: str, train: int, test: int) -> Finding:
+def _counted(train: int, test: int) -> tuple[Verdict, str, str]:
+    """A verdict on the number of pairs of a language, the numbers, and advice."""
     text = f"{train:,} to train on, {test:,} held out"
     if not train:
-        return Finding(language, "bad", text, "there is nothing to learn it from: find pairs, or leave the language out")
+        return "bad", text, "there is nothing to learn it from: find pairs, or leave the language out"
     if not test:
-        return Finding(language, "note", text, "it is not measured: raise pairs.held_out, or find more pairs")
+        return "note", text, "it is not measured: raise pairs.held_out, or find more pairs"
     if train < FEW_TRAINING_PAIRS:
-        return Finding(language, "note", text, "few pairs to learn from: expect a weaker result, or find more")
+        return "note", text, "few pairs to learn from: expect a weaker result, or find more"
     if test < FEW_HELD_OUT:
-        return Finding(language, "note", text, "few held-out pairs: its scores will be rough")
-    return Finding(language, "good", text)
+        return "note", text, "few held-out pairs: its scores will be rough"
+    return "good", text, ""
 
 
-def _joined(findings: Sequence[Finding]) -> Finding:
-    """Several findings as one, with the worst verdict."""
-    worst = max((one.verdict for one in findings), key=SEVERITY.index)
-    advice = "; ".join(one.advice for one in findings if one.advice)
-    return Finding(findings[0].about, worst, "; ".join(one.text for one in findings), advice)
-
-
-def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
-    tokens = student.tokenize(list(texts))
-    special = set(student.tokenizer.all_special_ids) - {student.tokenizer.unk_token_id}
+def _tokenized(student: Student, language: str, texts: Sequence[str]) -> tuple[Verdict, str, str]:
+    """A verdict on how the vocabulary splits text, the numbers, and advice."""
+    tokens, tokenizer = student.tokenize(texts), student.tokenizer
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     counted = tokens.ids[~np.isin(tokens.ids, list(special))]
-    unknown = float((counted == student.tokenizer.unk_token_id).mean()) if len(counted) else 1.0
+    unknown = float((counted == tokenizer.unk_token_id).mean()) if len(counted) else 1.0
     unspaced = language.split("-")[0] in UNSPACED
-    units = sum(len(text) if unspaced else len(text.split()) for text in texts)
-    fertility = len(counted) / max(units, 1)
-    cut = float((tokens.lengths >= student.text_tokenizer.max_tokens).mean())
-    unit = "character" if unspaced else "word"
-    text = f"{fertility:.2f} tokens per {unit}, {100 * unknown:.2f} % unknown, {100 * cut:.1f} % truncated"
+    unit, many = ("character", MANY_TOKENS_PER_CHARACTER) if unspaced else ("word", MANY_TOKENS_PER_WORD)
+    per_unit = len(counted) / max(sum(len(text) if unspaced else len(text.split()) for text in texts), 1)
+    truncated = float((tokens.lengths >= student.text_tokenizer.max_tokens).mean())
+    text = f"{per_unit:.2f} tokens per {unit}, {100 * unknown:.2f} % unknown, {100 * truncated:.1f} % truncated"
     if unknown > MANY_UNKNOWN:
-        return Finding(language, "bad", text, "the student's vocabulary does not know this script: choose another student")
-    if fertility > (MANY_TOKENS_PER_CHARACTER if unspaced else MANY_TOKENS_PER_WORD):
-        return Finding(language, "note", text, "words are split into many pieces: choose another student for a better result")
-    if cut > 0.05:
-        return Finding(language, "note", text, "many sentences are truncated: raise student.max_tokens")
-    return Finding(language, "good", text)
+        return "bad", text, "the student's vocabulary does not know this script: choose another student"
+    if per_unit > many:
+        return "note", text, "words are split into many pieces: choose another student for a better result"
+    if truncated > MANY_TRUNCATED:
+        return "note", text, "many sentences are truncated: raise student.max_tokens"
+    return "good", text, ""
