@@ -1,10 +1,10 @@
-"""A recipe in, a measured and saved model out.
+"""Run a recipe: train, measure and save a model.
 
-    read → open models → measure → train stage by stage, measuring each → compare with what went in → save
+    read → open models → measure → train and measure stage by stage → compare with the untouched student → save
 
-Every part keeps its result in the run's folder or in the cache under a name made from its inputs: the same command continues
-after an interruption, and a finished run finds everything done. `stages/` has one file per task, `presets` the recipes that
-the short commands (`distill`, `finetune`, `train-dual`, `train-laser`) fill in.
+Every part stores its result in the run's folder or in the cache under a hash of its inputs: the same command continues after an
+interruption, and a finished run finds everything done. `stages/` has one file per task, `presets` the recipes of the short
+commands (`distill`, `finetune`, `train-dual`, `train-laser`).
 """
 
 from dataclasses import replace as replaced
@@ -36,10 +36,10 @@ from isogloss.types import TRAIN, PairSource
 
 
 def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False) -> RunResult:
-    """Do what a recipe says. Interrupted, it continues; finished, it reuses what is there and says so.
+    """Run a recipe. An interrupted run continues; a finished one reuses its stored results.
 
-    `fresh` forgets unfinished work in the run's folder first (not its model or results). A finished model of other settings
-    is replaced only with `replace`.
+    `fresh` deletes unfinished work in the run's folder first (not its model or results). A finished model of other settings is
+    replaced only with `replace`.
     """
     if recipe.add is not None:
         from isogloss.runs.adding import add_languages
@@ -91,7 +91,7 @@ def _run(run: Run) -> RunResult:
 
 
 def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
-    """Say what the stages cannot be trained on, before a model is loaded."""
+    """Raise if the stages cannot be trained on these pairs, before a model is loaded."""
     for stage in recipe.stages:
         if isinstance(stage, TranslateStage):
             target_languages(stage, pairs)
@@ -103,7 +103,7 @@ def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
 
 
 def _compare(session: StageSession, details: dict[str, Any]) -> None:
-    """Say what the final student does worse than what went in."""
+    """Report what the final student does worse than the untouched one or the bridge."""
     if session.measurements is None or len(session.measurements.stages) < 2:
         return
     with session.run.timed("measure"):
