@@ -13,7 +13,6 @@ from isogloss.errors import RecipeError
 if TYPE_CHECKING:
     from isogloss.config.recipe import Recipe
 
-BILSTM_KEYS = ("vocabulary", "vocabulary_kind", "vocabulary_sentences", "embedding", "hidden", "lstm_layers", "lstm_dropout")
 Found = Iterator[tuple[str, str]]  # messages and hints
 
 
@@ -100,15 +99,15 @@ def _nothing_to_do(recipe: "Recipe") -> Found:
 
 
 def _student(recipe: "Recipe") -> Found:
-    student, default = recipe.student, StudentSettings()
+    student = recipe.student
     if student.dimension and student.kind != "static":
         yield (
             f'student.dimension = {student.dimension} is for static students, but student.kind is "{student.kind}"',
             'set student.kind = "static", or student.dimension = 0; losses.dimensions makes embeddings that can be truncated',
         )
-    for name in BILSTM_KEYS:
-        value = getattr(student, name)
-        if student.kind != "bilstm" and value != getattr(default, name):
+    for name, field in StudentSettings.model_fields.items():
+        value, is_for_bilstm = getattr(student, name), str(field.description).startswith("bilstm: ")
+        if is_for_bilstm and student.kind != "bilstm" and value != field.default:
             yield (
                 f'student.{name} = {value!r} is for BiLSTM students, but student.kind is "{student.kind}"',
                 f'set student.kind = "bilstm", or leave student.{name} out',

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from isogloss.config.settings import Settings, setting
+from isogloss.config.settings import Settings, setting, share
 from isogloss.errors import RecipeError
 
 Precision = Literal["auto", "bf16", "float32"]
@@ -52,27 +52,16 @@ class CleaningSettings(Settings):
     )
     max_characters: int = setting(1000, "Maximum characters per side.", at_least=1)
     max_tokens: int = setting(128, "Maximum tokens per side, as in both papers; 0 turns the rule off.", at_least=0)
-    tokenizer: str = setting(
-        "", "tokenizer.json (or a model folder with one) to count tokens with; empty counts words and unspaced characters."
-    )
+    tokenizer: str = setting("", "tokenizer.json or model folder to count tokens with; empty: words and unspaced characters.")
     max_length_ratio: float = setting(9.0, "Maximum ratio between the lengths of the two sides, in UTF-8 bytes.", at_least=1.0)
     drop_identical: bool = setting(True, "Drop pairs whose two sides are the same text.")
-    min_script: float = setting(
-        0.5, "Minimum share of a side's letters in the script of its language.", at_least=0.0, at_most=1.0
+    min_script: float = share(0.5, "Minimum share of a side's letters in the script of its language.")
+    min_language: float = share(
+        0.2, "Drop a side if language identification prefers another language by more than 1 minus this value."
     )
-    min_language: float = setting(
-        0.2,
-        "Drop a side if language identification prefers another language by more than 1 minus this value (0.2: by 0.8).",
-        at_least=0.0,
-        at_most=1.0,
-    )
-    min_numbers: float = setting(0.5, "Minimum share of digits that both sides have in common.", at_least=0.0, at_most=1.0)
-    min_addresses: float = setting(
-        0.5, "Web and mail addresses: 1 requires the same ones on both sides, 0.5 the same number.", at_least=0.0, at_most=1.0
-    )
-    max_repetition: float = setting(
-        0.6, "Maximum share of a side that repeats itself; 1 turns the rule off.", at_least=0.0, at_most=1.0
-    )
+    min_numbers: float = share(0.5, "Minimum share of digits that both sides have in common.")
+    min_addresses: float = share(0.5, "Web and mail addresses: 1 requires the same ones on both sides, 0.5 the same number.")
+    max_repetition: float = share(0.6, "Maximum share of a side that repeats itself; 1 turns the rule off.")
     min_scores: tuple[str, ...] = setting(
         ("WikiMatrix*=1.05",), "Minimum score for corpora that have scores, as NAME=NUMBER (1.05 for WikiMatrix in the paper)."
     )
@@ -116,9 +105,7 @@ class BalanceSettings(Settings):
     group: Literal["pair", "source"] = setting(
         "pair", "What is sampled: single pairs, or a source sentence with its translations (faster, less varied batches)."
     )
-    max_languages_per_group: int = setting(
-        0, "Maximum translations of a source that are sampled together; 0 takes all of them.", at_least=0
-    )
+    max_languages_per_group: int = setting(0, "Maximum translations of a source sampled together; 0 takes all.", at_least=0)
     cap_corpus: int = setting(0, "Maximum pairs per corpus in an epoch, others in the next one; 0: no limit.", at_least=0)
     cap_language: int = setting(0, "Maximum pairs per language in an epoch; 0: no limit.", at_least=0)
     cap_corpus_language: int = setting(0, "Maximum pairs per corpus and language in an epoch; 0: no limit.", at_least=0)
@@ -143,9 +130,7 @@ class TeacherSettings(Settings):
     """The model whose embedding space is kept, if there is one."""
 
     table = "teacher"
-    model: str = setting(
-        "all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty if no loss uses a teacher."
-    )
+    model: str = setting("all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty: no teacher.")
     prompt: str = setting("", "Text to prepend to every sentence for the teacher, if it was trained with one.")
     batch_size: int = setting(32, "Sentences encoded at a time.", at_least=1)
     precision: Literal["auto", "float32"] = setting("auto", "Precision of its encoding: auto is half on CUDA, else float32.")
@@ -169,9 +154,7 @@ class StudentSettings(Settings):
         "alphabet",
         "Which vocabulary pieces to keep: all that the run's alphabets can spell, those its text uses, or every piece.",
     )
-    pooling: Literal["", "mean", "cls", "max"] = setting(
-        "", "How token states become an embedding; empty keeps the model's pooling."
-    )
+    pooling: Literal["", "mean", "cls", "max"] = setting("", "Pooling of token states; empty keeps the model's.")
     normalize: bool = setting(False, "Scale embeddings to length 1; false keeps what the model does.")
     vocabulary: int = setting(50_000, "bilstm: size of the vocabulary that all languages share.", at_least=16)
     vocabulary_kind: Literal["bpe", "unigram"] = setting("bpe", "bilstm: how the vocabulary is learned.")
@@ -213,27 +196,16 @@ class LossSettings(Settings):
         0.0, "Weight of the distance to a teacher that slowly follows the student (Ham & Kim 2021).", at_least=0.0
     )
     soft_similarity: float = setting(0.0, "Weight of matching the teacher's similarities within the batch.", at_least=0.0)
-    ranking: float = setting(
-        0.0, "Weight of ranking the right translation above the others of the batch (mUSE, LaBSE).", at_least=0.0
-    )
+    ranking: float = setting(0.0, "Weight of ranking the right translation first in the batch (mUSE, LaBSE).", at_least=0.0)
     spread: float = setting(0.0, "Weight of keeping unrelated sentences orthogonal.", at_least=0.0)
     normalized: bool = setting(False, "Compute mse between embeddings of length 1.")
-    soft_temperature: float = setting(
-        0.1, "Temperature of soft_similarity: smaller values look at near neighbors only.", at_least=1e-3
-    )
+    soft_temperature: float = setting(0.1, "Temperature of soft_similarity; lower values stress near neighbors.", at_least=1e-3)
     ranking_temperature: float = setting(0.05, "Temperature of the ranking loss.", at_least=1e-3)
     margin: float = setting(
-        0.0,
-        "Margin of ranking: cosine by which the right translation must win (LaBSE: 0.3).",
-        at_least=0.0,
-        at_most=2.0,
+        0.0, "Cosine by which ranking wants the right translation to win (LaBSE: 0.3).", at_least=0.0, at_most=2.0
     )
-    hard_negatives: int = setting(
-        0, "Hard negatives per pair for ranking: near but wrong translations, mined with the student.", at_least=0
-    )
-    teacher_decay: float = setting(
-        0.99999, "Decay of moving_teacher: the share of its weights that it keeps in the first step.", at_least=0.0, at_most=1.0
-    )
+    hard_negatives: int = setting(0, "Hard negatives per pair for ranking, mined with the student.", at_least=0)
+    teacher_decay: float = share(0.99999, "Decay of moving_teacher: the share of its weights that it keeps in the first step.")
     dimensions: tuple[Annotated[int, Field(ge=1)], ...] = setting(
         (), "Sizes to which embeddings can be truncated (Matryoshka), for example [64, 128, 256]."
     )
@@ -267,15 +239,10 @@ class TrainingSettings(Settings):
     batch_pairs: int = setting(64, "Batch size in pairs (or examples), over all processes.", at_least=1)
     batch_tokens: int = setting(0, "Tokens per batch instead: as many pairs as fit; 0 counts pairs.", at_least=0)
     chunk_pairs: int = setting(
-        0,
-        "Encode a batch in chunks of this many pairs to save memory: same gradient, more time; 0: all at once.",
-        at_least=0,
+        0, "Encode a batch in chunks of this many pairs to save memory, with the same gradient; 0: all at once.", at_least=0
     )
     accumulate: int = setting(
-        1,
-        "Gradient accumulation: split each batch into this many parts. In-batch negatives are those of a part "
-        "(chunk_pairs keeps the whole batch's).",
-        at_least=1,
+        1, "Gradient accumulation: parts of a batch. In-batch negatives are those of a part (see chunk_pairs).", at_least=1
     )
     optimizer: Optimizer = setting("adamw", "AdamW, or LARS as in Ham & Kim.")
     learning_rate: float = setting(2e-4, "Peak learning rate (0.02 with LARS in the paper).", at_least=0.0)
@@ -285,9 +252,7 @@ class TrainingSettings(Settings):
     clip_norm: float = setting(1.0, "Maximum gradient norm; 0 turns clipping off.", at_least=0.0)
     precision: Precision = setting("auto", "Training precision: auto is bf16 on CUDA, else float32.")
     engine: Engine = setting("auto", "How steps run: as recorded CUDA graphs if possible, or eagerly.")
-    dev_pairs: int = setting(
-        500, "Pairs per language held out to choose the best checkpoint; 0 keeps the last weights.", at_least=0
-    )
+    dev_pairs: int = setting(500, "Dev pairs per language to choose the best checkpoint by; 0 keeps the last.", at_least=0)
     dev_share: float = setting(0.05, "Maximum share of a language's pairs held out for that.", at_least=0.0, at_most=0.5)
     dev_checks: int = setting(10, "Number of evaluations on the dev set during training.", at_least=1)
     select: Literal["both", "retrieval", "mse", "loss"] = setting(
@@ -321,12 +286,8 @@ class EvaluationSettings(Settings):
 
     table = "evaluation"
     max_queries: int = setting(2_000, "Maximum held-out pairs per language to evaluate.", at_least=1)
-    max_candidates: int = setting(
-        10_000, "Sentences to search: all held-out ones, filled up with others to this number.", at_least=1
-    )
-    sts_dev: tuple[str, ...] = setting(
-        (), "STS files (two sentences and a score) to choose the best weights of nli and sts stages by."
-    )
+    max_candidates: int = setting(10_000, "Number of sentences to search: all held-out ones, then others.", at_least=1)
+    sts_dev: tuple[str, ...] = setting((), "STS files to choose the best checkpoint of nli and sts stages by.")
 
 
 class OutputSettings(Settings):

@@ -35,6 +35,11 @@ def setting(
     return Field(default, description=help, ge=at_least, le=at_most, gt=above, min_length=min_length)
 
 
+def share(default: float, help: str) -> Any:  # noqa: ANN401
+    """A field with a number between 0 and 1."""
+    return setting(default, help, at_least=0.0, at_most=1.0)
+
+
 def table(kind: "type[Settings]", help: str) -> Any:  # noqa: ANN401
     """A field that is a table of its own."""
     return Field(default_factory=kind, description=help)

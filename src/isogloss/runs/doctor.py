@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -38,9 +38,6 @@ from isogloss.training.engines.choose import ignored_settings, refuse_misfits
 from isogloss.training.health import Diagnosis
 from isogloss.training.schedules import unfinished_warmup
 from isogloss.types import TEST, TRAIN, Bitext
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 Verdict = Literal["good", "note", "bad"]
 SEVERITY: tuple[Verdict, ...] = ("good", "note", "bad")
@@ -194,7 +191,8 @@ def _teacher(teacher: Encoder | None, sample: Sequence[str], recipe: Recipe) -> 
     norms = "unit-norm" if unit else f"norms {lengths.min():.2f} to {lengths.max():.2f}"
     text, advice = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}", ""
     if isinstance(teacher, SentenceEncoder):
-        text += f", {pooling_of(teacher.model)}"
+        modes = [str(module.pooling_mode) for module in teacher.model if hasattr(module, "pooling_mode")]
+        text += f", {modes[0]} pooling" if modes else ", no pooling layer"
         named = ", ".join(f"{name} = {prompt!r}" for name, prompt in teacher.model.prompts.items() if prompt)
         if named and not recipe.teacher.prompt:
             advice = f"it was trained with prompts ({named}): set teacher.prompt to the one your index uses"
@@ -214,15 +212,6 @@ def _student(student: Student, recipe: Recipe, wanted: int | None) -> Finding:
             return Finding("student", "bad", f"stage {name}: {error.message}" if name else error.message, error.hint)
     advice = "" if student.pooling in ("mean", "cls") else "mean pooling is what the papers use"
     return Finding("student", "note" if advice else "good", text, advice)
-
-
-def pooling_of(model: "SentenceTransformer") -> str:
-    """How token states become an embedding, such as "mean pooling"."""
-    for module in model:
-        if type(module).__name__ == "Pooling":
-            mode = getattr(module, "pooling_mode", None) or module.get_pooling_mode_str()
-            return f"{mode} pooling"
-    return "no pooling layer"
 
 
 def _languages(student: Student, bitext: Bitext, recipe: Recipe) -> list[Finding]:

@@ -94,7 +94,8 @@ class Run:
     def __init__(self, recipe: Recipe, on_progress: OnProgress = silent, record: Path = Path()) -> None:
         """`record` is the folder, within that of the run, where run.json is until the run is finished."""
         self.recipe, self.folder = recipe, Path(recipe.output.folder)
-        self.work, self.began = self.folder / WORK, time.monotonic()
+        self.work, self.cache = self.folder / WORK, vector_folder(recipe)
+        self.began = time.monotonic()
         self.distributed = Distributed.here()
         self.record: Record | None = None
         self.on_progress: OnProgress = silent
@@ -132,11 +133,6 @@ class Run:
             finally:
                 if run._trackers is not None:
                     run._trackers.finish()
-
-    @property
-    def cache(self) -> Path:
-        """The folder of teacher embeddings and token tables, which all runs share."""
-        return vector_folder(self.recipe)
 
     def timed(self, part: str) -> AbstractContextManager[None]:
         """Add to the seconds of a part in run.json, and record the warnings that are logged in it."""
