@@ -142,6 +142,14 @@ def test_each_stage_is_checked_with_its_own_settings(models: Path, tsv: Path, tm
         assert ("stage warm" in found) is (stage == "")
 
 
+def test_keys_that_a_task_does_not_use_are_named(models: Path, tsv: Path, tmp_path: Path) -> None:
+    data = as_dict(tiny_recipe(models, tsv, tmp_path, "training.train_layers=0"))
+    rank = {"task": "rank", "losses": {"ranking": 1.0}, "training": {"train_layers": 1, "batch_tokens": 100}}
+    found = examine_recipe(recipes.parse(data | {"stage": [{"task": "distill", "training": {"train_layers": 1}}, rank]}))
+    notes = [finding.text for finding in found if finding.about == "stage rank"]
+    assert notes == ["training.batch_tokens is for distill stages", "training.train_layers is for distill stages"]
+
+
 def test_trackers_that_are_not_known(models: Path, tsv: Path, tmp_path: Path) -> None:
     trackers = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "training.trackers=abacus")))["trackers"]
     assert trackers.verdict == "bad" and "abacus is not known" in trackers.text and "pip install" in trackers.advice

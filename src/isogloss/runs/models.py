@@ -68,7 +68,7 @@ def open_models(
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
     if any(stage.task in ("mlm", "tlm") for stage in recipe.stages):
         with_mask_token(student)
-    _set_pooling(student, settings.pooling)
+    set_pooling(student, settings.pooling)
     if settings.normalize:
         student.add_normalization()
     on_progress(Step("models", count, count, "models", note))
@@ -84,7 +84,7 @@ def open_teacher(recipe: Recipe, on_progress: OnProgress = silent) -> Encoder | 
     return open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision)
 
 
-def _set_pooling(student: Student, mode: str) -> None:
+def set_pooling(student: Student, mode: str) -> None:
     """Replace the pooling layer; "" keeps it."""
     from sentence_transformers.sentence_transformer.modules import Pooling
 
