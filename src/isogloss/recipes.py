@@ -61,7 +61,7 @@ def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "
 
 
 class FromOption(str):
-    """An override, `key=value`, from a command-line option of its own: messages name that option, not --set."""
+    """An override, `key=value`, from a command-line option, which messages name instead of --set."""
 
     option: str
 

@@ -35,7 +35,7 @@ from isogloss.config.stages import (
 
 
 class Recipe(Settings):
-    """One run: which model learns which languages from which pairs, and how."""
+    """One run: the data, the models, the training and the output folder."""
 
     name: str = setting("run", "Name of the run.")
     seed: int = setting(17, "Random seed; on the same machine it gives the same weights.", at_least=0, at_most=2**32 - 1)
@@ -62,7 +62,7 @@ class Recipe(Settings):
         return self
 
     def values(self) -> dict[str, Any]:
-        """What is written of a recipe. Beside stages, [training] and [losses] hold only what was given: it overrides."""
+        """The values that are written. In a recipe with stages, [training] and [losses] have only what was given."""
         values = super().values()
         if self.add is None:
             del values["add"]
@@ -91,7 +91,7 @@ class Recipe(Settings):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages by name; without any in the recipe the bridge, then distillation, as far as these are turned on."""
+        """The stages with their names; by default the bridge, then distillation, unless they are turned off."""
         if self.stage:
             return with_names(self.stage)
         default: list[Stage] = [BridgeStage()] if self.bridge.enabled else []

@@ -20,9 +20,7 @@ class PairsSettings(Settings):
     files: tuple[str, ...] = setting(
         ("phrasebook",), 'Files, folders or globs of pairs, prepared stores, or "phrasebook" for the bundled pairs.'
     )
-    corpora: tuple[str, ...] = setting(
-        (), "Corpora of the catalogue to download for `languages`, such as TED2020 (see isogloss corpora list)."
-    )
+    corpora: tuple[str, ...] = setting((), "Corpora of the catalogue to download for `languages`, such as TED2020.")
     source_text: tuple[str, ...] = setting(
         (), 'Text files with one source-language sentence per line, or "reader" for the bundled ones: extra training text.'
     )
@@ -34,9 +32,7 @@ class PairsSettings(Settings):
     )
     format: str = setting("", "File format, if file names do not tell: tsv, csv, jsonl, moses, tmx, po, …")
     columns: str = setting("", 'Columns of a table without a header: "source=1,target=3,score=5".')
-    licences: tuple[str, ...] = setting(
-        (), 'Licences of corpora that do not state one, as NAME=LICENCE: "tatoeba=CC BY 2.0 FR".'
-    )
+    licences: tuple[str, ...] = setting((), 'Licences of corpora that state none, as NAME=LICENCE: "tatoeba=CC BY 2.0 FR".')
     held_out: float = setting(
         0.1, "Share of source sentences held out for testing if a file has no split column.", at_least=0.0, at_most=0.5
     )
@@ -56,9 +52,7 @@ class CleaningSettings(Settings):
     max_length_ratio: float = setting(9.0, "Maximum ratio between the lengths of the two sides, in UTF-8 bytes.", at_least=1.0)
     drop_identical: bool = setting(True, "Drop pairs whose two sides are the same text.")
     min_script: float = share(0.5, "Minimum share of a side's letters in the script of its language.")
-    min_language: float = share(
-        0.2, "Drop a side if language identification prefers another language by more than 1 minus this value."
-    )
+    min_language: float = share(0.2, "Drop a side if language identification prefers another one by more than 1 minus this.")
     min_numbers: float = share(0.5, "Minimum share of digits that both sides have in common.")
     min_addresses: float = share(0.5, "Web and mail addresses: 1 requires the same ones on both sides, 0.5 the same number.")
     max_repetition: float = share(0.6, "Maximum share of a side that repeats itself; 1 turns the rule off.")
@@ -72,9 +66,7 @@ class CleaningSettings(Settings):
         "normalized",
         "Which duplicates to drop: the same text, the same letters and digits in any case, also near-duplicates, or none.",
     )
-    near: float = setting(
-        0.8, "Similarity of near-duplicates: estimated share of word triples in common.", at_least=0.5, at_most=1.0
-    )
+    near: float = setting(0.8, "Share of word triples that near-duplicates have in common.", at_least=0.5, at_most=1.0)
     auto: bool = setting(False, "Choose thresholds per language from the distribution of the data's own scores.")
 
 
@@ -192,18 +184,14 @@ class LossSettings(Settings):
     mse: float = setting(
         1.0, "Weight of the squared distance to the teacher's source embedding (Reimers & Gurevych 2020).", at_least=0.0
     )
-    moving_teacher: float = setting(
-        0.0, "Weight of the distance to a teacher that slowly follows the student (Ham & Kim 2021).", at_least=0.0
-    )
+    moving_teacher: float = setting(0.0, "Weight of the distance to a slowly moving teacher (Ham & Kim 2021).", at_least=0.0)
     soft_similarity: float = setting(0.0, "Weight of matching the teacher's similarities within the batch.", at_least=0.0)
     ranking: float = setting(0.0, "Weight of ranking the right translation first in the batch (mUSE, LaBSE).", at_least=0.0)
     spread: float = setting(0.0, "Weight of keeping unrelated sentences orthogonal.", at_least=0.0)
     normalized: bool = setting(False, "Compute mse between embeddings of length 1.")
     soft_temperature: float = setting(0.1, "Temperature of soft_similarity; lower values stress near neighbors.", at_least=1e-3)
     ranking_temperature: float = setting(0.05, "Temperature of the ranking loss.", at_least=1e-3)
-    margin: float = setting(
-        0.0, "Cosine by which ranking wants the right translation to win (LaBSE: 0.3).", at_least=0.0, at_most=2.0
-    )
+    margin: float = setting(0.0, "Margin of ranking, as a cosine (LaBSE: 0.3).", at_least=0.0, at_most=2.0)
     hard_negatives: int = setting(0, "Hard negatives per pair for ranking, mined with the student.", at_least=0)
     teacher_decay: float = share(0.99999, "Decay of moving_teacher: the share of its weights that it keeps in the first step.")
     dimensions: tuple[Annotated[int, Field(ge=1)], ...] = setting(
@@ -239,7 +227,7 @@ class TrainingSettings(Settings):
     batch_pairs: int = setting(64, "Batch size in pairs (or examples), over all processes.", at_least=1)
     batch_tokens: int = setting(0, "Tokens per batch instead: as many pairs as fit; 0 counts pairs.", at_least=0)
     chunk_pairs: int = setting(
-        0, "Encode a batch in chunks of this many pairs to save memory, with the same gradient; 0: all at once.", at_least=0
+        0, "Encode a batch in chunks of this many pairs: less memory, same gradient; 0: off.", at_least=0
     )
     accumulate: int = setting(
         1, "Gradient accumulation: parts of a batch. In-batch negatives are those of a part (see chunk_pairs).", at_least=1
@@ -264,7 +252,7 @@ class TrainingSettings(Settings):
     trackers: tuple[str, ...] = setting((), 'Where metrics go besides metrics.jsonl: "tensorboard", "wandb".')
     dropout: bool = setting(False, "Use the model's dropout in training.")
     train_layers: int = setting(
-        0, "Train only this many upper layers, on cached activations of the frozen lower ones; 0 trains all.", at_least=0
+        0, "Train only this many upper layers; the others are frozen and cached. 0 trains all.", at_least=0
     )
     checkpoint_seconds: float = setting(20.0, "Seconds between checkpoints.", at_least=0.0)
 

@@ -41,7 +41,7 @@ def share(default: float, help: str) -> Any:  # noqa: ANN401
 
 
 def table(kind: "type[Settings]", help: str) -> Any:  # noqa: ANN401
-    """A field that is a table of its own."""
+    """A field that is a table."""
     return Field(default_factory=kind, description=help)
 
 

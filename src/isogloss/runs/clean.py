@@ -130,7 +130,7 @@ def _removed(items: Iterator[Item], dry_run: bool) -> Iterator[Item]:
 
 
 def _item(path: Path, kind: str, reason_to_keep: Callable[[float], str] = lambda days: "") -> Item:
-    """`reason_to_keep` takes the days since anybody read or wrote it, as far as the file system knows."""
+    """`reason_to_keep` takes the days since it was last read or written, according to the file system."""
     latest = max((max(stat.st_mtime, stat.st_atime) for stat in _stats(path)), default=0.0)
     days = max(0.0, time.time() - latest) / DAY
     return Item(str(path), kind, size_of(path), round(days, 2), reason_to_keep(days))

@@ -1,7 +1,7 @@
 """Translation ranking: each translation is closer to its source than the others of the batch (mUSE, LaBSE).
 
-With `rounds`, the student goes back to where it started and is trained again with hard negatives that the round before found.
-Other tasks (NLI, answers) may be trained beside it by turns, as mUSE does.
+With `rounds`, training starts again from the same weights, with hard negatives mined by the model of the round before.
+Other tasks (NLI, answers) can be trained in turns with it, as in mUSE.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ MINING = "hard negatives"
 
 
 def train(stage: RankStage, session: StageSession, number: int) -> None:
-    """One round after another, each from the same start."""
+    """Train the rounds, each from the same weights."""
     student, data = session.student, session.pair_data()
     student.add_normalization()
     pairs, dev_pairs = session.dev_split(stage)
@@ -53,7 +53,7 @@ def train(stage: RankStage, session: StageSession, number: int) -> None:
 
 
 def _tasks(stage: RankStage, session: StageSession, pairs: PairRows, negatives: IntArray | None) -> list[Task]:
-    """Ranking, and the tasks beside it with new heads."""
+    """The ranking task, and the tasks beside it with new heads."""
     losses = session.recipe.losses_of(stage)
     tokens = session.pair_data().tokens
     ranking = translation_ranking(tokens, pairs, negatives, losses.margin, losses.ranking_temperature)
