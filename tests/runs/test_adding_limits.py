@@ -36,6 +36,10 @@ def test_a_model_alone_with_pairs_to_replay(models: Path, place: Path, tmp_path:
     result = add(alone.replace(replay_from=(str(tmp_path / "de.tsv"),), replay=0.25), quick)
     assert result.details["pairs"]["replayed"] == {"de": 8} and result.details["student"]["growth"]["given"] > 20
     assert (scan_of(result.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
+    (tmp_path / "more-de.tsv").write_text("split\ten\tde\n" + "".join(f"train\told {n}\talt {n}\n" for n in range(16)))
+    both = (str(tmp_path / "de.tsv"), str(tmp_path / "more-de.tsv"))
+    two = add(alone.replace(replay_from=both, replay=1.25, out=str(tmp_path / "two"), gate=100.0), quick)
+    assert two.details["pairs"]["replayed"] == {"de": 40}, "pairs of both corpora are counted"
     without = asked(place, "other").replace(replay_from=(str(tmp_path / "de.tsv"),), replay=0.0, gate=100.0)
     assert add(without, [SHORT]).details["pairs"]["replayed"] == {}
 

@@ -178,8 +178,7 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         measurements.add("after", session.trained_vectors(measurements.texts))
     reports = measurements.reports
     verdict = judge(reports[0], reports[-1], pairs.old.languages, settings)
-    drawn = pairs.replay
-    replayed = {} if drawn is None else {language: drawn.counts.total(language=language) for language in drawn.languages}
+    replayed = {} if pairs.replay is None else {one: pairs.replay.counts.total(language=one) for one in pairs.replay.languages}
     details = {
         "store": str(pairs.store.folder),
         "leak_scan": scan_of(pairs.store.manifest),

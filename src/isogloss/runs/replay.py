@@ -104,6 +104,5 @@ def draw(pairs: PairSource, count: int, held: Hashes, seed: int, on_progress: On
             start += block.num_rows
 
     key = content_hash(pairs.hash, held.tobytes(), str(count), str(seed))
-    cells = [block.select(["corpus", "language", "split"]) for block in in_blocks()]
-    counts = PairCounts.of(pa.concat_tables(cells))
+    counts = PairCounts.of(pa.concat_tables(block.select(["corpus", "language", "split"]) for block in in_blocks()))
     return PairView(pairs.source_language, tuple(sorted(shares)), key, counts, in_blocks)
