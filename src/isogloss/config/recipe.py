@@ -97,6 +97,11 @@ class Recipe(Settings):
         default: list[Stage] = [BridgeStage()] if self.bridge.enabled else []
         return with_names([*default, *([DistillStage()] if self.training.epochs or self.training.steps else [])])
 
+    def of_stage(self, stage: Stage, bridge: bool) -> Self:
+        """The recipe with the settings of one stage and no list of stages; `bridge` says whether a bridge is solved."""
+        own = {"training": self.training_of(stage), "losses": self.losses_of(stage)}
+        return self.replace(stage=(), bridge=self.bridge.replace(enabled=bridge), **own)
+
     def training_of(self, stage: Stage) -> TrainingSettings:
         """How a stage is trained: the task's defaults, then the keys set in [training], then the stage's own."""
         own = stage.training.given() if isinstance(stage, TrainedStage) else {}

@@ -124,8 +124,7 @@ def distillations(recipe: Recipe) -> dict[str, Recipe]:
     for stage in recipe.stages:
         bridged = bridged or stage.task == "bridge"
         if stage.task == "distill":
-            own = {"training": recipe.training_of(stage), "losses": recipe.losses_of(stage)}
-            found[stage.name] = recipe.replace(stage=(), bridge=recipe.bridge.replace(enabled=bridged), **own)
+            found[stage.name] = recipe.of_stage(stage, bridged)
     return found
 
 

@@ -124,13 +124,11 @@ class StageSession:
     def stage_recipe(self, number: int) -> Recipe:
         """The recipe of a bridge or distill stage alone, without a list of stages."""
         stage = self.recipe.stages[number]
-        bridge = self.recipe.bridge.replace(enabled=stage.task == "bridge" or self._is_bridged(number))
+        has_bridge = stage.task == "bridge" or self._is_bridged(number)
         if self._is_bridged(number + 1):
             stage = self.recipe.stages[number + 1]
-        training = self.recipe.training_of(stage)
-        if stage.task == "bridge":
-            training = training.replace(epochs=0)
-        return self.recipe.replace(stage=(), bridge=bridge, training=training, losses=self.recipe.losses_of(stage))
+        recipe = self.recipe.of_stage(stage, has_bridge)
+        return recipe if stage.task == "distill" else recipe.replace(training=recipe.training.replace(epochs=0))
 
     @property
     def _pairs(self) -> PairSource:
