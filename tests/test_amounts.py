@@ -70,7 +70,7 @@ EXCEPTIONS = {
     "MAX_LINE",
     "number",  # bytes
 }
-NO_COUNTS = {"points", "fertility", "value", "name", "where", "empty", "end", "row.pairs", "training.batch_pairs"}
+NO_COUNTS = {"points", "per_unit", "value", "name", "where", "empty", "end", "row.pairs", "training.batch_pairs"}
 NO_COUNTS |= {"wish.entry.name", "summary.source_language", "settings.vocabulary_kind", "type(body).__name__"}
 NO_COUNTS |= {"', '.join(map(str, BINS[first:]))"}
 

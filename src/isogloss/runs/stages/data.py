@@ -64,8 +64,8 @@ class StageData:
             trained = [part for part in self.content.values() if isinstance(part, Labelled)]
             facts["sts_dev"]["shared_with_training"] = shared = shared_rows(self.sts_dev, trained)
             if shared:
-                rows = f"{shared:,} of the {len(self.sts_dev):,} dev rows"
-                logger.warning("%s share a sentence with training, so dev scores may be too high", rows)
+                counts = f"{shared:,} of the {len(self.sts_dev):,}"
+                logger.warning("%s dev rows share a sentence with training, so dev scores may be too high", counts)
         return facts
 
 
