@@ -56,11 +56,10 @@ NOUNS = (
 BESIDE_A_PLURAL = re.compile(rf" (?:[a-z-]+ )?(?:{NOUNS})\b")
 # What stands in braces there is no count, or a count that is never 1: large by nature, or shown only when it is more.
 EXCEPTIONS = {
-    "len(dimensions)",
+    "history.suspicious",
     "len(found)",
     "len(vectors)",
     "processes",
-    "course.suspicious",
     "failures",
     "self.losses[worst]",
     "training.accumulate",

@@ -44,7 +44,7 @@ Verdict = Literal["good", "note", "bad"]
 SEVERITY: tuple[Verdict, ...] = ("good", "note", "bad")
 
 SAMPLE = 200  # sentences per language
-DISTILL_ONLY = ("batch_tokens", "chunk_pairs", "accumulate", "train_layers")  # keys of [training]
+DISTILL_ONLY = ("batch_tokens", "train_layers")  # keys of [training]
 FEW_TRAINING_PAIRS, FEW_HELD_OUT = 100, 20  # per language
 MANY_UNKNOWN, MANY_TRUNCATED = 0.01, 0.05  # shares
 MANY_TOKENS_PER_WORD = 4.0
@@ -140,7 +140,7 @@ def _settings(student: Student, recipe: Recipe, bitext: Bitext, wanted: int | No
     for stage in recipe.stages:
         if isinstance(stage, TrainedStage) and stage.task != "distill":
             idle = [f"training.{name}" for name in DISTILL_ONLY if name in stage.training.given()]
-            notes += [(stage.name, Diagnosis("ignored", f"{name} is for distill stages", "leave it out")) for name in idle]
+            notes += [(stage.name, Diagnosis(f"{name} is for distill stages", "leave it out")) for name in idle]
     return [Finding(f"stage {name}" if name else "settings", "note", note.sentence, note.hint) for name, note in notes if note]
 
 
