@@ -56,11 +56,10 @@ NOUNS = (
 BESIDE_A_PLURAL = re.compile(rf" (?:[a-z-]+ )?(?:{NOUNS})\b")
 # What stands in braces there is no count, or a count that is never 1: large by nature, or shown only when it is more.
 EXCEPTIONS = {
-    "len(dimensions)",
+    "history.suspicious",
     "len(found)",
     "len(vectors)",
     "processes",
-    "course.suspicious",
     "failures",
     "self.losses[worst]",
     "training.accumulate",
@@ -70,7 +69,7 @@ EXCEPTIONS = {
     "MAX_LINE",
     "number",  # bytes
 }
-NO_COUNTS = {"points", "fertility", "value", "name", "where", "empty", "end", "row.pairs", "training.batch_pairs"}
+NO_COUNTS = {"points", "per_unit", "value", "name", "where", "empty", "end", "row.pairs", "training.batch_pairs"}
 NO_COUNTS |= {"wish.entry.name", "summary.source_language", "settings.vocabulary_kind", "type(body).__name__"}
 NO_COUNTS |= {"', '.join(map(str, BINS[first:]))"}
 

@@ -73,7 +73,7 @@ def test_overrides() -> None:
         ("name.x=3", "name is a value, not a table", ""),
         ("nonsense", "expected key=value", "--set training.epochs=3"),
         ("bridge.strengths=[inf]", "bridge.strengths is not a finite number", ""),
-        ("bridge.strengths=[0.0]", "every ridge strength must be above 0", ""),
+        ("bridge.strengths=[0.0]", "bridge.strengths = 0.0 is out of range", "above 0"),
         ("pairs.files=[]", "pairs.files is empty", "phrasebook"),
     ],
 )

@@ -1,10 +1,10 @@
-"""Recipe files: TOML in, checked `Recipe` out, and a commented recipe written for a new run."""
+"""Recipe files: read TOML as a checked `Recipe`, and write a recipe as commented TOML."""
 
 import copy
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from isogloss.config import Recipe, as_dict
 from isogloss.config.problems import Problem, keys_of, problem_of
-from isogloss.config.settings import choices_of
+from isogloss.config.settings import choices_of, dotted
 from isogloss.errors import RecipeError
 from isogloss.shapes import parse_toml
 
@@ -49,19 +49,19 @@ def _refuse_long_keys(text: str, where: str) -> None:
 
 
 def parse(data: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "recipe") -> Recipe:
-    """Check plain data, as TOML gives it, and make it a `Recipe`."""
+    """A recipe from plain data, as TOML has it; `overrides` are `key=value`, `where` begins messages."""
     merged: dict[str, Any] = copy.deepcopy(dict(data))
     for override in overrides:
         apply_override(merged, override)
     try:
         return Recipe.model_validate(merged)
     except ValidationError as error:
-        problem, written = problem_of(error, Recipe), _Written(where, _keys(data), overrides)
+        problem, written = problem_of(error, Recipe), _Written(where, data, overrides)
         raise RecipeError(f"{written.where(problem.name)}: {problem.message}", hint=written.hint(problem)) from None
 
 
 class FromOption(str):
-    """An override, `key=value`, from a command-line option of its own: messages name that option, not --set."""
+    """An override, `key=value`, from a command-line option, which messages name instead of --set."""
 
     option: str
 
@@ -72,19 +72,11 @@ class FromOption(str):
         return made
 
 
-def _keys(data: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """Every key of nested tables, dotted, and the tables themselves."""
-    for key, value in data.items():
-        yield f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            yield from _keys(value, f"{prefix}{key}.")
-
-
 class _Written:
     """Where a value was written: in the recipe, or in one of the overrides."""
 
-    def __init__(self, recipe: str, keys: Iterable[str], overrides: Sequence[str]) -> None:
-        self.recipe, self.keys = recipe, set(keys)
+    def __init__(self, recipe: str, data: Mapping[str, Any], overrides: Sequence[str]) -> None:
+        self.recipe, self.keys = recipe, dotted(data)
         self.overrides = {override.partition("=")[0].strip(): override for override in overrides}
 
     def override(self, name: str) -> str | None:
@@ -93,19 +85,19 @@ class _Written:
         for end in range(len(tables), 0, -1):
             if (found := self.overrides.get(".".join(tables[:end]))) is not None:
                 return found
-        if name in self.keys:
+        if any(f"{key}.".startswith(f"{name}.") for key in self.keys):
             return None
         return next((override for key, override in self.overrides.items() if key.startswith(f"{name}.")), None)
 
     def where(self, name: str) -> str:
-        """What a message about `name` begins with."""
+        """The start of a message about `name`."""
         override = self.override(name)
         if override is None:
             return self.recipe
         return _short(override.option if isinstance(override, FromOption) else f"--set {override}")
 
     def hint(self, problem: Problem) -> str:
-        """The problem's hint; an example is written in the same place as the value was."""
+        """The problem's hint; its example is written in the same place as the value."""
         override = self.override(problem.name)
         if override is None or isinstance(override, FromOption):
             return problem.hint
@@ -118,7 +110,7 @@ def _short(text: str) -> str:
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:
-    """Set `table.key=value` in plain data; a number leads into a list, as in stage.0.name=first."""
+    """Set `table.key=value` in plain data; a number is an index of a list, as in stage.0.name=first."""
     key, equals, text = override.partition("=")
     if not equals or not key.strip():
         raise RecipeError(f"{_short(f'--set {override}')}: expected key=value", hint=EXAMPLE)
@@ -151,7 +143,7 @@ def _literal(text: str) -> Any:  # noqa: ANN401 - whatever TOML can hold
 
 
 def all_keys() -> list[str]:
-    """Every key a recipe can have, dotted, but for those of stages."""
+    """Every key of a recipe, dotted, except those of stages."""
     return keys_of(Recipe)
 
 
@@ -161,16 +153,17 @@ def json_schema() -> dict[str, Any]:
 
 
 def dump(recipe: Recipe, comments: bool = True, defaults: bool = True) -> str:
-    """Write a recipe as TOML that `load` reads back to the same value, each key under the sentence that explains it.
+    """Write a recipe as TOML that `load` reads back to the same value; a comment above each key is its description.
 
-    Without `defaults`, only what differs from them is written.
+    Without `defaults`, only values that differ from them are written.
     """
     plain, fields = as_dict(recipe), Recipe.model_fields
     plain.pop("stage", None)
-    if not defaults:  # beside stages, what [training] and [losses] hold was given, and overrides the defaults of tasks
-        given = {name: plain[name] for name in ("training", "losses") if recipe.stage and plain[name]}
-        differing = _differing(plain, as_dict(Recipe())) | given
-        plain = {name: differing[name] for name in plain if name in differing}
+    if not defaults:
+        others = as_dict(Recipe())
+        if recipe.stage:  # [training] and [losses] then have only what was given, and it overrides the defaults of tasks
+            others |= {"training": {}, "losses": {}}
+        plain = _differing(plain, others)
     lines = [_entry(name, value, fields[name], comments) for name, value in plain.items() if not isinstance(value, dict)]
     for name, values in plain.items():
         if isinstance(values, dict):
@@ -178,9 +171,8 @@ def dump(recipe: Recipe, comments: bool = True, defaults: bool = True) -> str:
             table = type(getattr(recipe, name)).model_fields
             lines += [_entry(key, value, table[key], comments) for key, value in values.items()]
     for stage in recipe.stage:
-        lines += ["\n[[stage]]", f"task = {_toml(stage.task)}"]
-        given = {key: value for key, value in as_dict(stage).items() if key in stage.model_fields_set and key != "task"}
-        lines += [f"{key} = {_toml(value)}" for key, value in given.items()]
+        given = {key: value for key, value in as_dict(stage).items() if key in stage.model_fields_set}
+        lines += ["\n[[stage]]", *(f"{key} = {_toml(value)}" for key, value in ({"task": stage.task} | given).items())]
     return "\n".join(lines) + "\n"
 
 
@@ -188,10 +180,9 @@ def _differing(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str
     """The values that are not the same in `others`, table by table."""
     found = {}
     for name, value in values.items():
-        other = others.get(name)
-        if isinstance(value, dict) and isinstance(other, dict):
-            value = _differing(value, other)
-        if value != other and value != {}:
+        if isinstance(value, dict):
+            value = _differing(value, others.get(name, {}))
+        if value != others.get(name) and value != {}:
             found[name] = value
     return found
 

@@ -84,7 +84,7 @@ def test_a_refusal_is_a_table_a_sentence_and_exit_2(isogloss: Shell, place: Path
         ("runs/mine ru en-ru.tsv --gate much", "--gate much: expected a number of percentage points, or off"),
         ("runs/mine ru en-ru.tsv --gate nan", "gate is not a finite number"),
         ("runs/mine ru en-ru.tsv --gate-on luck", "gate_on = 'luck' is not known"),
-        ("runs/mine , en-ru.tsv", "there is no language to add"),
+        ("runs/mine , en-ru.tsv", "languages has too few values"),
         ("runs/mine de en-ru.tsv", "de is one of its languages already"),
         ("runs/mine sw pairs.tsv", "no pairs for sw"),
         ("runs/gone ru en-ru.tsv", "runs/gone: no such folder"),

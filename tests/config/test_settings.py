@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isogloss import config
-from isogloss.config import Recipe, Settings, as_dict, setting
+from isogloss.config import Recipe, Settings, as_dict
 from isogloss.config.mining import MiningSettings, SearchSettings
 from isogloss.errors import RecipeError
 from isogloss.training.train import TaskSettings
@@ -92,17 +92,6 @@ def test_settings_are_frozen_and_replace_makes_a_checked_copy() -> None:
     changed = settings.replace(batch_pairs=8)
     assert (settings.batch_pairs, changed.batch_pairs, changed.epochs) == (64, 8, 2)
     assert changed.given() == {"epochs": 2, "batch_pairs": 8}
-
-
-def test_data_from_elsewhere_names_where_it_is_from() -> None:
-    class Cooking(Settings):
-        minutes: int = setting(4, "Cooking time in minutes.", at_least=1)
-        salt: bool = setting(True, "With salt.")
-
-    assert Cooking.from_data({"minutes": 3}, "my.toml", {"salt": False}) == Cooking(minutes=3, salt=False)
-    for data, message in (({"minuts": 3}, "my.toml: unknown key minuts"), ({"salt": True}, "my.toml: salt cannot be set here")):
-        with pytest.raises(RecipeError, match=message):
-            Cooking.from_data(data, "my.toml", {"salt": False})
 
 
 @given(st.sampled_from([config.TrainingSettings, config.LossSettings, config.CleaningSettings]), st.data())

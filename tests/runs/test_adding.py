@@ -17,7 +17,7 @@ from isogloss.evaluation.alignment import evaluate
 from isogloss.evaluation.leak_report import scan_of
 from isogloss.models.encoder import Encoder, SentenceEncoder, load
 from isogloss.models.student import Student
-from isogloss.progress import Step
+from isogloss.progress import OnProgress, Step
 from isogloss.runs.adding import Refused, add, recipe_of
 from isogloss.runs.finished import open_finished
 from isogloss.runs.models import open_teacher
@@ -150,8 +150,8 @@ def test_all_else_is_as_in_the_recipe_of_the_run(models: Path, place: Path) -> N
 def test_the_teacher_computes_as_the_recipe_says(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
 
-    def watched(recipe: Recipe) -> Encoder:
-        opened.append(open_teacher(recipe))
+    def watched(recipe: Recipe, on_progress: OnProgress) -> Encoder | None:
+        opened.append(open_teacher(recipe, on_progress))
         return opened[-1]
 
     monkeypatch.setattr("isogloss.runs.adding.open_teacher", watched)
@@ -216,7 +216,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     how = ("training.epochs=3", "training.checkpoint_seconds=0.0")
     whole = add(asked(place, "uncut").replace(gate=100.0), how)
     cut = asked(place, "cut").replace(gate=100.0)
-    for stage, count in (("replay", 1), ("finished student", 1), ("tokens", 2), ("distill", 5), ("distilled student", 1)):
+    for stage, count in (("replay", 1), ("before student", 1), ("tokens", 2), ("distill", 5), ("distilled student", 1)):
         seen: list[Step] = []
 
         def stop(step: Step, stage: str = stage, count: int = count, seen: list[Step] = seen) -> None:
@@ -232,7 +232,7 @@ def test_interrupted_it_continues_to_the_same_weights(place: Path) -> None:
     result = add(cut, how, steps.append)
     assert record_of(result.folder)["hashes"] == record_of(whole.folder)["hashes"]
     reused = {step.stage for step in steps if "reused" in step.note}
-    assert reused >= {"replay", "finished student", "grown student", "teacher", "tokens", "distill"}
+    assert reused >= {"before student", "grown student", "teacher", "tokens", "distill"}
     logged = [json.loads(line)["step"] for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     assert logged == sorted(set(logged)) and logged[-1] == (result.training or pytest.fail("no training")).steps
     assert scores(result, "after") == scores(whole, "after")

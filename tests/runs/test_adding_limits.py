@@ -36,6 +36,10 @@ def test_a_model_alone_with_pairs_to_replay(models: Path, place: Path, tmp_path:
     result = add(alone.replace(replay_from=(str(tmp_path / "de.tsv"),), replay=0.25), quick)
     assert result.details["pairs"]["replayed"] == {"de": 8} and result.details["student"]["growth"]["given"] > 20
     assert (scan_of(result.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
+    (tmp_path / "more-de.tsv").write_text("split\ten\tde\n" + "".join(f"train\told {n}\talt {n}\n" for n in range(16)))
+    both = (str(tmp_path / "de.tsv"), str(tmp_path / "more-de.tsv"))
+    two = add(alone.replace(replay_from=both, replay=1.25, out=str(tmp_path / "two"), gate=100.0), quick)
+    assert two.details["pairs"]["replayed"] == {"de": 40}, "pairs of both corpora are counted"
     without = asked(place, "other").replace(replay_from=(str(tmp_path / "de.tsv"),), replay=0.0, gate=100.0)
     assert add(without, [SHORT]).details["pairs"]["replayed"] == {}
 
@@ -66,7 +70,7 @@ def test_an_original_that_is_gone_leaves_the_vocabulary(
 ) -> None:
     result = add(asked(place, "whole").replace(gate=100.0), [SHORT, f"student.model={tmp_path / 'gone'}"])
     assert [report.model for report in result.reports] == ["before", "after"] and result.details["student"] == {}
-    assert "the vocabulary stays as it is" in caplog.text and "of the tokens of ru are unknown" in caplog.text
+    assert "the vocabulary is not extended" in caplog.text and "of the tokens of ru are unknown" in caplog.text
     caplog.clear()
     add(asked(place, "teacher").replace(gate=100.0), [SHORT, f"student.model={models / 'teacher'}", f"teacher.prompt={'a '}"])
     assert "is not the model that the student's vocabulary comes from" in caplog.text
@@ -102,7 +106,7 @@ def test_settings_and_overrides_that_cannot_be(place: Path) -> None:
     for change in ({"gate": -1.0}, {"replay": -0.5}, {"gate_on": "luck"}, {"languages": ()}, {"pairs": ()}):
         with pytest.raises(RecipeError):
             asked(place, "x").replace(**change)
-    with pytest.raises(RecipeError, match="the student has its bridge already"):
+    with pytest.raises(RecipeError, match="the student already has its bridge"):
         add(asked(place, "x"), ["bridge.folds=3"])
     with pytest.raises(RecipeError, match=r"training\.epochs is 0"):
         add(asked(place, "x"), ["training.epochs=0"])

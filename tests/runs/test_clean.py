@@ -63,7 +63,7 @@ def test_the_progress_of_an_unfinished_run_stays(finished: Path) -> None:
     write_json(finished / "run.json", {"status": "stopped"})
     done = clean([finished])
     assert done.removed == 80 and {item.kept for item in done.items if item.kind == "checkpoints"} == {
-        "the run has not finished and goes on from it"
+        "the run has not finished and continues from it"
     }
     assert (finished / "work" / "teacher-1.npy").exists()
     assert clean([finished], unfinished=True).removed == 70 and files(finished) == KEPT

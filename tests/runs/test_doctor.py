@@ -71,7 +71,7 @@ def test_a_full_disk_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_pairs_and_models(models: Path, tsv: Path, tmp_path: Path) -> None:
-    (pairs,) = examine_recipe(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path))
+    pairs = by_name(examine_recipe(tiny_recipe(models, tmp_path / "gone.tsv", tmp_path)))["pairs"]
     assert pairs.verdict == "bad" and "no such file" in pairs.text
     found = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "teacher.model=./gone")))
     assert found["models"].verdict == "bad"
@@ -142,6 +142,14 @@ def test_each_stage_is_checked_with_its_own_settings(models: Path, tsv: Path, tm
         assert ("stage warm" in found) is (stage == "")
 
 
+def test_keys_that_a_task_does_not_use_are_named(models: Path, tsv: Path, tmp_path: Path) -> None:
+    data = as_dict(tiny_recipe(models, tsv, tmp_path, "training.train_layers=0"))
+    rank = {"task": "rank", "losses": {"ranking": 1.0}, "training": {"train_layers": 1, "batch_tokens": 100}}
+    found = examine_recipe(recipes.parse(data | {"stage": [{"task": "distill", "training": {"train_layers": 1}}, rank]}))
+    notes = [finding.text for finding in found if finding.about == "stage rank"]
+    assert notes == ["training.batch_tokens is for distill stages", "training.train_layers is for distill stages"]
+
+
 def test_trackers_that_are_not_known(models: Path, tsv: Path, tmp_path: Path) -> None:
     trackers = by_name(examine_recipe(tiny_recipe(models, tsv, tmp_path, "training.trackers=abacus")))["trackers"]
     assert trackers.verdict == "bad" and "abacus is not known" in trackers.text and "pip install" in trackers.advice
@@ -155,3 +163,10 @@ def test_a_recipe_without_pairs(models: Path, tmp_path: Path) -> None:
     data["stage"][0]["files"] = ["gone.tsv"]
     (bad,) = [finding for finding in examine_recipe(recipes.parse(data)) if finding.verdict == "bad"]
     assert bad.about == "training data" and "gone.tsv" in bad.text
+
+
+def test_files_of_stages_are_read_beside_the_pairs(models: Path, tsv: Path, tmp_path: Path) -> None:
+    data = as_dict(tiny_recipe(models, tsv, tmp_path, "training.train_layers=0"))
+    stages = [{"task": "bridge"}, {"task": "distill"}, {"task": "nli", "files": ["gone.tsv"]}]
+    found = by_name(examine_recipe(recipes.parse(data | {"stage": stages})))
+    assert found["pairs"].verdict == "good" and "gone.tsv" in found["training data"].text

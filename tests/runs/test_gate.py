@@ -1,10 +1,13 @@
 """The gate: losses are percentage points, the limit itself passes, one language over it is enough."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.runs.gate import Verdict, judge
+from isogloss.config import AddSettings
+from isogloss.runs.gate import NO_LIMIT, Verdict, judge
 from isogloss.types import LanguageScores, Report
 
 HELD = 40  # sentences a language, so a score is a number of fortieths
@@ -18,16 +21,19 @@ def report(hits: dict[str, int], index: bool = True) -> Report:
     return Report("x", tuple(scores), 100)
 
 
+def gate(points: float, **other: Any) -> AddSettings:  # noqa: ANN401
+    return AddSettings(run="x", gate=points, **other)
+
+
 HITS = st.dictionaries(
     st.sampled_from(["de", "ko", "ru", "sw"]), st.tuples(st.integers(0, HELD), st.integers(0, HELD)), min_size=1
 )
 
 
-@given(HITS, st.one_of(st.none(), st.integers(0, HELD)))
+@given(HITS, st.one_of(st.none(), st.integers(0, HELD - 1)))
 def test_refuses_exactly_what_lost_more_than_allowed(hits: dict[str, tuple[int, int]], allowed: int | None) -> None:
     before, after = (report({language: pair[place] for language, pair in hits.items()}) for place in (0, 1))
-    most = None if allowed is None else 100 * allowed / HELD
-    verdict = judge(before, after, hits, most, "teacher_index")
+    verdict = judge(before, after, hits, gate(NO_LIMIT if allowed is None else 100 * allowed / HELD))
     over = [language for language, (had, has) in hits.items() if allowed is not None and had - has > allowed]
     assert set(verdict.over) == set(over)
     assert verdict.as_dict()["refused"] == bool(over)
@@ -64,22 +70,22 @@ def test_languages_that_lost_the_same_are_named_in_the_order_of_the_alphabet() -
 
 def test_only_old_languages_count_by_the_score_that_is_asked_for() -> None:
     before, after = report({"de": 40, "ru": 40, "sw": 10}), report({"de": 30, "ru": 38, "sw": 0})
-    assert judge(before, after, ("de", "ru", "fr"), 1.0, "teacher_index").over == ["de", "ru"]
-    assert judge(before, after, ("de", "ru"), 10.0, "to_source").over == ["de"]
+    assert judge(before, after, ("de", "ru", "fr"), gate(1.0)).over == ["de", "ru"]
+    assert judge(before, after, ("de", "ru"), gate(10.0, gate_on="to_source")).over == ["de"]
     gained = report({"de": 40, "ru": 40, "sw": 40, "fr": 40})
-    assert judge(before, gained, ("de", "fr"), 1.0, "teacher_index").losses == {"de": 0.0}, "nobody knows what fr had"
-    assert judge(before, after, ("de", "ru"), 0.0, "from_source").over == []  # 1 − x: both gained
+    assert judge(before, gained, ("de", "fr"), gate(1.0)).losses == {"de": 0.0}, "nobody knows what fr had"
+    assert judge(before, after, ("de", "ru"), gate(0.0, gate_on="from_source")).over == []  # 1 − x: both gained
 
 
 def test_without_the_teachers_space_sources_are_searched() -> None:
-    verdict = judge(report({"de": 40}, index=False), report({"de": 20}, index=False), ("de",), 1.0, "teacher_index")
+    verdict = judge(report({"de": 40}, index=False), report({"de": 20}, index=False), ("de",), gate(1.0))
     assert verdict.measure == "to_source" and verdict.over == ["de"]
 
 
 def test_the_refusal_is_one_sentence_with_the_language_and_the_loss() -> None:
-    verdict = judge(report({"de": 40, "ru": 40}), report({"de": 37, "ru": 30}), ("de", "ru"), 1.0, "teacher_index")
+    verdict = judge(report({"de": 40, "ru": 40}), report({"de": 37, "ru": 30}), ("de", "ru"), gate(1.0))
     assert verdict.refusal() == (
         "ru lost 25.0 points when the teacher's index is searched (from 100.0 to 75.0 %), and de lost more than the 1 allowed"
     )
-    one = judge(report({"de": 40}), report({"de": 37}), ("de",), 1.5, "to_source")
+    one = judge(report({"de": 40}), report({"de": 37}), ("de",), gate(1.5, gate_on="to_source"))
     assert one.refusal().endswith("(from 100.0 to 92.5 %), more than the 1.5 allowed")

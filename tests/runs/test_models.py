@@ -17,7 +17,7 @@ def test_a_static_table_is_made_of_the_rows_that_trimming_leaves(models: Path, t
     settings = StudentSettings(model=str(models / "student"), kind="static", trim="corpus", dimension=8)
     russian = Bitext.of(pair for pair in PAIRS if pair.language == "ru")
     heard: list[Step] = []
-    _, student, done = open_models(recipe.replace(student=settings), russian, tell=heard.append)
+    _, student, done = open_models(recipe.replace(student=settings), russian, on_progress=heard.append)
     made = max(step.done for step in heard if step.stage == "token table")
     assert isinstance(student, StaticStudent) and student.dimension == 8
     assert done["trimming"]["rows_after"] == len(student.table) < done["trimming"]["rows_before"]

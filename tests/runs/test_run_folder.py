@@ -15,7 +15,7 @@ ASKED: dict[str, Any] = {"recipe": {"seed": 17, "training": {"epochs": 3, "engin
 
 
 def enter(folder: Path, asked: Mapping[str, Any] = ASKED, **how: Any) -> None:  # noqa: ANN401 - fresh and replace
-    with run_folder(folder, asked, **how):
+    with run_folder(folder, asked["recipe"], **how):
         pass
 
 
@@ -27,7 +27,7 @@ def finished(folder: Path, record: object) -> None:
 
 def test_a_folder_with_other_things_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(IsoglossError, match=r"has other things in it \(thesis.tex\)"):
+    with pytest.raises(IsoglossError, match=r"contains other files \(thesis.tex\)"):
         enter(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"], "not even a lock"
     write_json(tmp_path / "run.json", {"status": "running"})
@@ -59,9 +59,9 @@ def test_a_finished_model_of_other_settings_is_replaced_only_on_request(tmp_path
 @pytest.mark.parametrize(
     ("record", "why"),
     [
-        ({"status": "finished", "finetuning": {"seed": 17}}, "of another verb"),
-        ({"recipe": "strange"}, "of another verb"),
-        ([], "of another verb"),
+        ({"status": "finished", "finetuning": {"seed": 17}}, "of another command"),
+        ({"recipe": "strange"}, "of another command"),
+        ([], "of another command"),
         (None, "without a record of its settings"),
     ],
 )
@@ -93,10 +93,10 @@ def test_an_unfinished_run_of_other_settings_is_not_in_the_way(tmp_path: Path) -
 def test_how_a_run_ended_is_in_its_record(tmp_path: Path) -> None:
     for error, status in ((KeyboardInterrupt(), "stopped"), (IsoglossError("no"), "failed")):
         write_json(tmp_path / "run.json", {"status": "running"})
-        with pytest.raises(type(error)), run_folder(tmp_path, ASKED):
+        with pytest.raises(type(error)), run_folder(tmp_path, ASKED["recipe"]):
             raise error
         assert read_json(tmp_path / "run.json")["status"] == status
     write_json(tmp_path / "run.json", {"status": "refused"})
-    with pytest.raises(IsoglossError), run_folder(tmp_path, ASKED):
+    with pytest.raises(IsoglossError), run_folder(tmp_path, ASKED["recipe"]):
         raise IsoglossError("by its gate")
     assert read_json(tmp_path / "run.json")["status"] == "refused"

@@ -1,4 +1,4 @@
-"""The schema of recipes: settings with types, ranges, defaults and sentences, checked when constructed."""
+"""The schema of recipes: settings with types, ranges, defaults and descriptions, checked when constructed."""
 
 from isogloss.config.recipe import Recipe
 from isogloss.config.sections import (
@@ -7,7 +7,6 @@ from isogloss.config.sections import (
     BalanceSettings,
     BridgeSettings,
     CleaningSettings,
-    Device,
     Engine,
     EvaluationSettings,
     LeakSettings,
@@ -15,14 +14,11 @@ from isogloss.config.sections import (
     Optimizer,
     OutputSettings,
     PairsSettings,
-    Pooling,
     Precision,
     Schedule,
     StudentSettings,
     TeacherSettings,
     TrainingSettings,
-    Trim,
-    VocabularyKind,
 )
 from isogloss.config.settings import Settings, as_dict, setting
 from isogloss.config.stages import Stage
@@ -33,7 +29,6 @@ __all__ = [
     "BalanceSettings",
     "BridgeSettings",
     "CleaningSettings",
-    "Device",
     "Engine",
     "EvaluationSettings",
     "LeakSettings",
@@ -41,7 +36,6 @@ __all__ = [
     "Optimizer",
     "OutputSettings",
     "PairsSettings",
-    "Pooling",
     "Precision",
     "Recipe",
     "Schedule",
@@ -50,8 +44,6 @@ __all__ = [
     "StudentSettings",
     "TeacherSettings",
     "TrainingSettings",
-    "Trim",
-    "VocabularyKind",
     "as_dict",
     "setting",
 ]

@@ -1,41 +1,47 @@
 """Settings that contradict each other, refused by name when a recipe is constructed.
 
-What only shows with a model or the pairs at hand is for `training.engines.choose`: it refuses what cannot be trained, and
-says what changes nothing.
+Contradictions that depend on the models or the pairs are found by `training.engines.choose`.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from isogloss.config.sections import BATCH_LOSSES, TEACHER_LOSSES, StudentSettings
-from isogloss.config.stages import NEEDS_PAIRS, UNTOUCHED, AverageStage, RankStage, Stage, TrainedStage
+from isogloss.config.sections import BATCH_LOSSES, TEACHER_LOSSES, LossSettings, StudentSettings, TrainingSettings
+from isogloss.config.stages import NEEDS_PAIRS, UNTOUCHED, AverageStage, DistillStage, RankStage, Stage, TrainedStage
 from isogloss.errors import RecipeError
 
 if TYPE_CHECKING:
     from isogloss.config.recipe import Recipe
 
-BILSTM_KEYS = ("vocabulary", "vocabulary_kind", "vocabulary_sentences", "embedding", "hidden", "lstm_layers", "lstm_dropout")
 Found = Iterator[tuple[str, str]]  # messages and hints
 
 
 def refuse_contradictions(recipe: "Recipe") -> None:
     """Raise for the first settings that exclude each other or have no effect together."""
-    for check in (_nothing_to_do, _unusable_values, _student, _stage_names, _averages):
-        _refuse(check(recipe))
-    for stage in recipe.stages:
-        for stage_check in (_stage_task, _stage_losses, _batch_parts, _single_pairs, _patience, _rounds):
-            _refuse(stage_check(recipe, stage))
+    for message, hint in _contradictions(recipe):
+        raise RecipeError(message, hint=hint)
     if not recipe.teacher.model:
         refuse_without_teacher(recipe)
 
 
-def _refuse(found: Found) -> None:
-    for message, hint in found:
-        raise RecipeError(message, hint=hint)
+def _contradictions(recipe: "Recipe") -> Found:
+    yield from _nothing_to_do(recipe)
+    yield from _student(recipe)
+    yield from _stage_names(recipe)
+    for stage in recipe.stages:
+        yield from _task(recipe, stage)
+        if isinstance(stage, TrainedStage):
+            where, training = _prefix(recipe, stage), recipe.training_of(stage)
+            yield from _training(stage, where, training)
+            yield from _batch_parts(where, training)
+        if isinstance(stage, DistillStage | RankStage):
+            yield from _single_pairs(where, training, recipe.losses_of(stage))
+        if isinstance(stage, RankStage):
+            yield from _ranking(stage, recipe.losses_of(stage))
 
 
 def refuse_without_teacher(recipe: "Recipe") -> None:
-    """Raise if anything in a recipe needs a teacher: all of it in one sentence, and what to set instead."""
+    """Raise if anything in a recipe needs a teacher, with everything that does and what to set instead."""
     found = list(dict.fromkeys(_needs_teacher(recipe)))
     if found:
         names, remedies = (_listed(column) for column in zip(*found, strict=True))
@@ -46,7 +52,7 @@ def refuse_without_teacher(recipe: "Recipe") -> None:
 
 
 def _needs_teacher(recipe: "Recipe") -> Found:
-    """What needs a teacher, and how to do without."""
+    """Settings that need a teacher, and what to set instead."""
     for stage in recipe.stages:
         yield from _stage_needs_teacher(recipe, stage)
     if recipe.student.kind == "teacher-body":
@@ -70,12 +76,12 @@ def _stage_needs_teacher(recipe: "Recipe", stage: Stage) -> Found:
 
 
 def _prefix(recipe: "Recipe", stage: Stage) -> str:
-    """What the key of a stage begins with in a message: nothing if the recipe has no stages of its own."""
+    """The stage in front of a key in messages; empty if the recipe lists no stages."""
     return f"stage {stage.name}: " if recipe.stage else ""
 
 
 def _listed(parts: Sequence[str]) -> str:
-    """As in a sentence: a, b and c."""
+    """`a, b and c`."""
     *others, last = parts
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -88,25 +94,20 @@ def _nothing_to_do(recipe: "Recipe") -> Found:
         )
     if any(stage.task in NEEDS_PAIRS for stage in recipe.stages) and not recipe.pairs.files and not recipe.pairs.corpora:
         yield "pairs.files is empty", 'name files of pairs, or "phrasebook" for the bundled pairs'
-
-
-def _unusable_values(recipe: "Recipe") -> Found:
-    if any(strength <= 0 for strength in recipe.bridge.strengths) or not recipe.bridge.strengths:
-        yield "bridge.strengths: every ridge strength must be above 0", "for example [1e-4, 1e-2]"
     if not recipe.output.folder.strip() or "\0" in recipe.output.folder:
         yield "output.folder is empty or not a path", 'for example "runs/mine"'
 
 
 def _student(recipe: "Recipe") -> Found:
-    student, default = recipe.student, StudentSettings()
+    student = recipe.student
     if student.dimension and student.kind != "static":
         yield (
             f'student.dimension = {student.dimension} is for static students, but student.kind is "{student.kind}"',
             'set student.kind = "static", or student.dimension = 0; losses.dimensions makes embeddings that can be truncated',
         )
-    for name in BILSTM_KEYS:
-        value = getattr(student, name)
-        if student.kind != "bilstm" and value != getattr(default, name):
+    for name, field in StudentSettings.model_fields.items():
+        value, is_for_bilstm = getattr(student, name), str(field.description).startswith("bilstm: ")
+        if is_for_bilstm and student.kind != "bilstm" and value != field.default:
             yield (
                 f'student.{name} = {value!r} is for BiLSTM students, but student.kind is "{student.kind}"',
                 f'set student.kind = "bilstm", or leave student.{name} out',
@@ -114,23 +115,17 @@ def _student(recipe: "Recipe") -> Found:
 
 
 def _stage_names(recipe: "Recipe") -> Found:
-    names = [stage.name for stage in recipe.stage if stage.name]
-    for name in names:
-        if names.count(name) > 1:
-            yield f"two stages are named {name}", "give every stage a name of its own"
-
-
-def _averages(recipe: "Recipe") -> Found:
     earlier = [UNTOUCHED]
     for stage in recipe.stages:
-        named = [*(stage.of if isinstance(stage, AverageStage) else ()), *([stage.start] if stage.start else [])]
-        for name in named:
-            if name not in earlier:
+        if stage.name in earlier:
+            yield f"two stages are named {stage.name}", "give every stage a name of its own"
+        for name in (*(stage.of if isinstance(stage, AverageStage) else ()), stage.start):
+            if name and name not in earlier:
                 yield f"stage {stage.name}: {name} is not an earlier stage", f"stages before it are: {', '.join(earlier)}"
         earlier.append(stage.name)
 
 
-def _stage_task(recipe: "Recipe", stage: Stage) -> Found:
+def _task(recipe: "Recipe", stage: Stage) -> Found:
     if stage.task == "bridge" and not recipe.bridge.enabled:
         yield "there is a bridge stage, but bridge.enabled is false", "leave one of them out"
     if stage.task == "translate" and recipe.student.kind != "bilstm":
@@ -138,9 +133,9 @@ def _stage_task(recipe: "Recipe", stage: Stage) -> Found:
             f'stage {stage.name} trains a BiLSTM by translating, but student.kind is "{recipe.student.kind}"',
             'set student.kind = "bilstm"',
         )
-    if not isinstance(stage, TrainedStage):
-        return
-    training, where = recipe.training_of(stage), _prefix(recipe, stage)
+
+
+def _training(stage: TrainedStage, where: str, training: TrainingSettings) -> Found:
     if stage.task == "translate" and not training.dropout:  # cuDNN has no gradients of an LSTM that is not in training mode
         yield (
             f"{where}training.dropout = false is not for LSTMs, whose dropout is a probability",
@@ -150,21 +145,17 @@ def _stage_task(recipe: "Recipe", stage: Stage) -> Found:
         yield f"{where}training.epochs is 0: there is nothing to do", "train for at least one epoch, or leave the stage out"
     if training.select == "loss" and stage.task != "translate":
         yield f'{where}training.select = "loss" is for translate stages', 'set training.select = "both"'
+    if training.patience and stage.task in NEEDS_PAIRS and not (training.dev_pairs and training.dev_share):
+        name = "dev_share" if training.dev_pairs else "dev_pairs"
+        yield (
+            f"{where}training.patience = {training.patience} waits for a gain on dev pairs, but training.{name} = 0 keeps none",
+            f"raise training.{name}, or set training.patience = 0 to train to the end",
+        )
 
 
-def _stage_losses(recipe: "Recipe", stage: Stage) -> Found:
-    if stage.task in ("distill", "rank"):
-        losses = recipe.losses_of(stage)  # refuses losses that train nothing
-        if stage.task == "rank" and not losses.ranking:
-            yield f"stage {stage.name} ranks translations, but losses.ranking is 0", "set losses.ranking = 1 in this stage"
-
-
-def _batch_parts(recipe: "Recipe", stage: Stage) -> Found:
-    """Two ways to save memory of which only one can be used; a part has at least one pair."""
-    training, where = recipe.training_of(stage), _prefix(recipe, stage)
-    if not isinstance(stage, TrainedStage) or training.accumulate == 1:
-        return
-    if training.chunk_pairs:
+def _batch_parts(where: str, training: TrainingSettings) -> Found:
+    """Two ways to save memory exclude each other, and a part has at least one pair."""
+    if training.accumulate > 1 and training.chunk_pairs:
         yield (
             f"{where}training.accumulate = {training.accumulate} and training.chunk_pairs = {training.chunk_pairs}"
             " both split a batch",
@@ -178,12 +169,10 @@ def _batch_parts(recipe: "Recipe", stage: Stage) -> Found:
         )
 
 
-def _single_pairs(recipe: "Recipe", stage: Stage) -> Found:
+def _single_pairs(where: str, training: TrainingSettings, losses: LossSettings) -> Found:
     """Losses that compare a pair with the others of its batch have no gradient if there are no others."""
-    training, where = recipe.training_of(stage), _prefix(recipe, stage)
-    if stage.task not in ("distill", "rank") or training.batch_pairs > training.accumulate or training.batch_tokens:
+    if training.batch_pairs > training.accumulate or training.batch_tokens:
         return
-    losses = recipe.losses_of(stage)
     parts = f" in {training.accumulate} parts (training.accumulate)" if training.accumulate > 1 else ""
     for name in BATCH_LOSSES:
         if name not in losses.weights or (name == "ranking" and losses.hard_negatives):  # hard negatives are others, too
@@ -195,29 +184,16 @@ def _single_pairs(recipe: "Recipe", stage: Stage) -> Found:
         )
 
 
-def _patience(recipe: "Recipe", stage: Stage) -> Found:
-    training, where = recipe.training_of(stage), _prefix(recipe, stage)
-    if stage.task not in NEEDS_PAIRS or not isinstance(stage, TrainedStage):
-        return
-    for name in ("dev_pairs", "dev_share"):
-        if training.patience and not getattr(training, name):
-            yield (
-                f"{where}training.patience = {training.patience} waits for a gain on dev pairs, but training.{name} = 0"
-                " keeps none",
-                f"raise training.{name}, or set training.patience = 0 to train to the end",
-            )
-
-
-def _rounds(recipe: "Recipe", stage: Stage) -> Found:
-    if not isinstance(stage, RankStage):
-        return
-    negatives = recipe.losses_of(stage).hard_negatives
-    if negatives and stage.rounds == 1:
+def _ranking(stage: RankStage, losses: LossSettings) -> Found:
+    if not losses.ranking:
+        yield f"stage {stage.name} ranks translations, but losses.ranking is 0", "set losses.ranking = 1 in this stage"
+    if losses.hard_negatives and stage.rounds == 1:
         yield (
-            f"stage {stage.name}: losses.hard_negatives = {negatives} needs a second round: the first model finds them",
+            f"stage {stage.name}: losses.hard_negatives = {losses.hard_negatives} needs a second round: the first model"
+            " finds them",
             "set rounds = 2",
         )
-    if stage.rounds > 1 and not negatives:
+    if stage.rounds > 1 and not losses.hard_negatives:
         yield (
             f"stage {stage.name}: rounds = {stage.rounds} needs hard negatives; without them every round is the same",
             "set losses.hard_negatives = 5",

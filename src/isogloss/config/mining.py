@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from isogloss.config.settings import Settings, setting
+from isogloss.config.settings import Settings, setting, share
 
 Margin = Literal["ratio", "distance", "absolute"]
 Strategy = Literal["max", "one-to-one", "intersection", "forward", "backward"]
@@ -47,7 +47,7 @@ class MiningSettings(ScoringSettings):
     target_language: str = setting("", "Language of the target side.")
     with_ids: bool = setting(False, "Lines are id<TAB>sentence, as in BUCC.")
     documents: bool = setting(False, "Lines are paragraphs: split them into sentences.")
-    min_language: float = setting(0.5, "Minimum confidence of language identification; 0: no check.", at_least=0.0, at_most=1.0)
+    min_language: float = share(0.5, "Minimum confidence of language identification; 0: no check.")
     keep_identical: bool = setting(False, "Keep sentences that are the same on both sides.")
     search: Search = setting("auto", "Exact, approximate (or one of its kinds), or auto: exact if that takes minutes.")
     recall: float = setting(0.97, "Share of neighbors that an approximate search must find.", above=0.0, at_most=1.0)

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with settings, in our words: the dotted name of the key, what is wrong, what to do."""
+"""Turn pydantic's errors into a message with the dotted name of the key, and a hint."""
 
 import difflib
 import typing
@@ -64,7 +64,7 @@ def problem_of(error: ValidationError, kind: type[BaseModel], table: str = "") -
 
 
 def _dotted(error: ErrorDetails, table: str) -> str:
-    """The key as it is written after --set: stage.0.files; without positions in lists of plain values."""
+    """The key as it is written after --set, such as stage.0.files, without indices into lists of plain values."""
     parts = [table, *error["loc"]] if table else list(error["loc"])
     if len(parts) > 2 and parts[0] == "stage" and isinstance(parts[1], int):
         del parts[2]  # the task, by which pydantic chose the class
@@ -76,7 +76,7 @@ def _dotted(error: ErrorDetails, table: str) -> str:
 
 
 def is_table(hint: Any) -> bool:  # noqa: ANN401 - an annotation
-    """Whether a field of this type is a table of its own."""
+    """Whether a field of this type is a table."""
     return isinstance(hint, type) and issubclass(hint, BaseModel)
 
 

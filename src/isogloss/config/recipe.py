@@ -1,6 +1,6 @@
 """The recipe: everything a run depends on."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
@@ -10,7 +10,6 @@ from isogloss.config.sections import (
     BalanceSettings,
     BridgeSettings,
     CleaningSettings,
-    Device,
     EvaluationSettings,
     LeakSettings,
     LossSettings,
@@ -36,11 +35,11 @@ from isogloss.config.stages import (
 
 
 class Recipe(Settings):
-    """One run: which model learns which languages from which pairs, and how."""
+    """One run: the data, the models, the training and the output folder."""
 
     name: str = setting("run", "Name of the run.")
     seed: int = setting(17, "Random seed; on the same machine it gives the same weights.", at_least=0, at_most=2**32 - 1)
-    device: Device = setting("auto", "Device to run on.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "Device to run on.")
     threads: int = setting(0, "CPU threads; 0 leaves it to torch.", at_least=0, at_most=1024)
     languages: tuple[str, ...] = setting((), "Target languages to keep; empty keeps all.")
     pairs: PairsSettings = table(PairsSettings, "Where the parallel sentences come from.")
@@ -63,7 +62,7 @@ class Recipe(Settings):
         return self
 
     def values(self) -> dict[str, Any]:
-        """What is written of a recipe. Beside stages, [training] and [losses] hold only what was given: it overrides."""
+        """The values that are written. In a recipe with stages, [training] and [losses] have only what was given."""
         values = super().values()
         if self.add is None:
             del values["add"]
@@ -92,11 +91,16 @@ class Recipe(Settings):
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages by name; without any in the recipe the bridge, then distillation, as far as these are turned on."""
+        """The stages with their names; by default the bridge, then distillation, unless they are turned off."""
         if self.stage:
             return with_names(self.stage)
         default: list[Stage] = [BridgeStage()] if self.bridge.enabled else []
         return with_names([*default, *([DistillStage()] if self.training.epochs or self.training.steps else [])])
+
+    def of_stage(self, stage: Stage, bridge: bool) -> Self:
+        """The recipe with the settings of one stage and no list of stages; `bridge` says whether a bridge is solved."""
+        own = {"training": self.training_of(stage), "losses": self.losses_of(stage)}
+        return self.replace(stage=(), bridge=self.bridge.replace(enabled=bridge), **own)
 
     def training_of(self, stage: Stage) -> TrainingSettings:
         """How a stage is trained: the task's defaults, then the keys set in [training], then the stage's own."""

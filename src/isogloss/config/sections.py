@@ -4,17 +4,13 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from isogloss.config.settings import Settings, setting
+from isogloss.config.settings import Settings, setting, share
 from isogloss.errors import RecipeError
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["auto", "bf16", "float32"]
 Optimizer = Literal["adamw", "lars"]
 Schedule = Literal["linear", "cosine", "constant"]
-Pooling = Literal["", "mean", "cls", "max"]
-VocabularyKind = Literal["bpe", "unigram"]
 Engine = Literal["auto", "eager", "graphs"]
-Trim = Literal["alphabet", "corpus", "off"]
 
 
 class PairsSettings(Settings):
@@ -24,9 +20,7 @@ class PairsSettings(Settings):
     files: tuple[str, ...] = setting(
         ("phrasebook",), 'Files, folders or globs of pairs, prepared stores, or "phrasebook" for the bundled pairs.'
     )
-    corpora: tuple[str, ...] = setting(
-        (), "Corpora of the catalogue to download for `languages`, such as TED2020 (see isogloss corpora list)."
-    )
+    corpora: tuple[str, ...] = setting((), "Corpora of the catalogue to download for `languages`, such as TED2020.")
     source_text: tuple[str, ...] = setting(
         (), 'Text files with one source-language sentence per line, or "reader" for the bundled ones: extra training text.'
     )
@@ -38,9 +32,7 @@ class PairsSettings(Settings):
     )
     format: str = setting("", "File format, if file names do not tell: tsv, csv, jsonl, moses, tmx, po, …")
     columns: str = setting("", 'Columns of a table without a header: "source=1,target=3,score=5".')
-    licences: tuple[str, ...] = setting(
-        (), 'Licences of corpora that do not state one, as NAME=LICENCE: "tatoeba=CC BY 2.0 FR".'
-    )
+    licences: tuple[str, ...] = setting((), 'Licences of corpora that state none, as NAME=LICENCE: "tatoeba=CC BY 2.0 FR".')
     held_out: float = setting(
         0.1, "Share of source sentences held out for testing if a file has no split column.", at_least=0.0, at_most=0.5
     )
@@ -56,27 +48,14 @@ class CleaningSettings(Settings):
     )
     max_characters: int = setting(1000, "Maximum characters per side.", at_least=1)
     max_tokens: int = setting(128, "Maximum tokens per side, as in both papers; 0 turns the rule off.", at_least=0)
-    tokenizer: str = setting(
-        "", "tokenizer.json (or a model folder with one) to count tokens with; empty counts words and unspaced characters."
-    )
+    tokenizer: str = setting("", "tokenizer.json or model folder to count tokens with; empty: words and unspaced characters.")
     max_length_ratio: float = setting(9.0, "Maximum ratio between the lengths of the two sides, in UTF-8 bytes.", at_least=1.0)
     drop_identical: bool = setting(True, "Drop pairs whose two sides are the same text.")
-    min_script: float = setting(
-        0.5, "Minimum share of a side's letters in the script of its language.", at_least=0.0, at_most=1.0
-    )
-    min_language: float = setting(
-        0.2,
-        "Drop a side if language identification prefers another language by more than 1 minus this value (0.2: by 0.8).",
-        at_least=0.0,
-        at_most=1.0,
-    )
-    min_numbers: float = setting(0.5, "Minimum share of digits that both sides have in common.", at_least=0.0, at_most=1.0)
-    min_addresses: float = setting(
-        0.5, "Web and mail addresses: 1 requires the same ones on both sides, 0.5 the same number.", at_least=0.0, at_most=1.0
-    )
-    max_repetition: float = setting(
-        0.6, "Maximum share of a side that repeats itself; 1 turns the rule off.", at_least=0.0, at_most=1.0
-    )
+    min_script: float = share(0.5, "Minimum share of a side's letters in the script of its language.")
+    min_language: float = share(0.2, "Drop a side if language identification prefers another one by more than 1 minus this.")
+    min_numbers: float = share(0.5, "Minimum share of digits that both sides have in common.")
+    min_addresses: float = share(0.5, "Web and mail addresses: 1 requires the same ones on both sides, 0.5 the same number.")
+    max_repetition: float = share(0.6, "Maximum share of a side that repeats itself; 1 turns the rule off.")
     min_scores: tuple[str, ...] = setting(
         ("WikiMatrix*=1.05",), "Minimum score for corpora that have scores, as NAME=NUMBER (1.05 for WikiMatrix in the paper)."
     )
@@ -87,9 +66,7 @@ class CleaningSettings(Settings):
         "normalized",
         "Which duplicates to drop: the same text, the same letters and digits in any case, also near-duplicates, or none.",
     )
-    near: float = setting(
-        0.8, "Similarity of near-duplicates: estimated share of word triples in common.", at_least=0.5, at_most=1.0
-    )
+    near: float = setting(0.8, "Share of word triples that near-duplicates have in common.", at_least=0.5, at_most=1.0)
     auto: bool = setting(False, "Choose thresholds per language from the distribution of the data's own scores.")
 
 
@@ -120,9 +97,7 @@ class BalanceSettings(Settings):
     group: Literal["pair", "source"] = setting(
         "pair", "What is sampled: single pairs, or a source sentence with its translations (faster, less varied batches)."
     )
-    max_languages_per_group: int = setting(
-        0, "Maximum translations of a source that are sampled together; 0 takes all of them.", at_least=0
-    )
+    max_languages_per_group: int = setting(0, "Maximum translations of a source sampled together; 0 takes all.", at_least=0)
     cap_corpus: int = setting(0, "Maximum pairs per corpus in an epoch, others in the next one; 0: no limit.", at_least=0)
     cap_language: int = setting(0, "Maximum pairs per language in an epoch; 0: no limit.", at_least=0)
     cap_corpus_language: int = setting(0, "Maximum pairs per corpus and language in an epoch; 0: no limit.", at_least=0)
@@ -147,9 +122,7 @@ class TeacherSettings(Settings):
     """The model whose embedding space is kept, if there is one."""
 
     table = "teacher"
-    model: str = setting(
-        "all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty if no loss uses a teacher."
-    )
+    model: str = setting("all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty: no teacher.")
     prompt: str = setting("", "Text to prepend to every sentence for the teacher, if it was trained with one.")
     batch_size: int = setting(32, "Sentences encoded at a time.", at_least=1)
     precision: Literal["auto", "float32"] = setting("auto", "Precision of its encoding: auto is half on CUDA, else float32.")
@@ -169,14 +142,14 @@ class StudentSettings(Settings):
     dimension: int = setting(0, "Embedding size of a static table; 0 takes the model's.", at_least=0)
     prompt: str = setting("", "Text to prepend to every sentence for the student; saved with the model.")
     max_tokens: int = setting(128, "Longer sentences are truncated to this many tokens.", at_least=2, at_most=8192)
-    trim: Trim = setting(
+    trim: Literal["alphabet", "corpus", "off"] = setting(
         "alphabet",
         "Which vocabulary pieces to keep: all that the run's alphabets can spell, those its text uses, or every piece.",
     )
-    pooling: Pooling = setting("", "How token states become an embedding; empty keeps the model's pooling.")
+    pooling: Literal["", "mean", "cls", "max"] = setting("", "Pooling of token states; empty keeps the model's.")
     normalize: bool = setting(False, "Scale embeddings to length 1; false keeps what the model does.")
     vocabulary: int = setting(50_000, "bilstm: size of the vocabulary that all languages share.", at_least=16)
-    vocabulary_kind: VocabularyKind = setting("bpe", "bilstm: how the vocabulary is learned.")
+    vocabulary_kind: Literal["bpe", "unigram"] = setting("bpe", "bilstm: how the vocabulary is learned.")
     vocabulary_sentences: int = setting(1_000_000, "bilstm: sentences per language to learn the vocabulary from.", at_least=1)
     embedding: int = setting(320, "bilstm: token embedding size, in the encoder and the decoder.", at_least=1)
     hidden: int = setting(512, "bilstm: LSTM hidden size per direction; embeddings have twice this size.", at_least=1)
@@ -189,9 +162,10 @@ class BridgeSettings(Settings):
 
     table = "bridge"
     enabled: bool = setting(True, "Solve it before training (needed if the dimensions differ).")
-    strengths: tuple[float, ...] = setting(
+    strengths: tuple[Annotated[float, Field(gt=0.0)], ...] = setting(
         (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.2, 0.4, 1.0, 3.0),
         "Ridge strengths to try, relative to the mean variance; the best in cross-validation is used.",
+        min_length=1,
     )
     folds: int = setting(5, "Folds of source sentences for that cross-validation.", at_least=2, at_most=50)
     max_pairs: int = setting(200_000, "Maximum pairs to solve it from, sampled at random.", at_least=100)
@@ -210,31 +184,16 @@ class LossSettings(Settings):
     mse: float = setting(
         1.0, "Weight of the squared distance to the teacher's source embedding (Reimers & Gurevych 2020).", at_least=0.0
     )
-    moving_teacher: float = setting(
-        0.0, "Weight of the distance to a teacher that slowly follows the student (Ham & Kim 2021).", at_least=0.0
-    )
+    moving_teacher: float = setting(0.0, "Weight of the distance to a slowly moving teacher (Ham & Kim 2021).", at_least=0.0)
     soft_similarity: float = setting(0.0, "Weight of matching the teacher's similarities within the batch.", at_least=0.0)
-    ranking: float = setting(
-        0.0, "Weight of ranking the right translation above the others of the batch (mUSE, LaBSE).", at_least=0.0
-    )
+    ranking: float = setting(0.0, "Weight of ranking the right translation first in the batch (mUSE, LaBSE).", at_least=0.0)
     spread: float = setting(0.0, "Weight of keeping unrelated sentences orthogonal.", at_least=0.0)
     normalized: bool = setting(False, "Compute mse between embeddings of length 1.")
-    soft_temperature: float = setting(
-        0.1, "Temperature of soft_similarity: smaller values look at near neighbors only.", at_least=1e-3
-    )
+    soft_temperature: float = setting(0.1, "Temperature of soft_similarity; lower values stress near neighbors.", at_least=1e-3)
     ranking_temperature: float = setting(0.05, "Temperature of the ranking loss.", at_least=1e-3)
-    margin: float = setting(
-        0.0,
-        "Margin of ranking: cosine by which the right translation must win (LaBSE: 0.3).",
-        at_least=0.0,
-        at_most=2.0,
-    )
-    hard_negatives: int = setting(
-        0, "Hard negatives per pair for ranking: near but wrong translations, mined with the student.", at_least=0
-    )
-    teacher_decay: float = setting(
-        0.99999, "Decay of moving_teacher: the share of its weights that it keeps in the first step.", at_least=0.0, at_most=1.0
-    )
+    margin: float = setting(0.0, "Margin of ranking, as a cosine (LaBSE: 0.3).", at_least=0.0, at_most=2.0)
+    hard_negatives: int = setting(0, "Hard negatives per pair for ranking, mined with the student.", at_least=0)
+    teacher_decay: float = share(0.99999, "Decay of moving_teacher: the share of its weights that it keeps in the first step.")
     dimensions: tuple[Annotated[int, Field(ge=1)], ...] = setting(
         (), "Sizes to which embeddings can be truncated (Matryoshka), for example [64, 128, 256]."
     )
@@ -268,15 +227,10 @@ class TrainingSettings(Settings):
     batch_pairs: int = setting(64, "Batch size in pairs (or examples), over all processes.", at_least=1)
     batch_tokens: int = setting(0, "Tokens per batch instead: as many pairs as fit; 0 counts pairs.", at_least=0)
     chunk_pairs: int = setting(
-        0,
-        "Encode a batch in chunks of this many pairs to save memory: same gradient, more time; 0: all at once.",
-        at_least=0,
+        0, "Encode a batch in chunks of this many pairs: less memory, same gradient; 0: off.", at_least=0
     )
     accumulate: int = setting(
-        1,
-        "Gradient accumulation: split each batch into this many parts. In-batch negatives are those of a part "
-        "(chunk_pairs keeps the whole batch's).",
-        at_least=1,
+        1, "Gradient accumulation: parts of a batch. In-batch negatives are those of a part (see chunk_pairs).", at_least=1
     )
     optimizer: Optimizer = setting("adamw", "AdamW, or LARS as in Ham & Kim.")
     learning_rate: float = setting(2e-4, "Peak learning rate (0.02 with LARS in the paper).", at_least=0.0)
@@ -286,9 +240,7 @@ class TrainingSettings(Settings):
     clip_norm: float = setting(1.0, "Maximum gradient norm; 0 turns clipping off.", at_least=0.0)
     precision: Precision = setting("auto", "Training precision: auto is bf16 on CUDA, else float32.")
     engine: Engine = setting("auto", "How steps run: as recorded CUDA graphs if possible, or eagerly.")
-    dev_pairs: int = setting(
-        500, "Pairs per language held out to choose the best checkpoint; 0 keeps the last weights.", at_least=0
-    )
+    dev_pairs: int = setting(500, "Dev pairs per language to choose the best checkpoint by; 0 keeps the last.", at_least=0)
     dev_share: float = setting(0.05, "Maximum share of a language's pairs held out for that.", at_least=0.0, at_most=0.5)
     dev_checks: int = setting(10, "Number of evaluations on the dev set during training.", at_least=1)
     select: Literal["both", "retrieval", "mse", "loss"] = setting(
@@ -300,7 +252,7 @@ class TrainingSettings(Settings):
     trackers: tuple[str, ...] = setting((), 'Where metrics go besides metrics.jsonl: "tensorboard", "wandb".')
     dropout: bool = setting(False, "Use the model's dropout in training.")
     train_layers: int = setting(
-        0, "Train only this many upper layers, on cached activations of the frozen lower ones; 0 trains all.", at_least=0
+        0, "Train only this many upper layers; the others are frozen and cached. 0 trains all.", at_least=0
     )
     checkpoint_seconds: float = setting(20.0, "Seconds between checkpoints.", at_least=0.0)
 
@@ -322,12 +274,8 @@ class EvaluationSettings(Settings):
 
     table = "evaluation"
     max_queries: int = setting(2_000, "Maximum held-out pairs per language to evaluate.", at_least=1)
-    max_candidates: int = setting(
-        10_000, "Sentences to search: all held-out ones, filled up with others to this number.", at_least=1
-    )
-    sts_dev: tuple[str, ...] = setting(
-        (), "STS files (two sentences and a score) to choose the best weights of nli and sts stages by."
-    )
+    max_candidates: int = setting(10_000, "Number of sentences to search: all held-out ones, then others.", at_least=1)
+    sts_dev: tuple[str, ...] = setting((), "STS files to choose the best checkpoint of nli and sts stages by.")
 
 
 class OutputSettings(Settings):
@@ -339,7 +287,7 @@ class OutputSettings(Settings):
 
 
 class AddSettings(Settings):
-    """A finished student that gets more languages, and what keeps the old ones."""
+    """Languages added to a finished student, and limits on what the old ones may lose."""
 
     table = "add"
     run: str = setting(..., "A finished run, or the folder of a saved model.")
@@ -352,26 +300,11 @@ class AddSettings(Settings):
     teacher: str = setting("", "Teacher of a saved model without a run.")
     original: str = setting("", "For a saved model without a run: the model whose vocabulary was trimmed.")
 
-    @property
-    def gate_limit(self) -> float | None:
-        """Percentage points that an old language may lose; None: any number."""
-        return self.gate if self.gate < 100 else None
-
 
 class AddingSettings(AddSettings):
     """What `isogloss add` takes. Everything else is as in the recipe of the run that is added to."""
 
     table = ""
-    languages: tuple[str, ...] = setting(..., "Languages to add.")
-    pairs: tuple[str, ...] = setting(..., "Files, folders, globs or stores with pairs of the new languages.")
+    languages: tuple[str, ...] = setting(..., "Languages to add.", min_length=1)
+    pairs: tuple[str, ...] = setting(..., "Files, folders, globs or stores with pairs of the new languages.", min_length=1)
     out: str = setting("runs/added", "Folder of the new run.")
-
-    def as_table(self) -> AddSettings:
-        """The [add] table of the recipe."""
-        return AddSettings(**{name: value for name, value in self.given().items() if name in AddSettings.model_fields})
-
-    @model_validator(mode="after")
-    def _refuse_nothing_to_add(self) -> Self:
-        if not self.languages or not self.pairs:
-            raise RecipeError("there is no language to add, or there are no pairs of it", hint="isogloss add RUN sw en-sw.tsv")
-        return self

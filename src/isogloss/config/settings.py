@@ -35,8 +35,13 @@ def setting(
     return Field(default, description=help, ge=at_least, le=at_most, gt=above, min_length=min_length)
 
 
+def share(default: float, help: str) -> Any:  # noqa: ANN401
+    """A field with a number between 0 and 1."""
+    return setting(default, help, at_least=0.0, at_most=1.0)
+
+
 def table(kind: "type[Settings]", help: str) -> Any:  # noqa: ANN401
-    """A field that is a table of its own."""
+    """A field that is a table."""
     return Field(default_factory=kind, description=help)
 
 
@@ -56,19 +61,6 @@ class Settings(BaseModel):
             raise RecipeError(problem.message, hint=problem.hint) from None
 
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # nested settings are checked in one pass
-
-    @classmethod
-    def from_data(cls, data: Mapping[str, Any], where: str, fixed: Mapping[str, Any] | None = None) -> Self:
-        """From plain data and values that it cannot set itself; messages begin with `where`."""
-        fixed = fixed or {}
-        for key in data:
-            if key in fixed:
-                raise RecipeError(f"{where}: {key} cannot be set here", hint=f"leave {key} out")
-        try:
-            return cls.model_validate({**data, **fixed})
-        except ValidationError as error:
-            problem = problem_of(error, cls, cls.table)
-            raise RecipeError(f"{where}: {problem.message}", hint=problem.hint) from None
 
     @model_validator(mode="before")
     @classmethod
@@ -119,6 +111,14 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def dotted(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one, with names such as `training.epochs`."""
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        found |= dotted(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
 
 
 def choices_of(field: FieldInfo) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ TASK_LOSSES: dict[str, dict[str, Any]] = {"rank": {"mse": 0.0, "ranking": 1.0}}
 
 
 class Stage(Settings):
-    """What every stage has."""
+    """The settings of every stage."""
 
     task: str = ""
     name: str = setting("", "Name of the stage, for messages and results; empty: the task's name, numbered if repeated.")
@@ -114,7 +114,7 @@ class NliStage(TrainedStage):
 
 
 class StsStage(TrainedStage):
-    """Predict the similarity of sentence pairs (SBERT), with labels of a cross-encoder if asked for."""
+    """Predict the similarity of sentence pairs (SBERT), optionally with labels of a cross-encoder."""
 
     task: Literal["sts"] = "sts"
     files: tuple[str, ...] = setting(..., "Files or folders with two sentences and a score from 0 to 5.", min_length=1)

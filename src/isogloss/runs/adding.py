@@ -2,9 +2,9 @@
 
     open → read → measure → grow the vocabulary → measure → distill → measure → gate → save
 
-Training starts from the finished student, with its bridge. The finished run is not changed. The new run gets a model, results
-and a record only if the gate accepts it; until then everything is in its `work` folder, where a refused candidate stays. As in
-`pipeline`, the same command continues after an interruption.
+Training starts from the finished student, with its bridge. The finished run is not changed. The new run has its model, results
+and record in `work/candidate` until the gate accepts them; a refused candidate stays there. As in `pipeline`, the same command
+continues after an interruption.
 """
 
 import logging
@@ -19,27 +19,25 @@ from typing import Any
 
 from isogloss import recipes
 from isogloss.amounts import amount
-from isogloss.config import AddingSettings, AddSettings, LossSettings, Recipe, as_dict
+from isogloss.config import AddingSettings, AddSettings, LossSettings, PairsSettings, Recipe, as_dict
 from isogloss.config.sections import FIXED_TEACHER_LOSSES
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.reading.sources import find_sources
-from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
+from isogloss.corpora.store import Store, scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
-from isogloss.export.card import CardInfo, example_sentences, model_card
 from isogloss.models.encoder import Encoder
-from isogloss.models.loading import choose_device, open_model
-from isogloss.models.static import StaticStudent
 from isogloss.models.student import MAX_TOKENS, Student
 from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.card import card_info, save_student
 from isogloss.runs.finished import Finished, StorePart, combined_training, open_finished, target_languages
 from isogloss.runs.gate import judge
 from isogloss.runs.gathering import gather_source, language_subset
 from isogloss.runs.measure import Measurements, measured_pairs, pair_counts
 from isogloss.runs.models import open_teacher
 from isogloss.runs.replay import draw, held_out_text, together, without_held_out
-from isogloss.runs.run import Run, RunResult, StageResult, vector_folder
+from isogloss.runs.run import Run, RunResult, StageResult, refuse_overlap, vector_folder
 from isogloss.runs.run_folder import METRICS, MODEL, PAIRS, REPLAY, RESULTS
 from isogloss.runs.vocabulary import grow_for
 from isogloss.storage import WORK, remove_stale_files, write_json
@@ -65,7 +63,8 @@ def add_languages(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool 
     assert recipe.add is not None
     finished = open_finished(recipe.add.run, recipe.add.teacher, recipe.add.original)
     _refuse_known(recipe.languages, finished.languages, recipe)
-    _refuse_own_folders(Path(recipe.output.folder), finished, recipe.add)
+    stores = recipe.add.replay_from or [store.folder for store, _ in finished.old_pairs()]
+    refuse_overlap(recipe.output.folder, (finished.model, *stores))
     if recipe.teacher.model:
         refuse_useless(vector_folder(recipe))
     with Run.open(recipe, on_progress, fresh, replace, Path(WORK) / CANDIDATE) as run:
@@ -89,24 +88,23 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
 
     There is no new bridge, and the replay takes the place of [balance]. A student with a multilingual body retrieves
     translations of a new language even before its embeddings are close to the teacher's. Selecting by retrieval alone would
-    keep the weights it started with, so the distance to the teacher counts, too.
+    keep the initial weights, so the distance to the teacher counts, too.
     """
     if any(override.strip().startswith("bridge") for override in overrides):
-        raise RecipeError("the student has its bridge already, and no other is solved", hint="leave bridge.… out of --set")
+        raise RecipeError("the student already has its bridge, which is kept", hint="leave bridge.… out of --set")
     new = list(dict.fromkeys(map(canonical, settings.languages)))
-    data = deepcopy(finished.recipe)
-    for section in ("balance", "bridge", "add", "stage"):
-        data.pop(section, None)
-    data["bridge"] = {"enabled": False}
+    dropped = ("balance", "stage")
+    data = {name: value for name, value in deepcopy(finished.recipe).items() if name not in dropped}
     kept = {key: value for key, value in data.get("pairs", {}).items() if key in KEPT_OF_PAIRS}
-    language = _only_language(settings.pairs, new, kept.get("source_language", "en"))
-    data["pairs"] = kept | {"files": list(settings.pairs), "language": language}
-    weights = data.get("losses", {})
-    follows_teacher = any(weights.get(name, getattr(LossSettings(), name)) for name in FIXED_TEACHER_LOSSES)
-    if follows_teacher and data.get("training", {}).get("select", "retrieval") == "retrieval":
-        data["training"] = data.get("training", {}) | {"select": "both"}
+    source_language = kept.get("source_language", PairsSettings().source_language)
+    data["pairs"] = kept | {"files": list(settings.pairs), "language": _only_language(settings.pairs, new, source_language)}
+    data["bridge"] = {"enabled": False}
+    losses, training = dict(LossSettings()) | data.get("losses", {}), data.get("training", {})
+    if training.get("select") == "retrieval" and any(losses[name] for name in FIXED_TEACHER_LOSSES):
+        data["training"] = training | {"select": "both"}
     data["output"] = data.get("output", {}) | {"folder": settings.out}
-    data |= {"name": Path(settings.out).name, "languages": new, "add": as_dict(settings.as_table())}
+    data["add"] = {name: value for name, value in as_dict(settings).items() if name in AddSettings.model_fields}
+    data |= {"name": Path(settings.out).name, "languages": new}
     recipe = recipes.parse(data, overrides, f"the recipe of {finished.folder}")
     if not recipe.training.epochs:
         raise RecipeError(
@@ -118,7 +116,7 @@ def recipe_of(finished: Finished, settings: AddingSettings, overrides: Sequence[
 
 
 def _only_language(files: Sequence[str], new: Sequence[str], source_language: str) -> str:
-    """The one new language, for files whose names do not say it; "" if a name says another."""
+    """The new language if there is only one and no file name says another; else empty."""
     named = {source.language for source in find_sources(files, source_language=source_language)} - {""}
     return new[0] if len(new) == 1 and named <= set(new) else ""
 
@@ -130,23 +128,13 @@ def _refuse_known(new: Sequence[str], old: Sequence[str], recipe: Recipe) -> Non
         if language in old:
             raise RecipeError(
                 f"{language} is one of its languages already: {', '.join(old)}",
-                hint="to teach it from more pairs, run its recipe again with all of them",
+                hint="to train it on more pairs, run its recipe again with all of them",
             )
-
-
-def _refuse_own_folders(out: Path, finished: Finished, settings: AddSettings) -> None:
-    """Refuse to write into the finished run or into the pairs that are replayed."""
-    stores = [Path(name) for name in settings.replay_from if Path(name).is_dir()]
-    stores += [] if settings.replay_from else [store.folder for store, _ in finished.old_pairs()]
-    place = out.resolve()
-    for own in (finished.model, *stores):
-        if own.resolve().is_relative_to(place) or place.is_relative_to(own.resolve()):
-            raise IsoglossError(f"{out}: overlaps with {own}, which is read and must not change", hint="name another --out")
 
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """`old` and `new` pairs as they are, `replay` what is trained on again, `stores` for the record."""
+    """The old pairs, the new ones, those that are replayed (None: no replay), and the stores for the record."""
 
     old: PairView
     new: PairView
@@ -174,13 +162,12 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         teacher, student = _open(run, finished)
     with run.timed("measure"):
         measurements = Measurements(evaluator, teacher, run.cache, run.work, run.on_progress)
-        before, tokens = measurements.vectors(student, "finished student"), measurements.tokens(student)
-        measurements.add("before", before)
+        measurements.measure("before", student)
     with run.timed("vocabulary"):
         growth = grow_for(student, pairs.new, sample, recipe, teacher, run.on_progress)
     with run.timed("measure"):
         if growth is not None:
-            measurements.add("grown", measurements.after_growing(student, before, tokens, "grown student"))
+            measurements.measure("grown", student)
     with run.timed("distill"):
         session = Distillation(student, teacher, pairs.trained, recipe, run.work, run.cache, run.on_progress)
         everything = recipe.replace(languages=(*pairs.old.languages, *recipe.languages))
@@ -190,9 +177,8 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
     with run.timed("measure"):
         measurements.add("after", session.trained_vectors(measurements.texts))
     reports = measurements.reports
-    verdict = judge(reports[0], reports[-1], pairs.old.languages, settings.gate_limit, settings.gate_on)
-    changed = {"vocabulary": growth is not None, "weights": bool(summary.best_step)}
-    replayed = {} if pairs.replay is None else {language: n for (_, language), n in pairs.replay.counts.of_split().items()}
+    verdict = judge(reports[0], reports[-1], pairs.old.languages, settings)
+    replayed = {} if pairs.replay is None else {one: pairs.replay.counts.total(language=one) for one in pairs.replay.languages}
     details = {
         "store": str(pairs.store.folder),
         "leak_scan": scan_of(pairs.store.manifest),
@@ -200,7 +186,7 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         "pairs": pair_counts(pairs.new) | {"touched_held_out": pairs.left_out, "replayed": replayed},
         "added_to": str(finished.folder),
         "added": list(recipe.languages),
-        "changed": [name for name, has_changed in changed.items() if has_changed],
+        "changed": [*(["vocabulary"] if growth else []), *(["weights"] if summary.best_step else [])],
         "gate": verdict.as_dict(),
     }
     result = run.result(reports, [StageResult("distill", summary, {"pairs": len(session.pairs)})], details)
@@ -250,7 +236,7 @@ def _gather(run: Run, finished: Finished, settings: AddSettings) -> _Pairs:
             hint="add pairs, or lower pairs.held_out (--set pairs.held_out=0.05)",
         )
     wanted = round(settings.replay * train)
-    replay = draw(old, wanted, held, recipe.seed, run.work, run.on_progress) if wanted else None
+    replay = draw(old, wanted, held, recipe.seed, run.on_progress) if wanted else None
     if wanted and replay is None:
         raise DataError(
             f"there are no training pairs of {', '.join(old.languages)} to replay",
@@ -285,19 +271,16 @@ def _refuse_unmeasured(evaluator: AlignmentEvaluator, old: Sequence[str], new: S
 
 def _open(run: Run, finished: Finished) -> tuple[Encoder | None, Student]:
     """The teacher, if there is one, and the finished student as it was saved."""
-    recipe, teacher = run.recipe, None
-    if recipe.teacher.model:
-        run.on_progress(Step("models", 0, 2, "models", f"loading {recipe.teacher.model}"))
-        teacher = open_teacher(recipe)
-        if finished.teacher not in ("", teacher.fingerprint):
-            logger.warning("%s has changed since %s was trained with it", recipe.teacher.model, finished.folder)
-    run.on_progress(Step("models", 1, 2, "models", f"loading {finished.folder}"))
-    model = open_model(str(finished.model))
-    kind = StaticStudent if type(model[0]).__name__ == "StaticEmbedding" else Student
+    recipe = run.recipe
+    teacher = open_teacher(recipe, run.on_progress)
+    if teacher is not None and finished.teacher not in ("", teacher.fingerprint):
+        logger.warning("%s has changed since %s was trained with it", recipe.teacher.model, finished.folder)
+    count = 1 if teacher is None else 2
+    run.on_progress(Step("models", count - 1, count, "models", f"loading {finished.folder}"))
     known = "max_tokens" in finished.recipe.get("student", {}) or recipe.student.max_tokens != MAX_TOKENS
     limit = recipe.student.max_tokens if known else None  # a saved model without a record has its own
-    student = kind(model.to(choose_device(recipe.device)), str(finished.folder), "", limit)
-    run.on_progress(Step("models", 2, 2, "models"))
+    student = Student.from_pretrained(str(finished.model), max_tokens=limit, device=recipe.device)
+    run.on_progress(Step("models", count, count, "models"))
     return teacher, student
 
 
@@ -315,21 +298,8 @@ def _save(recipe: Recipe, result: RunResult, student: Student, pairs: _Pairs, be
     trained_on += f"{amount(entry['replayed'], 'replayed pair')} of its earlier languages"
     trained_on += "" if "weights" in changed else "; training did not improve it, so the weights are unchanged"
     training = combined_training(before, training_data(pairs.store.manifest)) | {"added": added}
-    info = CardInfo(
-        name=recipe.name,
-        description=f"`{recipe.student.model}` distilled from `{recipe.teacher.model}` with isogloss on {trained_on}.",
-        base_model=recipe.student.model,
-        teacher=recipe.teacher.model,
-        languages=sorted({*pairs.old.languages, *recipe.languages, pairs.old.source_language}),
-        tags=("distillation",),
-        reports=result.reports,
-        corpora=training.get("corpora", {}),
-        leak_scan=leaks_in_words(result.details["leak_scan"]),
-        notes=[_added_table(added)],
-        examples=example_sentences(pairs.new),
-    )
-    student.model.to("cpu")
-    student.save_pretrained(result.model, model_card(info, student.model), training)
+    info = card_info(recipe, result, together((pairs.new, pairs.old)), training, trained_on)
+    save_student(student, result.model, replace(info, notes=[_added_table(added)]), training)
 
 
 def _added_table(added: Sequence[Mapping[str, Any]]) -> str:

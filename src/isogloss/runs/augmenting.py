@@ -1,8 +1,8 @@
-"""More rated pairs than people rated: near sentences of the training set, labelled by a cross-encoder.
+"""Augmented SBERT: more STS pairs, made of near sentences of the training set and scored by a cross-encoder.
 
-Augmented SBERT (Thakur et al. 2020), as Ham & Kim (2021, §5.1) use it: of every sentence of the set the k nearest others
-by an encoder's vectors, without pairs that are in the set already, in either order; a cross-encoder trained on the set
-says how alike the two are. Random pairs would nearly all be unlike; near ones are where scores differ.
+As in Thakur et al. (2020) and Ham & Kim (2021, §5.1): each sentence of the set is paired with its k nearest sentences by an
+encoder's embeddings, except for pairs that are in the set already, and a cross-encoder trained on the set scores them. Random
+pairs would nearly all be dissimilar.
 """
 
 import logging
@@ -27,7 +27,7 @@ LABELLING = "labelling"
 def near_pairs(
     rated: Labelled, vectors: FloatArray, k: int, device: str = "auto", on_progress: OnProgress = silent
 ) -> list[tuple[str, str]]:
-    """Each sentence of the set with its k nearest others, without what is rated already, each pair once.
+    """Each sentence of the set with its k nearest others, without rated pairs, each pair once.
 
     `vectors` has a row for each of `rated.sentences()`. The search is exact.
     """
@@ -36,7 +36,7 @@ def near_pairs(
     known = {frozenset(pair) for pair in zip(rated.first, rated.second, strict=True)}
     pairs: list[tuple[str, str]] = []
     for place, row in enumerate(found.ids.tolist()):
-        for other in [one for one in row if one != place][:k]:  # most often the nearest is the sentence itself
+        for other in [one for one in row if one != place][:k]:  # the nearest is usually the sentence itself
             pair = sentences[place], sentences[other]
             if frozenset(pair) not in known:
                 known.add(frozenset(pair))
@@ -48,42 +48,41 @@ def label(
     rated: Labelled,
     encoder: Encoder,
     scorer: CrossEncoder,
-    k: int = 10,
-    folder: Path | None = None,
+    k: int,
+    folder: Path,
     device: str = "auto",
     on_progress: OnProgress = silent,
 ) -> Labelled:
     """The near pairs of a rated set with the cross-encoder's scores, without the set itself.
 
-    With `folder`, they are kept there under a name made from the set, the encoder and the scorer.
+    They are stored in `folder` under a hash of the set, the encoder and the cross-encoder.
     """
     key = content_hash(rated.hash, encoder.fingerprint, weights_key(scorer.model), str(k), str(scorer.max_tokens))[:16]
-    kept = None if folder is None else folder / f"silver-{key}.json"
-    silver = None if kept is None else _read(kept)
+    path = folder / f"silver-{key}.json"
+    silver = _read(path)
     if silver is not None:
         on_progress(Step(LABELLING, len(silver), len(silver), "pairs", "reused"))
         return silver
     pairs = near_pairs(rated, encoder.encode(rated.sentences(), on_progress, "sentences to compare"), k, device, on_progress)
     first, second = [one for one, _ in pairs], [other for _, other in pairs]
     silver = Labelled(first, second, scorer.score(first, second, on_progress, LABELLING))
-    if kept is not None:
-        write_json(kept, {"sentence1": first, "sentence2": second, "score": silver.gold.tolist()})
+    write_json(path, {"sentence1": first, "sentence2": second, "score": silver.gold.tolist()})
     return silver
 
 
 def union(rated: Labelled, silver: Labelled) -> Labelled:
-    """What people rated, and what the cross-encoder did."""
+    """The rated pairs and those that the cross-encoder labelled."""
     gold = np.concatenate([rated.gold, silver.gold])
     return Labelled([*rated.first, *silver.first], [*rated.second, *silver.second], gold, rated.left_out)
 
 
-def _read(kept: Path) -> Labelled | None:
-    """The pairs that were labelled before; None where they are not there, or damaged."""
+def _read(path: Path) -> Labelled | None:
+    """The stored pairs; None if there are none, or the file is damaged."""
     try:
-        found = read_json(kept)
+        found = read_json(path)
         return Labelled(found["sentence1"], found["sentence2"], np.array(found["score"], dtype=np.float32))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
-        logger.warning("%s is damaged; the pairs are labelled again", kept)
+        logger.warning("%s is damaged; the pairs are labelled again", path)
         return None

@@ -1,15 +1,17 @@
-"""What is kept on disk only to be quicker next time: how large it is, by kind, and away with what is not wanted.
+"""Remove stored work and cache entries that can be computed or downloaded again.
 
-    RUN/work           of a finished run: all that a run of the same recipe would find again; of an unfinished one its progress
-    CACHE/vectors      teacher vectors, a folder for each model
-    CACHE/token-tables CACHE/corpora
+    RUN/work             intermediate results of a finished run, or the progress of an unfinished one
+    CACHE/vectors        teacher embeddings, a folder for each model
+    CACHE/token-tables   token embeddings of static students
+    CACHE/corpora        downloads
 
-A model, its results, its record and its prepared pairs are never touched, nor are files that isogloss did not write. A folder
-that a process works in is left alone, and so is what was used in the last hour.
+Models, results, records, prepared pairs and files of others are never removed. A folder in which a process works is
+skipped, and so is what was used in the last hour.
 """
 
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
@@ -22,6 +24,7 @@ from isogloss.runs.record import RECORD
 from isogloss.runs.run_folder import MODEL
 from isogloss.storage import TEMPORARY_MARK, WORK, cache_folder, folder_lock, read_json, remove, remove_stale_files
 
+TEMPORARY = "temporary files"
 KINDS = {
     "training data": ("data-*", "replay-*", "vocabulary-*"),
     "teacher vectors": ("teacher-*",),
@@ -30,14 +33,15 @@ KINDS = {
     "checkpoints": ("checkpoints-*",),
     "labels and scores": ("silver-*", "measured-*"),
     "refused candidate": ("candidate",),
-    "temporary files": (f".*{TEMPORARY_MARK}*",),
+    TEMPORARY: (f".*{TEMPORARY_MARK}*",),
 }
-DAY, JUST_NOW = 24 * 3600.0, 3600.0  # seconds
+DAY = 24 * 3600.0  # seconds
+JUST_NOW = 1 / 24  # days
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something on disk: what it is, how large, for how many days nobody used it; why it stays, if it does."""
+    """A file or folder: its kind, its size, the days since it was used, and why it is kept, if it is."""
 
     path: str
     kind: str
@@ -48,20 +52,20 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """What was found, and what of it was removed (or would be)."""
+    """Everything that was found, removed (or to be removed, in a dry run) or kept."""
 
     items: tuple[Item, ...] = ()
     dry_run: bool = False
-    skipped: dict[str, str] = field(default_factory=dict)  # folders that were left alone, and why
+    skipped: dict[str, str] = field(default_factory=dict)  # folders, and the reason
 
     @property
     def removed(self) -> int:
-        """Bytes of all that was removed."""
+        """Bytes that were removed."""
         return sum(item.bytes for item in self.items if not item.kept)
 
     @property
     def found(self) -> int:
-        """Bytes of all that is looked at."""
+        """Bytes that were found."""
         return sum(item.bytes for item in self.items)
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,10 +80,10 @@ def clean(
     unfinished: bool = False,
     dry_run: bool = False,
 ) -> Cleaning:
-    """Remove the work of finished runs, and what is old in the cache (`True`: the usual one).
+    """Remove the work of finished runs, and old entries of the cache (`True`: the default folder).
 
-    `older_than` is in days without use: for the cache it must be given, or only leftovers of killed processes go. The work of
-    a run that has not finished is its progress, and stays unless `unfinished`. `dry_run` removes nothing.
+    `older_than` is in days without use; without it, only temporary files are removed from the cache. The work of a run that has
+    not finished is kept unless `unfinished` is given. `dry_run` removes nothing.
     """
     for name in runs:
         if not _is_run(Path(name)):
@@ -100,83 +104,69 @@ def clean(
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of all files in a folder; what vanishes meanwhile counts nothing."""
-    total = 0
-    for file in (path,) if not path.is_dir() else path.rglob("*"):
+    """Bytes of a file, or of all files in a folder."""
+    return sum(stat.st_size for stat in _stats(path))
+
+
+def _stats(path: Path) -> Iterator[os.stat_result]:
+    """Of a file, or of all files in a folder; files that vanish meanwhile are left out."""
+    for file in path.rglob("*") if path.is_dir() else (path,):
         with suppress(OSError):
-            total += file.lstat().st_size if not file.is_dir() else 0
-    return total
+            if not file.is_dir():
+                yield file.lstat()
 
 
 def _is_run(folder: Path) -> bool:
     return folder.is_dir() and ((folder / RECORD).is_file() or (folder / WORK).is_dir())
 
 
-def _removed(items: Iterator[Item], dry_run: bool) -> list[Item]:
-    done = []
+def _removed(items: Iterator[Item], dry_run: bool) -> Iterator[Item]:
     for item in items:
         if not item.kept and not dry_run:
             remove(Path(item.path))
             if Path(item.path).exists():
                 item = replace(item, kept="it cannot be removed")
-        done.append(item)
-    return done
+        yield item
 
 
-def _item(path: Path, kind: str, kept: str = "") -> Item:
-    return Item(str(path), kind, size_of(path), round(_unused_seconds(path) / DAY, 2), kept)
-
-
-def _unused_seconds(path: Path) -> float:
-    """Since when nobody wrote or read anything of it, as far as the file system tells."""
-    latest = 0.0
-    for file in [one for one in path.rglob("*") if not one.is_dir()] if path.is_dir() else [path]:
-        with suppress(OSError):
-            latest = max(latest, file.lstat().st_mtime, file.lstat().st_atime)
-    return max(0.0, time.time() - latest)
-
-
-# ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def _item(path: Path, kind: str, reason_to_keep: Callable[[float], str] = lambda days: "") -> Item:
+    """`reason_to_keep` takes the days since it was last read or written, according to the file system."""
+    latest = max((max(stat.st_mtime, stat.st_atime) for stat in _stats(path)), default=0.0)
+    days = max(0.0, time.time() - latest) / DAY
+    return Item(str(path), kind, size_of(path), round(days, 2), reason_to_keep(days))
 
 
 def _of_run(folder: Path, older_than: float | None, unfinished: bool) -> Iterator[Item]:
-    progress = "" if unfinished or _has_finished(folder) else "the run has not finished and goes on from it"
+    progress = "" if unfinished or _has_finished(folder) else "the run has not finished and continues from it"
     for place in (folder, folder / WORK):
-        for path in sorted(place.glob("*") if place.is_dir() else ()):
+        for path in sorted(place.glob("*")):
             kind = next((kind for kind, names in KINDS.items() if any(fnmatch(path.name, name) for name in names)), "")
-            if kind == "temporary files":
+            if kind == TEMPORARY:
                 yield _item(path, kind)
             elif kind and place.name == WORK:
-                item = _item(path, kind, progress)
-                yield replace(item, kept="newer") if not progress and item.days < (older_than or 0) else item
+                yield _item(path, kind, lambda days: progress or ("newer" if days < (older_than or 0) else ""))
 
 
 def _has_finished(folder: Path) -> bool:
     try:
-        known = read_json(folder / RECORD)
+        record = read_json(folder / RECORD)
     except (OSError, ValueError):
         return False
-    return isinstance(known, dict) and known.get("status") == "finished" and (folder / MODEL / "modules.json").is_file()
-
-
-# ── the cache ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    return isinstance(record, dict) and record.get("status") == "finished" and (folder / MODEL / "modules.json").is_file()
 
 
 def _of_cache(cache: Path, older_than: float | None) -> Iterator[Item]:
-    for path in sorted(cache.rglob(f".*{TEMPORARY_MARK}*") if cache.is_dir() else ()):
-        item = _item(path, "temporary files")
-        yield replace(item, kept="just used") if item.days * DAY < DAY else item  # nothing takes a day to write
-    places = {
+    def reason_to_keep(days: float) -> str:
+        if older_than is None:
+            return "name an age to remove it"
+        return "just used" if days < JUST_NOW else "newer" if days < older_than else ""
+
+    for path in sorted(cache.rglob(f".*{TEMPORARY_MARK}*")):
+        yield _item(path, TEMPORARY, lambda days: "just used" if days < 1 else "")  # nothing takes a day to write
+    kinds = {
         "teacher vectors": cache.glob("vectors/*"),
         "token tables": cache.glob(f"{TOKEN_TABLES}/*.npy"),
         "downloads": (path for path in cache.glob("corpora/*/*") if not path.parts[-2].startswith(".")),
     }
-    for kind, paths in places.items():
-        for path in sorted(paths):
-            item = _item(path, kind)
-            if older_than is None:
-                yield replace(item, kept="name an age to remove it")
-            elif item.days * DAY < JUST_NOW:
-                yield replace(item, kept="just used")
-            else:
-                yield replace(item, kept="newer") if item.days < older_than else item
+    for kind, paths in kinds.items():
+        yield from (_item(path, kind, reason_to_keep) for path in sorted(paths))

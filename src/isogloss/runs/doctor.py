@@ -1,8 +1,8 @@
-"""Preflight: what would go wrong, found before an hour is spent.
+"""Preflight checks: find problems before training starts.
 
-`examine_machine` looks at versions, devices, memory and disk. `examine_recipe` loads the models and looks at norms, dimensions,
-pooling and prompts; at settings of each stage that cannot work or change nothing; and for each language at the number of pairs
-and at how the student's vocabulary splits its text.
+`examine_machine` checks versions, devices, memory and disk. `examine_recipe` reads the data, loads the models and checks norms,
+dimensions, pooling and prompts, the settings of each stage, and for each language the number of pairs and how the student's
+vocabulary splits its text.
 """
 
 import os
@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from isogloss.amounts import amount, size
 from isogloss.config import Recipe
+from isogloss.config.stages import TrainedStage
 from isogloss.corpora.reading.languages import canonical
 from isogloss.errors import IsoglossError
 from isogloss.models.encoder import Encoder, SentenceEncoder
@@ -39,15 +40,13 @@ from isogloss.training.health import Diagnosis
 from isogloss.training.schedules import unfinished_warmup
 from isogloss.types import TEST, TRAIN, Bitext
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
-
 Verdict = Literal["good", "note", "bad"]
 SEVERITY: tuple[Verdict, ...] = ("good", "note", "bad")
 
-SAMPLE = 200  # sentences per language looked at
+SAMPLE = 200  # sentences per language
+DISTILL_ONLY = ("batch_tokens", "train_layers")  # keys of [training]
 FEW_TRAINING_PAIRS, FEW_HELD_OUT = 100, 20  # per language
-MANY_UNKNOWN = 0.01
+MANY_UNKNOWN, MANY_TRUNCATED = 0.01, 0.05  # shares
 MANY_TOKENS_PER_WORD = 4.0
 MANY_TOKENS_PER_CHARACTER = 1.5
 FEW_GIB = 4.0
@@ -56,7 +55,7 @@ RUN_GIB = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked: what it is, what was found, and what to change if it is not good."""
+    """The result of one check: its subject, what was found, and what to change if it is not good."""
 
     about: str
     verdict: Verdict
@@ -71,55 +70,50 @@ def examine_machine(folder: Path = Path()) -> list[Finding]:
     found = versions()
     listed = ", ".join(f"{name} {number}" for name, number in found.items())
     missing = [name for name, number in found.items() if number == "not installed"]
-    memory = memory_gib()
-    device = choose_device("auto")
+    cores = f"{processor_name()}, {amount(os.cpu_count() or 1, 'core')}, torch uses {torch.get_num_threads()}"
+    device, memory = choose_device("auto"), memory_gib()
     accelerator = torch.cuda.get_device_name() if device == "cuda" else device
+    slow = "" if device != "cpu" else "no accelerator: fine for the quickstart; train_layers keeps larger runs short"
+    scarce = "" if memory is None or memory >= FEW_GIB else "the quickstart needs up to 4 GiB: close other programs"
     return [
         Finding("versions", "bad" if missing else "good", listed, f"pip install {' '.join(missing)}" if missing else ""),
-        Finding(
-            "processor",
-            "good",
-            f"{processor_name()}, {amount(os.cpu_count() or 1, 'core')}, torch uses {torch.get_num_threads()}",
-        ),
-        Finding(
-            "device",
-            "good" if device != "cpu" else "note",
-            accelerator,
-            "" if device != "cpu" else "no accelerator: fine for the quickstart; train_layers keeps larger runs short",
-        ),
-        Finding(
-            "memory",
-            "good" if memory is None or memory >= FEW_GIB else "note",
-            "unknown" if memory is None else f"{memory:.1f} GiB",
-            "" if memory is None or memory >= FEW_GIB else "the quickstart needs up to 4 GiB: close other programs",
-        ),
+        Finding("processor", "good", cores),
+        Finding("device", "note" if slow else "good", accelerator, slow),
+        Finding("memory", "note" if scarce else "good", "unknown" if memory is None else f"{memory:.1f} GiB", scarce),
         _disk(folder),
         _cache(cache_folder()),
     ]
 
 
 def examine_recipe(recipe: Recipe) -> list[Finding]:
-    """Everything about a recipe that can be known before training: pairs, models, how they fit, each language."""
-    if not recipe.needs_pairs:
-        return _without_pairs(recipe)
+    """Everything about a recipe that can be known before training: data, models, how they fit, each language."""
+    findings = [_disk(Path(recipe.output.folder)), *([_cache(vector_folder(recipe))] if recipe.teacher.model else [])]
     try:
-        bitext = gather_pairs(recipe).bitext
+        refuse_missing(recipe.training.trackers)
     except IsoglossError as error:
-        return [Finding("pairs", "bad", error.message, error.hint)]
-    cache = [_cache(vector_folder(recipe))] if recipe.teacher.model else []
-    findings = [_disk(Path(recipe.output.folder)), *cache, *_trackers(recipe), _pairs(bitext)]
+        findings.append(Finding("trackers", "bad", error.message, error.hint))
+    bitext, about = None, "pairs"
     try:
-        teacher, student, _ = open_models(recipe, bitext)
+        if recipe.needs_pairs:
+            bitext = gather_pairs(recipe).bitext
+            findings.append(_pairs(bitext))
+        about = "training data"
+        data = StageData.read(recipe)
+        if data.content:
+            rows = ", ".join(f"{amount(count, 'row')} for {name}" for name, count in data.counts().items())
+            findings.append(Finding(about, "good", rows))
+        about = "models"
+        teacher, student, _ = open_models(recipe, bitext, data)
     except IsoglossError as error:
-        return [*findings, Finding("models", "bad", error.message, error.hint)]
+        return [*findings, Finding(about, "bad", error.message, error.hint)]
+    if bitext is None:
+        return [*findings, _student(student, recipe, None)]
     findings.append(_teacher(teacher, bitext.sources()[:SAMPLE], recipe))
     if findings[-1].verdict == "bad":
         return findings
     wanted = None if teacher is None else teacher.dimension
     findings.append(_student(student, recipe, wanted))
-    findings += _settings(student, recipe, bitext, wanted)
-    findings += _languages(student, bitext, recipe)
-    return findings
+    return [*findings, *_settings(student, recipe, bitext, wanted), *_languages(student, bitext, recipe)]
 
 
 def distillations(recipe: Recipe) -> dict[str, Recipe]:
@@ -130,52 +124,37 @@ def distillations(recipe: Recipe) -> dict[str, Recipe]:
     for stage in recipe.stages:
         bridged = bridged or stage.task == "bridge"
         if stage.task == "distill":
-            own = {"training": recipe.training_of(stage), "losses": recipe.losses_of(stage)}
-            found[stage.name] = recipe.replace(stage=(), bridge=recipe.bridge.replace(enabled=bridged), **own)
+            found[stage.name] = recipe.of_stage(stage, bridged)
     return found
 
 
 def _settings(student: Student, recipe: Recipe, bitext: Bitext, wanted: int | None) -> list[Finding]:
     """Settings without an effect, stage by stage."""
     notes: list[tuple[str, Diagnosis | None]] = []
-    for name, own in distillations(recipe).items():
+    trained = distillations(recipe)
+    for name, own in trained.items():
         notes += [(name, note) for note in ignored_settings(student.dimension, wanted, own)]
-        notes.append((name, unfinished_warmup(own.training.warmup, most_steps(bitext, own))))
+    ranked = [stage for stage in recipe.stages if stage.task in ("rank", "tlm", "translate")]
+    trained |= {stage.name: recipe.replace(training=recipe.training_of(stage)) for stage in ranked}
+    notes += [(name, unfinished_warmup(own.training.warmup, most_steps(bitext, own))) for name, own in trained.items()]
     for stage in recipe.stages:
-        if stage.task in ("rank", "tlm", "translate"):
-            own = recipe.replace(training=recipe.training_of(stage))
-            notes.append((stage.name, unfinished_warmup(own.training.warmup, most_steps(bitext, own))))
+        if isinstance(stage, TrainedStage) and stage.task != "distill":
+            idle = [f"training.{name}" for name in DISTILL_ONLY if name in stage.training.given()]
+            notes += [(stage.name, Diagnosis(f"{name} is for distill stages", "leave it out")) for name in idle]
     return [Finding(f"stage {name}" if name else "settings", "note", note.sentence, note.hint) for name, note in notes if note]
-
-
-def _without_pairs(recipe: Recipe) -> list[Finding]:
-    """The same for a recipe that trains on labelled text alone."""
-    findings = [_disk(Path(recipe.output.folder)), *_trackers(recipe)]
-    try:
-        data = StageData.read(recipe)
-        rows = ", ".join(f"{amount(count, 'row')} for {name}" for name, count in data.counts().items())
-        findings.append(Finding("training data", "good", rows))
-        _, student, _ = open_models(recipe, None, data)
-    except IsoglossError as error:
-        return [*findings, Finding("models" if len(findings) > 1 else "training data", "bad", error.message, error.hint)]
-    text = f"{recipe.student.model}: {student.dimension}-d, {student.pooling} pooling"
-    return [*findings, Finding("student", "good", text)]
 
 
 def _disk(folder: Path) -> Finding:
     """Free space where `folder` is, or will be."""
-    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-    free = shutil.disk_usage(there).free / 2**30
+    existing = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    free = shutil.disk_usage(existing).free / 2**30
+    advice = "" if free >= RUN_GIB else f"a run needs about {RUN_GIB:.0f} GiB: free some, or set output.folder"
     about = "disk" if folder == Path() else "disk of the run"
-    if free >= RUN_GIB:
-        return Finding(about, "good", f"{free:.1f} GiB free")
-    return Finding(
-        about, "bad", f"{free:.1f} GiB free", f"a run needs about {RUN_GIB:.0f} GiB: free some, or set output.folder"
-    )
+    return Finding(about, "bad" if advice else "good", f"{free:.1f} GiB free", advice)
 
 
 def _cache(folder: Path) -> Finding:
-    """Whether anything can be kept in the cache, and how much it takes: it grows with every teacher and corpus."""
+    """Whether the cache can be written, and its size: it grows with every teacher and corpus."""
     try:
         refuse_unwritable(folder)
     except IsoglossError as error:
@@ -194,19 +173,8 @@ def _pairs(bitext: Bitext) -> Finding:
     return Finding("pairs", "good", text)
 
 
-def _trackers(recipe: Recipe) -> list[Finding]:
-    try:
-        refuse_missing(recipe.training.trackers)
-    except IsoglossError as error:
-        return [Finding("trackers", "bad", error.message, error.hint)]
-    return []
-
-
 def most_steps(bitext: Bitext, recipe: Recipe) -> int:
-    """The most steps that training can have: none of the pairs are dev pairs.
-
-    The number of batches by tokens is unknown before text is tokenized: here each has one pair.
-    """
+    """The maximum number of training steps: without dev pairs, and with one pair per batch if batches are counted in tokens."""
     table, settings = bitext.where(split=TRAIN).table, recipe.training
     columns = [table.column(name).combine_chunks().dictionary_encode() for name in ("source", "corpus", "language")]
     source, corpus, language = (one.indices.to_numpy(zero_copy_only=False).astype(np.int64) for one in columns)
@@ -226,17 +194,14 @@ def _teacher(teacher: Encoder | None, sample: Sequence[str], recipe: Recipe) -> 
         return Finding("teacher", "bad", error.message, error.hint)
     unit = bool(np.abs(lengths - 1).max() < 1e-2)
     norms = "unit-norm" if unit else f"norms {lengths.min():.2f} to {lengths.max():.2f}"
-    text = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}"
-    if not isinstance(teacher, SentenceEncoder):
-        return Finding("teacher", "good", text)
-    text += f", {pooling_of(teacher.model)}"
-    prompts = {name: prompt for name, prompt in teacher.model.prompts.items() if prompt}
-    if prompts and not recipe.teacher.prompt:
-        named = ", ".join(f"{name} = {prompt!r}" for name, prompt in prompts.items())
-        return Finding(
-            "teacher", "note", text, f"it was trained with prompts ({named}): set teacher.prompt to the one your index uses"
-        )
-    return Finding("teacher", "good", text)
+    text, advice = f"{recipe.teacher.model}: {teacher.dimension}-d, {norms}", ""
+    if isinstance(teacher, SentenceEncoder):
+        modes = [str(module.pooling_mode) for module in teacher.model if hasattr(module, "pooling_mode")]
+        text += f", {modes[0]} pooling" if modes else ", no pooling layer"
+        named = ", ".join(f"{name} = {prompt!r}" for name, prompt in teacher.model.prompts.items() if prompt)
+        if named and not recipe.teacher.prompt:
+            advice = f"it was trained with prompts ({named}): set teacher.prompt to the one your index uses"
+    return Finding("teacher", "note" if advice else "good", text, advice)
 
 
 def _student(student: Student, recipe: Recipe, wanted: int | None) -> Finding:
@@ -250,71 +215,57 @@ def _student(student: Student, recipe: Recipe, wanted: int | None) -> Finding:
             refuse_misfits(student, wanted, own)
         except IsoglossError as error:
             return Finding("student", "bad", f"stage {name}: {error.message}" if name else error.message, error.hint)
-    if student.pooling not in ("mean", "cls"):
-        return Finding("student", "note", text, "mean pooling is what the papers use")
-    return Finding("student", "good", text)
-
-
-def pooling_of(model: "SentenceTransformer") -> str:
-    """How token states become an embedding, such as "mean pooling"."""
-    for module in model:
-        if type(module).__name__ == "Pooling":
-            mode = getattr(module, "pooling_mode", None) or module.get_pooling_mode_str()
-            return f"{mode} pooling"
-    return "no pooling layer"
+    advice = "" if student.pooling in ("mean", "cls") else "mean pooling is what the papers use"
+    return Finding("student", "note" if advice else "good", text, advice)
 
 
 def _languages(student: Student, bitext: Bitext, recipe: Recipe) -> list[Finding]:
     """For each language the number of pairs, and how the student's vocabulary splits its text."""
     texts: dict[str, list[str]] = {language: [] for language in (*map(canonical, recipe.languages), *bitext.languages)}
     for language, some in text_blocks(bitext):
-        own = texts.setdefault(language, [])
-        own += some[: SAMPLE - len(own)]
+        sample = texts.setdefault(language, [])
+        sample += some[: SAMPLE - len(sample)]
     pairs = Counter(zip(bitext.column("language"), bitext.column("split"), strict=True))
     findings = []
-    for language, some in sorted(texts.items()):
-        about = [_language(student, language, some)] if some else []
-        if language != bitext.source_language:
-            about.insert(0, _counted(language, pairs[language, TRAIN], pairs[language, TEST]))
-        findings += [_joined(about)] if about else []
+    for language, sample in sorted(texts.items()):
+        parts = [] if language == bitext.source_language else [_counted(pairs[language, TRAIN], pairs[language, TEST])]
+        parts += [_tokenized(student, language, sample)] if sample else []
+        if parts:
+            verdicts, found, advice = zip(*parts, strict=True)
+            worst = max(verdicts, key=SEVERITY.index)
+            findings.append(Finding(language, worst, "; ".join(found), "; ".join(filter(None, advice))))
     return findings
 
 
-def _counted(language: str, train: int, test: int) -> Finding:
+def _counted(train: int, test: int) -> tuple[Verdict, str, str]:
+    """A verdict on the number of pairs of a language, the numbers, and advice."""
     text = f"{train:,} to train on, {test:,} held out"
     if not train:
-        return Finding(language, "bad", text, "there is nothing to learn it from: find pairs, or leave the language out")
+        return "bad", text, "there is nothing to learn it from: find pairs, or leave the language out"
     if not test:
-        return Finding(language, "note", text, "it is not measured: raise pairs.held_out, or find more pairs")
+        return "note", text, "it is not measured: raise pairs.held_out, or find more pairs"
     if train < FEW_TRAINING_PAIRS:
-        return Finding(language, "note", text, "few pairs to learn from: expect a weaker result, or find more")
+        return "note", text, "few pairs to learn from: expect a weaker result, or find more"
     if test < FEW_HELD_OUT:
-        return Finding(language, "note", text, "few held-out pairs: its scores will be rough")
-    return Finding(language, "good", text)
+        return "note", text, "few held-out pairs: its scores will be rough"
+    return "good", text, ""
 
 
-def _joined(findings: Sequence[Finding]) -> Finding:
-    """Several findings as one, with the worst verdict."""
-    worst = max((one.verdict for one in findings), key=SEVERITY.index)
-    advice = "; ".join(one.advice for one in findings if one.advice)
-    return Finding(findings[0].about, worst, "; ".join(one.text for one in findings), advice)
-
-
-def _language(student: Student, language: str, texts: Sequence[str]) -> Finding:
-    tokens = student.tokenize(list(texts))
-    special = set(student.tokenizer.all_special_ids) - {student.tokenizer.unk_token_id}
+def _tokenized(student: Student, language: str, texts: Sequence[str]) -> tuple[Verdict, str, str]:
+    """A verdict on how the vocabulary splits text, the numbers, and advice."""
+    tokens, tokenizer = student.tokenize(texts), student.tokenizer
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     counted = tokens.ids[~np.isin(tokens.ids, list(special))]
-    unknown = float((counted == student.tokenizer.unk_token_id).mean()) if len(counted) else 1.0
+    unknown = float((counted == tokenizer.unk_token_id).mean()) if len(counted) else 1.0
     unspaced = language.split("-")[0] in UNSPACED
-    units = sum(len(text) if unspaced else len(text.split()) for text in texts)
-    fertility = len(counted) / max(units, 1)
-    cut = float((tokens.lengths >= student.text_tokenizer.max_tokens).mean())
-    unit = "character" if unspaced else "word"
-    text = f"{fertility:.2f} tokens per {unit}, {100 * unknown:.2f} % unknown, {100 * cut:.1f} % truncated"
+    unit, many = ("character", MANY_TOKENS_PER_CHARACTER) if unspaced else ("word", MANY_TOKENS_PER_WORD)
+    per_unit = len(counted) / max(sum(len(text) if unspaced else len(text.split()) for text in texts), 1)
+    truncated = float((tokens.lengths >= student.text_tokenizer.max_tokens).mean())
+    text = f"{per_unit:.2f} tokens per {unit}, {100 * unknown:.2f} % unknown, {100 * truncated:.1f} % truncated"
     if unknown > MANY_UNKNOWN:
-        return Finding(language, "bad", text, "the student's vocabulary does not know this script: choose another student")
-    if fertility > (MANY_TOKENS_PER_CHARACTER if unspaced else MANY_TOKENS_PER_WORD):
-        return Finding(language, "note", text, "words are split into many pieces: choose another student for a better result")
-    if cut > 0.05:
-        return Finding(language, "note", text, "many sentences are truncated: raise student.max_tokens")
-    return Finding(language, "good", text)
+        return "bad", text, "the student's vocabulary does not know this script: choose another student"
+    if per_unit > many:
+        return "note", text, "words are split into many pieces: choose another student for a better result"
+    if truncated > MANY_TRUNCATED:
+        return "note", text, "many sentences are truncated: raise student.max_tokens"
+    return "good", text, ""

@@ -1,11 +1,12 @@
 """A finished student: its model, the recipe it came from, and the pairs it was trained on.
 
-The folder of a run has all of that (`run.json`, `results.json`, its store). For a saved model alone the user has to name the
-teacher and the pairs. `adding` starts from here; nothing here writes.
+The folder of a run has all of these (`run.json`, `results.json`, its store). For a saved model alone, the user has to name the
+teacher and the pairs.
 """
 
 import logging
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,59 +35,50 @@ StorePart = tuple[Store, tuple[str, ...]]  # a store, and which of its languages
 
 
 @dataclass(frozen=True, slots=True)
-class TrainedOn:
-    """A store that a student was trained on: where it was, its hash, and which of its languages (empty: all)."""
-
-    folder: str
-    hash: str
-    languages: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Finished:
-    """A finished student. `recipe` is plain data, as in run.json; what is unknown is empty."""
+    """A finished student. `recipe` and `stores` are plain data, as in run.json; what is unknown is empty."""
 
     folder: Path
     model: Path
     recipe: dict[str, Any]
-    stores: tuple[TrainedOn, ...] = ()
+    stores: Sequence[Mapping[str, Any]] = ()
     languages: tuple[str, ...] = ()
     teacher: str = ""  # its fingerprint
 
     @property
     def training(self) -> dict[str, Any] | None:
-        """What the model's folder says about its training text; None if it says nothing."""
+        """What the model's folder says about its training data; None if it says nothing."""
         try:
             known = check(read_json(self.model / TRAINING), {"added?": [OBJECT]})
             return dict(check(known, KNOWN_TRAINING) if "leak_scan" in known else known)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            logger.warning("%s cannot be read (%s), so the model's training text is unknown", self.model / TRAINING, error)
+            logger.warning("%s cannot be read (%s), so the model's training data is unknown", self.model / TRAINING, error)
             return None
 
     def old_pairs(self) -> list[StorePart]:
-        """The stores it was trained on."""
+        """The stores that it was trained on, unchanged: in another store, other pairs may be held out."""
         if not self.stores:
             raise DataError(
                 f"{self.folder}: it is not known which pairs this model was trained on, so none can be replayed",
                 hint=NAME_PAIRS,
             )
-        return [target_languages(self._store(known), known.languages) for known in self.stores]
+        return [target_languages(self._store(known), tuple(known["languages"])) for known in self.stores]
 
-    def _store(self, known: TrainedOn) -> Store:
-        """The unchanged store: another one may hold out pairs that were trained on."""
-        for place in (self.folder / known.folder, Path(known.folder), self.folder / PAIRS):
+    def _store(self, known: Mapping[str, Any]) -> Store:
+        for place in (self.folder / known["folder"], Path(known["folder"]), self.folder / PAIRS):
             manifest = read_manifest(place)
-            if manifest is not None and manifest.get("hash") == known.hash:
+            if manifest is not None and manifest.get("hash") == known["hash"]:
                 return open_store(place)
         raise DataError(
-            f"{self.folder}: the pairs it was trained on are gone or have changed; they were in {known.folder}", hint=NAME_PAIRS
+            f"{self.folder}: the pairs it was trained on are gone or have changed; they were in {known['folder']}",
+            hint=NAME_PAIRS,
         )
 
 
-def target_languages(store: Store, languages: tuple[str, ...] = ()) -> StorePart:
-    """A store with the languages named, or all but the source language (text without translations)."""
+def target_languages(store: Store, languages: tuple[str, ...]) -> StorePart:
+    """A store with these languages; if there are none, with all but the source language (text without translations)."""
     return store, languages or tuple(language for language in store.languages if language != store.source_language)
 
 
@@ -140,31 +132,31 @@ def _run(folder: Path) -> Finished:
     recipe, hashes = record["recipe"], record["hashes"]
     wanted = tuple(map(canonical, recipe["languages"]))
     stores = record.get("stores") or [{"folder": results["store"], "hash": hashes["pairs"], "languages": wanted}]
-    known = tuple(TrainedOn(store["folder"], store["hash"], tuple(store["languages"])) for store in stores)
     measured = [tuple(stage["languages"]) for stage in results["stages"].values()]
-    return Finished(folder, folder / MODEL, recipe, known, wanted or (measured or [()])[-1], hashes["teacher"])
+    return Finished(folder, folder / MODEL, recipe, stores, wanted or (measured or [()])[-1], hashes["teacher"])
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        found = read_json(path)
+        found: Mapping[str, Any] = check(read_json(path), OBJECT)
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read ({error})", hint="run it again to write it") from error
-    if not isinstance(found, dict):
-        raise ModelError(f"{path}: not a record of a run", hint="run it again to write it")
     return found
 
 
 def combined_training(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said about the training text of a model that was trained before and is trained now.
+    """The training data of a model that was trained before and is trained again.
 
-    Its text was scanned for an evaluation set only if all of it was; if the earlier text is unknown, no scan is claimed.
+    An evaluation set counts as scanned only if all text was scanned for it; if the earlier text is unknown, none does.
     """
     if before is None or "leak_scan" not in before:
         return {key: value for key, value in now.items() if key != "leak_scan"}
-    scans = [account["leak_scan"] for account in (before, now)]
-    removed = _added_up(*(scan["removed"] for scan in scans))
-    sets = scanned_before([[_guarded(one, scan) for one in scan["sets"]] for scan in scans], [])
+    scans = [training["leak_scan"] for training in (before, now)]
+    scanned = [
+        [ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"]]
+        for scan in scans
+    ]
+    removed = Counter(scans[0]["removed"]) + Counter(scans[1]["removed"])
     return {
         "hash": content_hash(before["hash"], now["hash"]),
         "source_language": now["source_language"],
@@ -172,14 +164,10 @@ def combined_training(before: Mapping[str, Any] | None, now: Mapping[str, Any]) 
         "rows_out": before["rows_out"] + now["rows_out"],
         "languages": {**before["languages"], **now["languages"]},
         "corpora": {**before["corpora"], **now["corpora"]},
-        "leak_scan": {"level": now["leak_scan"]["level"], "sets": [asdict(one) for one in sets], "removed": removed},
-        "dropped": _added_up(before["dropped"], now["dropped"]),
+        "leak_scan": {
+            "level": now["leak_scan"]["level"],
+            "sets": [asdict(one) for one in scanned_before(scanned, [])],
+            "removed": dict(removed),
+        },
+        "dropped": dict(Counter(before["dropped"]) + Counter(now["dropped"])),
     }
-
-
-def _guarded(one: Mapping[str, Any], scan: Mapping[str, Any]) -> ScannedSet:
-    return ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"]))
-
-
-def _added_up(*counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: sum(one.get(name, 0) for one in counts) for name in dict.fromkeys(name for one in counts for name in one)}

@@ -1,11 +1,11 @@
-"""From what a recipe says about its pairs to a prepared store: find, fetch, read, clean, guard."""
+"""From the [pairs] of a recipe to a prepared store: find, download, read, clean, scan for leaks."""
 
 import logging
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from isogloss.config import CleaningSettings, LeakSettings, Recipe
+from isogloss.config import CleaningSettings, LeakSettings, PairsSettings, Recipe
 from isogloss.corpora import phrasebook
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source, from_store
@@ -31,28 +31,25 @@ from isogloss.types import PairCounts, PairSource, PairView
 
 logger = logging.getLogger(__name__)
 
-SHIPPED = (f"{phrasebook.NAME}=CC0 1.0", f"{phrasebook.READER}=CC0 1.0")
+BUNDLED_CORPORA = (phrasebook.NAME, phrasebook.READER)
 
 
 def gather_pairs(recipe: Recipe, on_progress: OnProgress = silent, out: Path | None = None) -> Prepared:
-    """The pairs of a recipe in memory, cleaned and split; the store they come from stays in `out` if it is given.
-
-    One prepared store alone is taken as it is.
-    """
-    with _place(out) as folder:
-        store = the_store(recipe, folder, on_progress)
+    """The pairs of a recipe in memory, cleaned and split; with `out`, their store is kept there."""
+    with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
+        store = the_store(recipe, out or Path(temporary) / "store", on_progress)
         return Prepared(store.bitext(_wanted(recipe, store)), store.manifest, store.folder)
 
 
 def gather_source(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -> tuple[PairSource, Store]:
-    """The pairs of a recipe as they are streamed from the store in `out` (or the one it names), and that store."""
+    """The pairs of a recipe, streamed from a store, and that store: one that the recipe names, or a new one in `out`."""
     store = the_store(recipe, out, on_progress)
     wanted = _wanted(recipe, store)
     return (language_subset(store, wanted) if wanted and set(store.languages) - set(wanted) else store), store
 
 
 def the_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent) -> Store:
-    """The one prepared store that a recipe names, or all that it names prepared into `out`."""
+    """The store that a recipe names if it names nothing else, or everything it names prepared into `out`."""
     return _as_it_is(recipe, on_progress) or gather_store(recipe, out, on_progress)
 
 
@@ -73,7 +70,7 @@ def language_subset(store: Store, languages: Sequence[str]) -> PairView:
 
 
 def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:
-    """The one prepared store that a recipe names, if that is all it names."""
+    """The prepared store that a recipe names, if it names nothing else."""
     settings = recipe.pairs
     if len(settings.files) != 1 or settings.corpora or settings.source_text or not is_store(Path(settings.files[0])):
         return None
@@ -83,15 +80,6 @@ def _as_it_is(recipe: Recipe, on_progress: OnProgress) -> Store | None:
         logger.warning("%s is a prepared store and is taken as it is: [cleaning] and [leaks] do not apply to it", store.folder)
     on_progress(Step("pairs", len(store), len(store), "pairs", "a prepared store, taken as it is"))
     return store
-
-
-@contextmanager
-def _place(out: Path | None) -> Iterator[Path]:
-    if out is not None:
-        yield out
-        return
-    with tempfile.TemporaryDirectory(prefix="isogloss-") as temporary:
-        yield Path(temporary) / "store"
 
 
 def gather_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent, workers: int = 0) -> Store:
@@ -113,12 +101,12 @@ def gather_store(recipe: Recipe, out: Path, on_progress: OnProgress = silent, wo
 
 
 def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: ExitStack) -> list[Feed]:
-    """Everything a recipe names, as feeds, in the order it names them: of equal pairs the first stays.
+    """Everything a recipe names, in its order, as feeds: of equal pairs the first is kept.
 
-    What lies in the store that is written to is not read: a folder of files may hold the store made from it.
+    A folder may contain the store made from it: what is in the store `out` is not read.
     """
     settings = recipe.pairs
-    names = [*settings.files, *_fetched(recipe, on_progress)]
+    names, licences = [*settings.files, *_fetched(recipe, on_progress)], _licences(settings)
     feeds: list[Feed] = []
     for source in find_sources(
         names,
@@ -133,7 +121,7 @@ def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: Exit
         if is_store(source.path):
             feeds += from_store(open_store(source.path))
         else:
-            feeds.append(_licensed(from_source(_spooled(source, stack)), (*settings.licences, *SHIPPED)))
+            feeds.append(_licensed(from_source(_spooled(source, stack)), licences))
     if not feeds:
         raise DataError(
             f"{', '.join(names)}: nothing to read but the store itself",
@@ -141,30 +129,36 @@ def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: Exit
         )
     if settings.source_text:
         texts = from_bitext(read_source_text(settings.source_text, settings.source_language))
-        feeds += [_licensed(feed, (*settings.licences, *SHIPPED)) for feed in texts]
+        feeds += [_licensed(feed, licences) for feed in texts]
     return feeds
 
 
-def _licensed(feed: Feed, known: Sequence[str]) -> Feed:
-    """The feed with the licence that the user knows, where its file has none of its own."""
-    for entry in known:
-        name, equals, licence = entry.partition("=")
-        if not equals or not licence.strip():
+def _licences(settings: PairsSettings) -> list[tuple[str, str]]:
+    """Patterns of corpus names and their licences: those that the user names, then those of the bundled text."""
+    found = []
+    for entry in settings.licences:
+        name, _, licence = (part.strip() for part in entry.partition("="))
+        if not licence:
             raise RecipeError(f"pairs.licences: {entry!r} is not NAME=LICENCE", hint='for example "tatoeba=CC BY 2.0 FR"')
-        if not feed.licence and fnmatchcase(feed.corpus, name.strip()):
-            return replace(feed, licence=licence.strip())
-    return feed
+        found.append((name, licence))
+    return [*found, *((name, "CC0 1.0") for name in BUNDLED_CORPORA)]
+
+
+def _licensed(feed: Feed, licences: Sequence[tuple[str, str]]) -> Feed:
+    """The feed with the first licence that fits its corpus, if its file states none."""
+    licence = next((licence for pattern, licence in licences if fnmatchcase(feed.corpus, pattern)), "")
+    return replace(feed, licence=feed.licence or licence)
 
 
 def _spooled(source: Source, stack: ExitStack) -> Source:
-    """Standard input can be read only once, and its name is made from its content: it is written down first."""
+    """Standard input can be read only once and has no name, so it is copied to a file first."""
     if source.path != STANDARD_INPUT:
         return source
     if sys.stdin is None:
         raise DataError("standard input is closed", hint="pipe pairs into it, or name files")
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="isogloss-")))
     head = sys.stdin.buffer.read(16)
-    path = folder / f"standard-input{looks_packed(head)}"  # packed text is known by its suffix
+    path = folder / f"standard-input{looks_packed(head)}"  # compression is recognized by the suffix
     with explaining_disk(path), path.open("wb") as handle:
         handle.write(head)
         shutil.copyfileobj(sys.stdin.buffer, handle)

@@ -1,7 +1,7 @@
-"""Files of labelled pairs (`--nli`, `--sts`): a file is itself, a folder is all the tables in it.
+"""Find files of labelled pairs (`--nli`, `--sts`): a file, or all tables in a folder.
 
-Published sets keep training, dev and test files side by side. A folder with more than one of these is refused: nobody who names
-it wants to learn the test. `corpora.labelled` reads what is found here; `corpora.sources` does the same for translations.
+Published sets have training, dev and test files side by side. A folder with files of more than one split is refused, so that a
+test set is not trained on. `corpora.reading.labelled` reads the files.
 """
 
 import re
@@ -12,17 +12,17 @@ from isogloss.corpora.reading.compression import unpacked_name
 from isogloss.corpora.reading.filenames import is_no_corpus
 from isogloss.errors import DataError
 
-TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet")  # not .txt or .json: in a folder these are mostly about the data
+TABLES = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet")  # .txt and .json files in a folder are usually documentation
 _SPLITS = re.compile(r"(?<![a-z])(?:(?P<train>train(?:ing)?)|(?P<dev>dev|valid(?:ation)?)|(?P<test>test))(?![a-z])", re.I)
 
 
 def labelled_files(names: Sequence[str], option: str) -> tuple[str, ...]:
-    """The files that are named, and for each folder those in it, sorted; `option` is what a person calls them by."""
+    """The named files, with folders replaced by their sorted tables; `option` is named in error messages."""
     return tuple(file for name in names for file in (_within(Path(name), option) if Path(name).is_dir() else [name]))
 
 
 def _within(folder: Path, option: str) -> list[str]:
-    """The tables under a folder, if they are of one kind."""
+    """The tables in a folder, if all are of one split."""
     found = sorted(path for path in folder.rglob("*") if path.is_file() and _is_table(path.relative_to(folder)))
     if not found:
         raise DataError(

@@ -1,31 +1,28 @@
-"""The student measured on held-out pairs after each stage, always by the same questions.
+"""Measure the student on the same held-out pairs after each stage (`evaluation/alignment.py`).
 
-`evaluation/alignment.py` has the questions. Vectors are kept in the run's folder under the student's fingerprint, so the same
-command, run again, only scores. The last stage is compared with what went in (`evaluation/regressions.py`).
+The student's embeddings are stored in the run's folder under its fingerprint, so the same command, run again, only scores. The
+last stage is compared with the untouched student and with the bridge (`evaluation/regressions.py`).
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from isogloss.checksums import load_array, save_array
 from isogloss.config import EvaluationSettings
 from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult
 from isogloss.evaluation.regressions import in_words, regressions
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.student import Student
-from isogloss.progress import OnProgress, Step, silent
+from isogloss.progress import OnProgress, silent
 from isogloss.storage import content_hash
 from isogloss.training.distributed import Distributed
 from isogloss.training.health import Diagnosis, better_next
-from isogloss.training.work_files import use
+from isogloss.training.work_files import kept_array
 from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
 
 logger = logging.getLogger(__name__)
@@ -34,16 +31,8 @@ UNTOUCHED, BRIDGE = "untouched", "bridge"
 INPUTS = {UNTOUCHED: "the untouched student", BRIDGE: "the bridge alone"}  # what a trained student is compared with
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A report on one stage, and its values per query."""
-
-    report: Report
-    results: tuple[LanguageResult, ...]
-
-
 class Measurements:
-    """Reports on a student, stage by stage."""
+    """The scores of a student on the evaluator's questions, stage by stage."""
 
     def __init__(
         self,
@@ -56,7 +45,7 @@ class Measurements:
         self.evaluator, self.folder, self.on_progress = evaluator, folder, on_progress
         self.distributed = Distributed.here()
         self.texts = evaluator.texts
-        self.stages: list[Measured] = []
+        self.stages: list[tuple[str, tuple[LanguageResult, ...]]] = []
         if teacher is not None:
             with self.distributed.main_process_first():
                 evaluator.set_teacher(CachedEncoder(teacher, cache), on_progress, "teacher, held out")
@@ -64,51 +53,24 @@ class Measurements:
     @property
     def reports(self) -> list[Report]:
         """The report on each stage."""
-        return [stage.report for stage in self.stages]
+        return [self.evaluator.report(name, results) for name, results in self.stages]
 
     def add(self, name: str, vectors: FloatArray) -> None:
-        """Score vectors of `texts` as those of the stage `name`."""
-        results = self.evaluator.score(vectors)
-        self.stages.append(Measured(self.evaluator.report(name, results), results))
+        """Score the embeddings of `texts` after a stage."""
+        self.stages.append((name, self.evaluator.score(vectors)))
 
     def measure(self, name: str, student: Student) -> None:
-        """Score the student as it is now."""
-        self.add(name, self.vectors(student, f"{name} student"))
-
-    def vectors(self, student: Student, stage: str, compute: Callable[[], FloatArray] | None = None) -> FloatArray:
-        """The student's vectors of `texts` as it is now: found in the folder, or computed (by `compute`) and kept there."""
-        path = self.folder / f"student-{content_hash(student.fingerprint, *self.texts)[:16]}.npy"
-        use(path)
-        with self.distributed.main_process_first():
-            kept = load_array(path)
-            if kept is not None:
-                self.on_progress(Step(stage, len(kept), len(kept), "sentences", "reused"))
-                return np.asarray(kept)
-            vectors = student.encode(self.texts, self.on_progress, stage) if compute is None else compute()
-            save_array(path, vectors)
-            return vectors
-
-    def after_growing(self, student: Student, before: FloatArray, tokens_before: list[bytes], stage: str) -> FloatArray:
-        """Vectors of a student whose vocabulary grew and nothing else: a text with the same tokens has the same vector."""
-
-        def compute() -> FloatArray:
-            changed = [row for row, ids in enumerate(self.tokens(student)) if ids != tokens_before[row]]
-            vectors = before.copy()
-            vectors[changed] = student.encode([self.texts[row] for row in changed], self.on_progress, stage)
-            return vectors
-
-        return self.vectors(student, stage, compute)
-
-    def tokens(self, student: Student) -> list[bytes]:
-        """The token ids of each text, to be compared."""
-        tokens = student.tokenize(self.texts)
-        return [tokens.ids[start:end].tobytes() for start, end in pairwise(tokens.offsets.tolist())]
+        """Score the student as it is now. Its embeddings are stored in the run's folder."""
+        stage = f"{name} student"
+        file = f"student-{content_hash(student.fingerprint, *self.texts)[:16]}"
+        compute = partial(student.encode, self.texts, self.on_progress, stage)
+        self.add(name, kept_array(self.folder, file, compute, self.distributed, self.on_progress, stage))
 
     def regressions(self, follows_teacher: bool, trained: bool) -> tuple[list[dict[str, Any]], str]:
         """What the last stage does worse than the untouched student or the bridge: as data, and in a sentence."""
-        *earlier, last = self.stages
-        compared = [stage for stage in reversed(earlier) if stage.report.model in INPUTS]
-        found = [one for stage in compared for one in regressions(INPUTS[stage.report.model], stage.results, last.results)]
+        *earlier, (_, last) = self.stages
+        compared = [(INPUTS[name], results) for name, results in reversed(earlier) if name in INPUTS]
+        found = [one for name, results in compared for one in regressions(name, results, last)]
         sentence = in_words(found)
         if sentence and trained and any(one.clear for one in found):
             sentence = str(Diagnosis(sentence, better_next(follows_teacher)))
@@ -117,13 +79,8 @@ class Measurements:
         return [one.as_dict() for one in found], sentence
 
 
-def evaluator_for(pairs: PairSource, settings: EvaluationSettings) -> AlignmentEvaluator:
-    """The questions that a student is asked about these pairs."""
-    return AlignmentEvaluator(measured_pairs(pairs, settings), settings.max_candidates)
-
-
 def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:
-    """What is measured: held-out pairs of each language, and others to search among."""
+    """Held-out pairs of each language, and training pairs that are searched with them."""
     limits = {TEST: settings.max_queries, TRAIN: settings.max_candidates}
     available = pairs.pair_counts()
     splits = [(language, split) for language in pairs.languages for split in limits]
@@ -144,7 +101,7 @@ def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:
 
 
 def pair_counts(pairs: PairSource) -> dict[str, int]:
-    """How many pairs are trained on, held out, and source text without translation."""
+    """The number of training pairs, of held-out pairs, and of source sentences without a translation."""
     counts = pairs.pair_counts()
     source_only = counts.total(language=pairs.source_language)
     return {"train": counts.total(split=TRAIN), "test": counts.total(split=TEST), "source_only": source_only}

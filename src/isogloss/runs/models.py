@@ -1,4 +1,4 @@
-"""From names in a recipe to models: the teacher, if there is one, and a student of the kind asked for, cut to size."""
+"""Open the models of a recipe: the teacher, if there is one, and the student with the layers and vocabulary it needs."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -43,45 +43,49 @@ def open_models(
     pairs: PairSource | None,
     data: StageData | None = None,
     work: Path | None = None,
-    tell: OnProgress = silent,
+    on_progress: OnProgress = silent,
 ) -> tuple[Encoder | None, Student, dict[str, Any]]:
-    """Load teacher and student, trim the student's vocabulary, and say what was done to it; `work` keeps a learned one."""
-    names, teacher = [name for name in (recipe.teacher.model, recipe.student.model) if name], None
-    if recipe.teacher.model:
-        tell(Step("models", 0, len(names), "models", f"loading {recipe.teacher.model}"))
-        teacher = open_teacher(recipe)
-    tell(Step("models", len(names) - 1, len(names), "models", f"loading {recipe.student.model}"))
-    source_language = recipe.pairs.source_language if pairs is None else pairs.source_language
-    used = partial(_survey, pairs, (source_language, [] if data is None else data.sentences()), work, tell)
-    if recipe.student.kind == "bilstm":
+    """Load teacher and student, and trim the student's vocabulary; the dictionary has what was done to the student.
+
+    A learned vocabulary is stored in `work`.
+    """
+    teacher, settings = open_teacher(recipe, on_progress), recipe.student
+    count, done = 1 if teacher is None else 2, dict[str, Any]()
+    if settings.kind == "bilstm":
         assert pairs is not None
-        student, done = _bilstm(recipe, pairs, work, tell), {}  # type: Student, dict[str, Any]
+        student = _bilstm(recipe, pairs, work, on_progress)
     else:
-        student, done = open_student(recipe, teacher, used, tell)
-    trimming = student.trimming
-    if recipe.student.trim != "off" and trimming is None and recipe.student.kind != "bilstm":
-        trimming = student.trim(used(student.text_tokenizer), recipe.student.trim)
-    note = ""
+        on_progress(Step("models", count - 1, count, "models", f"loading {settings.model}"))
+        source_language = recipe.pairs.source_language if pairs is None else pairs.source_language
+        other = source_language, [] if data is None else data.sentences()
+        used = partial(_survey, pairs, other, work, on_progress)
+        student, done = open_student(recipe, teacher, used, on_progress)
+        if settings.trim != "off" and student.trimming is None:
+            student.trim(used(student.text_tokenizer), settings.trim)
+    note, trimming = "", student.trimming
     if trimming is not None:
         done["trimming"] = trimming.as_dict()
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
     if any(stage.task in ("mlm", "tlm") for stage in recipe.stages):
         with_mask_token(student)
-    set_pooling(student, recipe.student.pooling)
-    if recipe.student.normalize:
+    set_pooling(student, settings.pooling)
+    if settings.normalize:
         student.add_normalization()
-    tell(Step("models", len(names), len(names), "models", note))
+    on_progress(Step("models", count, count, "models", note))
     return teacher, student, done
 
 
-def open_teacher(recipe: Recipe) -> Encoder:
-    """The teacher of a recipe: any encoder that can be opened."""
+def open_teacher(recipe: Recipe, on_progress: OnProgress = silent) -> Encoder | None:
+    """The teacher of a recipe, if there is one: any encoder that can be opened."""
     settings = recipe.teacher
+    if not settings.model:
+        return None
+    on_progress(Step("models", 0, 2, "models", f"loading {settings.model}"))
     return open_encoder(settings.model, recipe.device, settings.prompt, settings.batch_size, settings.precision)
 
 
 def set_pooling(student: Student, mode: str) -> None:
-    """Let token states become sentence embeddings in another way; "" leaves it as it is."""
+    """Replace the pooling layer; "" keeps it."""
     from sentence_transformers.sentence_transformer.modules import Pooling
 
     if mode and mode != student.pooling:
@@ -119,7 +123,7 @@ def open_student(
     With `used`, a static table is made only of the rows that trimming would leave.
     """
     settings = recipe.student
-    device, done = choose_device(recipe.device), {}  # type: str, dict[str, Any]
+    device, done = choose_device(recipe.device), dict[str, Any]()
     if settings.kind == "static":
         student: Student = _static(recipe, device, used, on_progress)
     elif settings.kind == "teacher-body":
@@ -141,21 +145,21 @@ def open_student(
 
 
 def _static(recipe: Recipe, device: str, used: Used | None, on_progress: OnProgress) -> StaticStudent:
-    """A table that is one already, or one made from the tokens of an encoder, which is trimmed first."""
+    """A static table: the model itself, or one made from the tokens of an encoder after its vocabulary was trimmed."""
     settings = recipe.student
     if settings.layers or recipe.training.train_layers:
         raise RecipeError(
             "a static student has no layers, but student.layers or training.train_layers is set", hint="set them to 0"
         )
-    model = open_model(settings.model)
-    if type(model[0]).__name__ == "StaticEmbedding":
-        if settings.dimension not in (0, width := int(model.get_embedding_dimension() or 0)):
+    encoder = Student.from_pretrained(settings.model, settings.prompt, settings.max_tokens, device)
+    if isinstance(encoder, StaticStudent):
+        if settings.dimension not in (0, encoder.dimension):
             raise RecipeError(
-                f"student.dimension = {settings.dimension}, but {settings.model} is a static table of dimension {width}",
+                f"student.dimension = {settings.dimension}, but {settings.model} is a static table of dimension"
+                f" {encoder.dimension}",
                 hint="leave student.dimension out, or name an encoder to make a new table from",
             )
-        return StaticStudent(model, settings.model, settings.prompt, settings.max_tokens)
-    encoder = Student(model.to(device), settings.model, settings.prompt, settings.max_tokens)
+        return encoder
     full = TextTokenizer(encoder.tokenizer, settings.max_tokens, settings.prompt, StaticStudent.tokenizer_module)
     if used is not None and settings.trim != "off":
         encoder.trim(used(full), settings.trim)
@@ -191,14 +195,15 @@ def _bilstm(recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: O
 
 
 def _vocabulary(recipe: Recipe, pairs: PairSource, work: Path | None, on_progress: OnProgress) -> "PreTrainedTokenizerFast":
-    """The vocabulary of the training text: learned once, then found in the run's folder."""
+    """A vocabulary learned from the training text, or the one that an earlier run stored in `work`."""
     settings = recipe.student
     size, kind, most = settings.vocabulary, settings.vocabulary_kind, settings.vocabulary_sentences
     path = None if work is None else work / f"vocabulary-{content_hash(pairs.hash, kind, str(size), str(most))[:16]}.json"
-    found, note = None if path is None else open_vocabulary(path), "reused"
+    found = None if path is None else open_vocabulary(path)
+    note = "" if found is None else "reused"
     if found is None:
         on_progress(Step("vocabulary", 0, size, "pieces", "learning"))
-        found, note = learn_vocabulary(lambda: _first_of_each_language(pairs, most), size, kind), ""
+        found = learn_vocabulary(lambda: _first_of_each_language(pairs, most), size, kind)
         if path is not None:
             make_folder(path.parent)
             save_vocabulary(found, path)
@@ -207,7 +212,7 @@ def _vocabulary(recipe: Recipe, pairs: PairSource, work: Path | None, on_progres
 
 
 def _first_of_each_language(pairs: PairSource, most: int) -> Iterator[Sequence[str]]:
-    """Training text block by block, at most so many sentences of each language."""
+    """Training text in blocks, at most `most` sentences of each language."""
     taken: Counter[str] = Counter()
     for language, texts in text_blocks(pairs):
         some = texts[: most - taken[language]]
@@ -216,10 +221,10 @@ def _first_of_each_language(pairs: PairSource, most: int) -> Iterator[Sequence[s
 
 
 def text_blocks(pairs: PairSource) -> Iterator[Texts]:
-    """The training text of pairs by language, block by block, the source language included."""
+    """The training text of pairs in blocks, with the language of each."""
     for block in pairs.in_blocks(TRAIN):
         yield pairs.source_language, block.column("source").unique().to_pylist()
         for language in block.column("language").unique().to_pylist():
             if language != pairs.source_language:
-                spoken = block.filter(pc.equal(block.column("language"), language))
-                yield language, spoken.column("target").to_pylist()
+                pairs_of_language = block.filter(pc.equal(block.column("language"), language))
+                yield language, pairs_of_language.column("target").to_pylist()

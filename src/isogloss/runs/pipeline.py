@@ -1,32 +1,30 @@
-"""A recipe in, a measured and saved model out.
+"""Run a recipe: train, measure and save a model.
 
-    read → open models → measure → train stage by stage, measuring each → compare with what went in → save
+    read → open models → measure → train and measure stage by stage → compare with the untouched student → save
 
-Every part keeps its result in the run's folder or in the cache under a name made from its inputs: the same command continues
-after an interruption, and a finished run finds everything done. `stages/` has one file per task, `presets` the recipes that
-the short commands (`distill`, `finetune`, `train-dual`, `train-laser`) fill in.
+Every part stores its result in the run's folder or in the cache under a hash of its inputs: the same command continues after an
+interruption, and a finished run finds everything done. `stages/` has one file per task, `presets` the recipes of the short
+commands (`distill`, `finetune`, `train-dual`, `train-laser`).
 """
 
 from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
-from isogloss import recipes
 from isogloss.amounts import amount
 from isogloss.config import Recipe
-from isogloss.config.sections import TEACHER_LOSSES
 from isogloss.config.stages import TranslateStage
-from isogloss.corpora.store import Store, leaks_in_words, scan_of, training_data
+from isogloss.corpora.store import Store, scan_of, training_data
 from isogloss.errors import DataError
-from isogloss.evaluation.sts_dev import SPEARMAN
-from isogloss.export.card import CardInfo, StageScore, example_sentences, model_card
+from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.models.encoders.open import refuse_missing
 from isogloss.models.loading import choose_device
 from isogloss.models.student import Student
 from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, silent
+from isogloss.runs.card import card_info, save_student
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.measure import Measurements, evaluator_for, pair_counts
+from isogloss.runs.measure import Measurements, measured_pairs, pair_counts
 from isogloss.runs.models import open_models
 from isogloss.runs.run import Run, RunResult, vector_folder
 from isogloss.runs.run_folder import PAIRS
@@ -38,10 +36,10 @@ from isogloss.types import TRAIN, PairSource
 
 
 def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, replace: bool = False) -> RunResult:
-    """Do what a recipe says. Interrupted, it continues; finished, it reuses what is there and says so.
+    """Run a recipe. An interrupted run continues; a finished one reuses its stored results.
 
-    `fresh` forgets unfinished work in the run's folder first (not its model or results). A finished model of other settings
-    is replaced only with `replace`.
+    `fresh` deletes unfinished work in the run's folder first (not its model or results). A finished model of other settings is
+    replaced only with `replace`.
     """
     if recipe.add is not None:
         from isogloss.runs.adding import add_languages
@@ -64,7 +62,9 @@ def _run(run: Run) -> RunResult:
         pairs, store = gather_source(recipe, run.folder / PAIRS, run.on_progress) if recipe.needs_pairs else (None, None)
         if pairs is not None:
             refuse_unfit_pairs(recipe, pairs)
-        evaluator = None if pairs is None or not recipe.is_measured else evaluator_for(pairs, recipe.evaluation)
+        evaluator = None
+        if pairs is not None and recipe.is_measured:
+            evaluator = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
     with run.timed("models"):
         teacher, student, details = open_models(recipe, pairs, data, run.work, run.on_progress)
     with run.timed("measure"):
@@ -91,7 +91,7 @@ def _run(run: Run) -> RunResult:
 
 
 def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
-    """Say what the stages cannot be trained on, before a model is loaded."""
+    """Raise if the stages cannot be trained on these pairs, before a model is loaded."""
     for stage in recipe.stages:
         if isinstance(stage, TranslateStage):
             target_languages(stage, pairs)
@@ -103,7 +103,7 @@ def refuse_unfit_pairs(recipe: Recipe, pairs: PairSource) -> None:
 
 
 def _compare(session: StageSession, details: dict[str, Any]) -> None:
-    """Say what the final student does worse than what went in."""
+    """Report what the final student does worse than the untouched one or the bridge."""
     if session.measurements is None or len(session.measurements.stages) < 2:
         return
     with session.run.timed("measure"):
@@ -115,69 +115,20 @@ def _compare(session: StageSession, details: dict[str, Any]) -> None:
         session.results[-1] = replaced(last, summary=replaced(last.summary, setback=setback))
 
 
-def _uses_teacher(recipe: Recipe) -> bool:
-    """Whether the student follows a teacher in some stage, or is made of it."""
-    losses = [recipe.losses_of(stage).weights for stage in recipe.stages if stage.task == "distill"]
-    follows = any(name in weights for weights in losses for name in TEACHER_LOSSES)
-    has_bridge = any(stage.task == "bridge" for stage in recipe.stages)
-    return bool(recipe.teacher.model) and (follows or has_bridge or recipe.student.kind == "teacher-body")
-
-
 def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | None, store: Store | None) -> None:
-    recipe, other_text = run.recipe, result.details.get("data", {})
+    other_text = result.details.get("data", {})
     trained_on = [f"{amount(rows, 'row')} of {name}" for name, rows in other_text.items()]
-    languages, training, scan = sorted(recipe.languages), {}, ""  # type: list[str], dict[str, Any], str
-    if pairs is not None and store is not None:
-        languages, training = sorted({*pairs.languages, pairs.source_language}), training_data(store.manifest)
-        scan = leaks_in_words(scan_of(store.manifest))
-        counts = result.details["pairs"]
+    training: dict[str, Any] = {}
+    if store is not None:
+        training, counts = training_data(store.manifest), result.details["pairs"]
         trained_on.insert(0, amount(counts["train"] - counts["source_only"], "training pair"))
         if counts["source_only"]:
             trained_on.insert(1, f"{amount(counts['source_only'], 'sentence')} without translation")
-    if other_text and training:  # it was not scanned, so nothing can be said of a scan of everything
-        del training["leak_scan"]
-        training, scan = training | {"other_text": other_text}, ""
-    teacher = recipe.teacher.model if _uses_teacher(recipe) else ""
-    base = recipe.name if recipe.student.kind == "bilstm" else recipe.student.model
-    how = f"distilled from `{teacher}`" if teacher else f"trained ({', '.join(stage.name for stage in recipe.stages)})"
-    info = CardInfo(
-        name=recipe.name,
-        description=f"`{base}` {how} with isogloss on {', '.join(trained_on)}.",
-        base_model="" if recipe.student.kind == "bilstm" else recipe.student.model,
-        teacher=teacher,
-        languages=languages,
-        tags=_tags(recipe, teacher),
-        reports=result.reports,
-        stages=_dev_scores(result),
-        regressions=result.details.get("regressions", []),
-        corpora=training.get("corpora", {}),
-        leak_scan=scan,
-        examples=example_sentences(pairs) if pairs is not None else (),
-        recipe=recipes.dump(recipe, comments=False, defaults=False),
-    )
-    student.model.to("cpu")
-    student.save_pretrained(result.model, model_card(info, student.model), training or None)
-
-
-def _tags(recipe: Recipe, teacher: str) -> tuple[str, ...]:
-    """What the hub finds the model by."""
-    tasks = {stage.task for stage in recipe.stages}
-    named = {"distillation": bool(teacher), "laser": "translate" in tasks, "dual-encoder": tasks & {"rank", "distill"}}
-    return tuple(name for name, fits in named.items() if fits)[:1]
-
-
-def _dev_scores(result: RunResult) -> list[StageScore]:
-    """Spearman's correlation on the STS dev set, before and after each stage that was measured by it."""
-    measured = [stage for stage in result.stages if SPEARMAN in stage.summary.dev]
-    return [
-        StageScore(
-            stage.name,
-            sum(stage.examples.values()),
-            stage.summary.dev_before.get(SPEARMAN, 0.0),
-            stage.summary.dev[SPEARMAN],
-        )
-        for stage in measured
-    ]
+        if other_text:  # only the pairs were scanned for leaks
+            del training["leak_scan"]
+            training["other_text"] = other_text
+    info = card_info(run.recipe, result, pairs, training, ", ".join(trained_on))
+    save_student(student, result.model, info, training)
 
 
 def quickstart_recipe() -> Path:

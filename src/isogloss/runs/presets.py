@@ -1,7 +1,7 @@
 """The recipes that the short commands fill in: `distill`, `finetune`, `train-dual`, `train-laser`.
 
-Each function takes what a user gives and returns the recipe as plain data, as a TOML file would have it. Only what was given
-or what makes the method is written down; everything else is the default of the schema (`config`). `--set` changes any of it.
+Each function returns a recipe as plain data, as in a TOML file: only what was given and what the method needs. Everything else
+has the default of the schema (`config`). `--set` changes any of it.
 
     labse   translation ranking with margin 0.3 and the first token's state            Feng et al. 2022
     muse    translation ranking with hard negatives, NLI and answers beside it; mean   Chidambaram et al. 2019, Yang et al. 2020
@@ -41,7 +41,7 @@ def distill_recipe(
     student_model: str = "",
     **other: Any,  # noqa: ANN401
 ) -> Data:
-    """A student taught by a teacher from pairs; `other` are tables of the recipe."""
+    """A student distilled from a teacher on pairs; `other` are tables of the recipe."""
     data = _recipe(out, files, student_model, other)
     if teacher_model:
         data["teacher"] = {"model": teacher_model} | data.get("teacher", {})
@@ -59,21 +59,21 @@ def finetune_recipe(
     augment: Mapping[str, Any] | None = None,
     **other: Any,  # noqa: ANN401
 ) -> Data:
-    """A sentence encoder from NLI, then STS; `augment` has the settings of the cross-encoder's labels."""
+    """A sentence encoder trained on NLI, then STS; `augment` has the settings of Augmented SBERT."""
     if not nli and not sts:
         raise RecipeError("there is nothing to train on", hint="name NLI files, STS files, or both")
     if augment is not None and not sts:
-        raise RecipeError("augmenting labels more STS pairs, and there are none to begin with", hint="name STS files")
+        raise RecipeError("augmenting labels more STS pairs, but there are no STS pairs", hint="name STS files")
     data = _recipe(out, (), model, WITHOUT_TEACHER | other)
     data["student"] = {"trim": "off"} | data["student"]
-    data["evaluation"] = data.get("evaluation", {}) | _given(sts_dev=list(sts_dev) or None)
-    data["stage"] = []
-    if nli:
-        data["stage"].append({"task": "nli", "files": list(nli)} | _training(_given(epochs=nli_epochs)))
-    if sts:
-        more = {"augment": True, **augment} if augment is not None else {}
-        data["stage"].append({"task": "sts", "files": list(sts), **more} | _training(_given(epochs=sts_epochs)))
-    return data
+    if sts_dev:
+        data["evaluation"] = data.get("evaluation", {}) | {"sts_dev": list(sts_dev)}
+    more = {} if augment is None else {"augment": True, **augment}
+    stages = [
+        {"task": "nli", "files": list(nli)} | _training(_given(epochs=nli_epochs)),
+        {"task": "sts", "files": list(sts), **more} | _training(_given(epochs=sts_epochs)),
+    ]
+    return data | {"stage": [stage for stage in stages if stage["files"]]}
 
 
 def dual_recipe(
@@ -92,27 +92,22 @@ def dual_recipe(
     pretrain: Mapping[str, Any] | None = None,
     **other: Any,  # noqa: ANN401
 ) -> Data:
-    """A dual encoder from translations, as the paper named by `like` or as the other arguments say."""
+    """A dual encoder from translations, with the settings of the paper `like` and those of the other arguments."""
     _refuse_other_tasks(like, nli, qa)
     paper = PAPERS[like]
     chosen: Data = {**paper.get("losses", {}), **(losses or {})}
     rounds = paper.get("rounds") if rounds is None else rounds
     if chosen.get("hard_negatives") and rounds is None:
         rounds = ROUNDS
-    if (rounds or 1) > 1 and "hard_negatives" not in chosen:
-        chosen["hard_negatives"] = HARD_NEGATIVES
+    if (rounds or 1) > 1:
+        chosen.setdefault("hard_negatives", HARD_NEGATIVES)
     data = _recipe(out, files, student_model, WITHOUT_TEACHER | other)
     data["student"] = _given(trim="off", pooling=paper.get("pooling") if pooling is None else pooling) | data["student"]
-    stages: list[Data] = []
-    if mlm:
-        stages.append({"task": "mlm", "files": list(mlm), "pairs": tlm} | _training(pretrain))
-    elif tlm:
-        stages.append({"task": "tlm"} | _training(pretrain))
+    masked: Data = {"task": "mlm", "files": list(mlm), "pairs": tlm} if mlm else {"task": "tlm"}
     beside = [{"task": task, "files": list(some)} for task, some in (("nli", nli), ("answers", qa)) if some]
-    ranking = _given(rounds=rounds, losses=chosen or None, beside=beside or None)
-    stages.append({"task": "rank", **ranking})
-    _share(stages[-1], shares)
-    return data | {"stage": stages}
+    ranking = {"task": "rank"} | _given(rounds=rounds, losses=chosen or None, beside=beside or None)
+    _share(ranking, shares)
+    return data | {"stage": [*([masked | _training(pretrain)] if mlm or tlm else []), ranking]}
 
 
 def laser_recipe(
@@ -122,7 +117,7 @@ def laser_recipe(
     stage: Mapping[str, Any] | None = None,
     **other: Any,  # noqa: ANN401
 ) -> Data:
-    """LASER's encoder from translations alone; `stage` has the settings of the decoder."""
+    """LASER: an encoder trained by translating; `stage` has the settings of the decoder."""
     if scale not in LASER_SCALES:
         raise RecipeError(f"scale = {scale!r} is not known", hint=f"choose from: {', '.join(LASER_SCALES)}")
     sizes = LASER_SCALES[scale]
@@ -142,7 +137,6 @@ def _recipe(out: Path | str, files: Sequence[str], student: str, other: Mapping[
 
 
 def _training(settings: Mapping[str, Any] | None) -> Data:
-    """The training settings of a stage, if there are some of its own."""
     return {"training": dict(settings)} if settings else {}
 
 
@@ -152,7 +146,7 @@ def _given(**values: Any) -> Data:  # noqa: ANN401
 
 
 def _share(stage: Data, shares: Sequence[float]) -> None:
-    """Give each task of a ranking stage its share of the steps."""
+    """Set the share of steps of each task of a ranking stage."""
     if not shares:
         return
     tasks = [stage, *stage.get("beside", ())]

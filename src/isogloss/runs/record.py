@@ -1,4 +1,4 @@
-"""What a run leaves behind so that it can be read, compared and repeated: `run.json` and `metrics.jsonl`."""
+"""The record of a run: `run.json` with settings, versions, times and status, and `metrics.jsonl` with losses and scores."""
 
 import json
 import logging
@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,9 @@ PACKAGES = ("isogloss", "torch", "transformers", "sentence-transformers", "token
 
 
 class Record:
-    """Writes `run.json` as the run goes, so that an interrupted run can be told apart from a finished one.
+    """Writes `run.json` during the run, so that an interrupted run is not taken for a finished one.
 
-    `settings` is what was asked for. Seconds of an interrupted run of the same settings in the same folder are added to.
+    The seconds of an interrupted run with the same settings in the same folder are counted, too.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -51,44 +50,41 @@ class Record:
         self.write()
 
     def write(self) -> None:
-        """Put the record on disk as it is now."""
+        """Write the file."""
         write_json(self.folder / RECORD, masked_values(self.data))
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
-        """Add facts, and write."""
+        """Add values and write; dictionaries are merged."""
         for name, value in values.items():
             held = self.data.get(name)
             self.data[name] = held | value if isinstance(held, dict) and isinstance(value, dict) else value
         self.write()
 
     @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
-        """Add to the seconds of a stage, also if it fails, and write down what is warned of in it."""
-        began, listener = time.monotonic(), _Listener(self)
-        logging.getLogger("isogloss").addHandler(listener)
+    def timed(self, part: str) -> Iterator[None]:
+        """Add to the seconds of a part, even if it fails, and record the warnings that are logged in it."""
+        start, warnings = time.monotonic(), _Warnings(self)
+        logging.getLogger("isogloss").addHandler(warnings)
         try:
             yield
         except BaseException:
-            self._took(stage, began)
-            with suppress(OSError, IsoglossError):  # what went wrong first is what is said
-                self.write()
+            with suppress(OSError, IsoglossError):  # the first error is the one to report
+                self._add_seconds(part, time.monotonic() - start)
             raise
         finally:
-            logging.getLogger("isogloss").removeHandler(listener)
-        self._took(stage, began)
-        self.write()
+            logging.getLogger("isogloss").removeHandler(warnings)
+        self._add_seconds(part, time.monotonic() - start)
 
-    def _took(self, stage: str, began: float) -> None:
-        seconds = self.data["seconds"]
-        seconds[stage] = round(seconds.get(stage, 0.0) + time.monotonic() - began, 2)
+    def _add_seconds(self, part: str, seconds: float) -> None:
+        self.note(seconds={part: round(self.data["seconds"].get(part, 0.0) + seconds, 2)})
 
     def finish(self) -> None:
-        """Say that everything is there."""
+        """Mark the run as finished."""
         self.note(status="finished", finished=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def _seconds_so_far(path: Path, key: str) -> dict[str, float]:
-    """Of an interrupted run of the same settings; none if there is no such record, or it is damaged."""
+    """Seconds of an interrupted run with the same settings; none if there is no such record, or it is damaged."""
     try:
         before = read_json(path)
         if before["settings_hash"] == key and before["status"] != "finished":
@@ -100,7 +96,7 @@ def _seconds_so_far(path: Path, key: str) -> dict[str, float]:
 
 @contextmanager
 def ending_noted(path: Path) -> Iterator[None]:
-    """Note in a run's record how it ended if it did not finish: stopped by a signal, or failed."""
+    """Set the status in a record if the run does not finish: "stopped" by a signal, or "failed"."""
     try:
         yield
     except BaseException as error:
@@ -111,72 +107,59 @@ def ending_noted(path: Path) -> Iterator[None]:
         raise
 
 
-class _Listener(logging.Handler):
-    """Puts every warning into a record, once and at once: the screen that showed it is gone when the question comes up."""
+class _Warnings(logging.Handler):
+    """Writes each warning to the record as soon as it is logged, once."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(logging.WARNING)
         self.record = record
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one warning."""
         warnings, text = self.record.data["warnings"], record.getMessage()
         if text not in warnings:
             self.record.note(warnings=[*warnings, text])
 
 
 class Metrics:
-    """Passes progress on and writes every value it carries to `metrics.jsonl`, each step of each stage once.
+    """A progress callback that appends the values of a step to `metrics.jsonl` and passes the step on.
 
-    A run that was killed has logged steps beyond its last checkpoint; they are taken again, so their lines are dropped
-    when the first of them comes back.
+    A killed run has logged steps after its last checkpoint. They are repeated: at the first of them, their lines are removed.
     """
 
     def __init__(self, path: Path, on_progress: OnProgress) -> None:
         self.path, self.on_progress = path, on_progress
-        self._drop_strange_lines()
+        texts = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
+        parsed = [(text, _parsed(text)) for text in texts if text]
+        self.lines = [line for _, line in parsed if line is not None]
+        unreadable = [text for text, line in parsed if line is None]
+        if unreadable and unreadable != texts[-1:]:  # a killed process leaves half a line at the end
+            logger.warning("%s: %s that cannot be read left out", path, amount(len(unreadable), "line"))
+        if unreadable:
+            self._rewrite(self.lines)
         self.last_step: dict[str, int] = {}
-        for line in self._lines():
-            self.last_step[line.get("stage", "")] = max(line.get("step", -1), self.last_step.get(line.get("stage", ""), -1))
+        for line in self.lines:
+            stage = line.get("stage", "")
+            self.last_step[stage] = max(line.get("step", -1), self.last_step.get(stage, -1))
 
     def __call__(self, step: Step) -> None:
-        """Take one step of progress."""
+        """Log the values of a step."""
         if step.values:
             line = {"stage": step.stage, **{name: _rounded(value) for name, value in step.values.items()}}
-            number = line.get("step", -1)
-            if isinstance(number, int) and 0 <= number <= self.last_step.get(step.stage, -1):
-                self._forget_from(step.stage, number)
-            self.last_step[step.stage] = int(number)
+            number = int(line.get("step", -1))
+            if 0 <= number <= self.last_step.get(step.stage, -1):
+                self._rewrite([one for one in self.lines if one.get("stage") != step.stage or one.get("step", -1) < number])
+            self.last_step[step.stage] = number
+            self.lines.append(line)
             append_line(self.path, json.dumps(line))
         self.on_progress(step)
 
-    def _forget_from(self, stage: str, number: int) -> None:
-        kept = [line for line in self._lines() if line.get("stage") != stage or line.get("step", -1) < number]
-        write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
-
-    def _lines(self) -> list[dict[str, Any]]:
-        lines: list[dict[str, Any]] = []
-        if not self.path.exists():
-            return lines
-        texts = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        found = [_values_of(text) for text in texts]
-        return [line for line in found if line is not None]
-
-    def _drop_strange_lines(self) -> None:
-        """Leave lines out that are none of ours: one that a killed process did not finish, or anything else, which is said."""
-        if not self.path.exists():
-            return
-        texts = self.path.read_text(encoding="utf-8", errors="replace").split("\n")
-        strange = [place for place, text in enumerate(texts) if text and _values_of(text) is None]
-        if not strange:
-            return
-        if strange != [len(texts) - 1]:
-            logger.warning("%s: %s that cannot be read left out", self.path, amount(len(strange), "line"))
-        write_text(self.path, "".join(json.dumps(line) + "\n" for line in self._lines()))
+    def _rewrite(self, lines: list[dict[str, Any]]) -> None:
+        self.lines = lines
+        write_text(self.path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def _values_of(text: str) -> dict[str, Any] | None:
-    """A line of metrics; None if it is not one."""
+def _parsed(text: str) -> dict[str, Any] | None:
+    """A line of metrics; None if the text is not one."""
     try:
         line = json.loads(text)
     except (ValueError, RecursionError):
@@ -189,20 +172,18 @@ def _rounded(value: float) -> float | int:
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages a result depends on."""
-    return {"python": platform.python_version(), **{name: _version_of(name) for name in PACKAGES}}
-
-
-@cache
-def _version_of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    """The versions of Python and of the packages that a result depends on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
 
 
 def hardware() -> dict[str, Any]:
-    """The machine, in a few words."""
+    """Facts about the machine."""
     import torch
 
     return {
@@ -216,20 +197,18 @@ def hardware() -> dict[str, Any]:
 
 
 def processor_name() -> str:
-    """The processor's own name where the system tells it."""
+    """The name of the processor, if the system has it."""
     if sys.platform == "darwin":
         answer = subprocess.run(["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=False)
         return answer.stdout.strip() or platform.processor()
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
+    text = info.read_text(encoding="utf-8", errors="replace") if info.exists() else ""
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 def memory_gib() -> float | None:
-    """Memory of the machine, where the system tells it."""
+    """Memory of the machine, if the system reports it."""
     try:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (ValueError, OSError, AttributeError):
@@ -237,7 +216,7 @@ def memory_gib() -> float | None:
 
 
 def peak_memory_gib() -> float | None:
-    """The most memory this process has held so far."""
+    """The peak memory of this process so far."""
     try:
         import resource
     except ImportError:

@@ -1,8 +1,7 @@
 """Replay: when languages are added, some pairs of the old languages are trained on again.
 
 A network that is trained on new data alone forgets old data; rehearsing some of it prevents that (Robins 1995). `draw` samples
-the same number of pairs of each old language, as far as it has them, and stores them in a file, so that the old store is read
-only once.
+the same number of pairs of each old language, or all of a language that has fewer.
 
 Held-out text stays held out: a pair is not trained on if one of its sides is in the test split of the old or the new pairs
 (compared by letters and digits, as `preparation/selection.py` does within one store).
@@ -10,25 +9,22 @@ Held-out text stays held out: a pair is not trained on if one of its sides is in
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from isogloss.checksums import SEAL_BYTES, is_usable, sealing
 from isogloss.corpora.text.hashing import Hashes, among, distinct
 from isogloss.corpora.text.side import Side
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
-from isogloss.types import ROWS_A_BLOCK, SCHEMA, TEST, TRAIN, BoolArray, PairCounts, PairSource, PairView
+from isogloss.types import SCHEMA, TEST, TRAIN, BoolArray, PairCounts, PairSource, PairView
 
 SIDES = ("source", "target")
 
 
 def together(parts: Sequence[PairSource]) -> PairView:
-    """Several sources of pairs as one, one after the other."""
+    """Several sources of pairs, one after the other."""
 
     def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
         for part in parts:
@@ -40,7 +36,7 @@ def together(parts: Sequence[PairSource]) -> PairView:
 
 
 def held_out_text(pairs: PairSource) -> Hashes:
-    """Both sides of all held-out pairs, by their letters and digits, as sorted hashes."""
+    """Sorted hashes of both sides of all held-out pairs, by their letters and digits."""
     found = [_hashes(block, side) for block in pairs.in_blocks(TEST) for side in SIDES]
     return distinct(np.concatenate([np.zeros(0, dtype=np.uint64), *found]))
 
@@ -50,54 +46,29 @@ def _hashes(block: pa.Table, side: str) -> Hashes:
 
 
 def _touches(block: pa.Table, held: Hashes) -> BoolArray:
-    """Which pairs have a side that is held-out text."""
+    """Which pairs have a held-out text on one side."""
     return among(_hashes(block, SIDES[0]), held) | among(_hashes(block, SIDES[1]), held)
 
 
 def without_held_out(pairs: PairSource, held: Hashes) -> PairView:
-    """The pairs without training pairs that have held-out text in them."""
+    """The pairs without training pairs that contain held-out text."""
     touched = [block.filter(pa.array(_touches(block, held))) for block in pairs.in_blocks(TRAIN)]
-    removed = PairCounts.of(pa.concat_tables([SCHEMA.empty_table(), *touched]))
-    counts = PairCounts(dict(Counter(pairs.pair_counts().cells) - Counter(removed.cells)))
+    removed = PairCounts.of(pa.concat_tables([SCHEMA.empty_table(), *touched])).cells
+    counts = PairCounts(dict(Counter(pairs.pair_counts().cells) - Counter(removed)))
 
     def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
         for block in pairs.in_blocks(split):
-            if removed.cells:
-                tested = pc.equal(block.column("split"), TEST).to_numpy(zero_copy_only=False)
-                block = block.filter(pa.array(tested | ~_touches(block, held)))
-            yield block
+            in_test = pc.equal(block.column("split"), TEST).to_numpy(zero_copy_only=False)
+            yield block.filter(pa.array(in_test | ~_touches(block, held))) if removed else block
 
-    key = content_hash(pairs.hash, held.tobytes()) if removed.cells else pairs.hash
+    key = content_hash(pairs.hash, held.tobytes()) if removed else pairs.hash
     return PairView(pairs.source_language, pairs.languages, key, counts, in_blocks)
 
 
-def open_drawn(path: Path, source_language: str, key: str) -> PairView | None:
-    """The pairs that `draw` has stored; None if they are not there, or damaged."""
-    if not is_usable(path):
-        return None
-    counts = PairCounts.of(pq.read_table(_content(path), columns=["corpus", "language", "split"]))
-
-    def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
-        if split in (None, TRAIN):
-            with pq.ParquetFile(_content(path)) as file:
-                for batch in file.iter_batches(ROWS_A_BLOCK):
-                    yield pa.Table.from_batches([batch])
-
-    languages = tuple(sorted({language for _, language, _ in counts.cells}))
-    return PairView(source_language, languages, key, counts, in_blocks)
-
-
-def _content(path: Path) -> pa.BufferReader:
-    """A sealed Parquet file without its seal: Parquet's own footer must be at the end."""
-    with pa.memory_map(str(path)) as file:
-        return pa.BufferReader(file.read_buffer(file.size() - SEAL_BYTES))
-
-
 def equal_shares(sizes: Mapping[str, int], total: int) -> dict[str, int]:
-    """How many of `total` each language gives: the same number, and more where others have fewer.
+    """How many of `total` pairs to take of each language: equal shares, where small languages leave the rest to larger ones.
 
-    min(size, share) from the smallest to the largest, where share is the rest divided by the number of languages that are
-    left. Fractions go to the larger ones.
+    From the smallest to the largest: min(size, rest of the total / number of languages that are left), rounded down.
     """
     shares: dict[str, int] = {}
     for name in sorted(sizes, key=lambda name: (sizes[name], name)):
@@ -105,43 +76,33 @@ def equal_shares(sizes: Mapping[str, int], total: int) -> dict[str, int]:
     return shares
 
 
-def draw(
-    pairs: PairSource, count: int, held: Hashes, seed: int, folder: Path, on_progress: OnProgress = silent
-) -> PairView | None:
+def draw(pairs: PairSource, count: int, held: Hashes, seed: int, on_progress: OnProgress = silent) -> PairView | None:
     """A random sample of up to `count` training pairs, the same number of each language; None if there are none.
 
     Source text without translations and pairs with text in `held` are left out.
     """
-    key = content_hash(pairs.hash, held.tobytes(), str(count), str(seed))
-    path = folder / f"replay-{key[:16]}.parquet"
-    known = open_drawn(path, pairs.source_language, key)
-    if known is not None:
-        on_progress(Step("replay", len(known), len(known), "pairs", "reused"))
-        return known
-    chosen = _chosen(pairs, count, held, seed)
-    if not chosen.any():
-        return None
-    start, total = 0, int(chosen.sum())
-    with sealing(path) as temporary, pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
-        for block in pairs.in_blocks(TRAIN):
-            drawn = block.select(SCHEMA.names).filter(pa.array(chosen[start : start + block.num_rows]))
-            writer.write_table(drawn.cast(SCHEMA))
-            start += block.num_rows
-            on_progress(Step("replay", int(chosen[:start].sum()), total, "pairs"))
-    return open_drawn(path, pairs.source_language, key)
-
-
-def _chosen(pairs: PairSource, count: int, held: Hashes, seed: int) -> BoolArray:
-    """Which training pairs are drawn, in their order."""
     languages = [language for language in pairs.languages if language != pairs.source_language]
     codes = [np.zeros(0, dtype=np.int16)]
     for block in pairs.in_blocks(TRAIN):
-        found = pc.index_in(block.column("language"), pa.array(languages, pa.string())).fill_null(-1).to_numpy()
-        codes.append(np.where(_touches(block, held), -1, found).astype(np.int16))
-    code = np.concatenate(codes)
-    sizes = {language: int((code == number).sum()) for number, language in enumerate(languages)}
-    chosen = np.zeros(len(code), dtype=np.bool_)
-    for language, share in equal_shares(sizes, count).items():
-        random = np.random.default_rng([seed, int(content_hash(language)[:8], 16)])  # whatever the others are
-        chosen[random.choice(np.flatnonzero(code == languages.index(language)), share, replace=False)] = True
-    return chosen
+        code = pc.index_in(block.column("language"), pa.array(languages, pa.string())).fill_null(-1).to_numpy()
+        codes.append(np.where(_touches(block, held), -1, code).astype(np.int16))
+    language_of = np.concatenate(codes)
+    sizes = {language: int((language_of == number).sum()) for number, language in enumerate(languages)}
+    shares = {language: share for language, share in equal_shares(sizes, count).items() if share}
+    if not shares:
+        return None
+    chosen = np.zeros(len(language_of), dtype=np.bool_)
+    for language, share in shares.items():
+        random = np.random.default_rng([seed, int(content_hash(language)[:8], 16)])  # independent of the other languages
+        chosen[random.choice(np.flatnonzero(language_of == languages.index(language)), share, replace=False)] = True
+    on_progress(Step("replay", int(chosen.sum()), int(chosen.sum()), "pairs"))
+
+    def in_blocks(split: str | None = None) -> Iterator[pa.Table]:
+        start = 0
+        for block in pairs.in_blocks(TRAIN) if split in (None, TRAIN) else ():
+            yield block.filter(pa.array(chosen[start : start + block.num_rows]))
+            start += block.num_rows
+
+    key = content_hash(pairs.hash, held.tobytes(), str(count), str(seed))
+    counts = PairCounts.of(pa.concat_tables(block.select(["corpus", "language", "split"]) for block in in_blocks()))
+    return PairView(pairs.source_language, tuple(sorted(shares)), key, counts, in_blocks)

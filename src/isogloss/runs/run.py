@@ -1,17 +1,17 @@
-"""One run: it owns its folder, and nothing else writes there.
+"""One run and its folder; only the run writes there.
 
-    run.json        what was asked for, on which machine, how long each part took, how it ended
+    run.json        the recipe, the machine, the seconds of each part, and how it ended
     metrics.jsonl   losses and dev scores, step by step
     results.json    the scores after each stage
     model/          the saved model
-    work/           what the same command continues from
+    work/           unfinished work, from which the same command continues
 
-`run_folder` locks the folder and refuses what it must not touch, `record` writes the files, `pipeline` does the work.
+`run_folder` locks and checks the folder, `record` writes the files, `pipeline` does the work.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from isogloss.types import LanguageScores, Report
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What training did in one stage; `examples` counts the examples of each of its tasks."""
+    """The training of one stage; `examples` are counts for each of its tasks."""
 
     name: str
     summary: TrainingSummary
@@ -45,7 +45,7 @@ class StageResult:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The outcome of a run: the folder, a report for each measured stage, what training did in each, and details."""
+    """The result of a run: its folder, the scores after each stage, the training of each stage, and details."""
 
     folder: Path
     reports: tuple[Report, ...]
@@ -89,12 +89,13 @@ def _scores(score: LanguageScores) -> dict[str, float | int | None]:
 
 
 class Run:
-    """The folder of a run while somebody works in it. Only the main process writes; the others train along."""
+    """A run at work in its folder. Only the main process writes; the others help to train."""
 
     def __init__(self, recipe: Recipe, on_progress: OnProgress = silent, record: Path = Path()) -> None:
-        """`record` is the folder, within the run's, that has run.json until the run is finished."""
+        """`record` is the folder, within that of the run, where run.json is until the run is finished."""
         self.recipe, self.folder = recipe, Path(recipe.output.folder)
-        self.work, self.began = self.folder / WORK, time.monotonic()
+        self.work, self.cache = self.folder / WORK, vector_folder(recipe)
+        self.began = time.monotonic()
         self.distributed = Distributed.here()
         self.record: Record | None = None
         self.on_progress: OnProgress = silent
@@ -117,15 +118,15 @@ class Run:
         replace: bool = False,
         record: Path = Path(),
     ) -> "Iterator[Run]":
-        """Enter the folder; `fresh` forgets unfinished work, `replace` lets go of a finished model of other settings."""
-        refuse_reading_what_is_written(recipe)
+        """Enter the folder; `fresh` deletes unfinished work, `replace` allows another finished model to be replaced."""
+        refuse_overlap(recipe.output.folder, recipe.models())
         if not Distributed.here().is_main_process:
             yield cls(recipe)
             return
         asked = as_dict(recipe)
-        if recipe.add is not None:  # the record of the finished run has the old languages too
+        if recipe.add is not None:  # run.json of a finished run lists the old languages, too
             del asked["languages"]
-        with run_folder(Path(recipe.output.folder), {"recipe": asked}, fresh, replace, record / RECORD):
+        with run_folder(Path(recipe.output.folder), asked, fresh, replace, record / RECORD):
             run = cls(recipe, on_progress, record)
             try:
                 yield run
@@ -133,19 +134,9 @@ class Run:
                 if run._trackers is not None:
                     run._trackers.finish()
 
-    @property
-    def cache(self) -> Path:
-        """Where teacher vectors and token tables are kept for all runs."""
-        return vector_folder(self.recipe)
-
-    @contextmanager
-    def timed(self, part: str) -> Iterator[None]:
-        """Add to the seconds of a part in run.json, and keep the warnings given in it."""
-        if self.record is None:
-            yield
-            return
-        with self.record.timed(part):
-            yield
+    def timed(self, part: str) -> AbstractContextManager[None]:
+        """Add to the seconds of a part in run.json, and record the warnings that are logged in it."""
+        return nullcontext() if self.record is None else self.record.timed(part)
 
     def note(self, **values: Any) -> None:  # noqa: ANN401 - whatever JSON can hold
         """Add facts to run.json."""
@@ -153,12 +144,12 @@ class Run:
             self.record.note(**values)
 
     def result(self, reports: list[Report], stages: list[StageResult], details: dict[str, Any]) -> RunResult:
-        """The outcome as of now."""
+        """The result so far."""
         details = {**details, "peak_memory_gib": peak_memory_gib(), "recipe": self.recipe.name}
         return RunResult(self.folder, tuple(reports), time.monotonic() - self.began, tuple(stages), details)
 
     def finish(self, result: RunResult) -> RunResult:
-        """Write results.json and close the record: the model is in place."""
+        """Write results.json and mark the run as finished, after the model was saved."""
         if self.record is not None:
             write_json(result.folder / RESULTS, result.as_dict())
             self.record.note(hashes={"weights": weights_hash(result.model)})
@@ -167,17 +158,16 @@ class Run:
 
 
 def vector_folder(recipe: Recipe) -> Path:
-    """Where teacher vectors and token tables are kept for all runs."""
+    """The folder of teacher embeddings and token tables, which all runs share."""
     return Path(recipe.output.cache) if recipe.output.cache else cache_folder()
 
 
-def refuse_reading_what_is_written(recipe: Recipe) -> None:
-    """Models are only read: a run that starts from its own result would not be the same the second time."""
-    out = Path(recipe.output.folder).resolve()
-    for name in recipe.models():
-        place = Path(name).expanduser()
-        if place.is_dir() and (place.resolve().is_relative_to(out) or out.is_relative_to(place.resolve())):
+def refuse_overlap(out: str, inputs: Iterable[str | Path]) -> None:
+    """Raise if the output folder overlaps with a folder that the run reads: a second run would read something else."""
+    place = Path(out).resolve()
+    for name in inputs:
+        folder = Path(name).expanduser()
+        if folder.is_dir() and (folder.resolve().is_relative_to(place) or place.is_relative_to(folder.resolve())):
             raise IsoglossError(
-                f"{recipe.output.folder}: the run would be written over {name}, which it reads",
-                hint="name another output folder",
+                f"{out}: overlaps with {name}, which is read and must not change", hint="name another output folder"
             )

@@ -1,7 +1,6 @@
-"""The vocabulary of a finished student, grown for new languages from the one that it was trimmed from.
+"""Grow the vocabulary of a finished student with pieces that trimming removed.
 
-`models` trims when a student is first opened; this is the way back. `models/vocabulary/grow.py` has the rows and their effect
-on old text; here is where the original comes from, and what is said about it.
+`models/vocabulary/grow.py` computes the new rows and their effect on old text; here the original model is opened.
 """
 
 import logging
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from isogloss.config import Recipe
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.encoder import Encoder
-from isogloss.models.loading import open_model
 from isogloss.models.static import StaticStudent
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.coverage import survey
@@ -37,17 +35,17 @@ def grow_for(
     teacher: Encoder | None,
     on_progress: OnProgress = silent,
 ) -> Growth | None:
-    """Give the student the pieces that the recipe's languages need, chosen from `pairs` as the recipe trims.
+    """Give the student the pieces that the recipe's languages need, chosen from `pairs` as in trimming.
 
-    What changes for all other languages is counted on their text in `sample`. None if nothing was missing, or if the
-    original cannot be opened: then the vocabulary stays as it is, with a warning.
+    The effect on the other languages is measured on their text in `sample`. None if nothing was missing, or if the original
+    cannot be opened (with a warning).
     """
     new, growth = set(recipe.languages), None
     if recipe.student.trim != "off":
         try:
             fuller, table = _original(student, recipe, teacher)
         except IsoglossError as error:
-            logger.warning("the vocabulary stays as it is: %s", error.message)
+            logger.warning("the vocabulary is not extended: %s", error.message)
         else:
             pieces = needed_pieces(fuller, student.tokenizer, _texts(pairs, new), recipe.student.trim)
             given = None if table is None else original_rows(table, fuller, pieces)
@@ -55,12 +53,12 @@ def grow_for(
             growth = student.grow(pieces, given, list(_texts(sample, old))) if pieces else None
     _warn_of_unknown(student, sample, new)
     rows = len(student.table)
-    on_progress(Step("vocabulary", rows, rows, "rows", growth_in_words(growth.as_dict()) if growth else "as it was"))
+    on_progress(Step("vocabulary", rows, rows, "rows", growth_in_words(growth.as_dict()) if growth else "unchanged"))
     return growth
 
 
 def growth_in_words(growth: Mapping[str, Any]) -> str:
-    """What growing did, for a person."""
+    """What growing changed, in a sentence."""
     rows = f"vocabulary {growth['rows_before']:,} → {growth['rows_after']:,} rows"
     changed = {language: share for language, share in growth["changed"].items() if share}
     if not changed:
@@ -70,15 +68,14 @@ def growth_in_words(growth: Mapping[str, Any]) -> str:
 
 
 def _original(student: Student, recipe: Recipe, teacher: Encoder | None) -> "tuple[PreTrainedTokenizerFast, Tensor | None]":
-    """The vocabulary before trimming, and its rows, where the student's come from them.
+    """The vocabulary before trimming, and its rows unless the student is static.
 
-    A static table was turned and bridged as a whole, so rows from before that would be strangers in it.
+    A static table was rotated and bridged as a whole, so the original rows would not fit it.
     """
     name = recipe.student.model
+    table: Tensor | None = None
     if isinstance(student, StaticStudent):
-        model = open_model(name)
-        is_table = type(model[0]).__name__ == "StaticEmbedding"
-        fuller, table = StaticStudent(model, name).tokenizer if is_table else model.tokenizer, None
+        fuller = Student.from_pretrained(name, device="cpu").tokenizer
     else:
         original, _ = open_student(recipe.replace(device="cpu"), teacher)
         fuller, table = original.tokenizer, original.table.detach()

@@ -170,7 +170,7 @@ def test_what_cannot_be_run_is_refused(models: Path, data: Path, tmp_path: Path)
         finetune_recipe("x", "out", nli=["y"], augment={})
     with pytest.raises(RecipeError, match="neighbours"):
         recipe_for(models, data, tmp_path / "run", augment={"neighbours": 0})
-    with pytest.raises(IsoglossError, match="which it reads"):
+    with pytest.raises(IsoglossError, match="which is read and must not change"):
         run(recipe_for(models, data, models / "student" / "out"))
     with pytest.raises(DataError, match="missing"):
         run(recipe_for(models, data, tmp_path / "run", sts=["missing.tsv"]))

@@ -9,15 +9,12 @@ from isogloss.types import FloatArray
 
 
 def train(stage: Stage, session: StageSession, number: int) -> FloatArray | None:
-    """Solve it and put it behind the student; the vectors it gives follow from those before it."""
+    """Solve it and add it to the student; the new embeddings of the held-out sentences follow from the old ones."""
     distillation = session.distillation(number)
     measured = session.measurements
     before = distillation.untouched_vectors(measured.texts) if measured is not None else None
     bridge = distillation.build_bridge()
     session.details["bridge_strength"] = bridge.strength
-    stages = session.recipe.stages
-    if number + 1 == len(stages) or stages[number + 1].task != "distill" or stages[number + 1].start:
-        session.end_distillation()
     if before is None:
         return None
     vectors = bridge.apply(before)

@@ -1,7 +1,7 @@
-"""The text of a recipe's stages beside its pairs: labelled pairs, questions, plain text. Read before a model is loaded."""
+"""The text of a recipe's stages: labelled pairs, questions and plain text. It is read before a model is loaded."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -19,66 +19,53 @@ Content = Labelled | Questions | list[str]
 
 @dataclass(frozen=True, slots=True)
 class StageData:
-    """What each stage reads, by the stage's name (a task trained beside one has the name STAGE/TASK), and the STS dev set."""
+    """What each stage reads, by the stage's name (for a task beside it STAGE/TASK), and the STS dev set."""
 
     content: dict[str, Content]
-    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    files: dict[str, tuple[str, ...]]
     sts_dev: Labelled | None = None
 
     @classmethod
     def read(cls, recipe: Recipe) -> "StageData":
-        """Read everything the stages name, and count dev rows that share a sentence with training."""
+        """Read every file that the stages name."""
         content: dict[str, Content] = {}
         files: dict[str, tuple[str, ...]] = {}
         for stage in recipe.stages:
-            named = {stage.name: stage, **{f"{stage.name}/{beside.task}": beside for beside in getattr(stage, "beside", ())}}
-            for name, task in named.items():
+            tasks = {stage.name: stage, **{f"{stage.name}/{beside.task}": beside for beside in getattr(stage, "beside", ())}}
+            for name, task in tasks.items():
                 if getattr(task, "files", ()):
                     files[name], content[name] = _read(task.task, task.files, f"files of stage {name}")
         dev_files = labelled_files(recipe.evaluation.sts_dev, "evaluation.sts_dev")
         dev = read_sts(dev_files) if dev_files else None
-        if dev is not None:
-            files["sts_dev"] = dev_files
-        return cls(content, files, dev)
+        return cls(content, files | ({"sts_dev": dev_files} if dev_files else {}), dev)
 
     def sentences(self) -> list[str]:
-        """All of it, for the vocabulary."""
-        return [text for one in self.content.values() for text in (one if isinstance(one, list) else one.sentences())]
+        """Every sentence of the stages."""
+        return [text for part in self.content.values() for text in (part if isinstance(part, list) else part.sentences())]
 
     @property
     def hash(self) -> str:
-        """Names the content."""
-        hashes = [content_hash(*one) if isinstance(one, list) else one.hash for one in self.content.values()]
+        """A hash of the content."""
+        hashes = [content_hash(*part) if isinstance(part, list) else part.hash for part in self.content.values()]
         return content_hash(*self.content, *hashes)
-
-    @property
-    def sts_dev_hash(self) -> str:
-        """Names the dev set; empty without one."""
-        return "" if self.sts_dev is None else self.sts_dev.hash
 
     def counts(self) -> dict[str, int]:
         """Rows per stage."""
-        return {name: len(one) for name, one in self.content.items()}
+        return {name: len(part) for name, part in self.content.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """For run.json; dev rows that share a sentence with training are counted, with a warning."""
+        """For run.json. Dev rows that share a sentence with training are counted, with a warning."""
         parts: dict[str, Content] = dict(self.content) | ({} if self.sts_dev is None else {"sts_dev": self.sts_dev})
-        facts: dict[str, Any] = {}
+        facts: dict[str, Any] = {name: {"files": list(self.files[name]), "rows": len(part)} for name, part in parts.items()}
         for name, part in parts.items():
-            facts[name] = {"files": list(self.files[name]), "rows": len(part)}
-            if not isinstance(part, list):
-                facts[name]["hash"] = part.hash
-            if isinstance(part, Labelled):
-                facts[name]["without_label"] = part.left_out
+            facts[name] |= {} if isinstance(part, list) else {"hash": part.hash}
+            facts[name] |= {"without_label": part.left_out} if isinstance(part, Labelled) else {}
         if self.sts_dev is not None:
             trained = [part for part in self.content.values() if isinstance(part, Labelled)]
             facts["sts_dev"]["shared_with_training"] = shared = shared_rows(self.sts_dev, trained)
             if shared:
-                logger.warning(
-                    "%s of the %s dev rows share a sentence with training, so dev scores may be too high",
-                    f"{shared:,}",
-                    f"{len(self.sts_dev):,}",
-                )
+                counts = f"{shared:,} of the {len(self.sts_dev):,}"
+                logger.warning("%s dev rows share a sentence with training, so dev scores may be too high", counts)
         return facts
 
 
@@ -93,7 +80,7 @@ def _read(task: str, names: tuple[str, ...], where: str) -> tuple[tuple[str, ...
 
 
 def shared_rows(dev: Labelled, trained: list[Labelled]) -> int:
-    """Rows of a dev set of which a sentence is trained on, whatever its case and spacing."""
+    """How many rows of a dev set have a sentence of the training data, regardless of case and spacing."""
     seen = {_plain(text) for pairs in trained for text in (*pairs.first, *pairs.second)}
     return sum(_plain(one) in seen or _plain(other) in seen for one, other in zip(dev.first, dev.second, strict=True))
 

@@ -1,21 +1,15 @@
-"""Masked language modelling over plain text, before all else: hidden tokens are predicted from the rest."""
+"""Masked language modeling over plain text: masked tokens are predicted from the others."""
 
 from isogloss.config import Stage
-from isogloss.models.student import Student
-from isogloss.models.token_store import TextTokenizer, TokenStore
+from isogloss.models.token_store import TextTokenizer
 from isogloss.runs.stages.session import StageSession
 from isogloss.storage import content_hash
 from isogloss.training.tasks.mlm import MaskedHead, MaskedTask
 from isogloss.training.tasks.protocol import Task
 
 
-def tokens_of(lines: list[str], student: Student) -> TokenStore:
-    """Plain text, without the prompt of the student."""
-    return TextTokenizer(student.tokenizer, int(student.model.max_seq_length)).store(lines)
-
-
 def train(stage: Stage, session: StageSession, number: int) -> None:
-    """Train on the text of the stage's files, and on the pairs too where the stage says so."""
+    """Train on the text of the stage's files, and on the pairs if the stage says so."""
     student, seed = session.student, session.recipe.seed
     lines = session.data.content[stage.name] if stage.task == "mlm" else []
     assert isinstance(lines, list)
@@ -23,7 +17,8 @@ def train(stage: Stage, session: StageSession, number: int) -> None:
     tasks: list[Task] = []
     key = content_hash(*lines)
     if lines:
-        tasks.append(MaskedTask(student, tokens_of(lines, student), head, seed=seed))
+        tokenizer = TextTokenizer(student.tokenizer, int(student.model.max_seq_length))  # without the student's prompt
+        tasks.append(MaskedTask(student, tokenizer.store(lines), head, seed=seed))
     if stage.task == "tlm" or getattr(stage, "pairs", False):
         pairs, _ = session.dev_split(stage)
         tasks.append(MaskedTask(student, session.pair_data().tokens, head, pairs, seed))

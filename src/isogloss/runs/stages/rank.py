@@ -1,8 +1,10 @@
 """Translation ranking: each translation is closer to its source than the others of the batch (mUSE, LaBSE).
 
-With `rounds`, the student goes back to where it started and is trained again with hard negatives that the round before found.
-Other tasks (NLI, answers) may be trained beside it by turns, as mUSE does.
+With `rounds`, training starts again from the same weights, with hard negatives mined by the model of the round before.
+Other tasks (NLI, answers) can be trained in turns with it, as in mUSE.
 """
+
+from functools import partial
 
 import numpy as np
 
@@ -18,13 +20,14 @@ from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.rank import translation_ranking
-from isogloss.types import IntArray
+from isogloss.training.work_files import kept_array
+from isogloss.types import FloatArray, IntArray
 
 MINING = "hard negatives"
 
 
 def train(stage: RankStage, session: StageSession, number: int) -> None:
-    """One round after another, each from the same start."""
+    """Train the rounds, each from the same weights."""
     student, data = session.student, session.pair_data()
     student.add_normalization()
     pairs, dev_pairs = session.dev_split(stage)
@@ -41,7 +44,7 @@ def train(stage: RankStage, session: StageSession, number: int) -> None:
         name = stage.name if last else f"{stage.name} round {turn}"
         if turn > 1:
             negatives = _negatives(session, pairs, losses.hard_negatives)
-            session.load_weights(start)
+            student.model.load_state_dict(start)
         mined = "" if negatives is None else content_hash(np.ascontiguousarray(negatives).tobytes())
         key = session.key(data.key, session.data.hash, mined, settings)
         session.train_tasks(stage, _tasks(stage, session, pairs, negatives), dev, key, name, shares)
@@ -50,7 +53,7 @@ def train(stage: RankStage, session: StageSession, number: int) -> None:
 
 
 def _tasks(stage: RankStage, session: StageSession, pairs: PairRows, negatives: IntArray | None) -> list[Task]:
-    """Ranking, and the tasks beside it with new heads."""
+    """The ranking task, and the tasks beside it with new heads."""
     losses = session.recipe.losses_of(stage)
     tokens = session.pair_data().tokens
     ranking = translation_ranking(tokens, pairs, negatives, losses.margin, losses.ranking_temperature)
@@ -66,12 +69,13 @@ def _tasks(stage: RankStage, session: StageSession, pairs: PairRows, negatives: 
 
 
 def _negatives(session: StageSession, pairs: PairRows, count: int) -> IntArray:
-    """For each pair the numbers of others whose translations the student takes for near."""
-    student, data, seed = session.student, session.pair_data(), session.recipe.seed
+    """For each pair, the numbers of other pairs whose translations the student puts near its source."""
+    student, data, run, seed = session.student, session.pair_data(), session.run, session.recipe.seed
 
-    def vectors(rows: IntArray) -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-        return student.vectors_of(data.tokens, rows, on_progress=session.run.on_progress, stage=MINING)
+    def vectors(rows: IntArray) -> FloatArray:
+        return student.vectors_of(data.tokens, rows, on_progress=run.on_progress, stage=MINING)
 
     columns = (np.asarray(part).tobytes() for part in (pairs.source, pairs.target, pairs.language))
     name = f"negatives-{content_hash(student.fingerprint, data.key, *columns, f'{count} {seed}')[:16]}"
-    return session.kept(name, lambda: mine_negatives(pairs, vectors, count, seed), MINING)
+    compute = partial(mine_negatives, pairs, vectors, count, seed)
+    return kept_array(run.work, name, compute, run.distributed, run.on_progress, MINING)

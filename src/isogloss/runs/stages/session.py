@@ -1,44 +1,37 @@
-"""What every stage works with: the student, the teacher, the data, the run, and the one way to train tasks on them."""
+"""What every stage works with: the student, the teacher, the data, the run, and the training of tasks."""
 
 import importlib
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.checksums import load_array, save_array
 from isogloss.config import Recipe, Stage
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.sts_dev import STSDev
 from isogloss.models.encoder import Encoder
 from isogloss.models.student import Student
 from isogloss.models.tokenizer_checks import refuse_unknown_text
-from isogloss.progress import Step
 from isogloss.runs.measure import UNTOUCHED, Measurements
 from isogloss.runs.run import Run, StageResult
 from isogloss.runs.stages.data import StageData
 from isogloss.storage import content_hash
 from isogloss.training.batches import PairRows
-from isogloss.training.dev_split import hold_out
+from isogloss.training.dev_split import split_dev
 from isogloss.training.distillation import Distillation
 from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.training.train import TaskSettings, train
 from isogloss.training.trainer import Evaluator, TrainingSummary
-from isogloss.training.work_files import use
 from isogloss.types import FloatArray, PairSource
 
 logger = logging.getLogger(__name__)
 
-Kept = TypeVar("Kept", bound=np.generic)
-
 
 class StageSession:
-    """A student on its way through the stages of a recipe."""
+    """A student and the stages of its recipe."""
 
     def __init__(
         self,
@@ -57,36 +50,32 @@ class StageSession:
         self._distillation: Distillation | None = None
         self._pair_data: PairDataset | None = None
 
-    # ── walking through the stages ──────────────────────────────────────────────────────────────────────────────────────
+    # ── the stages ──────────────────────────────────────────────────────────────────────────────────────
 
     def train_all(self) -> None:
         """Measure the untouched student, then train and measure stage by stage."""
         stages = self.recipe.stages
+        vectors: FloatArray | None = None
         with self.run.timed("vectors"):
-            if stages and stages[0].task == "bridge":
-                self.distillation(0)  # it encodes the bridge's sentences: those need not be encoded twice
-            untouched = None if self.measurements is None else self._untouched()
-        if self.measurements is not None and untouched is not None:
-            with self.run.timed("measure"):
-                self.measurements.add(UNTOUCHED, untouched)
+            if self.measurements is not None and stages and stages[0].task == "bridge":
+                vectors = self.distillation(0).untouched_vectors(self.measurements.texts)  # with those of the bridge
+        with self.run.timed("measure"):
+            self.measure(UNTOUCHED, vectors)
         self._remember(UNTOUCHED)
         for number, stage in enumerate(stages):
-            self._start_from(stage)
+            if stage.start:
+                self.student.model.load_state_dict(self.weights_after(stage.start, stage.name))
             with self.run.timed(stage.name):
                 module = importlib.import_module(f"isogloss.runs.stages.{stage.task}")
-                vectors: FloatArray | None = module.train(stage, self, number)
+                vectors = module.train(stage, self, number)
+            if not self._is_bridged(number + 1):
+                self._distillation = None
             with self.run.timed("measure"):
                 self.measure(stage.name, vectors)
             self._remember(stage.name)
 
-    def _untouched(self) -> FloatArray:
-        assert self.measurements is not None
-        if self._distillation is not None:
-            return self._distillation.untouched_vectors(self.measurements.texts)
-        return self.measurements.vectors(self.student, "untouched student")
-
     def measure(self, name: str, vectors: FloatArray | None = None) -> None:
-        """Score the student on the held-out pairs, if there are some; a stage may have the vectors already."""
+        """Score the student on the held-out pairs, if there are any; `vectors` are its embeddings of them, if known."""
         if self.measurements is None:
             return
         if vectors is None:
@@ -95,17 +84,12 @@ class StageSession:
             self.measurements.add(name, vectors)
 
     def _remember(self, name: str) -> None:
-        """Keep the weights after a stage that a later one starts from or averages."""
+        """Keep the weights if a later stage starts from them or averages them."""
         if any(name in (stage.start, *getattr(stage, "of", ())) for stage in self.recipe.stages):
             self._weights[name] = {key: value.detach().cpu().clone() for key, value in self.student.model.state_dict().items()}
 
-    def _start_from(self, stage: Stage) -> None:
-        if stage.start:
-            self.load_weights(self.weights_after(stage.start, stage.name))
-            self._distillation = None
-
     def weights_after(self, name: str, stage: str) -> dict[str, Tensor]:
-        """The weights after an earlier stage, to be used by `stage`; layers added since then make that impossible."""
+        """The weights after an earlier stage, for use by `stage`. Raises if layers were added since then."""
         found, now = self._weights[name], self.student.model.state_dict()
         if found.keys() != now.keys() or any(found[key].shape != now[key].shape for key in now):
             raise IsoglossError(
@@ -114,14 +98,10 @@ class StageSession:
             )
         return found
 
-    def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Put weights into the student."""
-        self.student.model.load_state_dict(weights)
-
     # ── bridge and distillation ─────────────────────────────────────────────────────────────────────────────────────────
 
     def distillation(self, number: int) -> Distillation:
-        """The distillation of this stage; a bridge and the distillation right after it share one."""
+        """The distillation of a stage, shared by a bridge and the distill stage right after it."""
         if self._distillation is None:
             self._distillation = Distillation(
                 self.student,
@@ -134,23 +114,21 @@ class StageSession:
             )
         return self._distillation
 
-    def end_distillation(self) -> None:
-        """What comes next starts from the student as it is now."""
-        self._distillation = None
+    def _is_bridged(self, number: int) -> bool:
+        """Whether a stage distills with the bridge that the stage before it solved."""
+        stages = self.recipe.stages
+        if not 0 < number < len(stages):
+            return False
+        return stages[number - 1].task == "bridge" and stages[number].task == "distill" and not stages[number].start
 
     def stage_recipe(self, number: int) -> Recipe:
-        """The recipe as a distillation reads it: with the settings of its stage, and a bridge if one comes first."""
-        stages = self.recipe.stages
-        stage = stages[number]
-        has_bridge = stage.task == "bridge" or (number > 0 and stages[number - 1].task == "bridge" and not stage.start)
-        if stage.task == "bridge":
-            following = stages[number + 1] if number + 1 < len(stages) else None
-            stage = following if following is not None and following.task == "distill" and not following.start else stage
-        training = self.recipe.training_of(stage)
-        if stage.task == "bridge":
-            training = training.replace(epochs=0)
-        bridge = self.recipe.bridge.replace(enabled=has_bridge)
-        return self.recipe.replace(stage=(), bridge=bridge, training=training, losses=self.recipe.losses_of(stage))
+        """The recipe of a bridge or distill stage alone, without a list of stages."""
+        stage = self.recipe.stages[number]
+        has_bridge = stage.task == "bridge" or self._is_bridged(number)
+        if self._is_bridged(number + 1):
+            stage = self.recipe.stages[number + 1]
+        recipe = self.recipe.of_stage(stage, has_bridge)
+        return recipe if stage.task == "distill" else recipe.replace(training=recipe.training.replace(epochs=0))
 
     @property
     def _pairs(self) -> PairSource:
@@ -162,12 +140,11 @@ class StageSession:
     def train_tasks(
         self, stage: Stage, tasks: Sequence[Task], dev: Evaluator | None, key: str, name: str = "", shares: Sequence[float] = ()
     ) -> TrainingSummary:
-        """Train the student by tasks with the settings of a stage; `key` names the examples and whatever else counts."""
+        """Train the student on tasks with the settings of a stage; `key` is a hash of the examples and of other inputs."""
         name = name or stage.name
         settings = self.task_settings(stage, shares)
         summary = train(self.student, tasks, settings, dev, self.run.work, self.run.on_progress, name, key)
         self.results.append(StageResult(name, summary, {task.name: len(task) for task in tasks}))
-        self.end_distillation()
         return summary
 
     def task_settings(self, stage: Stage, shares: Sequence[float] = ()) -> TaskSettings:
@@ -192,37 +169,19 @@ class StageSession:
         return self._pair_data
 
     def dev_split(self, stage: Stage) -> tuple[PairRows, PairRows | None]:
-        """The pairs to train on, and those that the best weights are chosen by (none where there are too few)."""
+        """The training pairs, and the dev pairs that the best checkpoint is chosen by; None if there are too few pairs."""
         training, data = self.recipe.training_of(stage), self.pair_data()
-        pairs = data.pairs
-        if not training.dev_pairs:
-            return pairs, None
-        columns = pairs.source, pairs.target, pairs.language, data.source_keys
-        held = hold_out(*columns, training.dev_pairs, training.dev_share, self.recipe.seed)
-        if not len(held):
+        seed = self.recipe.seed
+        pairs, _, dev = split_dev(data.pairs, data.source_keys, training.dev_pairs, training.dev_share, seed)
+        if training.dev_pairs and dev is None:
             logger.warning(
-                "%s: no language has enough pairs to keep %g of them out as dev pairs; the last weights are kept, not the best",
+                "%s: no language has enough pairs to hold out %g of them as dev pairs; the last weights are kept, not the best",
                 stage.name,
                 training.dev_share,
             )
-            return pairs, None
-        trained = np.ones(len(pairs), dtype=np.bool_)
-        trained[held] = False
-        return pairs.where(trained), pairs.where(held)
-
-    def kept(self, name: str, compute: Callable[[], NDArray[Kept]], part: str) -> NDArray[Kept]:
-        """An array from the run's folder, or computed by the main process and kept there."""
-        path = self.run.work / f"{name}.npy"
-        use(path)
-        with self.run.distributed.main_process_first():
-            found = load_array(path)
-            if found is not None:
-                self.run.on_progress(Step(part, len(found), len(found), "rows", "reused"))
-                return np.asarray(found)
-            values = compute()
-            save_array(path, values)
-            return values
+        return pairs, dev
 
     def key(self, *parts: str) -> str:
-        """A name for what a stage learns from, its dev set included."""
-        return content_hash(self.data.sts_dev_hash, *parts)
+        """A hash of what a stage is trained on and of its dev set."""
+        dev = self.data.sts_dev
+        return content_hash("" if dev is None else dev.hash, *parts)

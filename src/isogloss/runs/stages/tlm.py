@@ -1,3 +1,3 @@
-"""Translation language modelling: masked tokens of a sentence and its translation, predicted from both."""
+"""Translation language modeling: masked tokens of a sentence and its translation are predicted from both."""
 
 from isogloss.runs.stages.mlm import train as train

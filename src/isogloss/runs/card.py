@@ -1,0 +1,68 @@
+"""The model card of a run, and the saved student that it belongs to."""
+
+from pathlib import Path
+from typing import Any
+
+from isogloss import recipes
+from isogloss.config import Recipe
+from isogloss.config.sections import TEACHER_LOSSES
+from isogloss.corpora.store import leaks_in_words, scan_of
+from isogloss.evaluation.sts_dev import SPEARMAN
+from isogloss.export.card import CardInfo, StageScore, example_sentences, model_card
+from isogloss.models.student import Student
+from isogloss.runs.run import RunResult
+from isogloss.types import PairSource
+
+
+def card_info(
+    recipe: Recipe, result: RunResult, pairs: PairSource | None, training: dict[str, Any], trained_on: str
+) -> CardInfo:
+    """What the card says. `training` is stored beside the model; `trained_on` is the same in words."""
+    teacher, is_new = recipe.teacher.model if _uses_teacher(recipe) else "", recipe.student.kind == "bilstm"
+    how = f"distilled from `{teacher}`" if teacher else f"trained ({', '.join(stage.name for stage in recipe.stages)})"
+    return CardInfo(
+        name=recipe.name,
+        description=f"`{recipe.name if is_new else recipe.student.model}` {how} with isogloss on {trained_on}.",
+        base_model="" if is_new else recipe.student.model,
+        teacher=teacher,
+        languages=sorted(recipe.languages if pairs is None else {*pairs.languages, pairs.source_language}),
+        tags=_tags(recipe, teacher),
+        reports=result.reports,
+        stages=_dev_scores(result),
+        regressions=result.details.get("regressions", []),
+        corpora=training.get("corpora", {}),
+        leak_scan=leaks_in_words(scan_of(training)) if "leak_scan" in training else "",
+        examples=() if pairs is None else example_sentences(pairs),
+        recipe=recipes.dump(recipe, comments=False, defaults=False),
+    )
+
+
+def save_student(student: Student, folder: Path, info: CardInfo, training: dict[str, Any]) -> None:
+    """Save the model with its card and what it was trained on."""
+    student.model.to("cpu")
+    student.save_pretrained(folder, model_card(info, student.model), training or None)
+
+
+def _uses_teacher(recipe: Recipe) -> bool:
+    """Whether a bridge or a loss uses the teacher, or the student has its body."""
+    losses = [recipe.losses_of(stage).weights for stage in recipe.stages if stage.task == "distill"]
+    follows = any(name in weights for weights in losses for name in TEACHER_LOSSES)
+    has_bridge = any(stage.task == "bridge" for stage in recipe.stages)
+    return bool(recipe.teacher.model) and (follows or has_bridge or recipe.student.kind == "teacher-body")
+
+
+def _tags(recipe: Recipe, teacher: str) -> tuple[str, ...]:
+    """The tag of the method, for the hub."""
+    tasks = {stage.task for stage in recipe.stages}
+    named = {"distillation": bool(teacher), "laser": "translate" in tasks, "dual-encoder": tasks & {"rank", "distill"}}
+    return tuple(name for name, fits in named.items() if fits)[:1]
+
+
+def _dev_scores(result: RunResult) -> list[StageScore]:
+    """Spearman's correlation on the STS dev set, before and after each stage that was measured by it."""
+    scores = []
+    for stage in result.stages:
+        before, after = stage.summary.dev_before.get(SPEARMAN, 0.0), stage.summary.dev.get(SPEARMAN)
+        if after is not None:
+            scores.append(StageScore(stage.name, sum(stage.examples.values()), before, after))
+    return scores
