@@ -20,7 +20,7 @@ AVERAGE = "Avg."
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TaskScore:
     """The score of one model on one subset of a test set, and further metrics."""
 
     table: str  # the title of its table
@@ -39,7 +39,7 @@ class Outcome:
     """The scores of one model on a suite."""
 
     model: str
-    measured: tuple[Measured, ...]
+    measured: tuple[TaskScore, ...]
     facts: dict[str, Any] = field(default_factory=dict)  # dimension, fingerprint and so on
     scan: Scan | None = None  # what its training text was scanned for; None if unknown
 
@@ -120,7 +120,7 @@ def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples:
     if baseline is not None and baseline not in models:
         raise IsoglossError(f"{baseline}: the baseline is not among the models", hint=f"name one of {', '.join(models)}")
     base = models.index(baseline) if baseline is not None else 0
-    tables: dict[str, list[list[Measured]]] = {}
+    tables: dict[str, list[list[TaskScore]]] = {}
     for parts in zip(*(one.measured for one in outcomes), strict=True):
         tables.setdefault(parts[0].table, []).append(list(parts))
     made, draws = [], Draws(seed, resamples) if resamples else None
@@ -140,7 +140,7 @@ def _training(scan: Scan | None) -> dict[str, Any]:
     return {"learnt_from": list(scan.corpora), "scanned": list(scan.names)}
 
 
-def mean_of(parts: Sequence[Measured], column: str) -> Measured:
+def mean_of(parts: Sequence[TaskScore], column: str) -> TaskScore:
     """The mean over several columns of a table, as another column."""
     shared = [name for name in parts[0].others if all(name in one.others for one in parts)]
     others = {name: float(np.mean([one.others[name] for one in parts])) for name in shared}
@@ -150,7 +150,7 @@ def mean_of(parts: Sequence[Measured], column: str) -> Measured:
     )
 
 
-def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
+def _compared(parts: Sequence[TaskScore], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
     samples = [one.sample for one in parts]
     draws = drawing.of(samples) if drawing is not None and samples[0].can_be_resampled else None
     cells = []
