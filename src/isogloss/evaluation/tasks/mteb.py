@@ -5,12 +5,11 @@ BUCC are not those of the papers: a weighted F1 in one direction, without a thre
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from isogloss.errors import DataError
+from isogloss.errors import DataError, optional_package
 from isogloss.evaluation.bootstrap import fixed
 from isogloss.evaluation.compare import TaskScore
 from isogloss.evaluation.metrics import Doubles, cosines, unit
@@ -45,7 +44,7 @@ class _Model:
 
 def measure(encoder: Encoder, tasks: Sequence[Any], vectors: Vectors) -> list[TaskScore]:
     """Main scores of MTEB tasks, given by name (`STS17`) or as task objects; `vectors` embeds texts."""
-    package = _package()
+    package = optional_package("mteb", DataError("the package mteb is not installed here", "pip install mteb"))
     chosen = [_task(package, one) if isinstance(one, str) else one for one in tasks]
     try:
         found = package.evaluate(
@@ -74,10 +73,3 @@ def _task(package: Any, name: str) -> Any:  # noqa: ANN401 - mteb's AbsTask
     except (KeyError, ValueError) as error:
         reason = str(error).strip("'\" ").split("\n")[0][:160]
         raise DataError(f"MTEB has no task {name} ({reason})", hint="names are as in mteb: STS17, Tatoeba, BUCC") from error
-
-
-def _package() -> Any:  # noqa: ANN401 - mteb, if it is installed
-    try:
-        return import_module("mteb")
-    except ImportError as error:
-        raise DataError("the package mteb is not installed here", hint="pip install mteb") from error
