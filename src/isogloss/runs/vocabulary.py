@@ -6,6 +6,7 @@ on old text; here is where the original comes from, and what is said about it.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from isogloss.config import Recipe
@@ -55,7 +56,7 @@ def grow_for(
             growth = student.grow(pieces, given, list(_texts(sample, old))) if pieces else None
     _warn_of_unknown(student, sample, new)
     rows = len(student.table)
-    on_progress(Step("vocabulary", rows, rows, "rows", growth_in_words(growth.as_dict()) if growth else "as it was"))
+    on_progress(Step("vocabulary", rows, rows, "rows", growth_in_words(asdict(growth)) if growth else "as it was"))
     return growth
 
 
