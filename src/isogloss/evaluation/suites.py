@@ -219,7 +219,6 @@ def measure(
     suite: Suite,
     cache: Path | None = None,
     mean_removal: bool = False,
-    device: str = "auto",
     on_progress: OnProgress = silent,
     means_to: Path | None = None,
 ) -> list[Outcome]:
@@ -230,7 +229,7 @@ def measure(
     """
     if mean_removal and suite.mteb_tasks:
         raise DataError("MTEB does not state the language of a sentence", hint="leave --mean-removal or the mteb tasks out")
-    encoder = CachedEncoder(open_encoder(model, device) if isinstance(model, str) else model, cache)
+    encoder = CachedEncoder(open_encoder(model) if isinstance(model, str) else model, cache)
     texts = suite.texts()
     found: list[TaskScore] = []
     plain = None

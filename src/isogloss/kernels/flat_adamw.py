@@ -74,11 +74,9 @@ class FlatAdamW:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a state."""
-        self.flat.master.copy_(state["master"])
+        for name, value in self.state_dict().items():
+            value.copy_(state[name])
         self.flat.copy.copy_(self.flat.master)
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
-        self.taken.copy_(state["taken"])
 
 
 def update(

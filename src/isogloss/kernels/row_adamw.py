@@ -88,18 +88,20 @@ class RowAdamW:
         decay = torch.exp(at_step(self.kept, now) - at_step(self.kept, step)).to(torch.float32)
         denominator = (second / at_step(self.two, now)).sqrt() + EPS
         values = values * decay - at_step(self.rate, now) / at_step(self.one, now) * first / denominator
-        self.table.index_copy_(0, rows, values)
-        self.first.index_copy_(0, rows, first)
-        self.second.index_copy_(0, rows, second)
-        self.at.index_copy_(0, rows, now.expand(len(rows)))
+        self._store(rows, values, first, second, now)
 
     def refresh(self, rows: Tensor, step: Tensor) -> None:
         """Bring distinct `rows` to `step` in place, before they are read."""
-        values, first, second = self._read_now(rows, step)
-        self.table.index_copy_(0, rows, values)
-        self.first.index_copy_(0, rows, first)
-        self.second.index_copy_(0, rows, second)
-        self.at.index_copy_(0, rows, step.expand(len(rows)))
+        self._store(rows, *self._read_now(rows, step), step)
+
+    def _store(self, rows: Tensor, values: Tensor, first: Tensor, second: Tensor, step: Tensor) -> None:
+        for stored, new in (
+            (self.table, values),
+            (self.first, first),
+            (self.second, second),
+            (self.at, step.expand(len(rows))),
+        ):
+            stored.index_copy_(0, rows, new)
 
     def move(self, rows: Tensor, gradient: Tensor, step: Tensor) -> None:
         """One AdamW step, number `step + 1`, of distinct rows that are at `step`."""
@@ -126,9 +128,8 @@ class RowAdamW:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a state."""
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
-        self.at.copy_(state["at"])
+        for name, value in self.state_dict().items():
+            value.copy_(state[name])
 
 
 def at_step(values: Tensor, step: Tensor) -> Tensor:
