@@ -19,12 +19,11 @@ from typing import Any
 import torch
 from provenance import provenance
 
-from isogloss.evaluation.data.test_sets import open_data
+from isogloss.evaluation.data.test_sets import RatedPairs, open_data
 from isogloss.evaluation.metrics import pearson, spearman
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.suites import open_suite
-from isogloss.evaluation.tasks.sts import Sts
-from isogloss.evaluation.tasks.tatoeba import Tatoeba
+from isogloss.evaluation.tasks.task import Task
 from isogloss.models.cached_encoder import embed
 from isogloss.models.encoders.open import open_encoder
 
@@ -49,7 +48,7 @@ class Known:
         return vectors if convert_to_numpy else list(torch.from_numpy(vectors))
 
 
-def sts(task: Sts, space: Space) -> dict[str, dict[str, float]]:
+def sts(task: Task, space: Space) -> dict[str, dict[str, float]]:
     """Our correlations minus those of EmbeddingSimilarityEvaluator: with our similarities, and with theirs."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
     from sentence_transformers.util import pairwise_cos_sim, pairwise_dot_score, pairwise_euclidean_sim
@@ -57,6 +56,7 @@ def sts(task: Sts, space: Space) -> dict[str, dict[str, float]]:
     single = {"cosine": pairwise_cos_sim, "dot": pairwise_dot_score, "euclidean": pairwise_euclidean_sim}
     found = {}
     for pairs, ours in zip(task.sets, task.measure(space), strict=True):
+        assert isinstance(pairs, RatedPairs)
         judge = EmbeddingSimilarityEvaluator(
             *pairs.texts, pairs.gold.tolist(), similarity_fn_names=list(single), write_csv=False
         )
@@ -71,7 +71,7 @@ def sts(task: Sts, space: Space) -> dict[str, dict[str, float]]:
     return found
 
 
-def tatoeba(task: Tatoeba, space: Space, laser: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401 - LASER's module
+def tatoeba(task: Task, space: Space, laser: Any) -> dict[str, dict[str, float]]:  # noqa: ANN401 - LASER's module
     """Our accuracies minus those of TranslationEvaluator, and our xsim minus LASER's own."""
     from sentence_transformers.sentence_transformer.evaluation import TranslationEvaluator
 
@@ -107,10 +107,8 @@ def main() -> None:
     space = Space({text: row for row, text in enumerate(texts)}, embed(open_encoder(asked.model), texts, asked.cache))
     found: dict[str, dict[str, float]] = {}
     for task in suite.tasks:
-        if isinstance(task, Sts):
-            found |= sts(task, space)
-        elif isinstance(task, Tatoeba):
-            found |= tatoeba(task, space, laser)
+        rated = isinstance(task.sets[0], RatedPairs)
+        found |= sts(task, space) if rated else tatoeba(task, space, laser)
     told: dict[str, Any] = {"model": asked.model, "sentences": len(texts), "limit": LIMIT, "lasers_xsim": laser is not None}
     for title, wanted in (("from our similarities", False), ("from their similarities", True)):
         gaps = [abs(gap) for own in found.values() for name, gap in own.items() if name.endswith(SINGLE) == wanted]

@@ -30,7 +30,7 @@ from isogloss.config.mining import MiningSettings
 from isogloss.evaluation.bootstrap import Draws, Sample, Sums, f1, interval
 from isogloss.evaluation.data.test_sets import Haystack, open_data
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.tasks.bitext import Mining, Splits, open_splits
+from isogloss.evaluation.tasks.bitext import Splits, mining, open_splits
 from isogloss.mining.gold import read_gold
 from isogloss.mining.mine import mine
 from isogloss.mining.sentences import read_sentences
@@ -122,7 +122,7 @@ def described(splits: Splits) -> dict[str, Any]:
 
 def retrieved(splits: Splits, encoder: Remembering) -> dict[str, Any]:
     """F1, precision and recall with a threshold that the measured pairs had no say in."""
-    task = Mining("mined", (splits,))
+    task = mining("mined", (splits,))
     space = Space.encode(encoder, (text for part in task.sets for texts in part.texts for text in texts))
     measured = task.measure(space)[0]
     sample = measured.sample

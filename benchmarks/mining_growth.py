@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -48,7 +49,7 @@ def one(options: argparse.Namespace) -> None:
     moments.append(time.monotonic())
     np.savez(options.work / "found.npz", left=pairs.left, right=pairs.right, scores=pairs.scores)
     seconds = {"search": moments[1] - moments[0], "scoring and matching": moments[2] - moments[1]}
-    told = {"began": moments[0], "ended": moments[2], "seconds": seconds, "account": found.account.as_dict()}
+    told = {"began": moments[0], "ended": moments[2], "seconds": seconds, "account": asdict(found.account)}
     (options.work / "told.json").write_text(json.dumps(told))
 
 

@@ -18,7 +18,7 @@ from isogloss.storage import content_hash, read_json, write_json
 from isogloss_papers.published import Column, PublishedTable
 
 if TYPE_CHECKING:
-    from isogloss.evaluation.compare import Measured
+    from isogloss.evaluation.compare import TaskScore
     from isogloss.evaluation.suites import Suite
     from isogloss.models.encoder import Encoder
     from isogloss.progress import OnProgress
@@ -75,7 +75,7 @@ class Gauge:
             for kind in kinds
         }
 
-    def _figure(self, parts: "list[Measured]", kind: str) -> Figure:
+    def _figure(self, parts: "list[TaskScore]", kind: str) -> Figure:
         rows = sum(len(one.sample) for one in parts)
         if kind:
             values = [one.others[kind] for one in parts]
@@ -87,8 +87,8 @@ class Gauge:
         return _hundredfold(sample.value(), interval(self.draws.of([sample])[0]), rows)
 
 
-def _by_column(measured: "Iterable[Measured]") -> "dict[str, Measured]":
-    found: dict[str, Measured] = {}
+def _by_column(measured: "Iterable[TaskScore]") -> "dict[str, TaskScore]":
+    found: dict[str, TaskScore] = {}
     for one in measured:
         if one.column in found:
             raise DataError(f"{one.column} is in two test sets of the table", hint="name its parts in `suites`")

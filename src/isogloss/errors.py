@@ -4,6 +4,9 @@ The library never prints and never exits: it raises one of these, and the comman
 code 2. Any other exception is a bug in isogloss and keeps its traceback.
 """
 
+from importlib import import_module
+from typing import Any
+
 from isogloss.shown import masked, printable
 
 LONGEST = 2000  # characters of a message
@@ -31,3 +34,11 @@ class ModelError(IsoglossError):
 
 class RecipeError(IsoglossError):
     """An invalid recipe or override: unknown key, wrong type, impossible value."""
+
+
+def optional_package(module: str, missing: IsoglossError) -> Any:  # noqa: ANN401 - an untyped module
+    """Import a package that is not one of our dependencies; raise `missing` if it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise missing from error

@@ -8,7 +8,7 @@ import pytest
 
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import fixed, share
-from isogloss.evaluation.compare import AVERAGE, Comparison, Measured, Outcome, compare
+from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.leak_report import Origin, Scan
 from isogloss.evaluation.tables import grids, latex, markdown, score, short_names
 from isogloss.evaluation.tasks.bias import DIFFERENCE
@@ -23,8 +23,8 @@ def outcome(model: str, good: float, seed: int = 0, scan: Scan | None = None) ->
         others = {"en → xx": good, "xx → en": good / 2}
         origin = (Origin(f"sets/{name}.txt", Path(f"sets/{name}.txt")),)
         shown = ("en → xx", "xx → en")
-        columns.append(Measured("Tatoeba", name, "accuracy", share(hits, f"set {name}"), others, origin, shown=shown))
-    columns.append(Measured("Tatoeba", "group", "accuracy", share(np.ones(3), "g"), averaged=False, note="a note"))
+        columns.append(TaskScore("Tatoeba", name, "accuracy", share(hits, f"set {name}"), others, origin, shown=shown))
+    columns.append(TaskScore("Tatoeba", "group", "accuracy", share(np.ones(3), "g"), averaged=False, note="a note"))
     return Outcome(model, tuple(columns), {"dimension": 4}, scan)
 
 
@@ -83,7 +83,7 @@ def test_leak_states_stand_under_the_scores() -> None:
 
 
 def test_numbers_of_others_have_no_interval() -> None:
-    outcome = Outcome("m", (Measured("MTEB STS17", "en-de", "main score", fixed(0.5, "x")),))
+    outcome = Outcome("m", (TaskScore("MTEB STS17", "en-de", "main score", fixed(0.5, "x")),))
     (table,) = compare([outcome, outcome]).tables
     assert table.columns[0].cells[0].interval is None and table.columns[0].cells[1].difference is None
 
@@ -113,7 +113,7 @@ def test_directions_stand_under_their_model() -> None:
 
 
 def test_wide_tables_are_turned_and_differences_have_signs() -> None:
-    many = tuple(Measured("T", f"l{n}", "accuracy", share(np.ones(2), f"{n}")) for n in range(20))
+    many = tuple(TaskScore("T", f"l{n}", "accuracy", share(np.ones(2), f"{n}")) for n in range(20))
     (grid,) = grids(compare([Outcome("m", many), Outcome("n", many)], resamples=10))
     assert grid.header == ("m", "n") and grid.lines[0].label == "l0" and len(grid.lines) == 21
     assert score(-0.0092, DIFFERENCE) == "−0.92" and score(0.001, DIFFERENCE) == "+0.10" and score(0.8151) == "81.5"

@@ -11,10 +11,10 @@ from scipy import stats
 from isogloss.evaluation.data.known_sets import TATOEBA
 from isogloss.evaluation.data.test_sets import EvaluationSet, RatedPairs, open_data
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.suites import Task
-from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval, among_both
-from isogloss.evaluation.tasks.sts import Sts
-from isogloss.evaluation.tasks.tatoeba import GROUPS, Tatoeba
+from isogloss.evaluation.tasks.bias import among_both, joined_sets, mixed_retrieval
+from isogloss.evaluation.tasks.sts import sts
+from isogloss.evaluation.tasks.task import Task
+from isogloss.evaluation.tasks.tatoeba import GROUPS, tatoeba
 from isogloss.types import FloatArray
 from made_up_sets import write_sets
 
@@ -37,7 +37,7 @@ def sets(tmp_path: Path) -> tuple[RatedPairs, ...]:
 
 
 def test_sts_is_spearman_of_cosine(sets: tuple[RatedPairs, ...]) -> None:
-    task = Sts("STS", sets)
+    task = sts("STS", sets)
     space = space_of(task)
     for pairs, found in zip(sets, task.measure(space), strict=True):
         left, right = ([space.vectors[space.row_of[text]] for text in side] for side in pairs.texts)
@@ -58,7 +58,7 @@ def translations(code: str, rows: int, seed: int) -> EvaluationSet:
 
 def test_tatoeba_both_ways_against_loops() -> None:
     pairs = translations("deu", 30, 1)
-    task = Tatoeba((pairs,))
+    task = tatoeba("Tatoeba", (pairs,))
     space = space_of(task, width=3)
     noise = np.random.default_rng(5).normal(size=(30, 3)).astype(np.float32)
     for row in range(30):  # translations lie near, so that some are found and some are not
@@ -77,14 +77,14 @@ def test_the_same_text_on_another_line_is_right_too() -> None:
     pairs = EvaluationSet("tatoeba", "deu", ("deu", "eng"), (["a", "b", "c"], ["same", "same", "other"]))
     space = Space({text: row for row, text in enumerate(["a", "b", "c", "same", "other"])}, np.eye(5, dtype=np.float32))
     space.vectors[:3] = [[0, 0, 0, 1, 0.1], [0, 0, 0, 1, 0.2], [0, 0, 0, 0.1, 1]]
-    (found,) = Tatoeba((pairs,)).measure(space)
+    (found,) = tatoeba("Tatoeba", (pairs,)).measure(space)
     assert found.others["xx → en"] == 1.0 and found.others["en → xx"] == pytest.approx(2 / 3)
 
 
 def test_groups_are_those_of_the_papers() -> None:
     assert {name: len(codes) for name, codes in GROUPS.items()} == {"14": 14, "36": 36, "82": 83, "112": 112}
     assert all(set(codes) <= set(TATOEBA) and len(set(codes)) == len(codes) for codes in GROUPS.values())
-    task = Tatoeba(tuple(translations(code, 3, 1) for code in TATOEBA))
+    task = tatoeba("Tatoeba", tuple(translations(code, 3, 1) for code in TATOEBA))
     found = {one.column: one for one in task.measure(space_of(task))}
     for name, codes in GROUPS.items():
         mean = np.mean([found[code].sample.value() for code in codes])
@@ -93,12 +93,12 @@ def test_groups_are_those_of_the_papers() -> None:
             np.mean([found[code].others["xx → en"] for code in codes])
         )
     assert "83" in found["82 langs"].note and not found["36 langs"].note
-    fewer = Tatoeba(tuple(translations(code, 3, 1) for code in GROUPS["14"][:-1]))
+    fewer = tatoeba("Tatoeba", tuple(translations(code, 3, 1) for code in GROUPS["14"][:-1]))
     assert all("langs" not in one.column for one in fewer.measure(space_of(fewer))), "a group is whole or not there"
 
 
 def test_joined_sets(sets: tuple[RatedPairs, ...]) -> None:
-    task = JoinedSets(sets)
+    task = joined_sets("joined", sets)
     space = space_of(task)
     expected, actual, difference = task.measure(space)
     values, gold, apart = [], [], []
@@ -128,7 +128,7 @@ def test_among_both_against_loops() -> None:
 
 def test_a_biased_model_loses_to_its_own_language_and_mean_removal_cures_it() -> None:
     pairs = translations("deu", 20, 1)
-    task = MixedRetrieval((pairs,))
+    task = mixed_retrieval("mixed", (pairs,))
     space = space_of(task)
     meaning = np.random.default_rng(3).normal(size=(20, 6)).astype(np.float32)
     for row in range(20):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isogloss.config.mining import SearchSettings
+from isogloss.config.mining import Margin, SearchSettings, Strategy
 from isogloss.mining.calibration import (
     SPARE,
     best_threshold,
@@ -79,7 +79,7 @@ def planted(true: int, lonely: int, noise: float, seed: int = 1) -> tuple[FloatA
     return left.astype(np.float32), right.astype(np.float32)
 
 
-def mined(left: FloatArray, right: FloatArray, kind: str = "ratio") -> tuple[Neighbours, Neighbours, Matches]:
+def mined(left: FloatArray, right: FloatArray, kind: Margin = "ratio") -> tuple[Neighbours, Neighbours, Matches]:
     of_left, of_right = both_ways(left, right, 4 + SPARE, CPU)
     first = of_left.first(4), of_right.first(4)
     return of_left, of_right, matched(*first, *candidate_scores(*first, kind))
@@ -87,7 +87,7 @@ def mined(left: FloatArray, right: FloatArray, kind: str = "ratio") -> tuple[Nei
 
 @pytest.mark.parametrize(("true", "lonely"), [(900, 300), (300, 900), (150, 1050)])
 @pytest.mark.parametrize("kind", ["ratio", "distance"])
-def test_estimated_precision_is_near_the_true_one(true: int, lonely: int, kind: str) -> None:
+def test_estimated_precision_is_near_the_true_one(true: int, lonely: int, kind: Margin) -> None:
     left, right = planted(true, lonely, 0.25)
     of_left, of_right, matches = mined(left, right, kind)
     near = near_misses(of_left, of_right, matches, 4, kind)
@@ -106,7 +106,7 @@ def test_estimated_precision_is_near_the_true_one(true: int, lonely: int, kind: 
 
 
 @pytest.mark.parametrize("strategy", ["max", "one-to-one", "forward"])
-def test_hiding_sentences_is_mining_without_them(strategy: str) -> None:
+def test_hiding_sentences_is_mining_without_them(strategy: Strategy) -> None:
     left, right = planted(30, 10, 0.2)
     of_left, of_right = both_ways(left, right, 4 + SPARE, CPU)
     hidden = np.zeros(len(right), dtype=np.bool_)

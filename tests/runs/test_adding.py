@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -99,8 +99,8 @@ def test_growing_alone_changes_no_old_vector(models: Path, place: Path) -> None:
     assert not np.allclose(student.encode(RUSSIAN), new, atol=1e-3)
     original = Student.from_pretrained(str(models / "student"), device="cpu").tokenizer
     assert all(student.tokenizer.tokenize(text) == original.tokenize(text) for text in RUSSIAN)
-    assert "tokenized as before" in growth_in_words(growth.as_dict())
-    told = growth_in_words(growth.as_dict() | {"changed": {"de": 0.5, "en": 0.25}})
+    assert "tokenized as before" in growth_in_words(asdict(growth))
+    told = growth_in_words(asdict(growth) | {"changed": {"de": 0.5, "en": 0.25}})
     assert told.endswith("up to 50.0 % of existing text (de) is now tokenized differently")
     again = grow_for(student, pairs, pairs, recipe.replace(languages=("ru",)), load(str(models / "teacher")))
     assert again is None, "nothing is missing now"

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ def test_cells_find_what_is_wanted_and_say_how_much(wanted: float) -> None:
         same = one.ids == other.ids
         assert np.array_equal(one.similarity[same], other.similarity[same])
         assert (one.ids >= 0).all() and (np.diff(one.similarity, axis=1) <= 0).all()
-    assert json.loads(json.dumps(account.as_dict()))["recall"] == account.recall
+    assert json.loads(json.dumps(asdict(account)))["recall"] == account.recall
 
 
 def test_a_higher_recall_compares_more() -> None:

@@ -78,8 +78,8 @@ def option_for(settings: type[Settings], name: str, *flags: str, **changes: Any)
     """
     field = settings.model_fields[name]
     low, high = bounds_of(field)
-    if any(hasattr(limit, "gt") for limit in field.metadata):
-        low = None  # typer's limits are inclusive; the settings check the others
+    for limit in field.metadata:  # typer's limits are inclusive; the settings check the others
+        low, high = (None if hasattr(limit, "gt") else low), (None if hasattr(limit, "lt") else high)
     values = {"help": field.description, "min": low, "max": high, "metavar": _metavar(name, field), **changes}
     default, presets = values.pop("default", field.default), values.pop("presets", {})
     if default is None and field.default not in (None, ""):

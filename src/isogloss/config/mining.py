@@ -31,7 +31,7 @@ class ScoringSettings(Settings):
     k: int = setting(4, "Nearest neighbors that the margin compares with.", at_least=1)
     margin: Margin = setting("ratio", "How a pair is scored; absolute is plain cosine.")
     threshold: str = setting("none", 'Minimum score of a pair: "none" keeps all, "auto" aims at `precision`, or a number.')
-    precision: float = setting(0.9, "Share of correct pairs that threshold auto aims at.", above=0.0, at_most=1.0)
+    precision: float = setting(0.9, "Share of correct pairs that threshold auto aims at.", above=0.0, below=1.0)
     memory: int = setting(0, "Bytes to use beside the vectors; 0: a default.", at_least=0)
     device: str = setting("auto", "Where to run: auto, cuda or cpu.")
     cache: Path | str | None = setting(None, "Folder of cached embeddings; None: the user's cache folder.")

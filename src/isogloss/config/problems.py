@@ -25,6 +25,7 @@ _MESSAGES: dict[str, tuple[str, str]] = {  # by pydantic's type of error: messag
     "greater_than_equal": _RANGE,
     "greater_than": _RANGE,
     "less_than_equal": _RANGE,
+    "less_than": _RANGE,
     "literal_error": ("{name} = {value} is not known", "choose from: {expected}"),
     "union_tag_invalid": ("{name}.task = {tag!r} is not known", "choose from: {expected_tags}"),
     "union_tag_not_found": ("{name}.task is missing", 'for example task = "distill"'),
@@ -82,8 +83,8 @@ def is_table(hint: Any) -> bool:  # noqa: ANN401 - an annotation
 
 def bounds_of(field: FieldInfo) -> tuple[float | None, float | None]:
     """The smallest and the largest value of a field."""
-    limits = {name: getattr(one, name) for one in field.metadata for name in ("ge", "gt", "le") if hasattr(one, name)}
-    return limits.get("ge", limits.get("gt")), limits.get("le")
+    limits = {name: getattr(one, name) for one in field.metadata for name in ("ge", "gt", "le", "lt") if hasattr(one, name)}
+    return limits.get("ge", limits.get("gt")), limits.get("le", limits.get("lt"))
 
 
 def _owner(kind: type[BaseModel], place: tuple[int | str, ...]) -> type[BaseModel]:
@@ -109,7 +110,7 @@ def _range(name: str, owner: type[BaseModel], context: Mapping[str, Any]) -> str
     low, high = bounds_of(field) if field else (None, None)
     if low is not None and high is not None:
         return f"between {low:g} and {high:g}"
-    words = {"gt": "above", "ge": "at least", "le": "at most"}
+    words = {"gt": "above", "ge": "at least", "le": "at most", "lt": "below"}
     return next((f"{word} {context[key]:g}" for key, word in words.items() if key in context), "")
 
 

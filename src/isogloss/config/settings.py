@@ -29,10 +29,11 @@ def setting(
     at_least: float | None = None,
     at_most: float | None = None,
     above: float | None = None,
+    below: float | None = None,
     min_length: int | None = None,
 ) -> Any:  # noqa: ANN401
     """A field with its default (`...`: required), its sentence and its range."""
-    return Field(default, description=help, ge=at_least, le=at_most, gt=above, min_length=min_length)
+    return Field(default, description=help, ge=at_least, le=at_most, gt=above, lt=below, min_length=min_length)
 
 
 def share(default: float, help: str) -> Any:  # noqa: ANN401

@@ -5,7 +5,7 @@ comparisons is significant by chance.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ AVERAGE = "Avg."
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TaskScore:
     """The score of one model on one subset of a test set, and further metrics."""
 
     table: str  # the title of its table
@@ -39,7 +39,7 @@ class Outcome:
     """The scores of one model on a suite."""
 
     model: str
-    measured: tuple[Measured, ...]
+    measured: tuple[TaskScore, ...]
     facts: dict[str, Any] = field(default_factory=dict)  # dimension, fingerprint and so on
     scan: Scan | None = None  # what its training text was scanned for; None if unknown
 
@@ -51,11 +51,7 @@ class Difference:
     value: float
     interval: Interval
     p: float  # two-sided
-
-    @property
-    def significant(self) -> bool:
-        """Whether the interval excludes 0."""
-        return self.interval.low > 0 or self.interval.high < 0
+    significant: bool  # whether the interval excludes 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +103,13 @@ class Comparison:
             "baseline": None if self.baseline is None else self.models[self.baseline],
             "resamples": self.resamples,
             "seed": self.seed,
-            "tables": [
-                {"title": table.title, "columns": [_column(one, self.models) for one in table.columns]} for table in self.tables
-            ],
+            "tables": [{"title": table.title, "columns": list(map(self._column, table.columns))} for table in self.tables],
         }
+
+    def _column(self, column: Column) -> dict[str, Any]:
+        values = asdict(column)
+        scores = [{"model": model} | cell for model, cell in zip(self.models, values.pop("cells"), strict=True)]
+        return values | {"scores": scores}
 
 
 def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples: int = RESAMPLES, seed: int = 0) -> Comparison:
@@ -120,7 +119,7 @@ def compare(outcomes: Sequence[Outcome], baseline: str | None = None, resamples:
     if baseline is not None and baseline not in models:
         raise IsoglossError(f"{baseline}: the baseline is not among the models", hint=f"name one of {', '.join(models)}")
     base = models.index(baseline) if baseline is not None else 0
-    tables: dict[str, list[list[Measured]]] = {}
+    tables: dict[str, list[list[TaskScore]]] = {}
     for parts in zip(*(one.measured for one in outcomes), strict=True):
         tables.setdefault(parts[0].table, []).append(list(parts))
     made, draws = [], Draws(seed, resamples) if resamples else None
@@ -140,7 +139,7 @@ def _training(scan: Scan | None) -> dict[str, Any]:
     return {"learnt_from": list(scan.corpora), "scanned": list(scan.names)}
 
 
-def mean_of(parts: Sequence[Measured], column: str) -> Measured:
+def mean_of(parts: Sequence[TaskScore], column: str) -> TaskScore:
     """The mean over several columns of a table, as another column."""
     shared = [name for name in parts[0].others if all(name in one.others for one in parts)]
     others = {name: float(np.mean([one.others[name] for one in parts])) for name in shared}
@@ -150,7 +149,7 @@ def mean_of(parts: Sequence[Measured], column: str) -> Measured:
     )
 
 
-def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
+def _compared(parts: Sequence[TaskScore], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
     samples = [one.sample for one in parts]
     draws = drawing.of(samples) if drawing is not None and samples[0].can_be_resampled else None
     cells = []
@@ -160,23 +159,10 @@ def _compared(parts: Sequence[Measured], outcomes: Sequence[Outcome], base: int,
             drawn = draws[place] - draws[base]
             tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
             p = min(1.0, 2 * (float(tail) + 1) / (len(drawn) + 1))
-            difference = Difference(one.sample.value() - samples[base].value(), interval(drawn), p)
+            span = interval(drawn)
+            difference = Difference(one.sample.value() - samples[base].value(), span, p, span.low > 0 or span.high < 0)
         own = None if draws is None else interval(draws[place])
-        cells.append(Cell(one.sample.value(), own, difference, one.others, leak_state(one.origin, outcomes[place].scan)))
+        others = {name: value for name, value in one.others.items() if np.isfinite(value)}
+        cells.append(Cell(one.sample.value(), own, difference, others, leak_state(one.origin, outcomes[place].scan)))
     first = parts[0]
     return Column(first.column, first.measure, len(first.sample), tuple(cells), first.note, first.shown)
-
-
-def _column(column: Column, models: Sequence[str]) -> dict[str, Any]:
-    cells = [{"model": model, **_cell(cell)} for model, cell in zip(models, column.cells, strict=True)]
-    note = {"note": column.note} if column.note else {}
-    return {"name": column.name, "measure": column.measure, "rows": column.rows, "scores": cells, **note}
-
-
-def _cell(cell: Cell) -> dict[str, Any]:
-    values: dict[str, Any] = {"value": cell.value, "interval": cell.interval and list(cell.interval)}
-    if (difference := cell.difference) is not None:
-        interval = {"interval": list(difference.interval), "p": difference.p, "significant": difference.significant}
-        values["difference"] = {"value": difference.value, **interval}
-    finite = {name: value for name, value in cell.others.items() if np.isfinite(value)}
-    return values | {"others": finite, "leaks": cell.leaks}

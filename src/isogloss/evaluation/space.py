@@ -26,11 +26,12 @@ OF_MODEL = "fingerprint"  # the key of the model in that file, next to the langu
 NEARLY_ONE = 1e-3
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class LanguageMeans:
     """The mean embedding of each language, for the model with this fingerprint, if it is known."""
 
-    def __init__(self, means: Mapping[str, FloatArray], fingerprint: str = "") -> None:
-        self.means, self.fingerprint = dict(means), fingerprint
+    means: Mapping[str, FloatArray]
+    fingerprint: str = ""
 
     def __contains__(self, language: str) -> bool:
         return without_region(language) in self.means

@@ -13,22 +13,23 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import RESAMPLES
-from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Measured, Outcome, compare
+from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
-from isogloss.evaluation.data.test_sets import Data, EvaluationSet, open_data
+from isogloss.evaluation.data.test_sets import Data, open_data
 from isogloss.evaluation.leak_report import scan_of
 from isogloss.evaluation.space import Space, language_means
 from isogloss.evaluation.tasks import mteb
-from isogloss.evaluation.tasks.bias import JoinedSets, MixedRetrieval
-from isogloss.evaluation.tasks.bitext import Mining, open_splits
-from isogloss.evaluation.tasks.sts import Sts
-from isogloss.evaluation.tasks.tatoeba import GROUPS, LOW_RESOURCE, Tatoeba
-from isogloss.evaluation.tasks.transfer import Transfer
+from isogloss.evaluation.tasks.bias import joined_sets, mixed_retrieval
+from isogloss.evaluation.tasks.bitext import mining, open_splits
+from isogloss.evaluation.tasks.sts import sts
+from isogloss.evaluation.tasks.task import Task
+from isogloss.evaluation.tasks.tatoeba import GROUPS, LOW_RESOURCE, tatoeba
+from isogloss.evaluation.tasks.transfer import transfer
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder, refuse_missing
@@ -37,19 +38,6 @@ from isogloss.progress import OnProgress, silent
 from isogloss.storage import make_folder
 
 MTEB = "mteb:"
-
-
-class Task(Protocol):
-    """One measurement of a model: it lists the sentences it needs, and gets their embeddings."""
-
-    @property
-    def sets(self) -> Sequence[EvaluationSet]:
-        """Every sentence that is needed."""
-        ...
-
-    def measure(self, space: Space) -> list[Measured]:
-        """Scores for these embeddings."""
-        ...
 
 
 Make = Callable[[Data, str, tuple[str, ...]], Task]
@@ -64,28 +52,28 @@ class Part:
     make: Make
 
 
-def _task(kind: Callable[..., Task], read: Callable[[Data, str, str], object], *table: str) -> Make:
+def _task(kind: Callable[[str, Any], Task], read: Callable[[Data, str, str], object], table: str) -> Make:
     """A task of some kind over what `read` gives for each subset."""
-    return lambda data, name, subsets: kind(*table, tuple(read(data, name, subset) for subset in subsets))
+    return lambda data, name, subsets: kind(table, [read(data, name, subset) for subset in subsets])
 
 
-def _sts(title: str) -> Make:
-    return _task(Sts, Data.rated_pairs, title)
+def _sts(table: str) -> Make:
+    return _task(sts, Data.rated_pairs, table)
 
 
-def _transfer(title: str, split: str = "dev") -> Make:
-    def make(data: Data, name: str, subsets: tuple[str, ...]) -> Task:
-        train = data.labelled(name, "en", split)
-        return Transfer(title, train, tuple(data.labelled(name, one, "test") for one in subsets))
-
-    return make
+def _transfer(table: str, split: str = "dev") -> Make:
+    return lambda data, name, subsets: transfer(
+        table, data.labelled(name, "en", split), [data.labelled(name, one, "test") for one in subsets]
+    )
 
 
 def _whole(name: str, make: Make) -> Part:
     return Part(name, SETS[name].subsets, make)
 
 
-_TATOEBA, _JOINED = _task(Tatoeba, Data.translations), _task(JoinedSets, Data.rated_pairs)
+_TATOEBA = _task(tatoeba, Data.translations, "Tatoeba")
+_JOINED = _task(joined_sets, Data.rated_pairs, "Language bias, joined STS sets")
+_MIXED = _task(mixed_retrieval, Data.translations, "Language bias, mixed retrieval")
 _SAME = Part("sts2017", STS_SAME, _sts("STS 2017, one language"))
 _KINDS: dict[str, tuple[Part, ...]] = {
     "sts2017": (_SAME, Part("sts2017", STS_ACROSS_OFFICIAL, _sts("STS 2017, two languages (official tracks)"))),
@@ -98,11 +86,11 @@ _KINDS: dict[str, tuple[Part, ...]] = {
     "tatoeba": (_whole("tatoeba", _TATOEBA),),
     **{f"tatoeba-{name}": (Part("tatoeba", codes, _TATOEBA),) for name, codes in GROUPS.items()},
     "tatoeba-low": (Part("tatoeba", LOW_RESOURCE, _TATOEBA),),
-    "bucc": (Part("bucc", BUCC, _task(Mining, open_splits, "BUCC 2018")),),
-    "mining-news": (_whole("mining-news", _task(Mining, open_splits, "News, mined")),),
+    "bucc": (Part("bucc", BUCC, _task(mining, open_splits, "BUCC 2018")),),
+    "mining-news": (_whole("mining-news", _task(mining, open_splits, "News, mined")),),
     "bias": (
         Part("sts2017", (*STS_SAME, *STS_ACROSS_OFFICIAL), _JOINED),
-        Part("tatoeba", GROUPS["14"], _task(MixedRetrieval, Data.translations)),
+        Part("tatoeba", GROUPS["14"], _MIXED),
     ),
     "bias-extended": (Part("sts2017", (*STS_SAME, *STS_ACROSS), _JOINED),),
     "xnli": (_whole("xnli", _transfer("XNLI, probe trained on English dev")),),
@@ -231,7 +219,6 @@ def measure(
     suite: Suite,
     cache: Path | None = None,
     mean_removal: bool = False,
-    device: str = "auto",
     on_progress: OnProgress = silent,
     means_to: Path | None = None,
 ) -> list[Outcome]:
@@ -242,9 +229,9 @@ def measure(
     """
     if mean_removal and suite.mteb_tasks:
         raise DataError("MTEB does not state the language of a sentence", hint="leave --mean-removal or the mteb tasks out")
-    encoder = CachedEncoder(open_encoder(model, device) if isinstance(model, str) else model, cache)
+    encoder = CachedEncoder(open_encoder(model) if isinstance(model, str) else model, cache)
     texts = suite.texts()
-    found: list[Measured] = []
+    found: list[TaskScore] = []
     plain = None
     if texts:
         sentences = (text for _, own in texts for text in own)

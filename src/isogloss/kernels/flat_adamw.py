@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from isogloss.kernels.row_adamw import at_step
+from isogloss.kernels.row_adamw import BETAS, EPS, at_step
 
 
 class FlatParameters:
@@ -47,20 +47,13 @@ class FlatParameters:
 class FlatAdamW:
     """AdamW over `FlatParameters`; `rates` are the learning rates of all steps."""
 
-    def __init__(
-        self,
-        flat: FlatParameters,
-        rates: Sequence[float],
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ) -> None:
-        self.flat, self.weight_decay, self.betas, self.eps = flat, weight_decay, betas, eps
+    def __init__(self, flat: FlatParameters, rates: Sequence[float], weight_decay: float = 0.0) -> None:
+        self.flat, self.weight_decay = flat, weight_decay
         self.first, self.second = torch.zeros_like(flat.master), torch.zeros_like(flat.master)
         device = flat.master.device
         step = torch.arange(len(rates) + 1, dtype=torch.float64)
         self.rate = torch.tensor([0.0, *rates], dtype=torch.float32, device=device)
-        self.one, self.two = ((1 - beta**step).float().to(device) for beta in betas)
+        self.one, self.two = ((1 - beta**step).float().to(device) for beta in BETAS)
         self.taken = torch.zeros((), dtype=torch.int64, device=device)  # steps of these parameters, which may skip steps
         self.update = update
 
@@ -73,7 +66,7 @@ class FlatAdamW:
             if len(flat.master[part]):
                 copy = None if flat.copy is flat.master else flat.copy[part]
                 tensors = (flat.master[part], copy, self.first[part], self.second[part], flat.gradient[part])
-                self.update(*tensors, scale, rate, one, two, decay, self.betas, self.eps)
+                self.update(*tensors, scale, rate, one, two, decay)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state of parameters and optimizer."""
@@ -81,11 +74,9 @@ class FlatAdamW:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a state."""
-        self.flat.master.copy_(state["master"])
+        for name, value in self.state_dict().items():
+            value.copy_(state[name])
         self.flat.copy.copy_(self.flat.master)
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
-        self.taken.copy_(state["taken"])
 
 
 def update(
@@ -99,15 +90,13 @@ def update(
     one: Tensor,
     two: Tensor,
     weight_decay: float,
-    betas: tuple[float, float],
-    eps: float,
 ) -> None:
     """AdamW (Loshchilov & Hutter 2019) in place, as one pass if compiled; `one` and `two` are 1 − βᵗ."""
-    beta1, beta2 = betas
+    beta1, beta2 = BETAS
     seen = gradient.to(torch.float32) * scale
     moment = beta1 * first + (1 - beta1) * seen
     square = beta2 * second + (1 - beta2) * seen * seen
-    value = master * (1 - rate * weight_decay) - rate / one * moment / ((square / two).sqrt() + eps)
+    value = master * (1 - rate * weight_decay) - rate / one * moment / ((square / two).sqrt() + EPS)
     first.copy_(moment)
     second.copy_(square)
     master.copy_(value)

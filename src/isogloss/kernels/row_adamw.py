@@ -19,6 +19,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+BETAS, EPS = (0.9, 0.999), 1e-8  # torch's defaults
 WINDOW = 128
 STEPS_AT_ONCE = 128  # distinct last steps; for each, `WINDOW` steps are summed
 ROWS_AT_ONCE = 8192  # of the whole table in `catch_up`, which needs ten times their memory
@@ -27,21 +28,14 @@ ROWS_AT_ONCE = 8192  # of the whole table in `catch_up`, which needs ten times t
 class RowAdamW:
     """The moments of a table, and the last step of each row. `rates` are the learning rates of all steps."""
 
-    def __init__(
-        self,
-        table: Tensor,
-        rates: Sequence[float],
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ) -> None:
-        self.table, self.betas, self.eps, self.decays = table, betas, eps, weight_decay != 0
+    def __init__(self, table: Tensor, rates: Sequence[float], weight_decay: float = 0.0) -> None:
+        self.table, self.decays = table, weight_decay != 0
         self.first, self.second = torch.zeros_like(table), torch.zeros_like(table)
         self.at = torch.zeros(len(table), dtype=torch.int64, device=table.device)
-        beta1, beta2 = betas
+        beta1, beta2 = BETAS
         step = torch.arange(len(rates) + 1, dtype=torch.float64)
         rate = torch.tensor([0.0, *rates], dtype=torch.float64)
-        one, two = (1 - beta**step for beta in betas)
+        one, two = (1 - beta**step for beta in BETAS)
         pull = torch.where(step > 0, rate * two.sqrt() / one.clamp(min=1e-300), 0.0)
         kept = torch.cumsum(torch.log1p(-(rate * weight_decay).clamp(max=1 - 1e-6)), 0)
         self.rate, self.one, self.two = (value.float().to(table.device) for value in (rate, one, two))
@@ -69,7 +63,7 @@ class RowAdamW:
         # Not a product with `due`: the factor of future steps can overflow.
         steps = torch.where(due, self.pull[later] * kept_after * self.fade, 0.0)
         drift = steps.sum(1)
-        floor = self.eps * (steps * self.two[later].sqrt() * self.rise).sum(1) / drift.clamp(min=1e-30)
+        floor = EPS * (steps * self.two[later].sqrt() * self.rise).sum(1) / drift.clamp(min=1e-30)
         kept = torch.exp(at_step(self.kept, step) - self.kept[at]).to(torch.float32)
         return drift, floor, kept, (step - at).to(torch.float32)
 
@@ -78,7 +72,7 @@ class RowAdamW:
     ) -> tuple[Tensor, Tensor, Tensor]:
         first, second = self.first[rows], self.second[rows]
         values = self.table[rows] * kept[:, None] - drift[:, None] * first / (second.sqrt() + floor[:, None]).clamp(min=1e-30)
-        beta1, beta2 = self.betas
+        beta1, beta2 = BETAS
         fade1, fade2 = torch.pow(beta1, behind), torch.pow(beta2, behind)
         return values, first * fade1[:, None], second * fade2[:, None]
 
@@ -87,25 +81,27 @@ class RowAdamW:
 
         A row may occur twice if its gradient is the same each time.
         """
-        beta1, beta2 = self.betas
+        beta1, beta2 = BETAS
         now = step + 1
         first = torch.lerp(gradient, moments[0], beta1)
         second = beta2 * moments[1] + (1 - beta2) * gradient.square()
         decay = torch.exp(at_step(self.kept, now) - at_step(self.kept, step)).to(torch.float32)
-        denominator = (second / at_step(self.two, now)).sqrt() + self.eps
+        denominator = (second / at_step(self.two, now)).sqrt() + EPS
         values = values * decay - at_step(self.rate, now) / at_step(self.one, now) * first / denominator
-        self.table.index_copy_(0, rows, values)
-        self.first.index_copy_(0, rows, first)
-        self.second.index_copy_(0, rows, second)
-        self.at.index_copy_(0, rows, now.expand(len(rows)))
+        self._store(rows, values, first, second, now)
 
     def refresh(self, rows: Tensor, step: Tensor) -> None:
         """Bring distinct `rows` to `step` in place, before they are read."""
-        values, first, second = self._read_now(rows, step)
-        self.table.index_copy_(0, rows, values)
-        self.first.index_copy_(0, rows, first)
-        self.second.index_copy_(0, rows, second)
-        self.at.index_copy_(0, rows, step.expand(len(rows)))
+        self._store(rows, *self._read_now(rows, step), step)
+
+    def _store(self, rows: Tensor, values: Tensor, first: Tensor, second: Tensor, step: Tensor) -> None:
+        for stored, new in (
+            (self.table, values),
+            (self.first, first),
+            (self.second, second),
+            (self.at, step.expand(len(rows))),
+        ):
+            stored.index_copy_(0, rows, new)
 
     def move(self, rows: Tensor, gradient: Tensor, step: Tensor) -> None:
         """One AdamW step, number `step + 1`, of distinct rows that are at `step`."""
@@ -132,9 +128,8 @@ class RowAdamW:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a state."""
-        self.first.copy_(state["first"])
-        self.second.copy_(state["second"])
-        self.at.copy_(state["at"])
+        for name, value in self.state_dict().items():
+            value.copy_(state[name])
 
 
 def at_step(values: Tensor, step: Tensor) -> Tensor:

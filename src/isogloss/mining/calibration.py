@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.config.mining import MiningSettings
+from isogloss.config.mining import Margin, MiningSettings, Strategy
 from isogloss.mining.margin import margin_scores
 from isogloss.mining.matching import Matches, matched
 from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
@@ -188,14 +188,14 @@ def _local(reached: Doubles) -> Doubles:
 
 
 def near_misses(
-    left: Neighbours, right: Neighbours, matches: Matches, k: int, kind: str = "ratio", strategy: str = "max", seed: int = 0
+    left: Neighbours, right: Neighbours, matches: Matches, k: int, kind: Margin = "ratio", strategy: Strategy = "max"
 ) -> FloatArray:
     """For every match, the score that its left sentence gets when its right one is hidden; −∞ if it finds no other.
 
     There should be more than k neighbours, so that others can replace hidden ones.
     """
     found = np.full(len(matches), -np.inf, dtype=np.float32)
-    fold = np.random.default_rng(seed).integers(0, FOLDS, len(left))[matches.left]
+    fold = np.random.default_rng(0).integers(0, FOLDS, len(left))[matches.left]
     for number in range(FOLDS):
         own = fold == number
         hidden = np.zeros(len(right), dtype=np.bool_)
@@ -207,7 +207,9 @@ def near_misses(
     return found
 
 
-def matched_without(left: Neighbours, right: Neighbours, hidden: BoolArray, k: int, kind: str, strategy: str) -> Matches:
+def matched_without(
+    left: Neighbours, right: Neighbours, hidden: BoolArray, k: int, kind: Margin, strategy: Strategy
+) -> Matches:
     """Mine without some of the right sentences."""
     seen = ~hidden[left.ids]
     order = np.argsort(~seen, axis=1, kind="stable")[:, :k]  # hidden ones last, and cut off if there are enough others
@@ -222,9 +224,9 @@ def matched_without(left: Neighbours, right: Neighbours, hidden: BoolArray, k: i
     return again.where(again.scores > -np.inf)
 
 
-def shuffled_pairs(lefts: int, rights: int, matches: Matches, seed: int = 0) -> tuple[IntArray, IntArray]:
+def shuffled_pairs(lefts: int, rights: int, matches: Matches) -> tuple[IntArray, IntArray]:
     """Random rows of both sides, without the mined pairs."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     left, right = random.integers(0, lefts, SHUFFLED), random.integers(0, rights, SHUFFLED)
     drawn = ~np.isin(left * rights + right, matches.left * rights + matches.right)
     return left[drawn], right[drawn]

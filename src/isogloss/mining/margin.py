@@ -12,18 +12,15 @@ computed from the neighbours, without reading embeddings again. `matching` turns
 
 import numpy as np
 
-from isogloss.errors import DataError
+from isogloss.config.mining import Margin
 from isogloss.search.neighbours import Neighbours
 from isogloss.types import FloatArray, IntArray
 
-MARGINS = ("ratio", "distance", "absolute")
 SMALLEST_MEAN = 1e-3  # a ratio to a mean near 0, or below, is meaningless
 
 
-def margin_scores(similarity: FloatArray, left_mean: FloatArray, right_mean: FloatArray, kind: str = "ratio") -> FloatArray:
+def margin_scores(similarity: FloatArray, left_mean: FloatArray, right_mean: FloatArray, kind: Margin = "ratio") -> FloatArray:
     """Margins of pairs, from their cosines and the mean cosines of both sentences to their neighbours; shapes broadcast."""
-    if kind not in MARGINS:
-        raise DataError(f"margin = {kind!r} is not known", hint=f"choose one of {', '.join(MARGINS)}")
     if kind == "absolute":
         return np.array(np.broadcast_arrays(similarity, left_mean, right_mean)[0], dtype=np.float32)
     around = (np.asarray(left_mean, dtype=np.float64) + right_mean) / 2
@@ -31,7 +28,7 @@ def margin_scores(similarity: FloatArray, left_mean: FloatArray, right_mean: Flo
     return score.astype(np.float32)
 
 
-def candidate_scores(left: Neighbours, right: Neighbours, kind: str = "ratio") -> tuple[FloatArray, FloatArray]:
+def candidate_scores(left: Neighbours, right: Neighbours, kind: Margin = "ratio") -> tuple[FloatArray, FloatArray]:
     """The margin of every sentence with each of its neighbours, for both sides, in the shape of their ids."""
     left_mean, right_mean = left.mean, right.mean
     return (

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isogloss.errors import DataError
+from isogloss.config.mining import Strategy
 from isogloss.search.neighbours import Neighbours
 from isogloss.types import BoolArray, FloatArray, IntArray
-
-STRATEGIES = ("max", "one-to-one", "intersection", "forward", "backward")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,11 +40,9 @@ class Matches:
 
 
 def matched(
-    left: Neighbours, right: Neighbours, left_scores: FloatArray, right_scores: FloatArray, strategy: str = "max"
+    left: Neighbours, right: Neighbours, left_scores: FloatArray, right_scores: FloatArray, strategy: Strategy = "max"
 ) -> Matches:
     """Choose pairs by the scores of the candidates of both sides (`margin.candidate_scores` gives them)."""
-    if strategy not in STRATEGIES:
-        raise DataError(f"strategy = {strategy!r} is not known", hint=f"choose one of {', '.join(STRATEGIES)}")
     if not left.ids.size:  # the other side has no neighbours either
         return Matches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
     candidates = _every if strategy == "one-to-one" else _best

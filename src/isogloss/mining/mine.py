@@ -85,7 +85,7 @@ class Mined:
             summary["estimated_precision"] = self.calibration.precision_at(self.threshold) if len(self) else None
             summary["calibration"] = self.calibration.as_dict()
         if self.search is not None:
-            summary["search"] = self.search.as_dict()
+            summary["search"] = asdict(self.search)
         if self.gold is not None:
             summary["gold"] = self.gold._asdict()
         if self.gold_curve is not None:
@@ -185,8 +185,6 @@ def _check_settings(source: object, target: object, how: MiningSettings) -> None
     if str(source) == str(target) == STANDARD_INPUT:
         raise DataError("both sides cannot be standard input", hint="put one of them in a file")
     check_threshold(how.threshold, (AUTO, f"{GOLD}FILE"))
-    if not 0 < how.precision < 1:
-        raise DataError(f"precision = {how.precision} is not between 0 and 1", hint="0.9 is usual")
 
 
 def check_threshold(threshold: str, words: tuple[str, ...]) -> None:

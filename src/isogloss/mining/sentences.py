@@ -10,7 +10,7 @@ sentences that are the same on both sides: each would be the other's best match 
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,14 +22,13 @@ import pyarrow.compute as pc
 from isogloss.config.mining import MiningSettings
 from isogloss.corpora.cleaning.language import Language, Script
 from isogloss.corpora.cleaning.rule import PairBatch
-from isogloss.corpora.reading.compression import open_stream
 from isogloss.corpora.reading.languages import canonical, is_shaped_like_a_code
-from isogloss.corpora.reading.lines import line_blocks
+from isogloss.corpora.reading.lines import text_blocks
 from isogloss.corpora.store import is_store, open_store
 from isogloss.corpora.text.hashing import Hashes, among, distinct
 from isogloss.corpora.text.normalize import normalize_block
 from isogloss.corpora.text.side import Side
-from isogloss.errors import DataError, IsoglossError
+from isogloss.errors import DataError, IsoglossError, optional_package
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.types import BoolArray, IntArray
 
@@ -166,22 +165,17 @@ def _blocks(source: str | Path | Sequence[str], label: str, language: str, with_
     if isinstance(source, str | Path) and str(source) != STANDARD_INPUT and Path(source).is_dir():
         yield from _of_store(Path(source), language)
         return
-    for lines, numbers in _numbered(source, label):
+    for lines, numbers in _numbered(source):
         yield _with_ids(lines, numbers, label) if with_ids else (lines, pc.cast(pa.array(numbers), pa.string()))
 
 
-def _numbered(source: str | Path | Sequence[str], label: str) -> Iterator[tuple[pa.Array, IntArray]]:
+def _numbered(source: str | Path | Sequence[str]) -> Iterable[tuple[pa.Array, IntArray]]:
     """Lines and their numbers."""
     if not isinstance(source, str | Path):
-        yield pa.array(source, pa.string()), np.arange(1, 1 + len(source))
-        return
+        return [(pa.array(source, pa.string()), np.arange(1, 1 + len(source)))]
     if str(source) != STANDARD_INPUT and not Path(source).exists():
         raise DataError(f"{source}: no such file", hint="give a file with one sentence per line, a prepared store, or -")
-    with open_stream(Path(source)) as opened:
-        for block in line_blocks(opened, label):
-            for fault in block.faults.values():
-                raise fault
-            yield block.text(), block.numbers
+    return ((block.text(), block.numbers) for block in text_blocks(Path(source)))
 
 
 def _of_store(path: Path, language: str) -> Iterator[Block]:
@@ -218,11 +212,8 @@ def _with_ids(lines: pa.Array, numbers: IntArray, label: str) -> Block:
 
 def _split(paragraphs: pa.Array, numbers: pa.Array, language: str) -> Block:
     """Paragraphs split into sentences."""
-    try:
-        from sentencex import segment
-    except ImportError as error:
-        hint = 'pip install "isogloss[mining]"'
-        raise IsoglossError("splitting documents into sentences needs the package sentencex", hint=hint) from error
+    missing = "splitting documents into sentences needs the package sentencex"
+    segment = optional_package("sentencex", IsoglossError(missing, 'pip install "isogloss[mining]"')).segment
     texts: list[str] = []
     ids: list[str] = []
     for paragraph, number in zip(paragraphs.to_pylist(), numbers.to_pylist(), strict=True):

@@ -137,18 +137,11 @@ class SentenceEncoder:
 
     def _agreeing(self, sample: Sequence[str]) -> "FastEncoder | None":
         """A fast encoder that gives the model's own embeddings of the sample."""
-        import torch
-
-        from isogloss.models.fast_encode import fast_encoder
+        from isogloss.models.fast_encode import trusted_encoder
 
         half = self.precision == "float16" or (self.precision == "auto" and self.model.device.type == "cuda")
         prompt = self.prompt or self.model.prompts.get(self.model.default_prompt_name or "") or ""
-        for dtype in (torch.float16, torch.float32) if half else (torch.float32,):
-            fast = fast_encoder(self.model, prompt, dtype)
-            if fast is None or fast.agrees(sample):
-                return fast
-            logger.warning("%s: the fast encoder gives other embeddings in %s, so it is not used", self.name, dtype)
-        return None
+        return trusted_encoder(self.model, self.name, prompt, half, lambda fast: fast.agrees(sample))
 
 
 def _spread(texts: Sequence[str]) -> list[str]:

@@ -280,6 +280,18 @@ def fast_encoder(model: "SentenceTransformer", prompt: str = "", dtype: torch.dt
     return fast if fast.reaches(min(TRIED_FIRST, fast.text_tokenizer.max_tokens)) else None
 
 
+def trusted_encoder(
+    model: "SentenceTransformer", name: str, prompt: str, half: bool, agrees: Callable[[FastEncoder], bool]
+) -> FastEncoder | None:
+    """A fast encoder that gives the model's own embeddings, as far as `agrees` can see; in half precision if possible."""
+    for dtype in (torch.float16, torch.float32) if half else (torch.float32,):
+        found = fast_encoder(model, prompt, dtype)
+        if found is None or agrees(found):
+            return found
+        logger.warning("%s: the fast encoder gives other embeddings in %s, so it is not used", name, dtype)
+    return None
+
+
 def pooled_runs(states: Tensor, runs: Sequence[Run], how: str) -> Tensor:
     """Pool token states in order of length to embeddings in single precision; `packed.pooled` takes any order."""
     if how == "cls":

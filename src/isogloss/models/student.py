@@ -21,7 +21,7 @@ from isogloss.errors import ModelError
 from isogloss.kernels.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint, refuse_broken
-from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, fast_encoder
+from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, trusted_encoder
 from isogloss.models.frozen_layers import Activations, Frozen, SplitBody
 from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
 from isogloss.models.saving import CARD, save_model
@@ -295,13 +295,11 @@ class Student:
         On CUDA it computes in half precision where that is exact enough.
         """
         sample = rows[np.argsort(tokens.lengths_of(rows))[np.linspace(0, len(rows) - 1, SAMPLE).astype(int)]]
-        for dtype in (torch.float16, torch.float32) if self.model.device.type == "cuda" else (torch.float32,):
-            fast = fast_encoder(self.model, self.prompt, dtype)
-            if fast is None or fast.alike(
-                self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample)
-            ):
-                return fast
-        return None
+
+        def agrees(fast: FastEncoder) -> bool:
+            return fast.alike(self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample))
+
+        return trusted_encoder(self.model, self.name, self.prompt, self.model.device.type == "cuda", agrees)
 
     def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         """Embeddings of some rows, with gradients if they are enabled; from the outputs of `frozen` layers if given.

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,7 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
     details = {
         "store": str(pairs.store.folder),
         "leak_scan": scan_of(pairs.store.manifest),
-        "student": {"growth": growth.as_dict()} if growth else {},
+        "student": {"growth": asdict(growth)} if growth else {},
         "pairs": pair_counts(pairs.new) | {"touched_held_out": pairs.left_out, "replayed": replayed},
         "added_to": str(finished.folder),
         "added": list(recipe.languages),

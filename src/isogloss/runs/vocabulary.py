@@ -5,6 +5,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from isogloss.config import Recipe
@@ -53,7 +54,7 @@ def grow_for(
             growth = student.grow(pieces, given, list(_texts(sample, old))) if pieces else None
     _warn_of_unknown(student, sample, new)
     rows = len(student.table)
-    on_progress(Step("vocabulary", rows, rows, "rows", growth_in_words(growth.as_dict()) if growth else "unchanged"))
+    on_progress(Step("vocabulary", rows, rows, "rows", growth_in_words(asdict(growth)) if growth else "unchanged"))
     return growth
 
 

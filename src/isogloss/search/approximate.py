@@ -11,8 +11,8 @@ compared with everything. With a folder, the index and the state of the search a
 """
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,10 +49,6 @@ class SearchAccount:
         if self.recall is None or self.recall_wanted is None:
             return False
         return self.recall < self.recall_wanted - 2 * _error(self.recall_wanted, self.sampled)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

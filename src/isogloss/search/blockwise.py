@@ -94,9 +94,7 @@ class Direction:
             least = (greatest.select(1 - axis, -1).float() - 2 * self.error).clamp(min=LOWEST)
             floor = torch.where(floor == LOWEST, least, floor)
             self.floor[owners] = torch.maximum(self.floor[owners], floor[: len(owners)])
-        near = (_comparable(groups).amax(1 - axis) >= _comparable_floor(floor, block).unsqueeze(1 - axis)).nonzero(
-            as_tuple=True
-        )
+        near = (comparable(groups).amax(1 - axis) >= _comparable_floor(floor, block).unsqueeze(1 - axis)).nonzero(as_tuple=True)
         owner, group = near[axis], near[1 - axis]
         members = (groups[owner, :, group] if axis == 0 else groups[:, group, owner].T).float()
         hit, place = (members >= floor[owner, None]).nonzero(as_tuple=True)
@@ -279,7 +277,7 @@ def _groups(block: Tensor, axis: int) -> Tensor:
     return block.view(len(block), GROUP, -1) if axis == 0 else block.view(GROUP, -1, block.shape[1])
 
 
-def _comparable(products: Tensor) -> Tensor:
+def comparable(products: Tensor) -> Tensor:
     """Products in a form that is quick to compare.
 
     The bits of positive bfloat16 numbers sort like integers, which a CPU compares several times faster. Those of negative ones
@@ -290,7 +288,7 @@ def _comparable(products: Tensor) -> Tensor:
 
 def _comparable_floor(floor: Tensor, products: Tensor) -> Tensor:
     """Floors to compare such products with: never higher, and below everything if not positive."""
-    if _comparable(products) is products:
+    if comparable(products) is products:
         return floor
     return torch.where(floor > 0, floor.view(torch.int32) >> 16, torch.iinfo(torch.int16).min).to(torch.int16)
 

@@ -33,7 +33,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from isogloss.search.approximate import SAMPLED, Found, Request, Sample, SearchAccount, target_recall
-from isogloss.search.blockwise import Block, BlockSearch, CandidateList, Direction, most_listed, padded
+from isogloss.search.blockwise import Block, BlockSearch, CandidateList, Direction, comparable, most_listed, padded
 from isogloss.search.neighbours import STAGE, both_ways
 from isogloss.search.plan import PROBE_BYTES
 from isogloss.search.sides import GROUP, Side, Sides, prepare_sides
@@ -160,14 +160,8 @@ def in_chunks(work: Callable[[slice], T], rows: int, width: int, threads: int) -
 
 
 def _scores(rows: Tensor, centers: Tensor) -> Tensor:
-    """The products of rows and centers, those below zero as zero, in a form that is quick to compare.
-
-    Bits of bfloat16 numbers that are not negative sort like integers, of which a CPU compares several times as many at once.
-    """
-    products = rows @ centers.T
-    if products.dtype == torch.bfloat16 and products.device.type == "cpu":
-        return products.view(torch.int16).clamp_(min=0)
-    return products.clamp_(min=0)
+    """The products of rows and centers, those below zero as zero, in a form that is quick to compare."""
+    return comparable(rows @ centers.T).clamp_(min=0)
 
 
 def _values(scores: Tensor) -> Tensor:

@@ -17,7 +17,6 @@ in isogloss knows faiss.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ import numpy as np
 import torch
 
 from isogloss.checksums import is_usable, sealing
-from isogloss.errors import ModelError
+from isogloss.errors import ModelError, optional_package
 from isogloss.progress import Step
 from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, target_recall
 from isogloss.search.blockwise import Search, cosines
@@ -35,11 +34,13 @@ from isogloss.search.sides import Side, Sides, without_copies
 from isogloss.search.stripes import SearchState, run_stripes, torch_configured
 from isogloss.types import FloatArray
 
-try:
-    faiss: Any = import_module("faiss")  # its type stubs are wrong
-except ImportError as error:
-    hint = "pip install 'isogloss[mining]', or allow more memory, or set --search exact"
-    raise ModelError("an index for what does not fit into memory needs the package faiss", hint=hint) from error
+faiss = optional_package(
+    "faiss",
+    ModelError(
+        "an index for what does not fit into memory needs the package faiss",
+        hint="pip install 'isogloss[mining]', or allow more memory, or set --search exact",
+    ),
+)
 
 STRIPE = 4096  # sentences per query
 ADDED_AT_ONCE = 8192

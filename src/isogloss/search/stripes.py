@@ -7,6 +7,7 @@ A saved state may have neighbours from stripes that are not marked as done; find
 """
 
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -86,16 +87,12 @@ def _dtype(device: str, precision: str, left: Vectors, right: Vectors) -> torch.
         return torch.float16
     if len(left) * len(right) < LARGE:
         return torch.float32
-    taken = {}
-    for dtype in (torch.float32, torch.bfloat16):
+
+    def seconds(dtype: torch.dtype) -> float:
         rows = torch.ones(512, left.shape[1], dtype=dtype)
-        times = []
-        for _ in range(3):
-            began = time.perf_counter()
-            torch.mm(rows, rows.T)
-            times.append(time.perf_counter() - began)
-        taken[dtype] = min(times)
-    return min(taken, key=lambda dtype: taken[dtype])
+        return min(timeit.repeat(lambda: torch.mm(rows, rows.T), number=1, repeat=3))
+
+    return min((torch.float32, torch.bfloat16), key=seconds)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from isogloss.errors import DataError
 from isogloss.evaluation.data.test_sets import Haystack, open_data
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.tasks.bitext import HALVES_NOTE, Mining, Splits, halves, mine, open_splits
+from isogloss.evaluation.tasks.bitext import HALVES_NOTE, Splits, halves, mine, mining, open_splits
 from isogloss.types import FloatArray
 from made_up_sets import write_sets
 
@@ -99,7 +99,7 @@ def best_by_loops(found: dict[tuple[str, str], float], gold: set[tuple[str, str]
 
 def test_the_threshold_comes_from_the_training_split() -> None:
     (test, test_vectors), (training, training_vectors) = haystack(1), haystack(2, "training")
-    (found,) = Mining("BUCC", (Splits(test, training),), 3).measure(space(test_vectors, training_vectors))
+    (found,) = mining("BUCC", (Splits(test, training),), 3).measure(space(test_vectors, training_vectors))
     learnt = mined_by_loops(training, training_vectors, 3)
     best = best_by_loops(learnt, set(training.gold))
     threshold = (best + max((value for value in learnt.values() if value < best), default=best)) / 2
@@ -115,7 +115,7 @@ def test_the_threshold_comes_from_the_training_split() -> None:
 
 def test_one_split_is_halved_and_each_half_judged_by_the_other() -> None:
     hay, vectors = haystack(5)
-    (found,) = Mining("BUCC", (Splits(hay),), 3).measure(space(vectors))
+    (found,) = mining("BUCC", (Splits(hay),), 3).measure(space(vectors))
     half = dict(zip(hay.ids[0], halves(hay.ids[0]).tolist(), strict=True))
     pairs, right, taken = mined_by_loops(hay, vectors, 3), 0, 0
     for own in (False, True):
@@ -137,5 +137,5 @@ def test_splits_that_the_data_has(tmp_path: Path) -> None:
     assert alone.training is None and alone.test.split == "dev"
     with pytest.raises(DataError, match="bucc fr-en: not in"):
         open_splits(data, "bucc", "fr-en")
-    languages = [language for part in Mining("BUCC", (official, alone)).sets for language in part.languages]
+    languages = [language for part in mining("BUCC", (official, alone)).sets for language in part.languages]
     assert languages == ["de", "en", "de", "en", "zh", "en"]

@@ -8,7 +8,7 @@ from isogloss.errors import DataError
 from isogloss.evaluation.data.test_sets import Labelled
 from isogloss.evaluation.leak_report import Origin
 from isogloss.evaluation.space import Space
-from isogloss.evaluation.tasks.transfer import Transfer, best_penalty, features_of, fit_probe
+from isogloss.evaluation.tasks.transfer import best_penalty, features_of, fit_probe, transfer
 from isogloss.types import FloatArray, IntArray
 
 
@@ -68,13 +68,13 @@ def test_transfer_works_where_spaces_are_aligned() -> None:
     labels = [f"class {number}" for number in classes]
     taught = rows("en", "train", 90, labels)
     asked = (rows("de", "test", 60, labels[:60]), rows("sw", "test", 60, labels[:60]))
-    task = Transfer("SIB", taught, asked)
+    task = transfer("SIB", taught, asked)
     texts = [text for part in task.sets for text in part.texts[0]]
     space = Space({text: row for row, text in enumerate(texts)}, np.concatenate([english, german, -swahili]))
     aligned, mirrored = task.measure(space)
     assert aligned.sample.value() > 0.8 > 0.4 > mirrored.sample.value()
     assert aligned.column == "de" and aligned.origin == (Origin("sib/de"),) and len(aligned.sample) == 60
-    odd = Transfer("SIB", taught, (rows("de", "test", 60, ["another", *labels[1:60]]),))
+    odd = transfer("SIB", taught, (rows("de", "test", 60, ["another", *labels[1:60]]),))
     with pytest.raises(DataError, match="row 1: the class 'another' is not in the training rows"):
         odd.measure(space)
 

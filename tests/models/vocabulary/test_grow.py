@@ -95,7 +95,6 @@ def test_rows_are_given_averaged_or_drawn_and_old_ones_untouched(models: Path, t
     assert growth.given == 1 and growth.given + growth.averaged + growth.unknown == len(pieces)
     assert growth.rows_after == growth.rows_before + len(pieces) == len(table) == student.body.config.vocab_size
     assert growth.changed == {"en": 0.0, "xx": 0.5}
-    assert growth.as_dict()["changed"]["xx"] == 0.5
     student.save_pretrained(tmp_path / "model")
     loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu")
     assert np.allclose(loaded.encode(RUSSIAN + ENGLISH), student.encode(RUSSIAN + ENGLISH), atol=1e-5)

@@ -4,10 +4,9 @@ Names of repositories and columns come from the data set cards and MTEB's code. 
 what was looked for, never a shorter average.
 """
 
-from importlib import import_module
 from typing import Any
 
-from isogloss.errors import DataError
+from isogloss.errors import DataError, optional_package
 from isogloss.evaluation.data.files import Columns
 from isogloss.evaluation.data.known_sets import HubPlace, KnownSet
 from isogloss.evaluation.leak_report import Origin
@@ -22,13 +21,13 @@ class Hub:
     name = HUB
 
     def __init__(self) -> None:
-        try:
-            self._datasets: Any = import_module("datasets")
-        except ImportError as error:
-            raise DataError(
+        self._datasets = optional_package(
+            "datasets",
+            DataError(
                 "the package datasets is needed to read test sets from the hub",
                 hint="pip install datasets, or name a folder of test sets with --data or ISOGLOSS_DATA",
-            ) from error
+            ),
+        )
 
     def read(self, known: KnownSet, a: str, b: str, split: str) -> Columns | None:
         """The columns of one set; None if the hub does not have it."""

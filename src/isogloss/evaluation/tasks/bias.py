@@ -13,16 +13,17 @@
 The simplest remedy is to subtract each language's mean: `space.LanguageMeans`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
 from isogloss.evaluation.bootstrap import Correlation, Sample, average, difference, joined, share
-from isogloss.evaluation.compare import Measured
+from isogloss.evaluation.compare import TaskScore
 from isogloss.evaluation.data.test_sets import EvaluationSet, RatedPairs
 from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.sts import MEASURE, similarities
+from isogloss.evaluation.tasks.task import Task
 from isogloss.search.neighbours import nearest, neighbours
 from isogloss.types import BoolArray, FloatArray
 
@@ -31,46 +32,37 @@ MIXED = "translation is nearest of all, both directions"
 EXPECTED, ACTUAL, DIFFERENCE = "Expected Score", "Actual Score", "Difference"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JoinedSets:
-    """Sets of rated pairs, apart and together."""
+def joined_sets(table: str, sets: Sequence[RatedPairs]) -> Task:
+    """Expected score, actual score, and the difference, resampled on the same pairs."""
 
-    sets: tuple[RatedPairs, ...]
-    table: str = "Language bias, joined STS sets"
-
-    def measure(self, space: Space) -> list[Measured]:
-        """Expected score, actual score, and the difference, resampled on the same pairs."""
-        parts = [Correlation(similarities(one, space)["cosine"], one.gold, ((one.unit, len(one.gold)),)) for one in self.sets]
+    def measure(space: Space) -> list[TaskScore]:
+        parts = [Correlation(similarities(one, space)["cosine"], one.gold, ((one.unit, len(one.gold)),)) for one in sets]
         expected, actual = average(list(map(Sample.of, parts))), Sample.of(joined(parts))
-        origin = tuple(file for one in self.sets for file in one.origin)
+        origin = tuple(file for one in sets for file in one.origin)
         columns = ((EXPECTED, expected), (ACTUAL, actual), (DIFFERENCE, difference(actual, expected)))
-        return [Measured(self.table, name, MEASURE, sample, {}, origin, averaged=False) for name, sample in columns]
+        return [TaskScore(table, name, MEASURE, sample, {}, origin, averaged=False) for name, sample in columns]
+
+    return Task(sets, measure)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MixedRetrieval:
-    """Sentences and their translations in one index."""
+def mixed_retrieval(table: str, sets: Sequence[EvaluationSet]) -> Task:
+    """For each language, how often the translation is the nearest sentence of both languages."""
+    return Task(sets, lambda space: [_mixed(table, one, space) for one in sets])
 
-    sets: tuple[EvaluationSet, ...]
-    table: str = "Language bias, mixed retrieval"
 
-    def measure(self, space: Space) -> list[Measured]:
-        """For each language, how often the translation is the nearest sentence of both languages."""
-        return [self._one(one, space) for one in self.sets]
-
-    def _one(self, pairs: EvaluationSet, space: Space) -> Measured:
-        sides = space.columns(pairs)
-        rows = np.arange(len(sides[0]))
-        apart = [nearest(sides[own], sides[1 - own]) == rows for own in (0, 1)]
-        mixed = [among_both(sides[own], sides[1 - own]) for own in (0, 1)]
-        found = np.mean([hit for hit, _ in mixed], axis=0)
-        others = {
-            "translations alone": float(np.mean(apart)),
-            "lost to own language": float(np.mean(apart) - found.mean()),
-            "own language in nearest 10": float(np.mean([own for _, own in mixed])),
-        }
-        sample = share(found, f"{pairs.set} {pairs.subset} mixed")
-        return Measured(self.table, pairs.subset, MIXED, sample, others, pairs.origin, shown=tuple(others))
+def _mixed(table: str, pairs: EvaluationSet, space: Space) -> TaskScore:
+    sides = space.columns(pairs)
+    rows = np.arange(len(sides[0]))
+    apart = [nearest(sides[own], sides[1 - own]) == rows for own in (0, 1)]
+    mixed = [among_both(sides[own], sides[1 - own]) for own in (0, 1)]
+    found = np.mean([hit for hit, _ in mixed], axis=0)
+    others = {
+        "translations alone": float(np.mean(apart)),
+        "lost to own language": float(np.mean(apart) - found.mean()),
+        "own language in nearest 10": float(np.mean([own for _, own in mixed])),
+    }
+    sample = share(found, f"{pairs.set} {pairs.subset} mixed")
+    return TaskScore(table, pairs.subset, MIXED, sample, others, pairs.origin, shown=tuple(others))
 
 
 def among_both(queries: FloatArray, translations: FloatArray) -> tuple[BoolArray, Doubles]:

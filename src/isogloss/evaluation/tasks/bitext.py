@@ -15,11 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.evaluation.bootstrap import f1
-from isogloss.evaluation.compare import Measured
+from isogloss.evaluation.compare import TaskScore
 from isogloss.evaluation.data.known_sets import SETS
 from isogloss.evaluation.data.test_sets import Data, Haystack
 from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.space import Space
+from isogloss.evaluation.tasks.task import Task
 from isogloss.mining.calibration import best_threshold, retrieved, retrieved_at
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
@@ -52,45 +53,33 @@ def open_splits(data: Data, name: str, subset: str) -> Splits:
     return Splits(present[0], found.get("training") if found["test"] is not None else None)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mining:
-    """Mining sets in one table."""
+def mining(table: str, pairs: Sequence[Splits], k: int = K) -> Task:
+    """One F1 per language pair."""
+    sets = [part for splits in pairs for part in (splits.test, splits.training) if part is not None]
+    return Task(sets, lambda space: [_f1(table, splits, space, k) for splits in pairs])
 
-    table: str
-    splits: tuple[Splits, ...]
-    k: int = K
 
-    @property
-    def sets(self) -> tuple[Haystack, ...]:
-        """Every split."""
-        return tuple(part for splits in self.splits for part in (splits.test, splits.training) if part is not None)
-
-    def measure(self, space: Space) -> list[Measured]:
-        """One F1 per language pair."""
-        return [self._one(splits, space) for splits in self.splits]
-
-    def _one(self, splits: Splits, space: Space) -> Measured:
-        mined = mine(splits.test, space, self.k)
-        if splits.training is not None:
-            chosen = mine(splits.training, space, self.k).best_threshold()
-            thresholds, note = np.full(len(splits.test.ids[0]), chosen), ""
-        else:
-            half = halves(splits.test.ids[0])
-            of_half = [mined.best_threshold(half != own) for own in (False, True)]
-            thresholds, note = np.where(half, of_half[1], of_half[0]), HALVES_NOTE
-        counts = mined.counts(mined.scores >= thresholds[mined.left])
-        total = retrieved(*(int(column.sum()) for column in counts))
-        in_hindsight = retrieved_at(mined.best_threshold(), mined.scores, mined.right_answer, int(mined.wanted.sum()))
-        others = {
-            "precision": total.precision,
-            "recall": total.recall,
-            "F1, threshold in hindsight": in_hindsight.f1,
-            "threshold": float(thresholds.mean()),
-        }
-        haystack = splits.test
-        sample = f1(*counts, f"{haystack.set} {haystack.subset} {haystack.split}")
-        shown = ("precision", "recall")
-        return Measured(self.table, haystack.subset, MEASURE, sample, others, haystack.origin, shown=shown, note=note)
+def _f1(table: str, splits: Splits, space: Space, k: int) -> TaskScore:
+    haystack, mined = splits.test, mine(splits.test, space, k)
+    if splits.training is not None:
+        chosen = mine(splits.training, space, k).best_threshold()
+        thresholds, note = np.full(len(haystack.ids[0]), chosen), ""
+    else:
+        half = halves(haystack.ids[0])
+        of_half = [mined.best_threshold(half != own) for own in (False, True)]
+        thresholds, note = np.where(half, of_half[1], of_half[0]), HALVES_NOTE
+    counts = mined.counts(mined.scores >= thresholds[mined.left])
+    total = retrieved(*(int(column.sum()) for column in counts))
+    in_hindsight = retrieved_at(mined.best_threshold(), mined.scores, mined.right_answer, int(mined.wanted.sum()))
+    others = {
+        "precision": total.precision,
+        "recall": total.recall,
+        "F1, threshold in hindsight": in_hindsight.f1,
+        "threshold": float(thresholds.mean()),
+    }
+    sample = f1(*counts, f"{haystack.set} {haystack.subset} {haystack.split}")
+    shown = ("precision", "recall")
+    return TaskScore(table, haystack.subset, MEASURE, sample, others, haystack.origin, shown=shown, note=note)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,14 +5,13 @@ BUCC are not those of the papers: a weighted F1 in one direction, without a thre
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from isogloss.errors import DataError
+from isogloss.errors import DataError, optional_package
 from isogloss.evaluation.bootstrap import fixed
-from isogloss.evaluation.compare import Measured
+from isogloss.evaluation.compare import TaskScore
 from isogloss.evaluation.metrics import Doubles, cosines, unit
 from isogloss.models.encoder import Encoder
 from isogloss.types import FloatArray
@@ -43,9 +42,9 @@ class _Model:
         return cosines(np.asarray(embeddings1, dtype=np.float32), np.asarray(embeddings2, dtype=np.float32))
 
 
-def measure(encoder: Encoder, tasks: Sequence[Any], vectors: Vectors) -> list[Measured]:
+def measure(encoder: Encoder, tasks: Sequence[Any], vectors: Vectors) -> list[TaskScore]:
     """Main scores of MTEB tasks, given by name (`STS17`) or as task objects; `vectors` embeds texts."""
-    package = _package()
+    package = optional_package("mteb", DataError("the package mteb is not installed here", "pip install mteb"))
     chosen = [_task(package, one) if isinstance(one, str) else one for one in tasks]
     try:
         found = package.evaluate(
@@ -57,14 +56,14 @@ def measure(encoder: Encoder, tasks: Sequence[Any], vectors: Vectors) -> list[Me
     return [one for result in found.task_results for one in _measured(result)]
 
 
-def _measured(result: Any) -> list[Measured]:  # noqa: ANN401 - mteb's TaskResult
+def _measured(result: Any) -> list[TaskScore]:  # noqa: ANN401 - mteb's TaskResult
     parts = []
     for split, subsets in result.scores.items():
         for one in subsets:
             name = one["hf_subset"] if len(result.scores) == 1 else f"{one['hf_subset']} ({split})"
             others = {key: float(value) for key, value in one.items() if isinstance(value, float) and key != "main_score"}
             sample = fixed(float(one["main_score"]), f"mteb {result.task_name} {name}")
-            parts.append(Measured(f"MTEB {result.task_name}", name, "MTEB's main score", sample, others))
+            parts.append(TaskScore(f"MTEB {result.task_name}", name, "MTEB's main score", sample, others))
     return parts
 
 
@@ -74,10 +73,3 @@ def _task(package: Any, name: str) -> Any:  # noqa: ANN401 - mteb's AbsTask
     except (KeyError, ValueError) as error:
         reason = str(error).strip("'\" ").split("\n")[0][:160]
         raise DataError(f"MTEB has no task {name} ({reason})", hint="names are as in mteb: STS17, Tatoeba, BUCC") from error
-
-
-def _package() -> Any:  # noqa: ANN401 - mteb, if it is installed
-    try:
-        return import_module("mteb")
-    except ImportError as error:
-        raise DataError("the package mteb is not installed here", hint="pip install mteb") from error

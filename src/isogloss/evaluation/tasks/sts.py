@@ -4,36 +4,31 @@ The papers report Spearman's correlation × 100 of the cosine with the gold scor
 the (negated) Euclidean distance, are in `others`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from isogloss.evaluation.bootstrap import Correlation, Sample
-from isogloss.evaluation.compare import Measured
+from isogloss.evaluation.compare import TaskScore
 from isogloss.evaluation.data.test_sets import RatedPairs
 from isogloss.evaluation.metrics import SIMILARITIES, Doubles, pearson, spearman
 from isogloss.evaluation.space import Space
+from isogloss.evaluation.tasks.task import Task
 
 MEASURE = "Spearman of cosine"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sts:
-    """Sets of rated pairs in one table."""
+def sts(table: str, sets: Sequence[RatedPairs]) -> Task:
+    """One correlation per set."""
+    return Task(sets, lambda space: [_correlation(table, one, space) for one in sets])
 
-    table: str
-    sets: tuple[RatedPairs, ...]
 
-    def measure(self, space: Space) -> list[Measured]:
-        """One correlation per set."""
-        return [self._one(one, space) for one in self.sets]
-
-    def _one(self, pairs: RatedPairs, space: Space) -> Measured:
-        scores = similarities(pairs, space)
-        others = {}
-        for name, values in scores.items():
-            others[f"Spearman of {name}"] = spearman(values, pairs.gold)
-            others[f"Pearson of {name}"] = pearson(values, pairs.gold)
-        sample = Sample.of(Correlation(scores["cosine"], pairs.gold, ((pairs.unit, len(pairs.gold)),)))
-        return Measured(self.table, pairs.subset, MEASURE, sample, others, pairs.origin)
+def _correlation(table: str, pairs: RatedPairs, space: Space) -> TaskScore:
+    scores = similarities(pairs, space)
+    others = {}
+    for name, values in scores.items():
+        others[f"Spearman of {name}"] = spearman(values, pairs.gold)
+        others[f"Pearson of {name}"] = pearson(values, pairs.gold)
+    sample = Sample.of(Correlation(scores["cosine"], pairs.gold, ((pairs.unit, len(pairs.gold)),)))
+    return TaskScore(table, pairs.subset, MEASURE, sample, others, pairs.origin)
 
 
 def similarities(pairs: RatedPairs, space: Space) -> dict[str, Doubles]:

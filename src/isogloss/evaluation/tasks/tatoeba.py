@@ -15,22 +15,23 @@ LASER's README names 83 of the 112; the papers count 82 and print no list. The g
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from isogloss.amounts import amount
 from isogloss.evaluation.bootstrap import share
-from isogloss.evaluation.compare import Measured, mean_of
+from isogloss.evaluation.compare import TaskScore, mean_of
 from isogloss.evaluation.data.known_sets import TATOEBA
 from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.space import Space
+from isogloss.evaluation.tasks.task import Task
 from isogloss.mining.margin import best_by_margin
 from isogloss.search.neighbours import both_ways
 from isogloss.types import BoolArray, IntArray
 
 MEASURE = "accuracy, both directions"
-TABLE, GROUP_TABLE = "Tatoeba", "Tatoeba, groups of languages"
+GROUP_TABLE = "Tatoeba, groups of languages"
 DIRECTIONS = ("en → xx", "xx → en")
 K = 4  # neighbours of the margin, as in LASER's xsim
 
@@ -51,34 +52,32 @@ GROUPS: dict[str, tuple[str, ...]] = {
 LOW_RESOURCE = ("kat", "swh", "tgl", "tat")  # Reimers & Gurevych 2020, table 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tatoeba:
-    """Languages with their English translations, and the groups of the papers that they contain."""
+def tatoeba(table: str, sets: Sequence[EvaluationSet]) -> Task:
+    """One accuracy per language, and one per group of the papers that is complete."""
 
-    sets: tuple[EvaluationSet, ...]
-    table: str = TABLE
-
-    def measure(self, space: Space) -> list[Measured]:
-        """One accuracy per language, and one per group."""
-        found = {one.subset: self._one(one, space) for one in self.sets}
+    def measure(space: Space) -> list[TaskScore]:
+        found = {one.subset: _accuracy(table, one, space) for one in sets}
         groups = [(name, codes) for name, codes in GROUPS.items() if set(codes) <= set(found)]
         return [*found.values(), *(_group(name, [found[code] for code in codes]) for name, codes in groups)]
 
-    def _one(self, pairs: EvaluationSet, space: Space) -> Measured:
-        vectors = space.columns(pairs)
-        foreign, english = both_ways(vectors[0], vectors[1], K)
-        out, back = _right(english.ids[:, 0], pairs.texts[0]), _right(foreign.ids[:, 0], pairs.texts[1])
-        best = best_by_margin(foreign, english)
-        out_margin, back_margin = _right(best[1], pairs.texts[0]), _right(best[0], pairs.texts[1])
-        others = {
-            DIRECTIONS[0]: float(out.mean()),
-            DIRECTIONS[1]: float(back.mean()),
-            "by margin": float((out_margin.mean() + back_margin.mean()) / 2),
-            "xsim en → xx": float(1 - out_margin.mean()),
-            "xsim xx → en": float(1 - back_margin.mean()),
-        }
-        sample = share((out.astype(np.float64) + back) / 2, f"{pairs.set} {pairs.subset}")
-        return Measured(self.table, pairs.subset, MEASURE, sample, others, pairs.origin, shown=DIRECTIONS)
+    return Task(sets, measure)
+
+
+def _accuracy(table: str, pairs: EvaluationSet, space: Space) -> TaskScore:
+    vectors = space.columns(pairs)
+    foreign, english = both_ways(vectors[0], vectors[1], K)
+    out, back = _right(english.ids[:, 0], pairs.texts[0]), _right(foreign.ids[:, 0], pairs.texts[1])
+    best = best_by_margin(foreign, english)
+    out_margin, back_margin = _right(best[1], pairs.texts[0]), _right(best[0], pairs.texts[1])
+    others = {
+        DIRECTIONS[0]: float(out.mean()),
+        DIRECTIONS[1]: float(back.mean()),
+        "by margin": float((out_margin.mean() + back_margin.mean()) / 2),
+        "xsim en → xx": float(1 - out_margin.mean()),
+        "xsim xx → en": float(1 - back_margin.mean()),
+    }
+    sample = share((out.astype(np.float64) + back) / 2, f"{pairs.set} {pairs.subset}")
+    return TaskScore(table, pairs.subset, MEASURE, sample, others, pairs.origin, shown=DIRECTIONS)
 
 
 def _right(found: IntArray, texts: Sequence[str]) -> BoolArray:
@@ -89,6 +88,6 @@ def _right(found: IntArray, texts: Sequence[str]) -> BoolArray:
     return right
 
 
-def _group(name: str, languages: Sequence[Measured]) -> Measured:
+def _group(name: str, languages: Sequence[TaskScore]) -> TaskScore:
     note = "" if int(name) == len(languages) else f"measured on {amount(len(languages), 'language')}"
     return replace(mean_of(languages, f"{name} langs"), table=GROUP_TABLE, averaged=False, shown=(), note=note)

@@ -10,7 +10,6 @@ English rows, and λ is chosen on them by 3-fold cross-validation. No row of ano
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +17,11 @@ from numpy.typing import NDArray
 
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import share
-from isogloss.evaluation.compare import Measured
+from isogloss.evaluation.compare import TaskScore
 from isogloss.evaluation.data.test_sets import Labelled
 from isogloss.evaluation.space import Space
-from isogloss.types import FloatArray
+from isogloss.evaluation.tasks.task import Task
+from isogloss.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -70,33 +70,29 @@ def features_of(rows: Labelled, space: Space) -> FloatArray:
     return np.concatenate([left, right, np.abs(left - right), left * right], axis=1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Transfer:
-    """One classification set in several languages."""
+def transfer(table: str, train: Labelled, test: Sequence[Labelled]) -> Task:
+    """The accuracy in each language of a probe that is trained on `train`."""
 
-    table: str
-    train: Labelled
-    test: tuple[Labelled, ...]
+    def measure(space: Space) -> list[TaskScore]:
+        features = features_of(train, space)
+        penalty = best_penalty(features, train.labels)
+        probe = fit_probe(features, train.labels, penalty)
+        found = []
+        for rows in test:
+            unit = f"{rows.set} {rows.split}"  # the same rows in every language
+            sample = share(_hits(rows, space, probe), unit)
+            found.append(TaskScore(table, rows.subset, MEASURE, sample, {"penalty": penalty}, rows.origin))
+        return found
 
-    @property
-    def sets(self) -> tuple[Labelled, ...]:
-        """The training set and the test sets."""
-        return (self.train, *self.test)
+    return Task((train, *test), measure)
 
-    def measure(self, space: Space) -> list[Measured]:
-        """The accuracy of the English probe in each language."""
-        features = features_of(self.train, space)
-        penalty = best_penalty(features, self.train.labels)
-        probe = fit_probe(features, self.train.labels, penalty)
-        return [self._language(rows, space, probe, penalty) for rows in self.test]
 
-    def _language(self, rows: Labelled, space: Space, probe: "Pipeline", penalty: float) -> Measured:
-        for number, label in enumerate(rows.labels, 1):
-            if label not in probe.classes_:
-                raise DataError(
-                    f"{rows.set} {rows.subset} {rows.split}, row {number}: the class {label!r} is not in the training rows",
-                    hint=f"the training rows have {', '.join(probe.classes_)}",
-                )
-        hits = probe.predict(features_of(rows, space)) == np.asarray(rows.labels)
-        unit = f"{rows.set} {rows.split}"  # the same rows in every language
-        return Measured(self.table, rows.subset, MEASURE, share(hits, unit), {"penalty": penalty}, rows.origin)
+def _hits(rows: Labelled, space: Space, probe: "Pipeline") -> BoolArray:
+    """Which rows the probe classifies correctly."""
+    for number, label in enumerate(rows.labels, 1):
+        if label not in probe.classes_:
+            raise DataError(
+                f"{rows.set} {rows.subset} {rows.split}, row {number}: the class {label!r} is not in the training rows",
+                hint=f"the training rows have {', '.join(probe.classes_)}",
+            )
+    return np.asarray(probe.predict(features_of(rows, space)) == np.asarray(rows.labels), dtype=np.bool_)

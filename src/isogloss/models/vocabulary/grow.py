@@ -15,9 +15,9 @@ average of the rows that the student used for that text before. Text of the old 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from operator import ne
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -43,10 +43,6 @@ class Growth:
     averaged: int
     unknown: int
     changed: dict[str, float] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For run.json."""
-        return asdict(self)
 
 
 def needed_pieces(

@@ -1,0 +1,16 @@
+"""A task of a suite. `sts`, `tatoeba`, `mining` and so on make one of a table's title and test sets."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from isogloss.evaluation.compare import TaskScore
+from isogloss.evaluation.data.test_sets import EvaluationSet
+from isogloss.evaluation.space import Space
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """One measurement of a model: the sets whose sentences it needs, and the scores of their embeddings."""
+
+    sets: Sequence[EvaluationSet]
+    measure: Callable[[Space], list[TaskScore]]
