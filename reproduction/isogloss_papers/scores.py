@@ -13,7 +13,7 @@ import numpy as np
 
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import RESAMPLES, Draws, Interval, average, interval
-from isogloss.shapes import TEXT, Each, Exactly, check, fields_shape
+from isogloss.shapes import as_type
 from isogloss.storage import content_hash, read_json, write_json
 from isogloss_papers.published import Column, PublishedTable
 
@@ -117,7 +117,6 @@ def columns_for(table: PublishedTable, scale: str, language: str) -> list[Column
 def _measured_before(place: Path) -> dict[str, Figures] | None:
     """What is kept; None where nothing is, or something else."""
     try:
-        known = check(read_json(place), Each(TEXT, Each(TEXT, Exactly(fields_shape(Figure)))))
+        return as_type(read_json(place), dict[str, Figures])
     except (OSError, ValueError):
         return None
-    return {kind: {column: Figure(**one) for column, one in own.items()} for kind, own in known.items()}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from isogloss.amounts import amount
 from isogloss.errors import DataError, IsoglossError, ModelError, RecipeError
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.shapes import Exactly, check, fields_shape
+from isogloss.shapes import as_type
 from isogloss.storage import WORK, canonical_json, content_hash, make_folder, read_json, write_json
 from isogloss_papers.recipe import FOLDER, Making, SystemRecipe, check_settings, load_system, own_settings, with_overrides
 from isogloss_papers.text import guarded_judged, listing, prepared_pairs, refuse_missing
@@ -272,7 +272,7 @@ class Workshop:
 
 def _made_before(folder: Path) -> Made:
     try:
-        known = check(read_json(folder / MADE), Exactly(fields_shape(Made)))
+        known = as_type(read_json(folder / MADE), Made)
     except (OSError, ValueError) as error:
         raise DataError(f"{folder / MADE}: cannot be used ({error})", hint="remove it, and the system is made again") from error
-    return Made(**{**known, "model": str(folder / "model")})
+    return replace(known, model=str(folder / "model"))

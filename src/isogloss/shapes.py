@@ -4,21 +4,22 @@
     check(parse_json(text), SHAPE)         # Misfit: "parts[3].file is not the name of a file"
 
 A dict is an object with these keys (a key that ends in "?" is optional, further keys are allowed); a list of one shape is a
-list of any length. Every failure is a ValueError.
+list of any length; a tuple holds alternatives. `as_type` makes dataclasses. Every failure is a ValueError.
 """
 
 import json
 import math
 import re
 import tomllib
-import types
-import typing
 from collections.abc import Callable
-from dataclasses import MISSING, fields
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import TypeAdapter
 
 from isogloss.shown import printable
+
+T = TypeVar("T")
 
 LARGEST = 2**63 - 1
 DEEPEST, TOO_DEEP = 100, "nested too deeply"
@@ -45,19 +46,6 @@ class Each(NamedTuple):
     value: Any
 
 
-class Either(NamedTuple):
-    """A value of one of two shapes."""
-
-    one: Any
-    other: Any
-
-
-class Exactly(NamedTuple):
-    """An object with these keys and no others, for use as keyword arguments."""
-
-    shape: dict[str, Any]
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and not _HALF_PAIR.search(value)
 
@@ -82,7 +70,6 @@ SHA256 = Leaf("a SHA-256 checksum", lambda value: isinstance(value, str) and re.
 NOTHING = Leaf("null", lambda value: value is None)
 ANYTHING = Leaf("anything", lambda value: True)
 OBJECT = Each(TEXT, ANYTHING)
-_PLAIN: dict[Any, Any] = {str: TEXT, bool: FLAG, int: COUNT, float: NUMBER, type(None): NOTHING, Any: ANYTHING}
 
 
 def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401 - whatever JSON can hold
@@ -117,68 +104,46 @@ def check(value: Any, shape: Any, place: str = "") -> Any:  # noqa: ANN401 - wha
     """Return the value if it has the shape, else raise Misfit."""
     if isinstance(shape, Leaf):
         _require(shape.fits(value), place, shape.name)
-    elif isinstance(shape, Either):
-        _either(value, shape, place)
-    elif isinstance(shape, Exactly):
-        known = {name.removesuffix("?") for name in shape.shape}
-        for key in check(value, shape.shape, place):
-            _require(key in known, f"{place}: the key {key[:40]!r}", "known")
     elif isinstance(shape, list):
         _require(isinstance(value, list), place, "a list")
         for number, inner in enumerate(value):
             check(inner, shape[0], f"{place}[{number}]")
+    elif isinstance(shape, Each):
+        for key, inner in check(value, {}, place).items():
+            _require(shape.key.fits(key), f"{place}: the key {key[:40]!r}", shape.key.name)
+            check(inner, shape.value, f"{place}.{key[:40]}".lstrip("."))
+    elif isinstance(shape, tuple):
+        _alternatives(value, shape, place)
     else:
         _require(isinstance(value, dict), place, "an object")
-        (_entries if isinstance(shape, Each) else _keys)(value, shape, place)
+        _keys(value, shape, place)
     return value
-
-
-def fields_shape(kind: type[Any]) -> dict[str, Any]:
-    """The shape of a dataclass written as JSON; fields with defaults are optional."""
-    hints = typing.get_type_hints(kind)
-    shape = {}
-    for field in fields(kind):
-        optional = (field.default, field.default_factory) != (MISSING, MISSING)
-        shape[f"{field.name}?" if optional else field.name] = _of_hint(hints[field.name])
-    return shape
-
-
-def _of_hint(hint: Any) -> Any:  # noqa: ANN401 - any annotation
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is dict:
-        return Each(_of_hint(inner[0]), _of_hint(inner[1]))
-    if origin in (list, tuple):
-        return [_of_hint(inner[0])]
-    if origin in (types.UnionType, typing.Union):
-        return Either(_of_hint(inner[0]), _of_hint(inner[1]))
-    return _PLAIN[hint]
-
-
-def _entries(value: dict[str, Any], shape: Each, place: str) -> None:
-    for key, inner in value.items():
-        _require(shape.key.fits(key), f"{place}: the key {str(key)[:40]!r}", shape.key.name)
-        check(inner, shape.value, f"{place}.{key[:40]}" if place else key[:40])
 
 
 def _keys(value: dict[str, Any], shape: dict[str, Any], place: str) -> None:
     for name, inner in shape.items():
-        key = name.removesuffix("?")
-        if key in value:
-            check(value[key], inner, f"{place}.{key}" if place else key)
+        if (key := name.removesuffix("?")) in value:
+            check(value[key], inner, f"{place}.{key}".lstrip("."))
         elif key == name:
             raise Misfit(f"{place or 'it'} has no {key}")
 
 
-def _either(value: Any, shape: Either, place: str) -> None:  # noqa: ANN401 - whatever JSON can hold
-    try:
-        check(value, shape.one, place)
-    except Misfit as misfit:
+def _alternatives(value: Any, shapes: tuple[Any, ...], place: str) -> None:  # noqa: ANN401 - whatever JSON can hold
+    misfits = []
+    for shape in shapes:
         try:
-            check(value, shape.other, place)
-        except Misfit:
-            raise misfit from None
+            check(value, shape, place)
+        except Misfit as misfit:
+            misfits.append(misfit)
+    if len(misfits) == len(shapes):
+        raise misfits[0]
 
 
 def _require(fits: bool, place: str, name: str) -> None:
     if not fits:
         raise Misfit(f"{place or 'it'} is not {name}")
+
+
+def as_type(value: Any, kind: type[T]) -> T:  # noqa: ANN401 - whatever JSON can hold
+    """A dataclass from its JSON, or a list or dict of them; the types are not converted, and further keys are ignored."""
+    return TypeAdapter(kind).validate_json(json.dumps(value, allow_nan=False), strict=True)

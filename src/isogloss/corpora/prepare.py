@@ -33,7 +33,7 @@ from isogloss.corpora.preparation.workers import Workers
 from isogloss.corpora.preparation.write_parts import write_parts
 from isogloss.corpora.reading.in_memory import PairData, are_paths
 from isogloss.corpora.reading.malformed import unread_in_words
-from isogloss.corpora.reading.readers import read
+from isogloss.corpora.reading.readers import read, refuse_missing, refuse_several_sources
 from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import DROPPED, MANIFEST, PAIRS, SCORED, Store, is_store, open_store
 from isogloss.errors import DataError
@@ -136,9 +136,7 @@ def refuse_other_folder(out: Path) -> None:
 
 def _prepare(feeds: Sequence[Feed], out: Path, options: PrepareOptions) -> Store:
     cleaning, leaks = options.cleaning, options.leaks
-    if len({feed.source_language for feed in feeds}) > 1:
-        found = ", ".join(sorted({feed.source_language for feed in feeds}))
-        raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
+    refuse_several_sources({feed.source_language for feed in feeds})
     if cleaning.similarity_model and options.similarity_model is None:
         hint = "use isogloss prepare, or set PrepareOptions.similarity_model"
         raise DataError("cleaning.similarity_model needs a loaded model here", hint=hint)
@@ -202,16 +200,6 @@ def _score(feeds: Sequence[Feed], out: Path, options: PrepareOptions, scanner: L
     with Workers(workers, scanner, warm_up) as pool:
         scorer = Scorer(out / SCORED, pool, scanner, options.cleaning, options.on_error, options.similarity_model, on_block)
         return [scorer.score(feed, [*wanted, feed.source_language] if wanted else []) for feed in feeds]
-
-
-def refuse_missing(wanted: Sequence[str], found: Sequence[str]) -> None:
-    """Raise an error that names the wanted languages without pairs, if there are any."""
-    if absent := sorted(set(wanted) - set(found)):
-        have = ", ".join(sorted(set(found)))
-        raise DataError(
-            f"no pairs for {', '.join(absent)}" + (f"; there are pairs for {have}" if have else ""),
-            hint="take those languages out of `languages`, or add files that have them",
-        )
 
 
 def _nothing_read(scored: Sequence[ScoredFeed]) -> DataError:

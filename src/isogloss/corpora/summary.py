@@ -14,7 +14,7 @@ import pyarrow as pa
 from isogloss.amounts import amount
 from isogloss.config import BalanceSettings
 from isogloss.corpora.overlap import LIMIT, Overlap, SourceSketch
-from isogloss.corpora.preparation.manifest import Line, grouped
+from isogloss.corpora.preparation.manifest import Line, grouped, waterfall
 from isogloss.corpora.sampling.shares import Share, plan
 from isogloss.corpora.store import MANIFEST, Store
 from isogloss.corpora.text.arrays import rows_by
@@ -131,7 +131,7 @@ def summarize(store: Store, samples: int = SAMPLES, on_progress: OnProgress = si
             f"{store.folder}: its parts have {amount(rows, 'pair')}, {MANIFEST} says {len(store):,}",
             hint="run the same isogloss prepare again",
         )
-    cells = tuple(line for line in (Line(**line) for line in store.manifest["waterfall"]) if line.pairs)
+    cells = tuple(line for line in waterfall(store.manifest) if line.pairs)
     languages = []
     for line in grouped(cells, "language"):
         code = line.language

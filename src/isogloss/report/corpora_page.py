@@ -14,7 +14,7 @@ from isogloss.amounts import amount
 from isogloss.config import BalanceSettings, CleaningSettings
 from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
-from isogloss.corpora.preparation.manifest import Line, grouped
+from isogloss.corpora.preparation.manifest import Line, grouped, waterfall
 from isogloss.corpora.preparation.pair_selection import IN_TEST_SPLIT
 from isogloss.corpora.store import Store, checked_in_words, unread
 from isogloss.corpora.summary import BINS, LanguageSummary, Lengths, Summary
@@ -32,7 +32,7 @@ MANY_WAYS = 12  # up to here every number has its own bar
 def corpora_page(store: Store, summary: Summary) -> str:
     """The whole file."""
     manifest, thresholds = store.manifest, store.manifest["thresholds"]
-    lines = grouped((Line(**line) for line in manifest["waterfall"]), "corpus")
+    lines = grouped(waterfall(manifest), "corpus")
     by_corpus, by_language = (_totals(summary.cells, name, "pairs") for name in ("corpus", "language"))
     return render_page(
         "corpora.html",

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from isogloss.corpora.leaks.scan import ScannedSet, scanned_before
+from isogloss.corpora.leaks.scan import scanned_before, scanned_sets
 from isogloss.corpora.preparation.manifest_schema import TRAINING as KNOWN_TRAINING
 from isogloss.corpora.reading.languages import canonical
 from isogloss.corpora.store import Store, open_store, read_manifest
@@ -152,10 +152,6 @@ def combined_training(before: Mapping[str, Any] | None, now: Mapping[str, Any]) 
     if before is None or "leak_scan" not in before:
         return {key: value for key, value in now.items() if key != "leak_scan"}
     scans = [training["leak_scan"] for training in (before, now)]
-    scanned = [
-        [ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"]]
-        for scan in scans
-    ]
     removed = Counter(scans[0]["removed"]) + Counter(scans[1]["removed"])
     return {
         "hash": content_hash(before["hash"], now["hash"]),
@@ -166,7 +162,7 @@ def combined_training(before: Mapping[str, Any] | None, now: Mapping[str, Any]) 
         "corpora": {**before["corpora"], **now["corpora"]},
         "leak_scan": {
             "level": now["leak_scan"]["level"],
-            "sets": [asdict(one) for one in scanned_before(scanned, [])],
+            "sets": [asdict(one) for one in scanned_before(map(scanned_sets, scans), [])],
             "removed": dict(removed),
         },
         "dropped": dict(Counter(before["dropped"]) + Counter(now["dropped"])),

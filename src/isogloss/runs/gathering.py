@@ -18,10 +18,10 @@ from isogloss.corpora import phrasebook
 from isogloss.corpora.cleaning.quality_scores import SimilarityModel
 from isogloss.corpora.preparation.feeds import Feed, from_bitext, from_source, from_store
 from isogloss.corpora.preparation.workers import cpu_count
-from isogloss.corpora.prepare import Prepared, PrepareOptions, prepare_store, refuse_missing, refuse_other_folder
+from isogloss.corpora.prepare import Prepared, PrepareOptions, prepare_store, refuse_other_folder
 from isogloss.corpora.reading.compression import looks_packed
 from isogloss.corpora.reading.languages import canonical
-from isogloss.corpora.reading.readers import read_source_text
+from isogloss.corpora.reading.readers import read_source_text, refuse_missing
 from isogloss.corpora.reading.sources import STANDARD_INPUT, Source, find_sources
 from isogloss.corpora.store import Store, is_store, open_store
 from isogloss.errors import DataError, RecipeError

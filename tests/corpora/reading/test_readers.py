@@ -78,7 +78,7 @@ def test_source_languages_are_not_mixed(tmp_path: Path, tsv: Path) -> None:
 
 def test_only_the_wanted_languages_are_kept(tsv: Path) -> None:
     assert read(tsv, languages=["ru"]).languages == ("ru",)
-    with pytest.raises(DataError, match="no pairs for ja: there are pairs for de, ru"):
+    with pytest.raises(DataError, match="no pairs for ja; there are pairs for de, ru"):
         read(tsv, languages=["ja"])
 
 

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from isogloss.cli.screens.progress import output, plain_table
 from isogloss.corpora.preparation.auto_thresholds import UNCHANGED
-from isogloss.corpora.preparation.manifest import Line, grouped
+from isogloss.corpora.preparation.manifest import Line, grouped, waterfall
 from isogloss.corpora.store import Store, checked_in_words, unread
 
 FULL_TABLE = 30  # lines; a longer table is shown as one by corpus and one by language
@@ -27,7 +27,7 @@ def show_waterfall(store: Store, explained: Mapping[str, Sequence[Mapping[str, A
     _line(manifest["rows_out"], f"pairs kept → {store.folder}")
     _thresholds(manifest["thresholds"])
     output.print(f"\n{checked_in_words(manifest['leak_scan'])}\n")
-    lines = [Line(**line) for line in manifest["waterfall"]]
+    lines = waterfall(manifest)
     if len(lines) <= FULL_TABLE:
         output.print(_table(lines, ("corpus", "language")))
     else:

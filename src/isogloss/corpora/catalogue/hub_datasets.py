@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from isogloss.corpora.catalogue.entries import Languages, spellings
 from isogloss.corpora.catalogue.retries import PATIENT, NotFound, Patience, ask
 from isogloss.errors import DataError
-from isogloss.shapes import COUNT, NOTHING, SHA256, TEXT, Either, Misfit, check
+from isogloss.shapes import COUNT, NOTHING, SHA256, TEXT, Misfit, check
 from isogloss.web import checked_key
 
 ENDPOINT = "https://huggingface.co"
 ANSWER = {
     "sha": TEXT,
-    "siblings": [{"rfilename": TEXT, "size?": Either(COUNT, NOTHING), "lfs?": Either({"sha256": SHA256}, NOTHING)}],
+    "siblings": [{"rfilename": TEXT, "size?": (COUNT, NOTHING), "lfs?": ({"sha256": SHA256}, NOTHING)}],
 }
 _TRAIN = re.compile(r"(?P<pair>[^/]+)/train(?:-(?P<shard>\d+-of-\d+))?\.parquet")
 

@@ -5,8 +5,9 @@ punctuation; "near", eight consecutive words in common (sixteen characters in sc
 evaluation text are kept.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -112,6 +113,11 @@ class LeakScanner:
         if self.level >= EXACT:
             result[self._exact.has(side.exact_hashes)] = EXACT
         return result
+
+
+def scanned_sets(scan: Mapping[str, Any]) -> tuple[ScannedSet, ...]:
+    """The sets of the leak scan in a manifest."""
+    return tuple(ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
 
 
 def scanned_before(inputs: Iterable[Sequence[ScannedSet]], now: Sequence[ScannedSet]) -> list[ScannedSet]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from isogloss.corpora.leaks.scan import ScannedSet
+from isogloss.corpora.leaks.scan import ScannedSet, scanned_sets
 from isogloss.corpora.reading.blocks import Blocks, blocks_of
 from isogloss.corpora.reading.languages import is_known
 from isogloss.corpora.reading.malformed import Faults
@@ -96,8 +96,7 @@ def from_bitext(bitext: Bitext, dictionaries: Callable[[str], bool] = lambda cor
 
 def from_store(store: Store) -> list[Feed]:
     """The feeds of a prepared store, one per corpus, to be prepared again together with others."""
-    scan = store.manifest["leak_scan"]
-    scanned = tuple(ScannedSet(one["name"], one["texts"], one["hash"], one.get("level", scan["level"])) for one in scan["sets"])
+    scanned = scanned_sets(store.manifest["leak_scan"])
     files: dict[str, list[str]] = {corpus: [] for corpus in store.manifest["corpora"]}
     for part in store.manifest["parts"]:
         files[part["corpus"]].append(part["file"])

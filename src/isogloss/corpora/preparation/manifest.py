@@ -4,7 +4,7 @@ Nothing in it depends on when or where the store was made.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from isogloss.corpora.preparation.pair_selection import KEPT, LEAK_REASONS, NEAR
 from isogloss.corpora.preparation.scored_parts import ScoredFeed, passed_over
 from isogloss.corpora.preparation.write_parts import examples
 from isogloss.corpora.store import DROPPED, FORMAT, MARK, PAIRS
+from isogloss.shapes import as_type
 from isogloss.storage import content_hash, file_hash
 from isogloss.types import TEST, TRAIN
 
@@ -58,6 +59,11 @@ def grouped(lines: Iterable[Line], *names: str) -> list[Line]:
     for line in lines:
         groups.setdefault(tuple(getattr(line, name) for name in names), []).append(line)
     return [total(own, **dict(zip(names, key, strict=True))) for key, own in sorted(groups.items())]
+
+
+def waterfall(manifest: Mapping[str, Any]) -> list[Line]:
+    """The counts of every corpus in every language, from a manifest."""
+    return as_type(manifest["waterfall"], list[Line])
 
 
 def total(lines: Sequence[Line], corpus: str = "", language: str = "") -> Line:

@@ -5,24 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.corpora.leaks.scan import LEVELS
-from isogloss.shapes import COUNT, FILE_NAME, FLAG, NUMBER, OBJECT, SHA256, TEXT, Each, Exactly, Leaf, Misfit, check
+from isogloss.shapes import COUNT, FILE_NAME, FLAG, NOTHING, NUMBER, OBJECT, SHA256, TEXT, Each, Leaf, Misfit, check
 from isogloss.types import TEST, TRAIN
-
-
-def _or_null(leaf: Leaf) -> Leaf:
-    return Leaf(f"{leaf.name} or null", lambda value: value is None or leaf.fits(value))
-
 
 CODE = Leaf("a language", lambda value: FILE_NAME.fits(value) and not value.startswith("."))  # part of file names
 LEVEL = Leaf(f"one of {', '.join(LEVELS)}", lambda value: isinstance(value, str) and value in LEVELS)
 COUNTS = Each(TEXT, COUNT)
 SPLITS = {"rows_in": COUNT, TRAIN: COUNT, TEST: COUNT}
 PAIR = dict.fromkeys(("source", "target", "language", "corpus"), TEXT)
-EXAMPLE = PAIR | {"score": _or_null(NUMBER), "line": _or_null(COUNT)}
+EXAMPLE = PAIR | {"score": (NUMBER, NOTHING), "line": (COUNT, NOTHING)}
 SCANNED_SET = {"name": TEXT, "texts": COUNT, "hash": TEXT, "level?": LEVEL, "before?": FLAG}
 LEAK_SCAN = {"level": LEVEL, "sets": [SCANNED_SET], "removed": COUNTS}
 CORPORA = Each(TEXT, {**SPLITS, "licence": TEXT, "version": TEXT, "dictionary": FLAG})
-LINE = Exactly({"corpus": TEXT, "language": CODE, **SPLITS, "dropped": COUNTS})
+LINE = {"corpus": TEXT, "language": CODE, **SPLITS, "dropped": COUNTS}
 MANIFEST: dict[str, Any] = {
     "hash": TEXT,
     "source_language": CODE,

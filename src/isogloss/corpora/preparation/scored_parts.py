@@ -25,7 +25,7 @@ from isogloss.corpora.preparation.score_blocks import Scoring, add_similarity, s
 from isogloss.corpora.preparation.workers import Workers
 from isogloss.corpora.reading.malformed import Faults
 from isogloss.corpora.text.arrays import rows_by
-from isogloss.shapes import COUNT, Each, Exactly, check, fields_shape
+from isogloss.shapes import COUNT, Each, as_type, check
 from isogloss.storage import atomic_write, content_hash, file_checksum, file_hash, read_json, write_json
 
 logger = logging.getLogger(__name__)
@@ -157,7 +157,8 @@ class Scorer:
 def known_index(path: Path, scored: ScoredFeed, needs: Sequence[str]) -> ScoredIndex:
     """The index of an earlier call, if it has all scores that are needed and its parts are undamaged."""
     try:
-        known = ScoredIndex(**check(read_json(path), Exactly(fields_shape(ScoredIndex) | {"rows?": Each(CODE, COUNT)})))
+        known = as_type(read_json(path), ScoredIndex)
+        check(known.rows, Each(CODE, COUNT))
     except (OSError, ValueError):  # missing, damaged, or of another version
         return ScoredIndex()
     if not set(needs) <= set(known.scored):

@@ -3,10 +3,10 @@
 The manifests of stores repeat the licence and version of what they were made from.
 """
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from isogloss.shapes import check, fields_shape
+from isogloss.shapes import as_type
 from isogloss.storage import read_json, write_json
 
 SUFFIX = ".origin.json"
@@ -39,7 +39,6 @@ def origin_file(path: Path) -> Path:
 def origin_of(path: Path) -> Origin | None:
     """The origin of `path`, if there is one beside it."""
     try:
-        found = check(read_json(origin_file(path)), fields_shape(Origin))
+        return as_type(read_json(origin_file(path)), Origin)
     except (OSError, ValueError):
         return None
-    return Origin(**{field.name: found[field.name] for field in fields(Origin) if field.name in found})

@@ -9,7 +9,7 @@ A malformed line raises with its file and line, unless `on_error` says to skip a
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -127,20 +127,30 @@ def read_lines(name: str) -> list[str]:
 
 def joined(first: Bitext, *others: Bitext) -> Bitext:
     """Several bitexts of one source language as one, in order."""
-    if others and {one.source_language for one in others} != {first.source_language}:
-        found = ", ".join(sorted({one.source_language for one in (first, *others)}))
-        raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
+    refuse_several_sources({one.source_language for one in (first, *others)})
     return Bitext(pa.concat_tables([first.table, *(one.table for one in others)]).combine_chunks(), first.source_language)
+
+
+def refuse_several_sources(languages: Collection[str]) -> None:
+    """Raise if pairs that should go together have different source languages."""
+    if len(languages) > 1:
+        found = ", ".join(sorted(languages))
+        raise DataError(f"the files have different source languages: {found}", hint="a run has one source language")
+
+
+def refuse_missing(wanted: Iterable[str], found: Iterable[str]) -> None:
+    """Raise an error that names the wanted languages without pairs, if there are any."""
+    if absent := sorted(set(wanted) - set(found)):
+        have = ", ".join(sorted(set(found)))
+        raise DataError(
+            f"no pairs for {', '.join(absent)}" + (f"; there are pairs for {have}" if have else ""),
+            hint="take those languages out of `languages`, or add files that have them",
+        )
 
 
 def _only(bitext: Bitext, languages: Sequence[str]) -> Bitext:
     wanted = {canonical(one) for one in languages} | set(languages)
-    absent = sorted(one for one in languages if not {one, canonical(one)} & set(bitext.languages))
-    if absent:
-        raise DataError(
-            f"no pairs for {', '.join(absent)}: there are pairs for {', '.join(bitext.languages)}",
-            hint="take those languages out of `languages`, or add files that have them",
-        )
+    refuse_missing([one for one in languages if not {one, canonical(one)} & set(bitext.languages)], bitext.languages)
     return bitext.keep(pc.is_in(bitext.table["language"], value_set=pa.array(sorted(wanted))))
 
 

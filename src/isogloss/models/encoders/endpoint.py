@@ -20,14 +20,14 @@ import numpy as np
 from isogloss.amounts import amount
 from isogloss.errors import ModelError
 from isogloss.models.encoders.external import ExternalEncoder
-from isogloss.shapes import COUNT, TEXT, Either, Leaf, check, parse_json
+from isogloss.shapes import COUNT, TEXT, Leaf, check, parse_json
 from isogloss.shown import MASK, masked
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
 from isogloss.web import checked_key, parse_url, send
 
 LIST = Leaf("a list", lambda value: isinstance(value, list))  # numpy checks the numbers
-RESPONSE = {"data": [{"index": COUNT, "embedding": Either(LIST, TEXT)}]}
+RESPONSE = {"data": [{"index": COUNT, "embedding": (LIST, TEXT)}]}
 MAX_RESPONSE, MAX_REASON = 64 * 2**20, 2**16  # bytes
 REVISION = ";revision="
 TIMEOUT_SECONDS, TRIES, FIRST_WAIT, MAX_WAIT = 60.0, 6, 0.5, 30.0
@@ -126,7 +126,7 @@ def _vector(embedding: "list[float] | str") -> FloatArray:
 def _message(error: urllib.error.HTTPError) -> str:
     """The error message of the service, if there is one."""
     try:
-        message = check(parse_json(error.read(MAX_REASON)), {"error": Either(TEXT, {"message": TEXT})})["error"]
+        message = check(parse_json(error.read(MAX_REASON)), {"error": (TEXT, {"message": TEXT})})["error"]
     except (OSError, ValueError, http.client.HTTPException):
         return ""
     return f" ({(message['message'] if isinstance(message, dict) else message)[:160]})"

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from isogloss.errors import ModelError, optional_package
 from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
-from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Either, Leaf, check
+from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Leaf, check
 from isogloss.storage import content_hash, file_hash, read_json
 from isogloss.types import FloatArray, IntArray
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GRAPHS = ("model.onnx", "onnx/model.onnx")
 SENTENCE = "sentence_embedding"
 INNER_FOLDER = Leaf("a folder inside the model's", lambda path: path == "" or FILE_NAME.fits(path))
-TOKENIZER = {"pad_token?": Either(TEXT, Either({"content": TEXT}, NOTHING))}
+TOKENIZER = {"pad_token?": (TEXT, {"content": TEXT}, NOTHING)}
 MAX_TOKENS = 512  # if the folder does not say
 AGAIN = "export the model again"
 
