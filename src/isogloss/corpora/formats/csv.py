@@ -5,9 +5,10 @@ semicolon and tab separates cells.
 """
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 
 from isogloss.amounts import amount
 from isogloss.corpora.formats.layout import Layout, from_header, from_user, parse_columns, positional
@@ -20,9 +21,11 @@ from isogloss.errors import DataError
 
 SEPARATORS = ",;\t"
 MAX_COLUMNS = 10_000  # every column costs time in every block of lines
-# Of one record: a quote that is never closed must not consume the rest of the file.
-MAX_LINES, MAX_CHARACTERS = 1000, 2**24
+# Of one record, and of one cell: a quote that is never closed must not consume the rest of the file.
+MAX_LINES, MAX_CHARACTERS = 1000, 2**25
 FEW_LINES = 10  # of look-ahead gained back per line after such a quote
+OPEN = "a quote is opened and not closed"
+Line = tuple[int, str | DataError]  # with its number
 
 
 def blocks(source: Source, faults: Faults) -> Blocks:
@@ -78,7 +81,11 @@ def _understand(line: str, number: int, source: Source, separators: str, quoted:
 
 
 def _cells(line: str, separator: str, quoted: bool) -> list[str]:
-    return (split_quoted([line], separator)[0] if quoted else None) or line.split(separator)
+    def lines() -> Iterator[str]:
+        yield line
+        raise csv.Error(OPEN)  # the reader asks for more only if a quote is open
+
+    return (_next_cells(csv.reader(lines(), delimiter=separator)) if quoted else None) or line.split(separator)
 
 
 def names_its_languages(source: Source) -> bool:
@@ -95,64 +102,60 @@ def quoted_blocks(opened: Opened, source: Source, faults: Faults) -> Blocks:
     return gathered(_records(opened, source), source.name, faults)
 
 
-def split_quoted(lines: Iterable[str], separator: str) -> tuple[list[str] | None, int]:
-    """The cells of the first record, and its lines; no cells if a quote stays open, or a carriage return is not quoted."""
-    ended = False
-
-    def watched() -> Iterator[str]:
-        nonlocal ended
-        yield from lines
-        ended = True  # the reader asks for more only if a quote is open
-
-    usual = csv.field_size_limit(2 * MAX_CHARACTERS)
-    reader = csv.reader(watched(), delimiter=separator)
+def _next_cells(reader: Iterator[list[str]]) -> list[str] | None:
+    """The cells of the next record; None if a quote stays open, or a carriage return is not quoted."""
+    usual = csv.field_size_limit(MAX_CHARACTERS)
     try:
-        cells = next(reader)
+        return next(reader)
     except csv.Error:
-        return None, 1
+        return None
     finally:
         csv.field_size_limit(usual)  # it is global
-    return (None, 1) if ended else (cells, reader.line_num)
 
 
 def _records(opened: Opened, source: Source) -> Iterator[RecordOrFault]:
-    """A line whose quote is not closed within `MAX_LINES` is bad, and the next is a record."""
-    lines, separator, width = numbered(opened.lines), opened.separator, opened.layout.width
-    ahead: list[tuple[int, str | DataError]] = []  # lines that were read while a quote was open
+    width = opened.layout.width
+    for number, cells in _split(numbered(opened.lines), opened.separator):
+        if cells is None:
+            hint = f"write a quote inside a quoted cell twice; or {SKIPPING}"
+            yield DataError(f"{source.name} line {number}: {OPEN}", hint=hint)
+        elif isinstance(cells, DataError):
+            yield cells
+        elif len(cells) < width:
+            yield too_few(f"{source.name} line {number}", len(cells), width)
+        else:
+            yield record_of(opened.layout, cells, number)
+
+
+def _split(lines: Iterator[Line], separator: str) -> Iterator[tuple[int, list[str] | DataError | None]]:
+    """The cells of every record. A line whose quote is not closed within `MAX_LINES` has none, and the next is a record."""
+    record: list[Line] = []  # the lines of a quoted record
+    ahead: deque[Line] = deque()  # lines to be read again, since a quote before them stayed open
     most = MAX_LINES
-    while following := ahead.pop(0) if ahead else next(lines, None):
-        number, line = following
+
+    def next_line() -> str:
+        if following := ahead.popleft() if ahead else next(lines, None):
+            record.append(following)
+            if isinstance(following[1], str) and len(record) <= most + 1:
+                return following[1]
+        raise csv.Error(OPEN)
+
+    reader = csv.reader(iter(next_line, None), delimiter=separator)
+    while first := ahead.popleft() if ahead else next(lines, None):
+        number, line = first
         most = min(most + FEW_LINES, MAX_LINES)
         if isinstance(line, DataError):
-            yield line
-        elif line.strip():
-            cells: list[str] | None = line.rstrip("\r\n").split(separator)
-            if '"' in line:
-                cells, used = split_quoted(chain([line], _look_ahead(ahead, lines, most)), separator)
-                del ahead[: used - 1]
+            yield number, line
+        elif '"' in line:
+            ahead.appendleft(first)
+            record.clear()
+            cells = _next_cells(reader)
             if cells is None:
                 most = 0  # do not look as far ahead again from the next line
-                hint = f"write a quote inside a quoted cell twice; or {SKIPPING}"
-                yield DataError(f"{source.name} line {number}: a quote is opened and not closed", hint=hint)
-            elif len(cells) < width:
-                yield too_few(f"{source.name} line {number}", len(cells), width)
-            else:
-                yield record_of(opened.layout, cells, number)
-
-
-def _look_ahead(
-    ahead: list[tuple[int, str | DataError]], lines: Iterator[tuple[int, str | DataError]], most: int
-) -> Iterator[str]:
-    """At most `most` of the following lines, which are kept in `ahead`."""
-    length = 0
-    for place in range(most):
-        if place == len(ahead):
-            ahead.extend(islice(lines, 1))
-        line = ahead[place][1] if place < len(ahead) else None
-        if not isinstance(line, str) or length > MAX_CHARACTERS:
-            return
-        length += len(line)
-        yield line
+                ahead.extendleft(reversed(record[1:]))
+            yield number, cells
+        elif line.strip():
+            yield number, line.rstrip("\r\n").split(separator)
 
 
 def too_few(place: str, found: int, wanted: int) -> DataError:
