@@ -14,28 +14,23 @@ def read_units(source: Source, tag: str) -> Iterator[tuple[int, Element]]:
     """Every outermost element `tag`, with its line. Broken XML always raises: nothing says where the next unit begins."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    builder, depth, line = TreeBuilder(), 0, 0  # of the open unit
+    builder, unit, line = TreeBuilder(), None, 0
     units: list[tuple[int, Element]] = []
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal builder, depth, line
-        if not depth and name == tag:
+        nonlocal builder, unit, line
+        if name == tag:
             builder, line = TreeBuilder(), parser.CurrentLineNumber
-        if depth or name == tag:
-            builder.start(name, attributes)
-            depth += 1
+            unit = builder.start(name, attributes)
+            # Inside the unit the builder itself is called, which is faster.
+            parser.StartElementHandler, parser.CharacterDataHandler, parser.EndElementHandler = builder.start, builder.data, end
 
     def end(name: str) -> None:
-        nonlocal depth
-        if depth:
-            builder.end(name)
-            depth -= 1
-            if not depth:
-                units.append((line, builder.close()))
+        if (element := builder.end(name)) is unit:
+            units.append((line, element))
+            parser.StartElementHandler, parser.CharacterDataHandler, parser.EndElementHandler = start, None, None
 
     parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.CharacterDataHandler = lambda text: builder.data(text) if depth else None
     with source.open() as stream:
         more = True
         while more:
