@@ -6,9 +6,9 @@ Files are read as cells with their columns. A column holds sentences if nearly a
 but not that it is noise.
 """
 
-import codecs
 import csv
 import io
+import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,11 +35,6 @@ logger = logging.getLogger(__name__)
 
 NOT_DATA = re.compile(r"(licen[cs]e|readme|copying|notice|\.).*|.*\.(md|py|pdf)")
 TRANSLATIONS = {".tmx": tmx.texts, ".po": po.texts, ".mo": mo.texts}  # in all languages they have
-# Encodings by their byte-order marks; UTF-32 first, since its mark begins with that of UTF-16.
-MARKS = {
-    "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
-    "utf-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
-}
 MANY_KEYS = 50  # an object with more is a mapping, not a record
 SAMPLE = 1000  # lines or cells that are examined
 FEW = 20  # cells; below this, repetition says little
@@ -204,7 +199,8 @@ def _read(path: Path, member: str = "") -> Table:
 
 def _decoded(data: bytes) -> str:
     """The text, or "" if the bytes are not text. UTF-8 unless a byte-order mark says otherwise."""
-    encoding = next((name for name, marks in MARKS.items() if data.startswith(marks)), "utf-8-sig")
+    encoding = json.detect_encoding(data[:4])
+    encoding = encoding if encoding in ("utf-16", "utf-32") else "utf-8-sig"
     if looks_packed(data[:8]) or (encoding == "utf-8-sig" and data.count(b"\0") > len(data) / 1000):
         return ""
     try:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from isogloss.config import BalanceSettings
 from isogloss.corpora.sampling.shares import SLACK, Allotment, Portion, Rates, strata_of, tells_languages
+from isogloss.corpora.text.arrays import begins_run
 from isogloss.corpora.text.hashing import GOLDEN, Hashes, scrambled
-from isogloss.types import BoolArray, IntArray
+from isogloss.types import IntArray
 
 Indices = NDArray[np.signedinteger]  # of 32 bits where that is enough
 
@@ -152,7 +153,7 @@ class Units:
     def of(cls, key: IntArray, most: int) -> Self:
         """Pairs with equal keys are a unit; `most` of them (0: all) are drawn together."""
         by_key = np.argsort(key, kind="stable")
-        starts = np.flatnonzero(_changes(key[by_key]))
+        starts = np.flatnonzero(begins_run(key[by_key]))
         sizes = np.diff(np.append(starts, len(key)))
         unit: Indices = np.empty(len(key), dtype=_index_type(len(key)))
         unit[by_key] = np.repeat(starts, sizes)
@@ -175,16 +176,9 @@ def _together(visits: IntArray, times: Rates, scattered: bool) -> IntArray:
     if scattered:
         gathered = np.argsort(visits, kind="stable")
         return gathered[_together(visits[gathered], times[gathered], scattered=False)]
-    first = np.flatnonzero(_changes(visits))
+    first = np.flatnonzero(begins_run(visits))
     due = np.repeat(times[first], np.diff(np.append(first, len(visits))))
     return np.argsort(due, kind="stable")
-
-
-def _changes(values: Indices) -> BoolArray:
-    """Where a value differs from the one before it; the first does."""
-    changes = np.ones(len(values), dtype=np.bool_)
-    changes[1:] = values[1:] != values[:-1]
-    return changes
 
 
 def _index_type(count: int) -> type[np.signedinteger]:
