@@ -104,11 +104,19 @@ class _Kept:
 
 
 def test_json_becomes_a_dataclass() -> None:
-    good = {"name": "x", "score": 0.5, "by": {"a": 1}, "names": ["b"], "of another version": 1}
+    good = {"name": "x", "score": 0.5, "by": {"a": 1}, "names": ["b"]}
     assert as_type(good, _Kept) == _Kept("x", 0, 0.5, {"a": 1}, ("b",)) and as_type([good], list[_Kept])
-    changes: tuple[dict[str, Any], ...] = ({"count": "1"}, {"score": "x"}, {"by": {"a": None}}, {"names": [1]}, {"score": inf})
+    changes: tuple[dict[str, Any], ...] = (
+        {"count": "1"},
+        {"score": "x"},
+        {"by": {"a": None}},
+        {"names": [1]},
+        {"score": inf},
+        {"other": 1},
+    )
     for change in changes:
         with pytest.raises(ValueError, match=r"."):
             as_type(good | change, _Kept)
+    assert as_type(good | {"other": 1}, _Kept, "ignore").name == "x"
     with pytest.raises(ValueError, match="name"):
         as_type({}, _Kept)

@@ -13,7 +13,7 @@ import re
 import tomllib
 from collections.abc import Callable
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -144,6 +144,6 @@ def _require(fits: bool, place: str, name: str) -> None:
         raise Misfit(f"{place or 'it'} is not {name}")
 
 
-def as_type(value: Any, kind: type[T]) -> T:  # noqa: ANN401 - whatever JSON can hold
-    """A dataclass from its JSON, or a list or dict of them; the types are not converted, and further keys are ignored."""
-    return TypeAdapter(kind).validate_json(json.dumps(value, allow_nan=False), strict=True)
+def as_type(value: Any, kind: type[T], further: Literal["forbid", "ignore"] = "forbid") -> T:  # noqa: ANN401 - any JSON
+    """A dataclass from its JSON, or a list or dict of them. Types are not converted; `further` keys are refused or ignored."""
+    return TypeAdapter(kind).validate_json(json.dumps(value, allow_nan=False), strict=True, extra=further)

@@ -103,6 +103,7 @@ def _in_part(**changes: object) -> Callable[[dict[str, Any]], None]:
         ),
         (lambda manifest: manifest["leak_scan"].update(level="strong"), "leak_scan.level is not one of"),
         (lambda manifest: manifest["waterfall"][0].update(train=99), r"waterfall\[0\] does not add up"),
+        (lambda manifest: manifest["waterfall"][0].update(more=1), "'more' is not known"),
         (lambda manifest: manifest["corpora"].clear(), "name different ones"),
         (
             lambda manifest: manifest["dropped"].append({"rule": "x", "count": 1, "examples": []}),

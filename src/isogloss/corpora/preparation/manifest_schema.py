@@ -58,6 +58,8 @@ def check_manifest(manifest: dict[str, Any], folder: Path, parts: str) -> None:
 def _check_sums(manifest: dict[str, Any]) -> None:
     dropped: Counter[str] = Counter()
     for number, line in enumerate(manifest["waterfall"]):
+        for key in line.keys() - LINE.keys():
+            raise Misfit(f"waterfall[{number}]: the key {key[:40]!r} is not known")
         if line["rows_in"] != sum(line["dropped"].values()) + line[TRAIN] + line[TEST]:
             raise Misfit(f"waterfall[{number}] does not add up")
         dropped.update(line["dropped"])

@@ -39,6 +39,6 @@ def origin_file(path: Path) -> Path:
 def origin_of(path: Path) -> Origin | None:
     """The origin of `path`, if there is one beside it."""
     try:
-        return as_type(read_json(origin_file(path)), Origin)
+        return as_type(read_json(origin_file(path)), Origin, "ignore")
     except (OSError, ValueError):
         return None
