@@ -33,7 +33,7 @@ from isogloss.config import BalanceSettings, BridgeSettings, LossSettings, Recip
 from isogloss.models.encoder import SentenceEncoder
 from isogloss.models.loading import open_model
 from isogloss.models.student import Student
-from isogloss.search.neighbours import nearest
+from isogloss.search.neighbors import nearest
 from isogloss.training.distillation import Distillation
 from isogloss.types import Bitext, Pair
 

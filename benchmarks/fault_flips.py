@@ -119,7 +119,7 @@ class Worlds:
         nli, sts, dev = ([str(self.place / f"{name}.tsv")] for name in ("nli", "sts", "dev"))
         training = {"batch_pairs": 8, "checkpoint_seconds": 0.0}
         more: dict[str, Any] = {"student": {"max_tokens": 32}, "device": "cpu", "training": training}
-        data = finetune_recipe(str(self.models / "student"), folder, nli, sts, dev, None, 1, {"neighbours": 2}, **more)
+        data = finetune_recipe(str(self.models / "student"), folder, nli, sts, dev, None, 1, {"neighbors": 2}, **more)
         return weights_hash(run(recipes.parse(data), listen).model)
 
     def laser(self, folder: Path, listen: OnProgress = silent) -> object:

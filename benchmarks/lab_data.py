@@ -98,7 +98,7 @@ def _table(waterfall: list[dict[str, Any]], name: str, known: dict[str, Any]) ->
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in waterfall:
         groups.setdefault(line[name], []).append(line)
-    head = f"| {name} | read | dropped | train | test | most dropped by |" + (" licence |" if known else "")
+    head = f"| {name} | read | dropped | train | test | most dropped by |" + (" license |" if known else "")
     lines = [head, "|---" * (head.count("|") - 1) + "|"]
     for key, own in sorted(groups.items()):
         rows, train, test = (sum(line[column] for line in own) for column in ("rows_in", "train", "test"))
@@ -109,8 +109,8 @@ def _table(waterfall: list[dict[str, Any]], name: str, known: dict[str, Any]) ->
         worst = sorted(reasons, key=lambda reason: -reasons[reason])[:2]
         most = ", ".join(f"{reason} {reasons[reason]:,}" for reason in worst)
         label = f"**{key}**" if key in LOW_RESOURCE else key
-        licence = f" {known[key]['licence'] or 'not stated'} |" if known else ""
-        lines.append(f"| {label} | {rows:,} | {rows - train - test:,} | {train:,} | {test:,} | {most} |{licence}")
+        license = f" {known[key]['license'] or 'not stated'} |" if known else ""
+        lines.append(f"| {label} | {rows:,} | {rows - train - test:,} | {train:,} | {test:,} | {most} |{license}")
     return lines
 
 

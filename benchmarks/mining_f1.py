@@ -7,7 +7,7 @@ A model is NAME=WHAT: whatever `isogloss evaluate` opens, or packed:FOLDER, whic
 of other calls (a model that was there is replaced), so models that no one machine has stand side by side; --fresh forgets
 them. Differences are to the first model of the file, by the paired bootstrap.
 
-- F1: ratio margin over 4 neighbours, as `isogloss evaluate --suite bucc` measures it. The threshold is chosen on the training
+- F1: ratio margin over 4 neighbors, as `isogloss evaluate --suite bucc` measures it. The threshold is chosen on the training
   split; a set without one (none of these has it) is halved by a hash of the ids, and each half measured with the threshold of
   the other.
 - Calibration: `isogloss mine --threshold auto` on the same files. At each threshold of its curve, the precision it estimates,

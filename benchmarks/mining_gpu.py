@@ -1,11 +1,11 @@
-"""A million sentences with a million others on one GPU: seconds, memory, and whether the neighbours are the exact ones.
+"""A million sentences with a million others on one GPU: seconds, memory, and whether the neighbors are the exact ones.
 
     python benchmarks/mining_data.py --data ../shared/data --out carry
     python benchmarks/mining_gpu.py --data carry --vectors vectors          # needs a GPU
 
 Sentences are embedded first (multilingual-e5-small, half precision) and kept as left.npy and right.npy in `--vectors`, which
 `mining_speed.py` and `mining_growth.py` read too. Then both directions are searched (k = 4) from host memory to host memory,
-after a small search that wakes the card. Checked: the neighbours of `CHECKED` rows of either side against a search in double
+after a small search that wakes the card. Checked: the neighbors of `CHECKED` rows of either side against a search in double
 precision by torch, written here.
 """
 
@@ -25,7 +25,7 @@ from isogloss.config.mining import SearchSettings
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
 from isogloss.models.encoders.open import open_encoder
-from isogloss.search.neighbours import Neighbours, Vectors, both_ways
+from isogloss.search.neighbors import Neighbors, Vectors, both_ways
 
 RESULTS = Path(__file__).with_name("results")
 MODEL, PROMPT = "multilingual-e5-small", "query: "
@@ -67,8 +67,8 @@ def exact(queries: Vectors, candidates: Vectors) -> tuple[Any, Any]:
     return best[0].cpu().numpy(), best[1].cpu().numpy()
 
 
-def wrong_rows(found: Neighbours, own: Vectors, others: Vectors, seed: int) -> dict[str, Any]:
-    """Of some rows drawn at random, how many have other neighbours than the exact ones by more than rounding."""
+def wrong_rows(found: Neighbors, own: Vectors, others: Vectors, seed: int) -> dict[str, Any]:
+    """Of some rows drawn at random, how many have other neighbors than the exact ones by more than rounding."""
     rows = np.sort(np.random.default_rng(seed).choice(len(own), min(CHECKED, len(own)), replace=False))
     values, _ = exact(own[rows], others)
     difference = np.abs(found.similarity[rows] - values)
@@ -89,7 +89,7 @@ def main() -> None:
     left, right = (np.load(options.vectors / f"{side}.npy") for side in ("left", "right"))
     both_ways(left[:20_000], right[:20_000], K, SearchSettings(device="cuda"))
     times: list[float] = []
-    found: tuple[Neighbours, Neighbours] | None = None
+    found: tuple[Neighbors, Neighbors] | None = None
     torch.cuda.reset_peak_memory_stats()
     for _ in range(options.rounds):
         began = time.perf_counter()

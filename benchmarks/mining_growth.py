@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--vectors", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--exact", type=int, default=300_000, help="the largest size that is searched exactly too")
-    parser.add_argument("--recall", type=float, default=0.96, help="of neighbours; of pairs more are found")
+    parser.add_argument("--recall", type=float, default=0.96, help="of neighbors; of pairs more are found")
     parser.add_argument("--memory", type=int, default=3072, help="MiB beyond the vectors")
     parser.add_argument("--others", type=int, default=30_000, help="the size at which faiss' indexes are tried as well")
     parser.add_argument("--about", default="", help="what the vectors are, for the result")

@@ -29,7 +29,7 @@ from provenance import provenance
 from isogloss.config.mining import SearchSettings
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
-from isogloss.search.neighbours import both_ways
+from isogloss.search.neighbors import both_ways
 from isogloss.types import FloatArray
 
 RESULTS = Path(__file__).with_name("results")

@@ -1,6 +1,6 @@
 """All small changes of a Python source that a good test suite should notice: one `Mutant` for each.
 
-Comparisons and boolean, arithmetic and bit operators are swapped for their neighbours, numbers get one more, branches are
+Comparisons and boolean, arithmetic and bit operators are swapped for their neighbors, numbers get one more, branches are
 swapped, augmented assignments become plain ones, and calls or assignments that are statements are left out. Not changed:
 docstrings, annotations, decorators, messages (f-strings and what is raised), paths, and `strict=` of zip, which only asserts.
 """

@@ -74,7 +74,7 @@ class Notes:
             put(folder / "run" / name, json.dumps(value))
         self.means = io.BytesIO()
         np.savez(self.means, fingerprint=np.array("f"), de=np.ones(4, np.float32), fr=np.zeros(4, np.float32))
-        self.origin = asdict(Origin(corpus="X", version="v1", licence="CC0", url="https://x/y", sha256="0" * 64))
+        self.origin = asdict(Origin(corpus="X", version="v1", license="CC0", url="https://x/y", sha256="0" * 64))
         self.origin |= {"etag": '"e"', "modified": "m", "size": 3}
 
     def manifests(self, random: Random) -> None:

@@ -78,7 +78,7 @@ def labelled(folder: Path) -> None:
 
 
 def _scored(left: list[str], right: list[str]) -> list[str]:
-    """Each sentence with itself, its neighbour and one far away, and how alike they are."""
+    """Each sentence with itself, its neighbor and one far away, and how alike they are."""
     size, rows = len(left), []
     for place, text in enumerate(left):
         rows += [f"{text}\t{right[place]}\t5.0", f"{text}\t{right[(place + 1) % size]}\t{2 + place % 3}.5"]

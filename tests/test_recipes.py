@@ -253,7 +253,7 @@ def test_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        finetune_recipe("x", "out", ["nli.tsv"], ["sts.tsv"], ["dev.tsv"], augment={"neighbours": 3}, training={"epochs": 4}),
+        finetune_recipe("x", "out", ["nli.tsv"], ["sts.tsv"], ["dev.tsv"], augment={"neighbors": 3}, training={"epochs": 4}),
         dual_recipe(["en-de.tsv"], "out", "x", "muse", ["nli.tsv"], ["qa.tsv"], shares=(2.0, 1.0, 1.0)),
         laser_recipe(["en-de.tsv"], "out", "lab"),
     ],

@@ -21,7 +21,7 @@ class Verdict:
 
 
 def judge(claim: Claim, look: Look, titles: Callable[[str], str]) -> Verdict:
-    """A claim against figures. An order is seen if the values fall; within the error, if neighbours' intervals overlap.
+    """A claim against figures. An order is seen if the values fall; within the error, if neighbors' intervals overlap.
 
     One that is not seen is within the error, too, if all that are in the wrong order have intervals that overlap.
     """
@@ -49,7 +49,7 @@ def _number(found: tuple[float, float, float] | None) -> str:
 
 
 def _apart(values: Sequence[tuple[float, float, float]]) -> bool:
-    """Whether no interval reaches into its neighbour's; figures without intervals never do."""
+    """Whether no interval reaches into its neighbor's; figures without intervals never do."""
     return all(one[1] > other[2] or (one[1] == one[2] and other[1] == other[2]) for one, other in pairwise(values))
 
 

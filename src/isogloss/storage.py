@@ -164,7 +164,7 @@ def make_folder(path: Path) -> None:
 def refuse_folder(path: Path) -> None:
     """Raise before the work if the output file is a folder."""
     if path.is_dir():
-        raise IsoglossError(f"{path}: is a folder, but the output is a file", hint="name a file inside it")
+        raise IsoglossError(f"{path}: is a folder; the output must be a file", hint="name a file inside it")
 
 
 def refuse_unwritable(path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_refusal_is_a_table_a_sentence_and_exit_2(isogloss: Shell, place: Path
         ("runs/mine ru en-ru.tsv --gate nan", "gate is not a finite number"),
         ("runs/mine ru en-ru.tsv --gate-on luck", "gate_on = 'luck' is not known"),
         ("runs/mine , en-ru.tsv", "languages has too few values"),
-        ("runs/mine de en-ru.tsv", "de is one of its languages already"),
+        ("runs/mine de en-ru.tsv", "de is already one of its languages"),
         ("runs/mine sw pairs.tsv", "no pairs for sw"),
         ("runs/gone ru en-ru.tsv", "runs/gone: no such folder"),
         ("runs/mine ru gone.tsv", "gone.tsv: no such file"),
@@ -129,7 +129,7 @@ def test_an_addition_that_changed_nothing_does_not_say_that_it_added(isogloss: S
     code, out, err = isogloss("add", "runs/both", "bg", "en-bg.tsv", "--set", "training.epochs=1", *IDLE)
     assert code == 0, err
     assert "Added" not in out and "! no step of the training did better on the dev pairs" in out.replace("\n", " ")
-    assert "bg was not learned: no training step did better on the dev pairs than runs/both itself" in out
+    assert "nothing was learned for bg: no checkpoint was better on the dev pairs than runs/both" in out
     assert "and its vocabulary lacked nothing, so the model is unchanged." in out
     results = json.loads((place / "runs" / "with-bg" / "results.json").read_text())
     assert results["changed"] == [] and results["training"]["distill"]["best_step"] == 0

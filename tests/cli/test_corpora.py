@@ -96,17 +96,17 @@ def test_numbers_of_today(isogloss: Run, service: Service) -> None:
     assert code == 2 and "--online needs a language pair" in err
 
 
-def test_files_on_standard_output_and_licences_beside_them(isogloss: Run, service: Service, tmp_path: Path) -> None:
+def test_files_on_standard_output_and_licenses_beside_them(isogloss: Run, service: Service, tmp_path: Path) -> None:
     code, out, err = isogloss("get", "TED2020", "Europarl", "--lang", "en-de", "--out", "mine")
     assert code == 0
     assert out.splitlines() == ["mine/TED2020.en-de.zip", "mine/Europarl.en-de.zip"]
     assert all((tmp_path / line).read_bytes() == MOSES for line in out.splitlines())
-    assert f"TED2020 en-de: v1, {len(MOSES)} bytes, licence: TED usage policy" in err and "100%" not in err
+    assert f"TED2020 en-de: v1, {len(MOSES)} bytes, license: TED usage policy" in err and "100%" not in err
     asked = len(service.asked)
     _, out, err = isogloss("get", "TED2020", "--lang", "en-de", "--out", "mine", "--json")
     (one,) = json.loads(out)
     assert (one["corpus"], one["languages"], one["bytes"]) == ("TED2020", ["en", "de"], len(MOSES))
-    assert one["licence"] == "TED usage policy" and len(one["sha256"]) == 64 and one["url"].startswith(service.url)
+    assert one["license"] == "TED usage policy" and len(one["sha256"]) == 64 and one["url"].startswith(service.url)
     assert len(service.asked) == asked and "reused from the cache" in err
 
 

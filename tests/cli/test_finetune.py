@@ -49,7 +49,7 @@ def test_a_table_says_what_each_stage_gave(models: Path, place: Path, capsys: py
 
 
 def test_augmented_pairs_are_told(models: Path, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    more = ("--augment", "--neighbours", 1, "--cross-encoder", models / "teacher", "--search-by", models / "teacher")
+    more = ("--augment", "--neighbors", 1, "--cross-encoder", models / "teacher", "--search-by", models / "teacher")
     code, out, err = call(capsys, "finetune", models / "student", "--sts", "sts.tsv", *more, *QUICK, "--out", "tuned")
     assert code == 0, err
     assert "cross-encoder" in out and " labelled " in out and " near pair" in out and "loss" in out

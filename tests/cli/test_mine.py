@@ -49,7 +49,7 @@ def test_mine_writes_pairs_and_says_what_it_did(isogloss: Shell) -> None:
     assert 10 < len(lines) <= 40 and all(len(line.split("\t")) == 5 for line in lines)
     for words in ("same on both sides", "empty", "searched", f"{len(lines)} pairs of", "→ pairs.tsv", "threshold 0.0000"):
         assert words in out
-    assert "neighbours" in err
+    assert "neighbors" in err
     assert not Path("pairs.tsv.work").exists()
 
 
@@ -146,13 +146,13 @@ def test_score_keeps_the_order_and_drops_if_asked(isogloss: Shell) -> None:
         (("mine", "x.en", "x.de", "--strategy", "best"), "strategy = 'best' is not known"),
         (("mine", "x.en", "x.de", "--search", "fast"), "search = 'fast' is not known"),
         (("mine", "x.en", "x.de", "--recall", "0"), "recall = 0.0 is out of range"),
-        (("mine", "x.en", "x.de", "--threshold", "high"), "threshold = 'high' is not understood"),
+        (("mine", "x.en", "x.de", "--threshold", "high"), "threshold = 'high' is not valid"),
         (("mine", "x.en", "x.de", "--threshold", "gold:none"), "none: no such file"),
         (("mine", "x.en", "x.de", "--memory", "much"), "--memory 'much' is not a size"),
         (("mine", "x.en", "x.de", "--ids"), "x.en line 1: no tab between id and sentence"),
         (("mine", ".", "x.de"), "a folder, but not a prepared store"),
         (("score", "en-de.tsv", "--out", "en-de.tsv"), "is also an input"),
-        (("score", "en-de.tsv", "--threshold", "gold:x"), "threshold = 'gold:x' is not understood"),
+        (("score", "en-de.tsv", "--threshold", "gold:x"), "threshold = 'gold:x' is not valid"),
         (("score", "x.en", "--out", "y.tsv"), "x.en"),
     ],
 )
@@ -170,7 +170,7 @@ def test_mine_says_how_it_searched(isogloss: Shell, monkeypatch: pytest.MonkeyPa
     code, out, err = isogloss(*how, "--search", "cells", "--recall", "0.05")
     assert code == 0, err
     assert "search: cells (copies of both sides fit into memory); index of 0 MiB; recall " in out
-    assert "% of neighbours, measured on" in out and not Path("p.tsv.work").exists()
+    assert "% of neighbors, measured on" in out and not Path("p.tsv.work").exists()
     told = json.loads(isogloss(*how, "--search", "cells", "--recall", "0.05", "--json")[1])["search"]
     assert told["kind"] == "cells" and told["recall_wanted"] == 0.05 and 0 < told["recall"] <= 1 and told["index_bytes"] > 0
     monkeypatch.setitem(sys.modules, "faiss", None)

@@ -61,7 +61,7 @@ def test_the_example_of_the_design() -> None:
     recipe = recipes.parse(tomllib.loads(HAM_KIM))
     nli, sts, distill = recipe.stages
     assert isinstance(nli, NliStage) and nli.files == ("allnli.tsv.gz",)
-    assert isinstance(sts, StsStage) and sts.augment and sts.neighbours == 10
+    assert isinstance(sts, StsStage) and sts.augment and sts.neighbors == 10
     assert isinstance(distill, DistillStage) and recipe.losses_of(distill) == LossSettings(mse=1.0, moving_teacher=1.0)
     assert [stage.name for stage in recipe.stages] == ["nli", "sts", "distill"]
     trained = recipe.training_of(distill)

@@ -35,7 +35,7 @@ def test_scores_data_and_usage(model: SentenceTransformer) -> None:
         tags=["distillation"],
         license="apache-2.0",
         reports=[Report("m", SCORES, 4000)],
-        corpora={"Tatoeba": {"train": 1200, "licence": "CC BY 2.0"}, "": {"train": 7, "licence": ""}},
+        corpora={"Tatoeba": {"train": 1200, "license": "CC BY 2.0"}, "": {"train": 7, "license": ""}},
         leak_scan="No training pair appears in the checked test sets (STS).",
         examples=["the cat runs home.", "die Katze läuft heim."],
         recipe='[student]\nmodel = "x"',

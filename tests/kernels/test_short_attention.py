@@ -62,7 +62,7 @@ def test_kernels_equal_the_definition(kernels: Any, width: int, lengths: list[in
 
 
 def test_what_lies_in_another_sentence_does_not_matter(kernels: Any) -> None:  # noqa: ANN401
-    """Exactly: a neighbour that is not finite leaves the sentences beside it as they are."""
+    """Exactly: a neighbor that is not finite leaves the sentences beside it as they are."""
     torch.manual_seed(0)
     lengths = torch.tensor([5, 7, 70], device=DEVICE)
     packed = Packed.of(torch.zeros(82, dtype=torch.long, device=DEVICE), lengths)

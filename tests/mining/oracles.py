@@ -52,16 +52,16 @@ def matches_by_definition(forward: FloatArray, backward: FloatArray, strategy: s
     lefts, rights = forward.shape
     best_of_left = [max(range(rights), key=lambda j: (forward[i, j], -j)) for i in range(lefts)]
     best_of_right = [max(range(lefts), key=lambda i: (backward[i, j], -i)) for j in range(rights)]
-    neighbours = [(i, j, float(forward[i, j])) for i, j in enumerate(best_of_left)]
+    neighbors = [(i, j, float(forward[i, j])) for i, j in enumerate(best_of_left)]
     other_way = [(i, j, float(backward[i, j])) for j, i in enumerate(best_of_right)]
     if strategy == "forward":
-        candidates = neighbours
+        candidates = neighbors
     elif strategy == "backward":
         candidates = other_way
     elif strategy == "intersection":
-        candidates = [(i, j, score) for i, j, score in neighbours if best_of_right[j] == i]
+        candidates = [(i, j, score) for i, j, score in neighbors if best_of_right[j] == i]
     elif strategy == "max":
-        candidates = neighbours + other_way
+        candidates = neighbors + other_way
     else:
         everywhere = list(product(range(lefts), range(rights)))
         candidates = [

@@ -19,7 +19,7 @@ from isogloss.mining.calibration import (
 )
 from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import Matches, matched
-from isogloss.search.neighbours import Neighbours, both_ways, pair_cosines
+from isogloss.search.neighbors import Neighbors, both_ways, pair_cosines
 from isogloss.types import BoolArray, FloatArray
 from mining.oracles import crowded
 
@@ -79,7 +79,7 @@ def planted(true: int, lonely: int, noise: float, seed: int = 1) -> tuple[FloatA
     return left.astype(np.float32), right.astype(np.float32)
 
 
-def mined(left: FloatArray, right: FloatArray, kind: Margin = "ratio") -> tuple[Neighbours, Neighbours, Matches]:
+def mined(left: FloatArray, right: FloatArray, kind: Margin = "ratio") -> tuple[Neighbors, Neighbors, Matches]:
     of_left, of_right = both_ways(left, right, 4 + SPARE, CPU)
     first = of_left.first(4), of_right.first(4)
     return of_left, of_right, matched(*first, *candidate_scores(*first, kind))
@@ -110,7 +110,7 @@ def test_hiding_sentences_is_mining_without_them(strategy: Strategy) -> None:
     left, right = planted(30, 10, 0.2)
     of_left, of_right = both_ways(left, right, 4 + SPARE, CPU)
     hidden = np.zeros(len(right), dtype=np.bool_)
-    hidden[[0, 7, 12, 39]] = True  # no more than there are spare neighbours
+    hidden[[0, 7, 12, 39]] = True  # no more than there are spare neighbors
     found = matched_without(of_left, of_right, hidden, 4, "ratio", strategy)
     rest = np.flatnonzero(~hidden)
     again = both_ways(left, right[rest], 4, CPU)

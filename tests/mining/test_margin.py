@@ -1,4 +1,4 @@
-"""The margin of neighbours against the formula of the paper."""
+"""The margin of neighbors against the formula of the paper."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from isogloss.evaluation.metrics import unit
 from isogloss.mining.margin import best_by_margin
-from isogloss.search.neighbours import both_ways, nearest
+from isogloss.search.neighbors import both_ways, nearest
 from isogloss.types import FloatArray
 
 

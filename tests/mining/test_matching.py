@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from isogloss.config.mining import Margin, SearchSettings, Strategy
 from isogloss.mining.margin import candidate_scores, margin_scores
 from isogloss.mining.matching import matched
-from isogloss.search.neighbours import Neighbours, both_ways
+from isogloss.search.neighbors import Neighbors, both_ways
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, margin_by_definition, matches_by_definition, two_sides
 
 CPU = SearchSettings(device="cpu")
 
 
-def as_table(side: Neighbours, scores: FloatArray, columns: int) -> FloatArray:
+def as_table(side: Neighbors, scores: FloatArray, columns: int) -> FloatArray:
     """Scores of candidates as a matrix, −∞ for those that are none."""
     table = np.full((len(side), columns), -np.inf, dtype=np.float32)
     np.put_along_axis(table, side.ids, scores, axis=1)
@@ -48,16 +48,16 @@ def test_matches_equal_the_definition(sides: tuple[FloatArray, FloatArray], k: i
 
 
 def test_max_takes_each_sentence_once_and_one_to_one_finds_second_choices() -> None:
-    left = Neighbours(np.array([[0, 1], [0, 1], [0, 1]]), np.array([[0.9, 0.5], [0.8, 0.6], [0.7, 0.4]], np.float32))
-    right = Neighbours(np.array([[0, 1], [1, 0]]), np.array([[0.9, 0.8], [0.6, 0.5]], np.float32))
+    left = Neighbors(np.array([[0, 1], [0, 1], [0, 1]]), np.array([[0.9, 0.5], [0.8, 0.6], [0.7, 0.4]], np.float32))
+    right = Neighbors(np.array([[0, 1], [1, 0]]), np.array([[0.9, 0.8], [0.6, 0.5]], np.float32))
     best = matched(left, right, left.similarity, right.similarity, "max")
     assert list(zip(best.left, best.right, strict=True)) == [(0, 0), (1, 1)]
     forward = matched(left, right, left.similarity, right.similarity, "forward")
     assert list(zip(forward.left, forward.right, strict=True)) == [(0, 0), (1, 0), (2, 0)]
     both = matched(left, right, left.similarity, right.similarity, "intersection")
     assert list(zip(both.left, both.right, strict=True)) == [(0, 0)]
-    alone = Neighbours(np.array([[0, 1], [0, 1]]), np.array([[0.9, 0.3], [0.8, 0.2]], np.float32))
-    back = Neighbours(np.array([[0, 1], [0, 1]]), np.array([[0.9, 0.8], [0.3, 0.2]], np.float32))
+    alone = Neighbors(np.array([[0, 1], [0, 1]]), np.array([[0.9, 0.3], [0.8, 0.2]], np.float32))
+    back = Neighbors(np.array([[0, 1], [0, 1]]), np.array([[0.9, 0.8], [0.3, 0.2]], np.float32))
     assert len(matched(alone, back, alone.similarity, back.similarity, "max")) == 1
     second = matched(alone, back, alone.similarity, back.similarity, "one-to-one")
     assert list(zip(second.left, second.right, strict=True)) == [(0, 0), (1, 1)]
@@ -80,6 +80,6 @@ def test_no_candidates_no_matches() -> None:
 
 @pytest.mark.parametrize("strategy", get_args(Strategy))
 def test_where_nothing_is_near_there_are_no_pairs(strategy: Strategy) -> None:
-    none = Neighbours(np.empty((0, 4), dtype=np.int64), np.empty((0, 4), dtype=np.float32))
+    none = Neighbors(np.empty((0, 4), dtype=np.int64), np.empty((0, 4), dtype=np.float32))
     found = matched(none, none, none.similarity, none.similarity, strategy)
     assert [len(column) for column in (found.left, found.right, found.scores)] == [0, 0, 0]

@@ -96,7 +96,7 @@ def test_what_is_written_can_be_read(sides: tuple[Path, Path], tmp_path: Path, n
         assert first["score"] == pytest.approx(mined.pairs["score"][0].as_py(), abs=1e-6)
 
 
-def test_vectors_and_neighbours_are_found_again(sides: tuple[Path, Path], tmp_path: Path) -> None:
+def test_vectors_and_neighbors_are_found_again(sides: tuple[Path, Path], tmp_path: Path) -> None:
     how = MiningSettings(threshold="0", device="cpu", folder=tmp_path / "work", min_language=0)
     model = Interpreter()
     first = mine(model, *sides, how)
@@ -107,7 +107,7 @@ def test_vectors_and_neighbours_are_found_again(sides: tuple[Path, Path], tmp_pa
     assert {step.stage: step.note for step in steps if "reused" in step.note}.keys() == {
         "embedding source",
         "embedding target",
-        "neighbours",
+        "neighbors",
     }
     remove_work(tmp_path / "work")
     assert not (tmp_path / "work").exists()
@@ -186,7 +186,7 @@ def test_wrong_lines_score_low() -> None:
 
 @pytest.mark.parametrize("margin", ["ratio", "distance", "absolute"])
 def test_scores_of_pairs_are_those_of_mining(margin: str, sides: tuple[Path, Path]) -> None:
-    """Pairs of all sentences with one partner each are scored against the same neighbours as mining sees."""
+    """Pairs of all sentences with one partner each are scored against the same neighbors as mining sees."""
     how = MiningSettings(threshold="-9", device="cpu", min_language=0, margin=margin, keep_identical=True)  # type: ignore[arg-type]
     mined = mine(Interpreter(), *sides, how)
     by_pair = {(row["source"], row["target"]): row["score"] for row in mined.pairs.to_pylist()}

@@ -32,7 +32,7 @@ def student(tokenizer: PreTrainedTokenizerFast) -> BiLstmStudent:
     return bilstm_student(tokenizer, SIZES, max_tokens=24)
 
 
-def neighbours(inputs: list[Tensor], weights: dict[str, Tensor], layer: int, suffix: str) -> list[Tensor]:
+def neighbors(inputs: list[Tensor], weights: dict[str, Tensor], layer: int, suffix: str) -> list[Tensor]:
     """An LSTM layer by its equations, one token after the other."""
     read, kept = weights[f"weight_ih_l{layer}{suffix}"], weights[f"weight_hh_l{layer}{suffix}"]
     bias = weights[f"bias_ih_l{layer}{suffix}"] + weights[f"bias_hh_l{layer}{suffix}"]
@@ -51,8 +51,8 @@ def by_definition(student: BiLstmStudent, text: str) -> Tensor:
     weights = dict(student.model[1].encoder.named_parameters())
     states = [student.table[row] for row in ids]
     for layer in range(SIZES.layers):
-        there = neighbours(states, weights, layer, "")
-        back = neighbours(states[::-1], weights, layer, "_reverse")[::-1]
+        there = neighbors(states, weights, layer, "")
+        back = neighbors(states[::-1], weights, layer, "_reverse")[::-1]
         states = [torch.cat(both) for both in zip(there, back, strict=True)]
     return torch.stack([max(column) for column in torch.stack(states).T])
 

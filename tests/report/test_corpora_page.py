@@ -147,7 +147,7 @@ def test_many_ways_are_grouped(store: Store, summary: Summary) -> None:
     assert sum(int(cells[1].replace(",", "")) for cells in table.values()) == sum(range(1, 77))
 
 
-def test_leaks_thresholds_licences_and_bad_lines_are_told(store: Store, summary: Summary) -> None:
+def test_leaks_thresholds_licenses_and_bad_lines_are_told(store: Store, summary: Summary) -> None:
     manifest = dict(store.manifest)
     manifest["leak_scan"] = {
         "level": "near",
@@ -158,7 +158,7 @@ def test_leaks_thresholds_licences_and_bad_lines_are_told(store: Store, summary:
         {"rule": "length ratio", "language": "de", "value": 2.25, "reason": "median 1.1 <here>"},
         {"rule": "wrong script", "language": "de", "value": 0.5, "reason": "setting kept: the scores make one heap"},
     ]
-    manifest["corpora"] = {name: one | {"licence": "CC BY 4.0", "version": "v7"} for name, one in manifest["corpora"].items()}
+    manifest["corpora"] = {name: one | {"license": "CC BY 4.0", "version": "v7"} for name, one in manifest["corpora"].items()}
     manifest["skipped_lines"], manifest["passed_over"] = 5, {"fuzzy": 1}
     manifest["sources"] = [{"first_fault": ""}, {"first_fault": "x.tsv line 3: 1 column"}]
     page = ElementTree.fromstring(corpora_page(Store(store.folder, manifest), summary))
@@ -171,7 +171,7 @@ def test_leaks_thresholds_licences_and_bad_lines_are_told(store: Store, summary:
     assert "1 as in the recipe" in "".join(thresholds.itertext())
     assert rows(thresholds, 2)["max_tokens"][0] == "128"
     assert all(cells[6:8] == ["CC BY 4.0", "v7"] for cells in rows(section(page, "corpora")).values())
-    assert "5 bad lines left out, the first: x.tsv line 3: 1 column; 1 entry passed over: 1 fuzzy." in "".join(page.itertext())
+    assert "5 bad lines skipped, the first: x.tsv line 3: 1 column; 1 entry skipped: 1 fuzzy." in "".join(page.itertext())
 
 
 def told(store: Store, summary: Summary, key: str, **changed: object) -> tuple[Element, str]:

@@ -117,7 +117,7 @@ def test_languages_are_added_one_after_the_other(place: Path, added: RunResult) 
     card = (result.model / "README.md").read_text(encoding="utf-8")
     assert "| ru | 32 | 32 | vocabulary, weights |" in card and "| bg | 32 | 16 |" in card
     assert set(json.loads((result.model / "isogloss_training.json").read_text())["languages"]) >= {"de", "ru", "bg"}
-    with pytest.raises(RecipeError, match="ru is one of its languages already: de, ru, bg"):
+    with pytest.raises(RecipeError, match="ru is already one of its languages: de, ru, bg"):
         add(more.replace(run=str(result.folder), languages=("ru",)))
 
 

@@ -80,8 +80,8 @@ def test_an_original_that_is_gone_leaves_the_vocabulary(
 @pytest.mark.parametrize(
     ("change", "kind", "message"),
     [
-        ({"languages": ("de",)}, RecipeError, "de is one of its languages already: de"),
-        ({"languages": ("deu",)}, RecipeError, "de is one of its languages already: de"),
+        ({"languages": ("de",)}, RecipeError, "de is already one of its languages: de"),
+        ({"languages": ("deu",)}, RecipeError, "de is already one of its languages: de"),
         ({"languages": ("eng",)}, RecipeError, "en is the source language"),
         ({"languages": ("sw",)}, DataError, "no pairs for sw"),
         ({"run": "gone"}, ModelError, "gone: no such folder"),

@@ -69,7 +69,7 @@ def test_labels_are_the_cross_encoders_and_are_kept(makers: tuple[Student, Cross
     wanted = near_pairs(pairs, encoder.encode(pairs.sentences()), 3, "cpu")
     assert list(zip(silver.first, silver.second, strict=True)) == wanted and len(silver) > 10
     assert silver.gold.tolist() == pytest.approx(scorer.score(silver.first, silver.second).tolist(), abs=1e-5)
-    assert {"labelling", "neighbours"} <= {step.stage for step in told}
+    assert {"labelling", "neighbors"} <= {step.stage for step in told}
     told.clear()
     again = label(pairs, encoder, scorer, 3, tmp_path, "cpu", told.append)
     assert again.hash == silver.hash and [step.note for step in told] == ["reused"]

@@ -43,12 +43,12 @@ def test_files_stores_and_source_text_together(tmp_path: Path) -> None:
     assert store.languages == ("de", "en")
 
 
-def test_licences_that_the_user_knows_are_in_the_manifest(tmp_path: Path) -> None:
+def test_licenses_that_the_user_knows_are_in_the_manifest(tmp_path: Path) -> None:
     (tmp_path / "news.en-de.tsv").write_text(lines(5))
-    known = recipe([str(tmp_path / "news.en-de.tsv")], licences=["talks=MIT", "new*=CC BY 4.0"])
-    assert gather_store(known, tmp_path / "store").manifest["corpora"]["news"]["licence"] == "CC BY 4.0"
-    with pytest.raises(RecipeError, match="'news' is not NAME=LICENCE"):
-        gather_store(recipe([str(tmp_path / "news.en-de.tsv")], licences=["news"]), tmp_path / "other")
+    known = recipe([str(tmp_path / "news.en-de.tsv")], licenses=["talks=MIT", "new*=CC BY 4.0"])
+    assert gather_store(known, tmp_path / "store").manifest["corpora"]["news"]["license"] == "CC BY 4.0"
+    with pytest.raises(RecipeError, match="'news' is not NAME=LICENSE"):
+        gather_store(recipe([str(tmp_path / "news.en-de.tsv")], licenses=["news"]), tmp_path / "other")
 
 
 def test_one_store_alone_is_taken_as_it_is_and_can_be_narrowed(tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_packed_standard_input_is_unpacked(tmp_path: Path, monkeypatch: pytest.M
         gather_store(recipe(["-"], language="de"), tmp_path / "other")
 
 
-def test_shipped_text_has_its_licence(tmp_path: Path) -> None:
+def test_shipped_text_has_its_license(tmp_path: Path) -> None:
     store = gather_store(recipe(["phrasebook"], source_text=["reader"]), tmp_path / "store")
-    assert {name: known["licence"] for name, known in store.manifest["corpora"].items()} == {
+    assert {name: known["license"] for name, known in store.manifest["corpora"].items()} == {
         "phrasebook": "CC0 1.0",
         "reader": "CC0 1.0",
     }

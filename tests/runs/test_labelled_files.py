@@ -39,7 +39,7 @@ def test_a_folder_with_tests_beside_training_is_not_guessed_at(tmp_path: Path, n
     folder = folder_of(tmp_path / "set", *names)
     with pytest.raises(DataError, match="files of more than one split: ") as caught:
         labelled_files([str(folder)], "--sts")
-    assert caught.value.hint == f"name the files that are meant: --sts {folder / names[-1]}"
+    assert caught.value.hint == f"name the files you mean: --sts {folder / names[-1]}"
 
 
 def test_a_folder_without_tables(tmp_path: Path) -> None:

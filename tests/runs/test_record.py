@@ -137,7 +137,7 @@ def test_a_strange_line_is_left_out_with_a_sentence(tmp_path: Path, strange: str
     lines = path.read_text().splitlines()
     path.write_bytes(f"{lines[0]}\n{strange}\n{lines[1]}\n".encode("latin-1"))
     again = Metrics(path, silent)
-    assert caplog.messages == [f"{path}: 1 line that cannot be read left out"] and again.last_step == {"distill": 20}
+    assert caplog.messages == [f"{path}: skipped 1 line that cannot be read"] and again.last_step == {"distill": 20}
     again(Step("distill", values={"step": 20}))
     assert logged(path) == [10, 20]
     Metrics(path, silent)

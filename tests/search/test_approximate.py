@@ -17,7 +17,7 @@ from isogloss.progress import Step
 from isogloss.search import approximate, blockwise, cells
 from isogloss.search.approximate import Found, Sample, measure_recall, recall_of, sample_rows, search_both_ways, target_recall
 from isogloss.search.cells import CellSearch
-from isogloss.search.neighbours import Neighbours, both_ways
+from isogloss.search.neighbors import Neighbors, both_ways
 from isogloss.types import FloatArray
 from search.clustered import topical
 
@@ -26,13 +26,13 @@ def cpu(search: str = "cells", wanted: float = 0.97, folder: Path | None = None,
     return SearchSettings(device="cpu", search=search, recall=wanted, folder=folder, memory=memory)  # type: ignore[arg-type]
 
 
-def share(found: Neighbours, exact: Neighbours) -> float:
-    """Neighbours that were found, by loops."""
+def share(found: Neighbors, exact: Neighbors) -> float:
+    """Neighbors that were found, by loops."""
     hits = sum(len(set(one) & set(other)) for one, other in zip(found.ids.tolist(), exact.ids.tolist(), strict=True))
     return hits / exact.ids.size
 
 
-def pairs(left: Neighbours, right: Neighbours) -> set[tuple[int, int]]:
+def pairs(left: Neighbors, right: Neighbors) -> set[tuple[int, int]]:
     matches = matched(left, right, *candidate_scores(left, right))
     return set(zip(matches.left.tolist(), matches.right.tolist(), strict=True))
 
@@ -50,9 +50,7 @@ def test_cells_find_what_is_wanted_and_say_how_much(wanted: float) -> None:
     shares = []
     for seed, (one, other) in enumerate(((found.left, exact[0]), (found.right, exact[1]))):
         rows = sample_rows(3000, seed)[512:]  # of those that were not tuned by
-        shares.append(
-            share(Neighbours(one.ids[rows], one.similarity[rows]), Neighbours(other.ids[rows], other.similarity[rows]))
-        )
+        shares.append(share(Neighbors(one.ids[rows], one.similarity[rows]), Neighbors(other.ids[rows], other.similarity[rows])))
     assert account.recall == sum(shares) / 2
     assert account.compared is not None and account.compared < 0.35
     assert 1 <= account.probes < account.lists == int(2.5 * 3000**0.5)
@@ -134,7 +132,7 @@ class _Interrupted(Exception):
 
 def _interrupting(after: int) -> Callable[[Step], None]:
     def stop(step: Step) -> None:
-        if step.stage == "neighbours" and step.done >= after:
+        if step.stage == "neighbors" and step.done >= after:
             raise _Interrupted
 
     return stop
@@ -221,7 +219,7 @@ def test_samples_are_tuned_by_one_half_and_measured_by_the_other() -> None:
     assert [one.tolist() for one in sample.pairs] == [[7, 7, 3, 3], [1, 2, 3, 4]]
     ids = np.zeros((8, 2), dtype=np.int64)
     ids[5] = [6, 9]
-    found = Neighbours(ids, np.zeros((8, 2), np.float32))
+    found = Neighbors(ids, np.zeros((8, 2), np.float32))
     assert measure_recall((sample, sample), (found, found)) == (0.5, 2)
     assert recall_of(np.array([[1, 2], [3, 4]]), np.array([[2, 9], [4, 3]])) == 0.75
     assert recall_of(np.empty((0, 2), np.int64), np.empty((0, 2), np.int64)) == 1

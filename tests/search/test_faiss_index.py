@@ -13,7 +13,7 @@ from isogloss.progress import Step
 from isogloss.search import faiss_index
 from isogloss.search.approximate import search_both_ways
 from isogloss.search.faiss_index import FaissSearch, Tuned, as_entries, as_queries
-from isogloss.search.neighbours import both_ways
+from isogloss.search.neighbors import both_ways
 from isogloss.search.plan import choose
 from isogloss.search.sides import without_copies
 from search.clustered import topical

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from isogloss.search.neighbours import nearest
+from isogloss.search.neighbors import nearest
 from isogloss.types import FloatArray
 
 VECTORS = st.integers(1, 12).flatmap(

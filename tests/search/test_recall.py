@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from isogloss.search.approximate import Sample, SearchAccount, measure_recall, recall_of, target_recall
-from isogloss.search.neighbours import Neighbours
+from isogloss.search.neighbors import Neighbors
 
 
 def account(recall: float | None, wanted: float | None, sampled: int = 1000) -> SearchAccount:
@@ -26,7 +26,7 @@ def test_a_sample_aims_higher_than_what_is_wanted() -> None:
 
 def test_recall_is_that_of_the_second_halves() -> None:
     ids = np.array([[0, 1], [2, 3], [4, 5], [6, 7]])
-    found = Neighbours(np.array([[9, 9], [9, 9], [4, 9], [7, 6]]), np.zeros((4, 2), dtype=np.float32))
+    found = Neighbors(np.array([[9, 9], [9, 9], [4, 9], [7, 6]]), np.zeros((4, 2), dtype=np.float32))
     sample = Sample(np.arange(4), ids)
     assert recall_of(ids, found.ids) == 3 / 8
     assert measure_recall((sample, sample), (found, found)) == (0.75, 4)

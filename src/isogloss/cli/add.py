@@ -127,7 +127,7 @@ def _outcome(details: dict[str, Any]) -> str:
     if "weights" in details["changed"]:
         replayed = sum(details["pairs"]["replayed"].values())
         return f"Added {languages} to {before}, with {amount(replayed, 'old pair')} seen again."
-    none = f"{languages} was not learned: no training step did better on the dev pairs than {before} itself"
+    none = f"nothing was learned for {languages}: no checkpoint was better on the dev pairs than {before}"
     if details["changed"]:
         return f"{none}, so only its vocabulary has grown."
     return f"{none}, and its vocabulary lacked nothing, so the model is unchanged."

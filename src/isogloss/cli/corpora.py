@@ -100,7 +100,7 @@ def get(
     for one in [] if json else fetched:
         output.print(one["path"])
     if fetched:
-        say("\n".join(["", *_licences(fetched)]))
+        say("\n".join(["", *_licenses(fetched)]))
     _report_failures(failures, len(requests))
 
 
@@ -115,12 +115,12 @@ def _table(chosen: "list[Entry]", languages: "Languages | None") -> str:
         "Ready-made on the Hugging Face hub": [entry for entry in chosen if entry.by == "hub"],
         "Not downloadable: see isogloss corpora list NAME": [entry for entry in chosen if entry.by == "hand"],
     }
-    lines = [f"{'':<34} {'pairs':>9}  {'langs':>5}  {'licence':<18} paper"]
+    lines = [f"{'':<34} {'pairs':>9}  {'langs':>5}  {'license':<18} paper"]
     for title, entries in sections.items():
         lines += ["", title] if entries else []
         for entry in entries:
             count = entry.how_many_languages or "?"
-            row = f"{entry.name:<34} {entry.pairs or '?':>9}  {count:>5}  {entry.licence:<18} {' '.join(entry.papers)}"
+            row = f"{entry.name:<34} {entry.pairs or '?':>9}  {count:>5}  {entry.license:<18} {' '.join(entry.papers)}"
             lines.append(row.rstrip())
     return "\n".join(lines) + (
         "\n\npairs: all languages together, as far as known\n"
@@ -132,10 +132,10 @@ def _table(chosen: "list[Entry]", languages: "Languages | None") -> str:
 
 def _table_of_today(chosen: "list[Entry]", languages: "Languages", found: "dict[str, OpusFile]") -> str:
     """What OPUS has for the language pair."""
-    lines = [f"{'on OPUS in ' + '-'.join(languages):<24} {'pairs':>13}  {'version':<12} {'licence':<18} paper", ""]
+    lines = [f"{'on OPUS in ' + '-'.join(languages):<24} {'pairs':>13}  {'version':<12} {'license':<18} paper", ""]
     for entry in chosen:
         if file := _file_of(found, entry):
-            row = f"{entry.name:<24} {file.pairs:>13,}  {file.version:<12} {entry.licence:<18} {' '.join(entry.papers)}"
+            row = f"{entry.name:<24} {file.pairs:>13,}  {file.version:<12} {entry.license:<18} {' '.join(entry.papers)}"
             lines.append(row.rstrip())
     known = {entry.corpus or entry.name for entry in chosen}
     others = sorted((file for file in found.values() if file.corpus not in known), key=lambda file: -file.pairs)
@@ -157,7 +157,7 @@ def _wrapped(text: str, first: str = "", indent: str = "") -> list[str]:
 
 def _everything(entry: "Entry") -> str:
     facts = {
-        "licence": entry.licence + (f". {entry.terms}" if entry.terms else ""),
+        "license": entry.license + (f". {entry.terms}" if entry.terms else ""),
         "pairs": entry.pairs,
         "languages": f"{entry.how_many_languages or 'not counted'}{': ' * bool(entry.languages)}{' '.join(entry.languages)}",
         "page": entry.page,
@@ -206,13 +206,13 @@ def _online(file: "OpusFile | None") -> dict[str, Any] | None:
 def _described(file: Path, name: str, languages: "Languages") -> dict[str, Any]:
     from isogloss.corpora.reading.origin import origin_of
 
-    origin, keys = origin_of(file), ("version", "licence", "url", "sha256", "dictionary")
+    origin, keys = origin_of(file), ("version", "license", "url", "sha256", "dictionary")
     known = {} if origin is None else {key: getattr(origin, key) for key in keys}
     return {"path": str(file), "corpus": name, "languages": list(languages), "bytes": file.stat().st_size, **known}
 
 
-def _licences(downloaded: list[dict[str, Any]]) -> list[str]:
-    """One line per corpus and language pair: version, size, licence."""
+def _licenses(downloaded: list[dict[str, Any]]) -> list[str]:
+    """One line per corpus and language pair: version, size, license."""
     from isogloss.amounts import size
 
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -220,7 +220,7 @@ def _licences(downloaded: list[dict[str, Any]]) -> list[str]:
         rows.setdefault((one["corpus"], "-".join(one["languages"])), []).append(one)
     return [
         f"{name} {pair}: {files[0].get('version', '')[:12]}, {size(sum(one['bytes'] for one in files))}, "
-        f"licence: {files[0].get('licence', 'unknown')}"
+        f"license: {files[0].get('license', 'unknown')}"
         for (name, pair), files in rows.items()
     ]
 

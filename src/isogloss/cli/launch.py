@@ -130,7 +130,7 @@ class Worker:
             words = self.errors.read().decode("utf-8", "replace").strip()
         if words:
             return f"isogloss: process {self.rank} failed:\n{words}\n"
-        how = f"was killed by signal {code - 128}; was there enough memory?" if code > 128 else f"ended with exit code {code}"
+        how = f"was killed by signal {code - 128}; memory may have run out" if code > 128 else f"ended with exit code {code}"
         return f"isogloss: process {self.rank} {how}\n"
 
 

@@ -57,14 +57,14 @@ def mine(
 
 
 def _show_search(account: "SearchAccount") -> None:
-    """How neighbours were searched, and the recall if it is not exact."""
+    """How neighbors were searched, and the recall if it is not exact."""
     from isogloss.amounts import amount
     from isogloss.cli.screens.progress import output, percent
 
     parts = [f"search: {account.kind} ({account.why})"]
     if account.recall is not None:
         parts.append(f"index of {account.index_bytes / 2**20:,.0f} MiB")
-        parts.append(f"recall {percent(account.recall)} % of neighbours, measured on {amount(account.sampled, 'sentence')}")
+        parts.append(f"recall {percent(account.recall)} % of neighbors, measured on {amount(account.sampled, 'sentence')}")
     if account.falls_short and account.recall_wanted is not None:
         parts.append(f"below the wanted {percent(account.recall_wanted)} %: allow more --memory, or use --search exact")
     output.print("; ".join(parts) + "\n")

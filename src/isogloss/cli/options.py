@@ -49,7 +49,7 @@ FreshFlag = Annotated[bool, Option("--fresh", help="Start over: discard unfinish
 PairFiles = Annotated[
     list[str], Argument(metavar="PAIRS", help='Sentence pairs: files, folders, globs, prepared stores, or "phrasebook".')
 ]
-LanguagesOption = Annotated[str, Option("--languages", metavar="de,fr,…", help="Target languages to keep.  [default: all]")]
+LanguagesOption = Annotated[str, Option("--languages", metavar="de,fr,…", help="Target languages to train on.  [default: all]")]
 LanguageOption = Annotated[
     str | None, Option("--language", metavar="XX", help=PairsSettings.model_fields["language"].description)
 ]

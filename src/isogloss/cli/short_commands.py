@@ -105,7 +105,7 @@ def finetune(
     augment: bool = option_for(StsStage, "augment", "--augment"),
     cross_encoder: str | None = option_for(StsStage, "cross_encoder", default=None, metavar="MODEL", help=CROSS_HELP),
     cross_epochs: int | None = option_for(StsStage, "cross_epochs", default=None),
-    neighbours: int | None = option_for(StsStage, "neighbours", default=None),
+    neighbors: int | None = option_for(StsStage, "neighbors", default=None),
     search_by: str | None = option_for(StsStage, "search_by", default=None, metavar="MODEL"),
     nli_epochs: int | None = recipe_option("training.epochs", task="nli", help="Epochs over the NLI pairs."),
     sts_epochs: int | None = recipe_option("training.epochs", task="sts", help="Epochs over the STS pairs."),
@@ -118,7 +118,7 @@ def finetune(
     from isogloss.errors import RecipeError
     from isogloss.runs.presets import finetune_recipe
 
-    labels = _given(cross_encoder=cross_encoder, cross_epochs=cross_epochs, neighbours=neighbours, search_by=search_by)
+    labels = _given(cross_encoder=cross_encoder, cross_epochs=cross_epochs, neighbors=neighbors, search_by=search_by)
     if labels and not augment:
         option = f"--{next(iter(labels)).replace('_', '-')}"
         raise RecipeError(f"{option} has no effect without --augment", hint=f"add --augment, or leave {option} out")

@@ -32,7 +32,7 @@ class PairsSettings(Settings):
     )
     format: str = setting("", "File format, if file names do not tell: tsv, csv, jsonl, moses, tmx, po, …")
     columns: str = setting("", 'Columns of a table without a header: "source=1,target=3,score=5".')
-    licences: tuple[str, ...] = setting((), 'Licences of corpora that state none, as NAME=LICENCE: "tatoeba=CC BY 2.0 FR".')
+    licenses: tuple[str, ...] = setting((), 'Licenses of corpora that state none, as NAME=LICENSE: "tatoeba=CC BY 2.0 FR".')
     held_out: float = setting(
         0.1, "Share of source sentences held out for testing if a file has no split column.", at_least=0.0, at_most=0.5
     )
@@ -78,12 +78,12 @@ class LeakSettings(Settings):
         ("phrasebook",), "Evaluation sets: files, folders or globs of text or tables; the held-out split is always checked."
     )
     level: Literal["exact", "normalized", "near", "off"] = setting(
-        "near", "What counts as a leak: equal text, equal letters and digits, or also eight words in a row in common."
+        "near", "What counts as a leak: the same text, the same letters and digits, or also eight words in a row."
     )
 
 
 class BalanceSettings(Settings):
-    """How much of each corpus and language an epoch holds. docs/balance.md says which scheme is for what."""
+    """How much of each corpus and language an epoch has. docs/balance.md says when to use which scheme."""
 
     table = "balance"
     scheme: Literal["everything", "corpora", "languages", "datasets", "proportional"] = setting(
@@ -98,7 +98,7 @@ class BalanceSettings(Settings):
         "pair", "What is sampled: single pairs, or a source sentence with its translations (faster, less varied batches)."
     )
     max_languages_per_group: int = setting(0, "Maximum translations of a source sampled together; 0 takes all.", at_least=0)
-    cap_corpus: int = setting(0, "Maximum pairs per corpus in an epoch, others in the next one; 0: no limit.", at_least=0)
+    cap_corpus: int = setting(0, "Maximum pairs per corpus in an epoch; others come in later epochs. 0: no limit.", at_least=0)
     cap_language: int = setting(0, "Maximum pairs per language in an epoch; 0: no limit.", at_least=0)
     cap_corpus_language: int = setting(0, "Maximum pairs per corpus and language in an epoch; 0: no limit.", at_least=0)
     pairs_per_epoch: int = setting(0, "Pairs in an epoch; 0 takes all pairs under the caps.", at_least=0)
@@ -119,13 +119,13 @@ class BalanceSettings(Settings):
 
 
 class TeacherSettings(Settings):
-    """The model whose embedding space is kept, if there is one."""
+    """The model whose embedding space the student learns, if there is one."""
 
     table = "teacher"
     model: str = setting("all-MiniLM-L6-v2", "Hub name or local folder of a sentence-transformers model; empty: no teacher.")
     prompt: str = setting("", "Text to prepend to every sentence for the teacher, if it was trained with one.")
     batch_size: int = setting(32, "Sentences encoded at a time.", at_least=1)
-    precision: Literal["auto", "float32"] = setting("auto", "Precision of its encoding: auto is half on CUDA, else float32.")
+    precision: Literal["auto", "float32"] = setting("auto", "Precision for encoding: auto is float16 on CUDA, else float32.")
 
 
 class StudentSettings(Settings):
@@ -230,7 +230,7 @@ class TrainingSettings(Settings):
         0, "Encode a batch in chunks of this many pairs: less memory, same gradient; 0: off.", at_least=0
     )
     accumulate: int = setting(
-        1, "Gradient accumulation: parts of a batch. In-batch negatives are those of a part (see chunk_pairs).", at_least=1
+        1, "Gradient accumulation: parts of a batch. In-batch negatives come from a part only.", at_least=1
     )
     optimizer: Optimizer = setting("adamw", "AdamW, or LARS as in Ham & Kim.")
     learning_rate: float = setting(2e-4, "Peak learning rate (0.02 with LARS in the paper).", at_least=0.0)
@@ -241,7 +241,7 @@ class TrainingSettings(Settings):
     precision: Precision = setting("auto", "Training precision: auto is bf16 on CUDA, else float32.")
     engine: Engine = setting("auto", "How steps run: as recorded CUDA graphs if possible, or eagerly.")
     dev_pairs: int = setting(500, "Dev pairs per language to choose the best checkpoint by; 0 keeps the last.", at_least=0)
-    dev_share: float = setting(0.05, "Maximum share of a language's pairs held out for that.", at_least=0.0, at_most=0.5)
+    dev_share: float = setting(0.05, "Maximum share of a language's pairs used as dev pairs.", at_least=0.0, at_most=0.5)
     dev_checks: int = setting(10, "Number of evaluations on the dev set during training.", at_least=1)
     select: Literal["both", "retrieval", "mse", "loss"] = setting(
         "both",

@@ -93,7 +93,7 @@ class Beside(Settings):
 
     task: Literal["nli", "answers"] = setting(..., "Which task.")
     files: tuple[str, ...] = setting(..., "Its files, as in a stage of that task.", min_length=1)
-    share: float = setting(1.0, "How often it has its turn, relative to the other tasks.", above=0.0)
+    share: float = setting(1.0, "How many batches it has, relative to the other tasks.", above=0.0)
 
 
 class RankStage(TrainedStage):
@@ -101,9 +101,9 @@ class RankStage(TrainedStage):
 
     task: Literal["rank"] = "rank"
     losses: LossOverrides = table(LossOverrides, "Keys of [losses] that are different; here mse is 0 and ranking 1.")
-    rounds: int = setting(1, "Trainings from the same start, each with hard negatives found by the one before.", at_least=1)
+    rounds: int = setting(1, "Trainings from the same weights, each with hard negatives of the model before.", at_least=1)
     beside: tuple[Beside, ...] = setting((), "Tasks to train in turns with this one.")
-    share: float = setting(1.0, "How often this task has its turn, relative to those beside it.", above=0.0)
+    share: float = setting(1.0, "How many batches this task has, relative to those in `beside`.", above=0.0)
 
 
 class NliStage(TrainedStage):
@@ -121,7 +121,7 @@ class StsStage(TrainedStage):
     augment: bool = setting(False, "Label more pairs with a cross-encoder (Augmented SBERT).")
     cross_encoder: str = setting("", "With augment: the model to train as cross-encoder, or a trained one; empty: the student.")
     cross_epochs: int = setting(0, "With augment: epochs of the cross-encoder; 0: those of the stage.", at_least=0)
-    neighbours: int = setting(10, "With augment: nearest sentences to pair with each sentence.", at_least=1)
+    neighbors: int = setting(10, "With augment: how many nearest sentences each sentence is paired with.", at_least=1)
     search_by: str = setting("", "With augment: model to find nearest sentences with; empty: the student at this stage.")
 
     @model_validator(mode="after")
@@ -144,7 +144,7 @@ class MlmStage(TrainedStage):
 
     task: Literal["mlm"] = "mlm"
     files: tuple[str, ...] = setting(..., "Text files with one sentence per line.", min_length=1)
-    pairs: bool = setting(False, "Also mask the pairs, each sentence with its translation (tlm).")
+    pairs: bool = setting(False, "Also train on pairs: mask a sentence and its translation together, as tlm does.")
 
 
 class TlmStage(TrainedStage):
@@ -160,7 +160,7 @@ class TranslateStage(TrainedStage):
     targets: tuple[str, ...] = setting(("en", "es"), "The two languages to translate into; one is the pairs' source language.")
     decoder: int = setting(2048, "LSTM hidden size of the decoder.", at_least=1)
     decoder_layers: int = setting(1, "Layers of the decoder.", at_least=1)
-    language: int = setting(32, "Embedding size of a target language.", at_least=1)
+    language: int = setting(32, "Size of the embedding that tells the decoder the target language.", at_least=1)
     smoothing: float = setting(0.0, "Label smoothing.", at_least=0.0, at_most=0.9)
     dropout: float = setting(0.1, "Dropout probability.", at_least=0.0, at_most=0.9)
 
@@ -179,7 +179,7 @@ class AverageStage(Stage):
 
     task: Literal["average"] = "average"
     of: tuple[str, ...] = setting(..., f'Names of earlier stages, or "{UNTOUCHED}" for the student before them.', min_length=2)
-    weights: tuple[Annotated[float, Field(gt=0.0)], ...] = setting((), "Weight of each; empty: equal weights.")
+    weights: tuple[Annotated[float, Field(gt=0.0)], ...] = setting((), "Weight of each stage in `of`; empty: equal weights.")
 
     @model_validator(mode="after")
     def _refuse_uneven(self) -> Self:

@@ -177,9 +177,9 @@ def _note(manifest: dict[str, Any], reused: bool) -> str:
     """The note beside the progress bar when it is full."""
     notes = [amount(len(set(manifest["languages"]) - {manifest["source_language"]}), "language")]
     if dropped := manifest["rows_in"] - manifest["rows_out"]:
-        notes.append(f"{amount(dropped, 'pair')} left out")
+        notes.append(f"{amount(dropped, 'pair')} dropped")
     if skipped := manifest["skipped_lines"]:
-        notes.append(f"{amount(skipped, 'bad line')} left out")
+        notes.append(f"{amount(skipped, 'bad line')} skipped")
     return ", ".join([*notes, "scores reused"] if reused else notes)
 
 

@@ -1,6 +1,6 @@
 """A prepared store: a folder of Parquet files and a manifest that says where the pairs came from and what was dropped.
 
-    STORE/manifest.json     sources, versions, licences, rules, thresholds, counts, leak scan, names of the parts
+    STORE/manifest.json     sources, versions, licenses, rules, thresholds, counts, leak scan, names of the parts
     STORE/pairs/*.parquet   the pairs that are kept: source, target, language, corpus, split
     STORE/dropped/*.parquet the dropped pairs with their reasons
     STORE/scored/*.parquet  all pairs with the scores of every rule, so that thresholds can change without scoring again

@@ -24,7 +24,7 @@ from isogloss.evaluation.space import Space
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
-from isogloss.search.neighbours import nearest
+from isogloss.search.neighbors import nearest
 from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
 
 AS_GIVEN = CleaningSettings(min_script=0, min_language=0, min_numbers=0, min_addresses=0, max_repetition=1)

@@ -52,7 +52,7 @@ class LanguageMeans:
         """Raise if these are the means of another model."""
         if self.fingerprint and self.fingerprint != encoder.fingerprint:
             raise IsoglossError(
-                f"these means of languages are not those of {encoder.name}",
+                f"these language means do not belong to {encoder.name}",
                 hint="they belong to the model, and the prompt, that they were measured with: measure them again with this one",
             )
         for language, mean in self.means.items():

@@ -1,1 +1,1 @@
-"""Mine parallel sentences from two monolingual files: neighbours, margin, matching, thresholds."""
+"""Mine parallel sentences from two monolingual files: neighbors, margin, matching, thresholds."""

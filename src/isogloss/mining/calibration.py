@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from isogloss.config.mining import Margin, MiningSettings, Strategy
 from isogloss.mining.margin import margin_scores
 from isogloss.mining.matching import Matches, matched
-from isogloss.search.neighbours import Neighbours, Vectors, pair_cosines
+from isogloss.search.neighbors import Neighbors, Vectors, pair_cosines
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 POINTS = 200  # of a curve, evenly over all pairs, and the same number denser towards the best
 ROUNDS = 10
 SURE_OF = 0.999  # every threshold is above this share of shuffled pairs
-SPARE = 4  # neighbours beyond k, to replace hidden ones
+SPARE = 4  # neighbors beyond k, to replace hidden ones
 FOLDS = 5  # the matches of one fifth of the sentences are hidden at a time
 SHUFFLED = 20_000
 
@@ -129,9 +129,9 @@ class Calibration(Curve):
 
 
 def calibrate(
-    vectors: tuple[Vectors, Vectors], left: Neighbours, right: Neighbours, matches: Matches, settings: MiningSettings
+    vectors: tuple[Vectors, Vectors], left: Neighbors, right: Neighbors, matches: Matches, settings: MiningSettings
 ) -> Calibration:
-    """Estimate the precision of mined pairs from mismatched ones; there should be `SPARE` neighbours beyond `settings.k`."""
+    """Estimate the precision of mined pairs from mismatched ones; there should be `SPARE` neighbors beyond `settings.k`."""
     near = near_misses(left, right, matches, settings.k, settings.margin, settings.strategy)
     rows, columns = shuffled_pairs(len(left), len(right), matches)
     means = left.first(settings.k).mean[rows], right.first(settings.k).mean[columns]
@@ -188,11 +188,11 @@ def _local(reached: Doubles) -> Doubles:
 
 
 def near_misses(
-    left: Neighbours, right: Neighbours, matches: Matches, k: int, kind: Margin = "ratio", strategy: Strategy = "max"
+    left: Neighbors, right: Neighbors, matches: Matches, k: int, kind: Margin = "ratio", strategy: Strategy = "max"
 ) -> FloatArray:
     """For every match, the score that its left sentence gets when its right one is hidden; −∞ if it finds no other.
 
-    There should be more than k neighbours, so that others can replace hidden ones.
+    There should be more than k neighbors, so that others can replace hidden ones.
     """
     found = np.full(len(matches), -np.inf, dtype=np.float32)
     fold = np.random.default_rng(0).integers(0, FOLDS, len(left))[matches.left]
@@ -207,9 +207,7 @@ def near_misses(
     return found
 
 
-def matched_without(
-    left: Neighbours, right: Neighbours, hidden: BoolArray, k: int, kind: Margin, strategy: Strategy
-) -> Matches:
+def matched_without(left: Neighbors, right: Neighbors, hidden: BoolArray, k: int, kind: Margin, strategy: Strategy) -> Matches:
     """Mine without some of the right sentences."""
     seen = ~hidden[left.ids]
     order = np.argsort(~seen, axis=1, kind="stable")[:, :k]  # hidden ones last, and cut off if there are enough others
@@ -220,7 +218,7 @@ def matched_without(
     scores = margin_scores(similarity, left_mean[:, None], back.mean[ids], kind)
     back_scores = margin_scores(back.similarity, left_mean[back.ids], back.mean[:, None], kind)
     scores[~there], back_scores[hidden] = -np.inf, -np.inf
-    again = matched(Neighbours(ids, similarity), back, scores, back_scores, strategy)
+    again = matched(Neighbors(ids, similarity), back, scores, back_scores, strategy)
     return again.where(again.scores > -np.inf)
 
 

@@ -1,4 +1,4 @@
-"""Margin scores: how much closer two sentences are to each other than to their other neighbours.
+"""Margin scores: how much closer two sentences are to each other than to their other neighbors.
 
     margin(x, y) = f( cos(x, y),  ½ · (mean of cos(x, z) over the k nearest z of x  +  the same for y) )
 
@@ -7,20 +7,20 @@
     absolute  f(a, b) = a          plain cosine, which overrates sentences that are close to everything
 
 (Artetxe & Schwenk 2019, "Margin-based Parallel Corpus Mining with Multilingual Sentence Embeddings", §3.) Everything is
-computed from the neighbours, without reading embeddings again. `matching` turns the scores into pairs.
+computed from the neighbors, without reading embeddings again. `matching` turns the scores into pairs.
 """
 
 import numpy as np
 
 from isogloss.config.mining import Margin
-from isogloss.search.neighbours import Neighbours
+from isogloss.search.neighbors import Neighbors
 from isogloss.types import FloatArray, IntArray
 
 SMALLEST_MEAN = 1e-3  # a ratio to a mean near 0, or below, is meaningless
 
 
 def margin_scores(similarity: FloatArray, left_mean: FloatArray, right_mean: FloatArray, kind: Margin = "ratio") -> FloatArray:
-    """Margins of pairs, from their cosines and the mean cosines of both sentences to their neighbours; shapes broadcast."""
+    """Margins of pairs, from their cosines and the mean cosines of both sentences to their neighbors; shapes broadcast."""
     if kind == "absolute":
         return np.array(np.broadcast_arrays(similarity, left_mean, right_mean)[0], dtype=np.float32)
     around = (np.asarray(left_mean, dtype=np.float64) + right_mean) / 2
@@ -28,8 +28,8 @@ def margin_scores(similarity: FloatArray, left_mean: FloatArray, right_mean: Flo
     return score.astype(np.float32)
 
 
-def candidate_scores(left: Neighbours, right: Neighbours, kind: Margin = "ratio") -> tuple[FloatArray, FloatArray]:
-    """The margin of every sentence with each of its neighbours, for both sides, in the shape of their ids."""
+def candidate_scores(left: Neighbors, right: Neighbors, kind: Margin = "ratio") -> tuple[FloatArray, FloatArray]:
+    """The margin of every sentence with each of its neighbors, for both sides, in the shape of their ids."""
     left_mean, right_mean = left.mean, right.mean
     return (
         margin_scores(left.similarity, left_mean[:, None], right_mean[left.ids], kind),
@@ -37,8 +37,8 @@ def candidate_scores(left: Neighbours, right: Neighbours, kind: Margin = "ratio"
     )
 
 
-def best_by_margin(left: Neighbours, right: Neighbours) -> tuple[IntArray, IntArray]:
-    """For every row of both sides, its neighbour with the highest ratio margin; the nearer one of equals."""
+def best_by_margin(left: Neighbors, right: Neighbors) -> tuple[IntArray, IntArray]:
+    """For every row of both sides, its neighbor with the highest ratio margin; the nearer one of equals."""
     scores = candidate_scores(left, right)
     ids = (side.ids[np.arange(len(side)), own.argmax(axis=1)] for side, own in zip((left, right), scores, strict=True))
     of_left, of_right = ids

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isogloss.config.mining import Strategy
-from isogloss.search.neighbours import Neighbours
+from isogloss.search.neighbors import Neighbors
 from isogloss.types import BoolArray, FloatArray, IntArray
 
 
@@ -40,10 +40,10 @@ class Matches:
 
 
 def matched(
-    left: Neighbours, right: Neighbours, left_scores: FloatArray, right_scores: FloatArray, strategy: Strategy = "max"
+    left: Neighbors, right: Neighbors, left_scores: FloatArray, right_scores: FloatArray, strategy: Strategy = "max"
 ) -> Matches:
     """Choose pairs by the scores of the candidates of both sides (`margin.candidate_scores` gives them)."""
-    if not left.ids.size:  # the other side has no neighbours either
+    if not left.ids.size:  # the other side has no neighbors either
         return Matches(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
     candidates = _every if strategy == "one-to-one" else _best
     forward, backward = candidates(left, left_scores), _swapped(candidates(right, right_scores))
@@ -61,11 +61,11 @@ def _swapped(matches: Matches) -> Matches:
     return Matches(matches.right, matches.left, matches.scores)
 
 
-def _every(side: Neighbours, scores: FloatArray) -> Matches:
+def _every(side: Neighbors, scores: FloatArray) -> Matches:
     return Matches(np.repeat(np.arange(len(side.ids)), side.ids.shape[1]), side.ids.ravel(), scores.ravel())
 
 
-def _best(side: Neighbours, scores: FloatArray) -> Matches:
+def _best(side: Neighbors, scores: FloatArray) -> Matches:
     """The best candidate of every sentence; the lower row of equals."""
     rows, best = np.arange(len(scores)), scores.max(axis=1)
     ids = np.where(scores == best[:, None], side.ids, np.iinfo(np.int64).max).min(axis=1)

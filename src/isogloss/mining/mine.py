@@ -1,6 +1,6 @@
 """Find translations of one side's sentences on the other: read, embed, search, score, match, and keep what is good enough.
 
-    sentences  →  vectors  →  neighbours  →  margin  →  matching  →  calibration
+    sentences  →  vectors  →  neighbors  →  margin  →  matching  →  calibration
 
 `mine` does all of it; `score.score` does the part that existing pairs need. `Mined` is the result.
 """
@@ -194,4 +194,4 @@ def check_threshold(threshold: str, words: tuple[str, ...]) -> None:
     except ValueError:
         understood = f"{GOLD}FILE" in words and threshold.startswith(GOLD) and threshold != GOLD
     if not understood:
-        raise DataError(f"threshold = {threshold!r} is not understood", hint=f"give a number, or {', '.join(words)}")
+        raise DataError(f"threshold = {threshold!r} is not valid", hint=f"give a number, or {', '.join(words)}")

@@ -23,7 +23,7 @@ from isogloss.mining.vectors import embedded
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
-from isogloss.search.neighbours import both_ways, pair_cosines
+from isogloss.search.neighbors import both_ways, pair_cosines
 from isogloss.types import Bitext, FloatArray, IntArray
 
 NONE = "none"
@@ -102,7 +102,7 @@ def _scored(
         means = [np.zeros(len(left), np.float32), np.zeros(len(right), np.float32)]
         if how.margin != "absolute":
             search = SearchSettings(device=how.device, memory=how.memory, folder=how.folder)
-            found = both_ways(left, right, how.k, search, on_progress, f"neighbours {language}")
+            found = both_ways(left, right, how.k, search, on_progress, f"neighbors {language}")
             means = [found[0].mean, found[1].mean]
 
         def margins(other: IntArray) -> FloatArray:

@@ -75,7 +75,7 @@ def _allocate(path: Path) -> None:
 def remove_work(folder: Path) -> None:
     """Remove the embeddings and search states in a folder once they are no longer needed."""
     if folder.is_dir():
-        for path in (*folder.glob("*.npy"), *folder.glob("neighbours-*.npz"), *folder.glob("index-*")):
+        for path in (*folder.glob("*.npy"), *folder.glob("neighbors-*.npz"), *folder.glob("index-*")):
             path.unlink(missing_ok=True)
         with suppress(OSError):  # the folder has other files
             folder.rmdir()

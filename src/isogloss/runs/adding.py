@@ -47,7 +47,7 @@ from isogloss.types import PairSource, PairView
 logger = logging.getLogger(__name__)
 
 CANDIDATE = "candidate"
-KEPT_OF_PAIRS = ("source_language", "dictionaries", "licences", "held_out", "on_error")
+KEPT_OF_PAIRS = ("source_language", "dictionaries", "licenses", "held_out", "on_error")
 
 
 class Refused(IsoglossError):
@@ -127,7 +127,7 @@ def _refuse_known(new: Sequence[str], old: Sequence[str], recipe: Recipe) -> Non
             raise RecipeError(f"{language} is the source language, which the teacher knows", hint="name another language")
         if language in old:
             raise RecipeError(
-                f"{language} is one of its languages already: {', '.join(old)}",
+                f"{language} is already one of its languages: {', '.join(old)}",
                 hint="to train it on more pairs, run its recipe again with all of them",
             )
 

@@ -14,7 +14,7 @@ from isogloss.config.mining import SearchSettings
 from isogloss.corpora.reading.labelled import Labelled
 from isogloss.models.encoder import Encoder, weights_key
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.search.neighbours import neighbours
+from isogloss.search.neighbors import neighbors
 from isogloss.storage import content_hash, read_json, write_json
 from isogloss.training.cross_encoder import CrossEncoder
 from isogloss.types import FloatArray
@@ -32,7 +32,7 @@ def near_pairs(
     `vectors` has a row for each of `rated.sentences()`. The search is exact.
     """
     sentences = rated.sentences()
-    found = neighbours(vectors, vectors, min(k + 1, len(sentences)), SearchSettings(device=device), on_progress)
+    found = neighbors(vectors, vectors, min(k + 1, len(sentences)), SearchSettings(device=device), on_progress)
     known = {frozenset(pair) for pair in zip(rated.first, rated.second, strict=True)}
     pairs: list[tuple[str, str]] = []
     for place, row in enumerate(found.ids.tolist()):

@@ -106,7 +106,7 @@ def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: Exit
     A folder may contain the store made from it: what is in the store `out` is not read.
     """
     settings = recipe.pairs
-    names, licences = [*settings.files, *_fetched(recipe, on_progress)], _licences(settings)
+    names, licenses = [*settings.files, *_fetched(recipe, on_progress)], _licenses(settings)
     feeds: list[Feed] = []
     for source in find_sources(
         names,
@@ -121,7 +121,7 @@ def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: Exit
         if is_store(source.path):
             feeds += from_store(open_store(source.path))
         else:
-            feeds.append(_licensed(from_source(_spooled(source, stack)), licences))
+            feeds.append(_licensed(from_source(_spooled(source, stack)), licenses))
     if not feeds:
         raise DataError(
             f"{', '.join(names)}: nothing to read but the store itself",
@@ -129,25 +129,25 @@ def gather_feeds(recipe: Recipe, out: Path, on_progress: OnProgress, stack: Exit
         )
     if settings.source_text:
         texts = from_bitext(read_source_text(settings.source_text, settings.source_language))
-        feeds += [_licensed(feed, licences) for feed in texts]
+        feeds += [_licensed(feed, licenses) for feed in texts]
     return feeds
 
 
-def _licences(settings: PairsSettings) -> list[tuple[str, str]]:
-    """Patterns of corpus names and their licences: those that the user names, then those of the bundled text."""
+def _licenses(settings: PairsSettings) -> list[tuple[str, str]]:
+    """Patterns of corpus names and their licenses: those that the user names, then those of the bundled text."""
     found = []
-    for entry in settings.licences:
-        name, _, licence = (part.strip() for part in entry.partition("="))
-        if not licence:
-            raise RecipeError(f"pairs.licences: {entry!r} is not NAME=LICENCE", hint='for example "tatoeba=CC BY 2.0 FR"')
-        found.append((name, licence))
+    for entry in settings.licenses:
+        name, _, license = (part.strip() for part in entry.partition("="))
+        if not license:
+            raise RecipeError(f"pairs.licenses: {entry!r} is not NAME=LICENSE", hint='for example "tatoeba=CC BY 2.0 FR"')
+        found.append((name, license))
     return [*found, *((name, "CC0 1.0") for name in BUNDLED_CORPORA)]
 
 
-def _licensed(feed: Feed, licences: Sequence[tuple[str, str]]) -> Feed:
-    """The feed with the first licence that fits its corpus, if its file states none."""
-    licence = next((licence for pattern, licence in licences if fnmatchcase(feed.corpus, pattern)), "")
-    return replace(feed, licence=feed.licence or licence)
+def _licensed(feed: Feed, licenses: Sequence[tuple[str, str]]) -> Feed:
+    """The feed with the first license that fits its corpus, if its file states none."""
+    license = next((license for pattern, license in licenses if fnmatchcase(feed.corpus, pattern)), "")
+    return replace(feed, license=feed.license or license)
 
 
 def _spooled(source: Source, stack: ExitStack) -> Source:

@@ -37,7 +37,7 @@ def _within(folder: Path, option: str) -> list[str]:
         some = ", ".join(str(path.relative_to(folder)) for path in splits.values())
         raise DataError(
             f"{folder}: is a folder with files of more than one split: {some}",
-            hint=f"name the files that are meant: {option} {splits.get('train', found[0])}",
+            hint=f"name the files you mean: {option} {splits.get('train', found[0])}",
         )
     return [str(path) for path in found]
 

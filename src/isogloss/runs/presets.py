@@ -170,6 +170,6 @@ def _refuse_other_tasks(like: str, nli: Sequence[str], qa: Sequence[str]) -> Non
     if like == "muse" and missing:
         files = " and ".join(f"{name} files" for name in missing)
         raise RecipeError(
-            f"mUSE trains NLI and answers beside translations, but these are missing: {files}",
+            f"mUSE trains on NLI and answers as well as translations; missing: {files}",
             hint="name such files, or use hard negatives without naming mUSE",
         )

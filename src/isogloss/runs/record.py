@@ -133,7 +133,7 @@ class Metrics:
         self.lines = [line for _, line in parsed if line is not None]
         unreadable = [text for text, line in parsed if line is None]
         if unreadable and unreadable != texts[-1:]:  # a killed process leaves half a line at the end
-            logger.warning("%s: %s that cannot be read left out", path, amount(len(unreadable), "line"))
+            logger.warning("%s: skipped %s that cannot be read", path, amount(len(unreadable), "line"))
         if unreadable:
             self._rewrite(self.lines)
         self.last_step: dict[str, int] = {}

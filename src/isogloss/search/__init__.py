@@ -1,1 +1,1 @@
-"""The nearest-neighbour search of isogloss: exact and approximate, in bounded memory. Start at `neighbours`."""
+"""The nearest-neighbor search of isogloss: exact and approximate, in bounded memory. Start at `neighbors`."""

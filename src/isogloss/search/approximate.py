@@ -2,9 +2,9 @@
 
     plan      exact, by cells, or with a faiss index (`plan`)
     sample    some sentences of each side are compared with everything
-    tune      until one half of the sample finds the wanted share of its neighbours
+    tune      until one half of the sample finds the wanted share of its neighbors
     search    stripe by stripe (`stripes`); the cosines of what is found are exact (`blockwise`)
-    measure   the share of the other half's neighbours that was found: the reported recall
+    measure   the share of the other half's neighbors that was found: the reported recall
 
 If tuning shows that little would be saved, the search is exact. Sentences that were compared with fewer than k others are
 compared with everything. With a folder, the index and the state of the search are kept there.
@@ -18,7 +18,7 @@ import numpy as np
 
 from isogloss.config.mining import SearchSettings
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.search.neighbours import STAGE, Neighbours, Vectors, both_ways, neighbours, no_neighbours, refuse_misfits
+from isogloss.search.neighbors import STAGE, Neighbors, Vectors, both_ways, neighbors, no_neighbors, refuse_misfits
 from isogloss.search.plan import Machine, Plan, choose
 from isogloss.types import BoolArray, IntArray
 
@@ -53,7 +53,7 @@ class SearchAccount:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Sentences of one side and their true neighbours: the first half to tune on, the rest to measure on."""
+    """Sentences of one side and their true neighbors: the first half to tune on, the rest to measure on."""
 
     rows: IntArray
     ids: IntArray
@@ -65,7 +65,7 @@ class Sample:
 
     @property
     def pairs(self) -> tuple[IntArray, IntArray]:
-        """Every pair of neighbours to tune on."""
+        """Every pair of neighbors to tune on."""
         return np.repeat(self.rows[: self.half], self.ids.shape[1]), self.ids[: self.half].ravel()
 
 
@@ -89,23 +89,23 @@ class Request:
         parameters = "sample", self.k, self.settings.normalize, SAMPLED
         ids = SearchState(self.settings.folder, self.left, self.right, parameters).index(
             lambda: {
-                "left": self._true_neighbours(self.left[rows[0]], self.right),
-                "right": self._true_neighbours(self.right[rows[1]], self.left),
+                "left": self._true_neighbors(self.left[rows[0]], self.right),
+                "right": self._true_neighbors(self.right[rows[1]], self.left),
             }
         )
         return Sample(rows[0], ids["left"]), Sample(rows[1], ids["right"])
 
-    def _true_neighbours(self, queries: Vectors, candidates: Vectors) -> IntArray:
+    def _true_neighbors(self, queries: Vectors, candidates: Vectors) -> IntArray:
         exact = self.settings.replace(folder=None, memory=self.resources.memory)
         return both_ways(queries, candidates, self.k, exact, self.on_progress, f"{STAGE}: sample", both=False)[0].ids
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """The neighbours of both sides, and how they were found."""
+    """The neighbors of both sides, and how they were found."""
 
-    left: Neighbours
-    right: Neighbours
+    left: Neighbors
+    right: Neighbors
     account: SearchAccount
 
 
@@ -116,12 +116,12 @@ def search_both_ways(
     settings: SearchSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Found:
-    """The k nearest neighbours of every sentence on the other side, and how `settings.search` found them."""
+    """The k nearest neighbors of every sentence on the other side, and how `settings.search` found them."""
     how = settings or SearchSettings()
     refuse_misfits(left, right, k)
     if not len(left) or not len(right):
         account = SearchAccount(kind="exact", why="there is nothing to search")
-        return Found(no_neighbours(len(left)), no_neighbours(len(right)), account)
+        return Found(no_neighbors(len(left)), no_neighbors(len(right)), account)
     from isogloss.search.stripes import resources_for
 
     on = resources_for(left, right, how)
@@ -146,12 +146,12 @@ def search_both_ways(
     return Found(*sides, replace(found.account, recall=recall, sampled=sentences))
 
 
-def _completed(asking: Vectors, other: Vectors, found: Neighbours, settings: SearchSettings) -> Neighbours:
+def _completed(asking: Vectors, other: Vectors, found: Neighbors, settings: SearchSettings) -> Neighbors:
     """Search again, exactly, for the few sentences that were compared with fewer than k others."""
     rows = np.flatnonzero(found.ids[:, -1] < 0)
     if len(rows):
         queries: Vectors = asking[rows]
-        missing = neighbours(queries, other, found.k, settings)
+        missing = neighbors(queries, other, found.k, settings)
         found.ids[rows], found.similarity[rows] = missing.ids, missing.similarity
     return found
 
@@ -172,12 +172,12 @@ def _error(share: float, sentences: int) -> float:
 
 
 def recall_of(true: IntArray, found: IntArray) -> float:
-    """The share of true neighbours that was found; both are sentences × ids."""
+    """The share of true neighbors that was found; both are sentences × ids."""
     hits: BoolArray = (true[:, :, None] == found[:, None, :]).any(axis=2)
     return int(hits.sum()) / hits.size if hits.size else 1.0
 
 
-def measure_recall(samples: tuple[Sample, Sample], found: tuple[Neighbours, Neighbours]) -> tuple[float, int]:
+def measure_recall(samples: tuple[Sample, Sample], found: tuple[Neighbors, Neighbors]) -> tuple[float, int]:
     """The mean recall of both directions on the second halves (on all, if a half is empty), and on how many sentences."""
     shares, sentences = [], 0
     for sample, side in zip(samples, found, strict=True):

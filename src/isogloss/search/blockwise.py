@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import IsoglossError
-from isogloss.search.neighbours import Neighbours
+from isogloss.search.neighbors import Neighbors
 from isogloss.search.sides import GROUP, Side, Sides
 
 BYTES_LISTED = 96  # what a candidate on a list takes, with the room for sorting it
@@ -65,13 +65,13 @@ class Best:
         owner, other, similarity = owner[fresh], other[fresh], similarity[fresh]
         _, place, counts = torch.unique_consecutive(owner, return_inverse=True, return_counts=True)
         rank = torch.arange(len(owner), device=owner.device) - _starts(counts)[place]
-        kept = rank < k  # places beyond the last candidate have no neighbour yet, as before
+        kept = rank < k  # places beyond the last candidate have no neighbor yet, as before
         self.ids[owner[kept], rank[kept]] = other[kept]
         self.similarity[owner[kept], rank[kept]] = similarity[kept]
 
 
 class Direction:
-    """The neighbours of one side: the best so far, and the floor below which nothing can be among them."""
+    """The neighbors of one side: the best so far, and the floor below which nothing can be among them."""
 
     def __init__(self, owners: Side, others: Side, k: int, constant: float, error: float) -> None:
         self.owners, self.others, self.constant, self.error = owners, others, constant, error
@@ -167,7 +167,7 @@ class Search(ABC):
     """A search of both directions, in stripes that may be done in any order by several threads."""
 
     stripes: int
-    sentences: int  # that have neighbours when all stripes are done
+    sentences: int  # that have neighbors when all stripes are done
 
     def __init__(self, sides: Sides, k: int) -> None:
         self.of_left = Direction(sides.left, sides.right, k, sides.constant, sides.error)
@@ -178,16 +178,16 @@ class Search(ABC):
     def stripe(self, number: int, advanced: Callable[[float], None]) -> bool:
         """Search one stripe, reporting the share that is done; False if it was stopped."""
 
-    def found(self) -> tuple[Neighbours, Neighbours]:
-        """The neighbours so far, of the left and of the right."""
+    def found(self) -> tuple[Neighbors, Neighbors]:
+        """The neighbors so far, of the left and of the right."""
         with self.of_left.lock, self.of_right.lock:
             left, right = (
-                Neighbours(best.ids.cpu().numpy().copy(), best.similarity.cpu().numpy().copy())
+                Neighbors(best.ids.cpu().numpy().copy(), best.similarity.cpu().numpy().copy())
                 for best in (self.of_left.best, self.of_right.best)
             )
         return left, right
 
-    def resume(self, found: tuple[Neighbours, Neighbours]) -> None:
+    def resume(self, found: tuple[Neighbors, Neighbors]) -> None:
         """Start from what was found before."""
         for direction, side in zip((self.of_left, self.of_right), found, strict=True):
             direction.best.ids.copy_(torch.from_numpy(side.ids))

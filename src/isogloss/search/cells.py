@@ -14,7 +14,7 @@ the largest x′·c, and probes its own cell and every cell with
 alone as the level, a sixth more comparisons would be needed for the same recall.
 
 A pair (x, y) is compared if x probes the cell of y or y that of x. So it needs the smaller of two slacks, and the slack for a
-wanted recall is a quantile of these over known pairs of neighbours (`slack_for`); no trial searches are needed.
+wanted recall is a quantile of these over known pairs of neighbors (`slack_for`); no trial searches are needed.
 
 A stripe has sentences of one side in the order of their cells; first the left probes cells of the right, then the reverse.
 Each sentence's own cell comes first, so that floors are high before most is compared. Sentences in the same cell are compared
@@ -34,7 +34,7 @@ from torch.nn.functional import normalize
 
 from isogloss.search.approximate import SAMPLED, Found, Request, Sample, SearchAccount, target_recall
 from isogloss.search.blockwise import Block, BlockSearch, CandidateList, Direction, comparable, most_listed, padded
-from isogloss.search.neighbours import STAGE, both_ways
+from isogloss.search.neighbors import STAGE, both_ways
 from isogloss.search.plan import PROBE_BYTES
 from isogloss.search.sides import GROUP, Side, Sides, prepare_sides
 from isogloss.search.stripes import Arrays, SearchState, init_worker, run_stripes, torch_configured
@@ -248,7 +248,7 @@ def _filled_up(ids: Tensor) -> Tensor:
 
 
 def by_cells(request: Request, samples: tuple[Sample, Sample]) -> Found:
-    """The neighbours of both sides; all pairs are compared if that is as fast."""
+    """The neighbors of both sides; all pairs are compared if that is as fast."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan = request.resources, request.plan
     parameters = (k, settings.normalize, settings.recall, str(on.dtype), plan.lists, STRIPE, SAMPLED, on.memory, on.threads)
@@ -317,7 +317,7 @@ def _compared(left: Locations, right: Locations, cells: int) -> float:
 
 
 def _needed(one: Side, other: Side, sample: Sample, centers: Tensor) -> Tensor:
-    """The slack that each known pair of neighbours needs: the smaller of what its sentences need."""
+    """The slack that each known pair of neighbors needs: the smaller of what its sentences need."""
     rows, ids = sample.pairs
     mine, theirs = _taken(one, rows), _taken(other, ids)
     return torch.minimum(distances(mine, theirs, centers), distances(theirs, mine, centers))

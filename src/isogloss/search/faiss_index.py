@@ -28,7 +28,7 @@ from isogloss.errors import ModelError, optional_package
 from isogloss.progress import Step
 from isogloss.search.approximate import Found, Request, Sample, SearchAccount, recall_of, target_recall
 from isogloss.search.blockwise import Search, cosines
-from isogloss.search.neighbours import STAGE
+from isogloss.search.neighbors import STAGE
 from isogloss.search.plan import LINKS, REFINED, Plan, index_width
 from isogloss.search.sides import Side, Sides, without_copies
 from isogloss.search.stripes import SearchState, run_stripes, torch_configured
@@ -37,7 +37,7 @@ from isogloss.types import FloatArray
 faiss = optional_package(
     "faiss",
     ModelError(
-        "an index for what does not fit into memory needs the package faiss",
+        "an index for data that does not fit into memory needs the package faiss",
         hint="pip install 'isogloss[mining]', or allow more memory, or set --search exact",
     ),
 )
@@ -47,7 +47,7 @@ ADDED_AT_ONCE = 8192
 PER_LIST = 32  # training sentences per list
 ROUNDS = 6
 BUILDING_DEPTH = 80
-MOST_REFINED = 64  # candidates for each neighbour
+MOST_REFINED = 64  # candidates for each neighbor
 DEEPEST = 4096
 LITTLE = 0.001  # the smallest gain in recall that justifies half as many probes again
 
@@ -60,7 +60,7 @@ class Tuned(NamedTuple):
 
 
 def by_faiss(request: Request, samples: tuple[Sample, Sample]) -> Found:
-    """The neighbours of both sides."""
+    """The neighbors of both sides."""
     left, right, k, settings = request.left, request.right, request.k, request.settings
     on, plan = request.resources, request.plan
     sides = without_copies(left, right, settings.normalize)

@@ -25,7 +25,7 @@ SENTENCE_BYTES = 26  # its cell, its place among the others, and where its probe
 LINKS = 32  # of a sentence in the graph; twice as many at the bottom
 GRAPH_RECALL = 0.99  # from here on codes have to be ranked again by the hundred
 CODE_WIDTHS = (2, 4, 8, 16)  # numbers that share four bits of a code
-REFINED = 8  # candidates for each neighbour, ranked again exactly
+REFINED = 8  # candidates for each neighbor, ranked again exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def choose(
     raise DataError(
         f"an index of {amount(left + right, 'sentence')} ({least.kind}) takes {_size(least.memory)}, but there is"
         f" {_size(room)} for it",
-        hint=f"allow more memory: {_size(4 * least.memory // 3 + 2**20)} will do",
+        hint=f"allow more memory: {_size(4 * least.memory // 3 + 2**20)} is enough",
     )
 
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import DataError
-from isogloss.search.neighbours import Vectors
+from isogloss.search.neighbors import Vectors
 
 AT_ONCE = 8192  # rows prepared together
 GROUP = 32  # coarse copies have a multiple of this number of rows (see `blockwise`)

@@ -1,9 +1,9 @@
 """Run a search stripe by stripe: device, precision and block sizes, several threads, and state to continue from.
 
-    FOLDER/neighbours-KEY.npz     which stripes are done, and the best neighbours so far; KEY identifies vectors and parameters
+    FOLDER/neighbors-KEY.npz     which stripes are done, and the best neighbors so far; KEY identifies vectors and parameters
     FOLDER/index-KEY.npz          the arrays of an index, if there is one (faiss writes its own, index-KEY.faiss)
 
-A saved state may have neighbours from stripes that are not marked as done; finding them again changes nothing.
+A saved state may have neighbors from stripes that are not marked as done; finding them again changes nothing.
 """
 
 import time
@@ -24,7 +24,7 @@ from isogloss.config.mining import SearchSettings
 from isogloss.models.loading import choose_device
 from isogloss.progress import OnProgress, Step
 from isogloss.search.blockwise import ExactSearch, Search
-from isogloss.search.neighbours import Neighbours, Vectors
+from isogloss.search.neighbors import Neighbors, Vectors
 from isogloss.search.sides import GROUP, prepare_sides
 from isogloss.storage import ContentHash
 from isogloss.types import BoolArray
@@ -54,8 +54,8 @@ class Resources(NamedTuple):
 
 def search_exactly(
     left: Vectors, right: Vectors, k: int, both: bool, settings: SearchSettings, on_progress: OnProgress, stage: str
-) -> tuple[Neighbours, Neighbours]:
-    """The blockwise search of both sides, neither of them empty; see `neighbours.both_ways`."""
+) -> tuple[Neighbors, Neighbors]:
+    """The blockwise search of both sides, neither of them empty; see `neighbors.both_ways`."""
     on = resources_for(left, right, settings)
     kept = SearchState(settings.folder, left, right, (k, both, settings.normalize, on.rows))
     room = on.memory // 4  # for the copies of each side, for blocks, and for lists
@@ -123,7 +123,7 @@ class SearchState:
 
     def __init__(self, folder: Path | str | None, left: Vectors, right: Vectors, parameters: tuple[object, ...]) -> None:
         self.key = _name(left, right, parameters) if folder is not None else ""
-        self.path = Path(folder) / f"neighbours-{self.key}.npz" if folder is not None else None
+        self.path = Path(folder) / f"neighbors-{self.key}.npz" if folder is not None else None
         self._saved = time.monotonic()
 
     def load(self, search: Search) -> BoolArray:
@@ -132,7 +132,7 @@ class SearchState:
         if kept is None or set(kept) != set(STATE) or len(kept["done"]) != search.stripes:  # nothing saved, or damaged
             return np.zeros(search.stripes, dtype=np.bool_)
         done, *found = (kept[name] for name in STATE)
-        search.resume((Neighbours(*found[:2]), Neighbours(*found[2:])))
+        search.resume((Neighbors(*found[:2]), Neighbors(*found[2:])))
         return done
 
     def save(self, done: BoolArray, search: Search, now: bool = False) -> None:

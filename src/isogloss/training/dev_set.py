@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isogloss.search.neighbours import nearest
+from isogloss.search.neighbors import nearest
 from isogloss.training.batches import PairRows
 from isogloss.training.selection import NOTHING_COUNTED, Doubles, SelectionScore
 from isogloss.types import BoolArray, FloatArray, IntArray

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from isogloss.search.neighbours import neighbours
+from isogloss.search.neighbors import neighbors
 from isogloss.training.batches import PairRows
 from isogloss.types import FloatArray, IntArray
 
@@ -41,7 +41,7 @@ def _mine(
     begins, ends = (np.searchsorted(known[0], sources, side) for side in ("left", "right"))
     reach = min(wanted + int((ends - begins).max()) + 1, len(targets))
     near = np.empty((len(sources), wanted), dtype=np.int64)
-    for place, row in enumerate(neighbours(vectors_of(sources), vectors_of(targets), reach).ids):
+    for place, row in enumerate(neighbors(vectors_of(sources), vectors_of(targets), reach).ids):
         rights = np.append(known[1][begins[place] : ends[place]], sources[place])  # nor the source itself
         wrong = row[~np.isin(targets[row], rights)]
         near[place] = pair_of[np.resize(wrong, wanted)] if len(wrong) else own_pair[place]

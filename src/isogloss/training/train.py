@@ -46,7 +46,7 @@ class TaskSettings(TrainingSettings):
         (), "Share of the steps per task, or with `together` the weight of its loss; empty: by batches, or 1."
     )
     together: bool = setting(False, "Every step takes a batch of every task, not of one of them.")
-    seed: int = setting(17, "The same seed on the same machine gives the same weights.", at_least=0, at_most=2**32 - 1)
+    seed: int = setting(17, "Random seed; the same machine gives the same weights again.", at_least=0, at_most=2**32 - 1)
 
 
 def train(

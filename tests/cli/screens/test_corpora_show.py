@@ -78,7 +78,7 @@ def test_as_data(isogloss: Run, tmp_path: Path) -> None:
     data = json.loads(out)
     assert code == 0 and data["pairs"] == 60 and data["page"] is None and not (tmp_path / "store" / "summary.html").exists()
     assert [own["language"] for own in data["languages"]] == ["de", "ja"] and len(data["languages"][0]["samples"]) == 3
-    assert data["overlap"]["ways"] == [30, 10] and data["corpora"]["walks"]["licence"] == ""
+    assert data["overlap"]["ways"] == [30, 10] and data["corpora"]["walks"]["license"] == ""
     _, out, _ = isogloss("store", "--json", "--html", "page.html")
     assert json.loads(out)["page"] == "page.html" and (tmp_path / "page.html").is_file()
 

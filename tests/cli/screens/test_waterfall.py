@@ -32,10 +32,10 @@ def prepare(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
 def test_what_was_not_read_is_told_beside_what_was(prepare: Prepare) -> None:
     Path("app.de.po").write_text(ENTRIES)
     _, out, _ = prepare("app.de.po", "--out", "one")
-    assert "1  pairs read (1 entry passed over: 1 fuzzy)" in out
+    assert "1  pairs read (1 entry skipped: 1 fuzzy)" in out
     Path("b.en-de.tsv").write_text(PAIRS + "alone\n")
     _, out, _ = prepare("app.de.po", "b.en-de.tsv", "--on-error", "skip", "--out", "two")
-    told = "1 bad line left out, the first: b.en-de.tsv line 41: 1 column, expected 2 or more; 1 entry passed over: 1 fuzzy"
+    told = "1 bad line skipped, the first: b.en-de.tsv line 41: 1 column, expected 2 or more; 1 entry skipped: 1 fuzzy"
     assert f"41  pairs read ({told})" in out
 
 

@@ -30,7 +30,7 @@ from isogloss.storage import file_hash
 from isogloss.web import user_agent
 
 TEXT = bytes(range(256)) * 4000  # about a megabyte
-ORIGIN = Origin(corpus="Some", version="v1", licence="CC0")
+ORIGIN = Origin(corpus="Some", version="v1", license="CC0")
 
 
 def zipped(**members: str) -> bytes:

@@ -16,10 +16,10 @@ PAPERS = {
 
 @pytest.mark.parametrize("entry", ALL, ids=lambda entry: entry.name)
 def test_every_entry_says_what_a_person_must_know(entry: Entry) -> None:
-    assert entry.what.endswith(".") and entry.licence
+    assert entry.what.endswith(".") and entry.license
     assert entry.page.startswith(("http://", "https://"))
     assert entry.by in ("opus", "hub", "files", "wikipedia", "hand")
-    assert len(entry.name) <= 34 and len(entry.licence) <= 18, "it stands in a table of 80 columns"
+    assert len(entry.name) <= 34 and len(entry.license) <= 18, "it stands in a table of 80 columns"
     assert list(entry.languages) == sorted(set(entry.languages))
     assert bool(entry.files) == (entry.by == "files")
     assert bool(entry.why and entry.how) == (entry.by == "hand")

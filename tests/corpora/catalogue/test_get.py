@@ -1,4 +1,4 @@
-"""A corpus by name, onto the disk: from every kind of service, once, with its licence, under a name that readers know."""
+"""A corpus by name, onto the disk: from every kind of service, once, with its license, under a name that readers know."""
 
 import gzip
 import io
@@ -54,7 +54,7 @@ def test_moses_text_from_opus(service: Service, cache: Path, patience: Patience)
     assert path == cache / "TED2020" / "v1" / "TED2020.en-de.zip" and path.read_bytes() == MOSES
     origin = origin_of(path)
     assert origin is not None and kept(path)
-    assert (origin.corpus, origin.version, origin.licence, origin.dictionary) == ("TED2020", "v1", "TED usage policy", False)
+    assert (origin.corpus, origin.version, origin.license, origin.dictionary) == ("TED2020", "v1", "TED usage policy", False)
     assert pair_in("TED2020.en-de", "en") == ("de", True)
     assert {step.stage for step in steps} == {"TED2020 en-de"} and steps[-1].finished
 
@@ -197,7 +197,7 @@ def test_a_word_list(mirror: Service, cache: Path, patience: Patience) -> None:
     (path,) = get("MUSE", ("en", "nb"), patience=patience)
     assert path == cache / "MUSE" / "v1" / "muse.en-nb.txt" and path.read_bytes() == b"the den\nhouse hus\n"
     origin = origin_of(path)
-    assert origin is not None and origin.dictionary and origin.licence == "CC BY-NC 4.0"
+    assert origin is not None and origin.dictionary and origin.license == "CC BY-NC 4.0"
 
 
 @pytest.mark.parametrize("languages", [("en", "sw"), ("ar", "de"), ("en", "xx")])
@@ -274,7 +274,7 @@ def test_titles_of_wikipedia(mirror: Service, cache: Path, tmp_path: Path, patie
     assert path == cache / "Wikititles" / "latest" / "Wikititles.en-de.tsv.gz"
     assert rows(path) == [["en", "de"], ["House", "Haus (Bau)"], ["Cat", "Katze"]]
     origin = origin_of(path)
-    assert origin is not None and origin.dictionary and origin.licence == "CC BY-SA 4.0"
+    assert origin is not None and origin.dictionary and origin.license == "CC BY-SA 4.0"
     assert everything(cache) == {f"Wikititles/latest/{name}" for name in (path.name, f"{path.name}.origin.json")}
     offer_dumps(mirror, tmp_path, english="Building")
     asked = len(mirror.asked)
@@ -295,7 +295,7 @@ def test_titles_of_a_wikipedia_that_is_not_there(mirror: Service, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "words", "advice"),
     [
-        ("JW300", "withdrawn from OPUS for licence reasons", "JW300.en-ko.ko"),
+        ("JW300", "withdrawn from OPUS for license reasons", "JW300.en-ko.ko"),
         ("AIHub", "registered users only", "AIHub.ko-en.tsv"),
         ("parallel-sentences-muse", "do not say their language", "isogloss corpora get MUSE --lang en-ko"),
         ("parallel-sentences-jw300", "may not be redistributed", "TED2020"),

@@ -218,5 +218,5 @@ def test_similarity_is_the_cosine_or_the_margin_of_the_given_model() -> None:
     assert cosine.score(pairs) == pytest.approx((one * other).sum(1), abs=1e-6)
     assert cosine.accept(cosine.score(pairs)).tolist() == [True, False, True]
     between = one @ other.T
-    margin = np.diag(between) / ((between.mean(1) + between.mean(0)) / 2)  # three neighbours: all of them
+    margin = np.diag(between) / ((between.mean(1) + between.mean(0)) / 2)  # three neighbors: all of them
     assert Similarity(1.0, "margin", SimilarityModel(vectors, "m")).score(pairs) == pytest.approx(margin, abs=1e-6)

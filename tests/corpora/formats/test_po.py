@@ -58,8 +58,8 @@ def test_what_is_passed_over_is_counted(tmp_path: Path, caplog: pytest.LogCaptur
     assert faults.passed_over == {"fuzzy": 1, "obsolete": 2, "untranslated": 1} and not faults.count
     caplog.set_level(logging.INFO)
     read([path, put(tmp_path / "more.po", HEADER + 'msgid "none"\nmsgstr ""\n')])
-    assert "app.po: 4 entries passed over: 1 fuzzy, 2 obsolete, 1 untranslated" in caplog.text
-    assert "more.po: 1 entry passed over: 1 untranslated" in caplog.text, "each file says its own"
+    assert "app.po: 4 entries skipped: 1 fuzzy, 2 obsolete, 1 untranslated" in caplog.text
+    assert "more.po: 1 entry skipped: 1 untranslated" in caplog.text, "each file says its own"
 
 
 def test_a_comment_belongs_to_the_entry_behind_it(tmp_path: Path) -> None:

@@ -76,11 +76,11 @@ def test_entries_that_are_no_pairs_are_counted_once_and_kept(tmp_path: Path) -> 
         manifest = prepare_store(feeds(tmp_path / "app.de.po", tmp_path / "more.fr.po"), tmp_path / "store", OPTIONS).manifest
         assert manifest["passed_over"] == {"fuzzy": 2, "untranslated": 2} and manifest["rows_in"] == 2
         assert [source["passed_over"] for source in manifest["sources"]] == [{"fuzzy": 1, "untranslated": 1}] * 2
-    assert unread(manifest) == "4 entries passed over: 2 fuzzy, 2 untranslated"
+    assert unread(manifest) == "4 entries skipped: 2 fuzzy, 2 untranslated"
     (tmp_path / "none.de.po").write_text('msgid "three"\nmsgstr ""\n')
     with pytest.raises(DataError, match="no pairs") as caught:
         prepare_store(feeds(tmp_path / "none.de.po"), tmp_path / "none", OPTIONS)
-    assert caught.value.hint == "1 entry passed over: 1 untranslated"
+    assert caught.value.hint == "1 entry skipped: 1 untranslated"
 
 
 LINES = st.lists(

@@ -29,7 +29,7 @@ def test_one_and_many_in_words() -> None:
     with pytest.raises(DataError, match=r"line 1: bad \(and 1 more bad line\)"):
         Faults().replay(2, "line 1: bad")
     assert unread_in_words(0, "", {}) == ""
-    assert unread_in_words(1, "", {}) == "1 bad line left out"
+    assert unread_in_words(1, "", {}) == "1 bad line skipped"
     told = unread_in_words(2000, "x line 3: bad", {"untranslated": 3, "fuzzy": 1})
-    assert told == "2,000 bad lines left out, the first: x line 3: bad; 4 entries passed over: 1 fuzzy, 3 untranslated"
-    assert unread_in_words(0, "", {"fuzzy": 1}) == "1 entry passed over: 1 fuzzy"
+    assert told == "2,000 bad lines skipped, the first: x line 3: bad; 4 entries skipped: 1 fuzzy, 3 untranslated"
+    assert unread_in_words(0, "", {"fuzzy": 1}) == "1 entry skipped: 1 fuzzy"

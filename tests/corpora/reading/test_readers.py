@@ -103,7 +103,7 @@ def test_a_bad_line_is_named(tmp_path: Path, text: bytes, message: str) -> None:
 def test_bad_lines_can_be_left_out_and_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "en-de.tsv", "Good.\tGut.\nalone\nBad.\tSchlecht.\n")
     assert read(path, on_error="skip").column("target") == ["Gut.", "Schlecht."]
-    assert "1 bad line left out" in caplog.text
+    assert "1 bad line skipped" in caplog.text
 
 
 def test_missing_unknown_and_damaged_files(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_patience_is_counted_over_all_files(tmp_path: Path, caplog: pytest.LogCa
     for name in ("a", "b", "c"):
         write(tmp_path / f"{name}.en-de.tsv", "Good.\tGut.\nalone\n")
     assert len(read(tmp_path, on_error="stop-after 3")) == 3
-    assert caplog.text.count("1 bad line left out") == 3
+    assert caplog.text.count("1 bad line skipped") == 3
     with pytest.raises(DataError, match=r"c\.en-de\.tsv line 2: 1 column, expected 2 or more \(and 2 bad lines before it\)"):
         read(tmp_path, on_error="stop-after 2")
     with pytest.raises(DataError, match="on_error 'ignore' is not known"):

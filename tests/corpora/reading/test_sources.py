@@ -51,9 +51,9 @@ def test_what_a_name_says(tmp_path: Path, name: str, format: str, corpus: str, l
 
 def test_what_was_written_down_at_the_download_comes_first(tmp_path: Path) -> None:
     path = put(tmp_path / "x.en-de.tsv", "a\tb\n")
-    Origin(corpus="MUSE", version="v2", licence="CC-BY", dictionary=True).write_beside(path)
+    Origin(corpus="MUSE", version="v2", license="CC-BY", dictionary=True).write_beside(path)
     source = one(path)
-    assert (source.corpus, source.version, source.licence, source.dictionary) == ("MUSE", "v2", "CC-BY", True)
+    assert (source.corpus, source.version, source.license, source.dictionary) == ("MUSE", "v2", "CC-BY", True)
 
 
 def test_dictionaries_are_named_by_pattern(tmp_path: Path) -> None:
@@ -168,8 +168,8 @@ def test_archives_of_anything(tmp_path: Path) -> None:
     found = find_sources(path)
     assert [(source.corpus, source.language) for source in found] == [("law", "de"), ("medicine", "de"), ("tatoeba", "de")]
     assert sides(path) == [("Oh.", "Ach."), ("Yes.", "Ja."), ("No.", "Nein.")]
-    Origin(corpus="EMEA", licence="free").write_beside(path)
-    assert {(source.corpus, source.licence) for source in find_sources(tmp_path)} == {("EMEA", "free")}
+    Origin(corpus="EMEA", license="free").write_beside(path)
+    assert {(source.corpus, source.license) for source in find_sources(tmp_path)} == {("EMEA", "free")}
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("README", "x")
     with pytest.raises(DataError, match="the archive has no file that can be read"):

@@ -48,7 +48,7 @@ def columns(rows: Rows) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def runs(keys: list[Any]) -> list[tuple[Any, int]]:
-    """Neighbours that are equal: the value, and how many there are."""
+    """Neighbors that are equal: the value, and how many there are."""
     return [(key, len(list(group))) for key, group in groupby(keys)]
 
 
@@ -256,7 +256,7 @@ def test_a_few_languages_at_a_time_in_changing_company(scheme: str) -> None:
         assert sorted(order) == list(range(len(rows))), "all translations come up, at different times"
         found = runs([rows[pair][0] for pair in order])
         assert all(length % 3 == 0 for _, length in found)
-        assert sum(length == 3 for _, length in found) > 0.9 * len(found), "two visits to a source are seldom neighbours"
+        assert sum(length == 3 for _, length in found) > 0.9 * len(found), "two visits to a source are seldom neighbors"
         companies.append({frozenset(order[start : start + 3]) for start in range(0, len(order), 3)})
     assert companies[0] != companies[1]
 

@@ -141,7 +141,7 @@ def test_by_size_an_epoch_is_every_pair_once_in_another_order_each_time(scheme: 
     assert epoch_of(deal(rows, balance, 128, seed=18), 0) != orders[0]
 
 
-def test_pairs_of_a_shard_come_from_everywhere_and_neighbours_are_apart() -> None:
+def test_pairs_of_a_shard_come_from_everywhere_and_neighbors_are_apart() -> None:
     rows = [(source, 0, 0) for source in range(4000)]
     dealt = deal(rows, BalanceSettings(), 500)
     shards = [sorted(dealt.order(0, part).tolist()) for part in range(dealt.shards)]

@@ -48,7 +48,7 @@ def recipe_for(models: Path, data: Path, out: Path, **more: Any) -> Recipe:  # n
 
 @pytest.fixture(scope="module")
 def done(models: Path, data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    return run(recipe_for(models, data, tmp_path_factory.mktemp("runs") / "whole", augment={"neighbours": 2}))
+    return run(recipe_for(models, data, tmp_path_factory.mktemp("runs") / "whole", augment={"neighbors": 2}))
 
 
 def dev_score(model: Path, data: Path) -> float:
@@ -75,7 +75,7 @@ def test_every_stage_is_trained_and_the_dev_score_rises(done: RunResult, data: P
 def test_the_cross_encoder_is_measured_and_a_poor_one_is_reported(
     done: RunResult, models: Path, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recipe = recipe_for(models, data, tmp_path / "run", nli=(), augment={"neighbours": 2, "cross_epochs": 3}, sts_epochs=1)
+    recipe = recipe_for(models, data, tmp_path / "run", nli=(), augment={"neighbors": 2, "cross_epochs": 3}, sts_epochs=1)
     result = run(recipe)
     rated_pairs, held = read_sts([data / "sts.tsv"]), read_sts([data / "dev.tsv"])
     alone = CrossEncoder.open(recipe.student.model, 2 * recipe.student.max_tokens, "cpu", recipe.seed)
@@ -112,7 +112,7 @@ class Stop(Exception):
 def test_stopped_in_any_stage_it_continues_to_the_same_weights(
     done: RunResult, models: Path, data: Path, tmp_path: Path, stage: str, step: int
 ) -> None:
-    recipe = recipe_for(models, data, tmp_path / "run", augment={"neighbours": 2}, training={"checkpoint_seconds": 0.0})
+    recipe = recipe_for(models, data, tmp_path / "run", augment={"neighbors": 2}, training={"checkpoint_seconds": 0.0})
 
     def kill(progress: Step) -> None:
         if progress.stage == stage and progress.values.get("step", 0) >= step:
@@ -130,7 +130,7 @@ def test_stopped_in_any_stage_it_continues_to_the_same_weights(
 
 def test_a_finished_run_is_not_trained_again(done: RunResult, models: Path, data: Path) -> None:
     before = weights_hash(done.model)
-    again = run(recipe_for(models, data, done.folder, augment={"neighbours": 2}))
+    again = run(recipe_for(models, data, done.folder, augment={"neighbors": 2}))
     assert all(stage.summary.steps_now == 0 for stage in again.stages) and weights_hash(again.model) == before
 
 
@@ -168,8 +168,8 @@ def test_what_cannot_be_run_is_refused(models: Path, data: Path, tmp_path: Path)
         finetune_recipe("x", "out")
     with pytest.raises(RecipeError, match="augmenting"):
         finetune_recipe("x", "out", nli=["y"], augment={})
-    with pytest.raises(RecipeError, match="neighbours"):
-        recipe_for(models, data, tmp_path / "run", augment={"neighbours": 0})
+    with pytest.raises(RecipeError, match="neighbors"):
+        recipe_for(models, data, tmp_path / "run", augment={"neighbors": 0})
     with pytest.raises(IsoglossError, match="which is read and must not change"):
         run(recipe_for(models, data, models / "student" / "out"))
     with pytest.raises(DataError, match="missing"):

@@ -73,17 +73,17 @@ def _heading(store: "Store", summary: "Summary") -> list[str]:
 
 
 def _corpora(store: "Store", summary: "Summary") -> "Table":
-    """Size and licence of each corpus."""
+    """Size and license of each corpus."""
     from isogloss.cli.screens.progress import plain_table
     from isogloss.report.rendering import named
 
-    table = plain_table("corpus", ">train", ">test", ">langs", "licence")
+    table = plain_table("corpus", ">train", ">test", ">langs", "license")
     table.columns[0].max_width, table.columns[-1].no_wrap = NAME, False
     for corpus in summary.corpora:
         own = [cell for cell in summary.cells if cell.corpus == corpus]
         counts = sum(cell.train for cell in own), sum(cell.test for cell in own), len(own)
-        licence = store.manifest["corpora"].get(corpus, {}).get("licence") or "not stated"
-        table.add_row(named(corpus), *(f"{count:,}" for count in counts), licence)
+        license = store.manifest["corpora"].get(corpus, {}).get("license") or "not stated"
+        table.add_row(named(corpus), *(f"{count:,}" for count in counts), license)
     return table
 
 

@@ -63,7 +63,7 @@ def _tell_data(result: RunResult) -> None:
         pairs = amount(augmented["pairs"], "near pair")
         tell(f"\nA cross-encoder from {augmented['cross_encoder']} labelled {pairs}.")
     if without := result.details.get("rows_without_label"):
-        tell(f"{amount(without, 'row')} without a label {'was' if without == 1 else 'were'} left out.")
+        tell(f"{amount(without, 'row')} without a label {'was' if without == 1 else 'were'} skipped.")
 
 
 def say_next(result: RunResult) -> None:

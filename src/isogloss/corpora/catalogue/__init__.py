@@ -1,4 +1,4 @@
-"""The catalogue of corpora: what there is, under which licence, and how to download it.
+"""The catalogue of corpora: what there is, under which license, and how to download it.
 
 `entries` knows the corpora offline (entries.toml), `get` downloads one corpus in one language pair. `opus` and `hub_datasets`
 query the two services that have most of them, `wikipedia` builds a dictionary of article titles, `repack` converts unusual

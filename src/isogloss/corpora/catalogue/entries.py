@@ -28,7 +28,7 @@ class Entry:
 
     name: str
     what: str
-    licence: str
+    license: str
     page: str
     by: str
     terms: str = ""
@@ -102,10 +102,10 @@ def _entry(name: str, facts: dict[str, Any]) -> Entry:
 def find(name: str) -> Entry:
     """The entry of a name; case and hyphens are ignored, and alternative names work."""
     if match := re.fullmatch(r"opus:(\w[\w.+-]*)", name):
-        return Entry(name=match[1], what="", licence="see its page", page=f"https://opus.nlpl.eu/{match[1]}", by="opus")
+        return Entry(name=match[1], what="", license="see its page", page=f"https://opus.nlpl.eu/{match[1]}", by="opus")
     if match := re.fullmatch(r"hub:(\w[\w.-]*/(\w[\w.-]*))", name):
         page = f"https://huggingface.co/datasets/{match[1]}"
-        return Entry(name=match[2], what="", licence="see its page", page=page, by="hub", repo=match[1])
+        return Entry(name=match[2], what="", license="see its page", page=page, by="hub", repo=match[1])
     known = {_plain(one): entry for entry in entries().values() for one in (entry.name, *entry.also)}
     if (found := known.get(_plain(name))) is not None:
         return found

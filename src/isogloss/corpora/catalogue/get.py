@@ -1,4 +1,4 @@
-"""Download one corpus in one language pair: once, by version, with its licence beside it.
+"""Download one corpus in one language pair: once, by version, with its license beside it.
 
     get("TED2020", ("en", "de"))        → CACHE/corpora/TED2020/v1/TED2020.en-de.zip
     get("WikiMatrix", ("en", "sw"))     → CACHE/corpora/WikiMatrix/v1/WikiMatrix.en-sw.tsv.gz (scores of 1.05 and more)
@@ -104,7 +104,7 @@ class _Request:
     def download(self, url: str, target: Path, version: str, number: int = 1, files: int = 1, **details: Any) -> Path:  # noqa: ANN401
         """Fetch a file, the `number`-th of several; `details` are those of `fetch`."""
         entry = self.entry
-        origin = Origin(corpus=entry.name, version=version, licence=entry.licence, dictionary=entry.dictionary)
+        origin = Origin(corpus=entry.name, version=version, license=entry.license, dictionary=entry.dictionary)
         details.setdefault("stage", self.stage if files == 1 else f"{self.stage} {number}/{files}")
         return fetch(url, target, origin, on_progress=self.on_progress, patience=self.patience, **details)
 
@@ -135,7 +135,7 @@ def _check(entry: Entry, languages: Languages, version: str, min_score: float | 
     """Refuse a request that cannot succeed, before anything is downloaded."""
     if entry.by == "hand":
         source, target = languages
-        raise DataError(f"{entry.name} is not fetched: {entry.why}", hint=entry.how.format(source=source, target=target))
+        raise DataError(f"{entry.name} cannot be downloaded: {entry.why}", hint=entry.how.format(source=source, target=target))
     if version and not _VERSION.fullmatch(version):
         raise DataError(f"{version!r} is not a version", hint=f"for example {entry.name}@v1")
     if version and entry.files and version != entry.version:

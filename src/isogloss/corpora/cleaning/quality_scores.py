@@ -11,7 +11,7 @@ from isogloss.corpora.cleaning.rule import PairBatch, Rule
 from isogloss.errors import RecipeError
 from isogloss.types import FloatArray
 
-NEIGHBOURS = 4
+NEIGHBORS = 4
 STRIPE = 1024  # rows of the similarity matrix that are in memory together
 
 
@@ -88,7 +88,7 @@ class Similarity(Rule):
 
 def _mean_nearest(left: FloatArray, right: FloatArray) -> FloatArray:
     """The mean similarity of each row to its nearest rows of `right`."""
-    k = min(NEIGHBOURS, len(right))
+    k = min(NEIGHBORS, len(right))
     means = np.empty(len(left), dtype=np.float32)
     for start in range(0, len(left), STRIPE):
         similarity = left[start : start + STRIPE] @ right.T

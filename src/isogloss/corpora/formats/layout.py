@@ -67,7 +67,7 @@ def parse_columns(text: str) -> UserColumns:
         elif equals and possible and (key in _ROLES or is_shaped_like_a_code(key)):
             places.append((key, place))
         else:
-            raise DataError(f"columns: {part!r} is not understood", hint=COLUMNS_HINT)
+            raise DataError(f"columns: {part!r} is not valid", hint=COLUMNS_HINT)
     if len(dict(places)) != len(places):
         raise DataError(f"columns: {text!r} names something twice", hint=COLUMNS_HINT)
     return UserColumns(tuple(places), "header" in flags, "quoted" in flags)

@@ -164,7 +164,7 @@ def _has_header(rows: Sequence[Row], columns: set[str]) -> bool:
 
 
 def may_hold_sentences(path: PurePath) -> bool:
-    """Whether a file in a folder may be data: licences and READMEs are not."""
+    """Whether a file in a folder may be data: licenses and READMEs are not."""
     return not NOT_DATA.fullmatch(unpacked_name(path.name)[0].lower())
 
 

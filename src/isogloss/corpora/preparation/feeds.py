@@ -32,7 +32,7 @@ class Feed:
     blocks: Callable[[Faults], Blocks] = field(repr=False)
     language: str = ""  # of the target, if the whole feed has only one
     dictionary: bool = False
-    licence: str = ""
+    license: str = ""
     version: str = ""
     text_bytes: float = 0.0  # estimated size of the text
     scanned: tuple[ScannedSet, ...] = ()  # evaluation sets whose text was removed before
@@ -49,7 +49,7 @@ def from_source(source: Source) -> Feed:
         hashes = [file_hash(path) for path in files]
     except OSError as error:
         raise DataError(f"{source.name}: cannot be read ({error.strerror})", hint="check who may read the file") from error
-    elsewhere = ("path", "other", "scores", "licence", "version", "called")
+    elsewhere = ("path", "other", "scores", "license", "version", "called")
     reading = {key: str(value) for key, value in asdict(source).items() if key not in elsewhere}
     return Feed(
         name=source.name,
@@ -59,7 +59,7 @@ def from_source(source: Source) -> Feed:
         blocks=lambda faults: stream(source, faults),
         language="" if _has_many_languages(source) else source.language,
         dictionary=source.dictionary,
-        licence=source.licence,
+        license=source.license,
         version=source.version,
         text_bytes=_text_bytes(files),
     )
@@ -108,7 +108,7 @@ def from_store(store: Store) -> list[Feed]:
             source_language=store.source_language,
             blocks=lambda faults, files=files[corpus]: store.blocks(files),  # type: ignore[misc]
             dictionary=known["dictionary"],
-            licence=known["licence"],
+            license=known["license"],
             version=known["version"],
             text_bytes=_text_bytes(store.folder / PAIRS / file for file in files[corpus]),
             scanned=scanned,

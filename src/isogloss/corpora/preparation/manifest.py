@@ -127,10 +127,10 @@ def _counts(line: Line) -> dict[str, Any]:
 
 
 def _about(scored: Sequence[ScoredFeed], corpus: str) -> dict[str, Any]:
-    """Licence, version and kind of a corpus, as its files have them."""
+    """License, version and kind of a corpus, as its files have them."""
     own = [scored_feed.feed for scored_feed in scored if scored_feed.feed.corpus == corpus]
     return {
-        "licence": ", ".join(sorted({feed.licence for feed in own if feed.licence})),
+        "license": ", ".join(sorted({feed.license for feed in own if feed.license})),
         "version": ", ".join(sorted({feed.version for feed in own if feed.version})),
         "dictionary": any(feed.dictionary for feed in own),
     }
@@ -140,7 +140,7 @@ def _source(scored_feed: ScoredFeed) -> dict[str, Any]:
     return {
         "name": _name(scored_feed.feed.name),
         "corpus": scored_feed.feed.corpus,
-        "licence": scored_feed.feed.licence,
+        "license": scored_feed.feed.license,
         "version": scored_feed.feed.version,
         "key": scored_feed.key,
         "rows": scored_feed.index.rows,

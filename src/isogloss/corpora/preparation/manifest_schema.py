@@ -16,7 +16,7 @@ PAIR = dict.fromkeys(("source", "target", "language", "corpus"), TEXT)
 EXAMPLE = PAIR | {"score": (NUMBER, NOTHING), "line": (COUNT, NOTHING)}
 SCANNED_SET = {"name": TEXT, "texts": COUNT, "hash": TEXT, "level?": LEVEL, "before?": FLAG}
 LEAK_SCAN = {"level": LEVEL, "sets": [SCANNED_SET], "removed": COUNTS}
-CORPORA = Each(TEXT, {**SPLITS, "licence": TEXT, "version": TEXT, "dictionary": FLAG})
+CORPORA = Each(TEXT, {**SPLITS, "license": TEXT, "version": TEXT, "dictionary": FLAG})
 LINE = {"corpus": TEXT, "language": CODE, **SPLITS, "dropped": COUNTS}
 MANIFEST: dict[str, Any] = {
     "hash": TEXT,

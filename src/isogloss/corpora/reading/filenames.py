@@ -171,7 +171,7 @@ def half_of(name: str, source_language: str) -> tuple[str, str] | None:
 
 
 def matched(
-    stem: str, code: str, neighbours: Iterable[Entry], source_language: str, target: str, chosen: bool
+    stem: str, code: str, neighbors: Iterable[Entry], source_language: str, target: str, chosen: bool
 ) -> list[MosesFiles]:
     """The pairs that the file `stem.code` belongs to; none if there is no other file.
 
@@ -180,7 +180,7 @@ def matched(
     """
     found: dict[str, Entry] = {}
     scores = None
-    for entry in neighbours:
+    for entry in neighbors:
         own = half_of(entry.name, source_language)
         if own is not None and own[0] == stem:
             found.setdefault(own[1], entry)

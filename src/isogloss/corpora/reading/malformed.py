@@ -50,12 +50,12 @@ class Faults:
 def unread_in_words(count: int, first: str, passed_over: Mapping[str, int]) -> str:
     """What was skipped, in words; empty if nothing was.
 
-    "2 bad lines left out, the first: x.tsv line 3: 1 column; 4 entries passed over: 1 fuzzy, 3 untranslated"
+    "2 bad lines skipped, the first: x.tsv line 3: 1 column; 4 entries skipped: 1 fuzzy, 3 untranslated"
     """
     parts = []
     if count:
-        parts.append(f"{amount(count, 'bad line')} left out" + (f", the first: {first}" if first else ""))
+        parts.append(f"{amount(count, 'bad line')} skipped" + (f", the first: {first}" if first else ""))
     if passed_over:
         kinds = ", ".join(f"{number:,} {kind}" for kind, number in sorted(passed_over.items()))
-        parts.append(f"{amount(sum(passed_over.values()), 'entry', 'entries')} passed over: {kinds}")
+        parts.append(f"{amount(sum(passed_over.values()), 'entry', 'entries')} skipped: {kinds}")
     return "; ".join(parts)

@@ -1,6 +1,6 @@
 """Where a downloaded file came from, kept beside it: `TED2020.en-de.zip` has its `TED2020.en-de.zip.origin.json`.
 
-The manifests of stores repeat the licence and version of what they were made from.
+The manifests of stores repeat the license and version of what they were made from.
 """
 
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ class Origin:
 
     corpus: str
     version: str = ""
-    licence: str = ""
+    license: str = ""
     url: str = ""
     sha256: str = ""
     dictionary: bool = False  # entries, not sentences: rules about sentences do not apply

@@ -61,7 +61,7 @@ class Source:
     scores: Path | None = None
     scores_member: str = ""
     dictionary: bool = False
-    licence: str = ""
+    license: str = ""
     version: str = ""
     columns: str = ""  # which column holds what, by the user: see formats/layout.py
     called: str = ""  # its name in messages, if that is not its path
@@ -199,7 +199,7 @@ class _Search:
         kind = self.format or format_of(entry.name)
         half = half_of(entry.name, self.source_language) if kind in ("", MOSES) else None
         if half:
-            return self._half(entry, half, _neighbours(entry), chosen=True)
+            return self._half(entry, half, _neighbors(entry), chosen=True)
         if kind == MOSES:
             raise DataError(f"{entry.path}: the name does not end in a language", hint="Moses text is news.en and news.de")
         return [self._source(entry, kind or "tsv")]
@@ -239,13 +239,13 @@ class _Search:
             logger.log(logging.WARNING if missed else logging.INFO, message, place, amount(len(skipped), "file"), names)
         return found
 
-    def _one_of(self, entry: Entry, neighbours: Iterable[Entry], chosen: bool) -> list[Source]:
+    def _one_of(self, entry: Entry, neighbors: Iterable[Entry], chosen: bool) -> list[Source]:
         if is_archive(entry.name):
             return [] if entry.member else self._archive(entry.path)
         kind = format_of(entry.name)
         half = half_of(entry.name, self.source_language) if not kind else None
         if half and self.format in (None, MOSES):
-            return self._half(entry, half, neighbours, chosen=False)
+            return self._half(entry, half, neighbors, chosen=False)
         if self.format:
             fits = chosen or kind == self.format or (self.format == "muse" and kind == "tsv")
             return [self._source(entry, self.format)] if fits and self.format != MOSES else []
@@ -254,11 +254,11 @@ class _Search:
         source = self._source(entry, kind)
         return [source] if self._is_corpus(source) else []
 
-    def _half(self, entry: Entry, half: tuple[str, str], neighbours: Iterable[Entry], chosen: bool) -> list[Source]:
+    def _half(self, entry: Entry, half: tuple[str, str], neighbors: Iterable[Entry], chosen: bool) -> list[Source]:
         """The pairs that one Moses file belongs to. A chosen one, or one with a pair in its name, must have another file."""
         pair = pair_in(half[0], self.source_language)
         self._agreed(pair[0] if pair else "", entry)
-        found = matched(*half, neighbours, self.source_language, self.target, chosen)
+        found = matched(*half, neighbors, self.source_language, self.target, chosen)
         if not found and (pair or chosen):
             raise missing_half(entry, *half, self.source_language, self.target)
         return [self._moses(halves) for halves in found]
@@ -327,9 +327,9 @@ class _Search:
         return self.target or named
 
     def _with_origin(self, source: Source) -> Source:
-        """With the corpus, version and licence that were noted when it was downloaded."""
+        """With the corpus, version and license that were noted when it was downloaded."""
         if origin := origin_of(source.path) or (origin_of(source.other) if source.other else None):
-            about = {name: getattr(origin, name) for name in ("corpus", "version", "licence", "dictionary")}
+            about = {name: getattr(origin, name) for name in ("corpus", "version", "license", "dictionary")}
             source = replace(source, **about)
         listed = any(fnmatch(source.corpus, pattern) for pattern in self.dictionaries)
         return replace(source, dictionary=source.dictionary or listed or FORMATS[source.format].dictionary)
@@ -340,7 +340,7 @@ def _family(entry: Entry) -> tuple[Path, str, str]:
     return *entry.folder, unpacked_name(entry.name)[0].rpartition(".")[0]
 
 
-def _neighbours(entry: Entry) -> list[Entry]:
+def _neighbors(entry: Entry) -> list[Entry]:
     try:
         return [Entry(path) for path in sorted(entry.path.parent.iterdir()) if path.is_file()]
     except OSError:  # a file may be readable in a folder that is not

@@ -1,4 +1,4 @@
-"""Language bias: whether a model prefers pairs, or neighbours, in some languages.
+"""Language bias: whether a model prefers pairs, or neighbors, in some languages.
 
 1. *Joined sets* (Reimers & Gurevych 2020, table 8): the correlation over the pairs of all languages in one list, against the
    average of the separate correlations. Without bias they are equal; a model that finds all English pairs more similar than
@@ -24,7 +24,7 @@ from isogloss.evaluation.metrics import Doubles
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.sts import MEASURE, similarities
 from isogloss.evaluation.tasks.task import Task
-from isogloss.search.neighbours import nearest, neighbours
+from isogloss.search.neighbors import nearest, neighbors
 from isogloss.types import BoolArray, FloatArray
 
 NEAR = 10
@@ -69,7 +69,7 @@ def among_both(queries: FloatArray, translations: FloatArray) -> tuple[BoolArray
     """Whether each query's nearest sentence, except itself, is its translation; and the share of its own side in the top 10."""
     rows = np.arange(len(queries))
     count = min(NEAR, 2 * len(rows) - 1)
-    ids = neighbours(queries, np.concatenate([translations, queries]), count + 1).ids
+    ids = neighbors(queries, np.concatenate([translations, queries]), count + 1).ids
     other = ids != (len(rows) + rows)[:, None]
     other[other.all(axis=1), -1] = False  # copies of the query came first
     ids = ids[other].reshape(len(rows), count)

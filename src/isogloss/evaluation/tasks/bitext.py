@@ -1,6 +1,6 @@
 """BUCC: find the few translations in two corpora, and nothing else.
 
-Pairs are mined as in LASER (Artetxe & Schwenk 2019; Reimers & Gurevych 2020, §4.2): the ratio margin over k neighbours in both
+Pairs are mined as in LASER (Artetxe & Schwenk 2019; Reimers & Gurevych 2020, §4.2): the ratio margin over k neighbors in both
 directions, each sentence at most once (`isogloss.mining`). Sentences that occur twice are searched once and never extracted,
 because it is unknown which copy the gold pair means. The threshold is chosen on the training split. If there is only one
 split, sentences are split in halves by a hash of the left id, and each half is measured with the threshold of the other: no
@@ -24,7 +24,7 @@ from isogloss.evaluation.tasks.task import Task
 from isogloss.mining.calibration import best_threshold, retrieved, retrieved_at
 from isogloss.mining.margin import candidate_scores
 from isogloss.mining.matching import matched
-from isogloss.search.neighbours import both_ways
+from isogloss.search.neighbors import both_ways
 from isogloss.types import BoolArray, IntArray
 
 MEASURE = "F1"

@@ -27,13 +27,13 @@ from isogloss.evaluation.data.test_sets import EvaluationSet
 from isogloss.evaluation.space import Space
 from isogloss.evaluation.tasks.task import Task
 from isogloss.mining.margin import best_by_margin
-from isogloss.search.neighbours import both_ways
+from isogloss.search.neighbors import both_ways
 from isogloss.types import BoolArray, IntArray
 
 MEASURE = "accuracy, both directions"
 GROUP_TABLE = "Tatoeba, groups of languages"
 DIRECTIONS = ("en → xx", "xx → en")
-K = 4  # neighbours of the margin, as in LASER's xsim
+K = 4  # neighbors of the margin, as in LASER's xsim
 
 _MUSE = "ara cmn deu fra ita jpn kor nld pol por rus spa tha tur"
 _XTREME = """

@@ -42,10 +42,10 @@ def _augmented(stage: StsStage, session: StageSession, rated: Labelled) -> Label
     if summary is not None:
         session.results.append(StageResult(cross, summary, {"sts": 2 * len(rated)}))
     encoder: Encoder = open_encoder(stage.search_by, device=recipe.device) if stage.search_by else session.student
-    silver = label(rated, encoder, scorer, stage.neighbours, session.run.work, recipe.device, session.run.on_progress)
+    silver = label(rated, encoder, scorer, stage.neighbors, session.run.work, recipe.device, session.run.on_progress)
     session.details["augmented"] = {
         "pairs": len(silver),
-        "neighbours": stage.neighbours,
+        "neighbors": stage.neighbors,
         "cross_encoder": name,
         "searched_by": stage.search_by or "the model after the stages before",
         SPEARMAN: correlation,

@@ -273,7 +273,7 @@ class Template:
         one, two = _specials(tokenizer, "a"), _specials(tokenizer, "a", "a")
         if len(one) != 2 or len(two) != 3 or not two[1]:
             raise ModelError(
-                "the tokenizer puts no separator between two sentences", hint="leave translation language modelling out (--tlm)"
+                "the tokenizer puts no separator between two sentences", hint="leave translation language modeling out (--tlm)"
             )
         return cls((one[0], one[1]), (two[0], two[1], two[2]))
 

@@ -1,4 +1,4 @@
-"""Neighbours against all cosines in double precision: whatever the precision, blocks, threads and interruptions."""
+"""Neighbors against all cosines in double precision: whatever the precision, blocks, threads and interruptions."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,14 +14,14 @@ from isogloss.config.mining import SearchSettings
 from isogloss.errors import DataError, IsoglossError
 from isogloss.progress import Step
 from isogloss.search.blockwise import FEWEST_LISTED, CandidateList, ExactSearch
-from isogloss.search.neighbours import Neighbours, both_ways, neighbours
+from isogloss.search.neighbors import Neighbors, both_ways, neighbors
 from isogloss.search.sides import prepare_sides
 from isogloss.search.stripes import SMALLEST_BLOCK
 from isogloss.types import FloatArray
 from mining.oracles import cosine_table, crowded, nearest_by_definition, two_sides
 
 
-def same(found: Neighbours, table: FloatArray, k: int) -> None:
+def same(found: Neighbors, table: FloatArray, k: int) -> None:
     ids, values = nearest_by_definition(table, k)
     assert found.ids.tolist() == ids
     assert found.similarity.tolist() == values
@@ -48,12 +48,12 @@ def two_threads() -> Iterator[None]:
 
 @settings(max_examples=60, deadline=None)
 @given(two_sides(), st.integers(1, 6), st.sampled_from(["auto", "float32", "bfloat16", "float16"]), st.sampled_from([32, 64]))
-def test_neighbours_equal_the_definition(sides: tuple[FloatArray, FloatArray], k: int, precision: str, block: int) -> None:
+def test_neighbors_equal_the_definition(sides: tuple[FloatArray, FloatArray], k: int, precision: str, block: int) -> None:
     table = cosine_table(*sides)
     left, right = both_ways(*sides, k, SearchSettings(device="cpu", precision=precision, block=block))  # type: ignore[arg-type]
     same(left, table, k)
     same(right, table.T, k)
-    same(neighbours(*sides, k, SearchSettings(device="cpu", precision=precision, block=block)), table, k)  # type: ignore[arg-type]
+    same(neighbors(*sides, k, SearchSettings(device="cpu", precision=precision, block=block)), table, k)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
@@ -80,7 +80,7 @@ def test_a_card_finds_the_same(precision: str) -> None:
         assert np.array_equal(one.ids, other.ids) and np.array_equal(one.similarity, other.similarity)
 
 
-def test_neighbours_closer_than_the_product_can_tell_are_told_apart() -> None:
+def test_neighbors_closer_than_the_product_can_tell_are_told_apart() -> None:
     random = np.random.default_rng(3)
     center = random.normal(size=64)
     right = (center + 1e-4 * random.normal(size=(400, 64))).astype(np.float32)
@@ -122,7 +122,7 @@ def test_mapped_halves_and_copies_in_a_file(tmp_path: Path) -> None:
 
 def test_vectors_may_be_taken_as_they_are() -> None:
     left, right = crowded(60, 8, 1), crowded(50, 8, 2)
-    found = neighbours(left, right, 3, SearchSettings(device="cpu", precision="bfloat16", normalize=False))
+    found = neighbors(left, right, 3, SearchSettings(device="cpu", precision="bfloat16", normalize=False))
     products = left.astype(np.float64) @ right.astype(np.float64).T
     assert np.array_equal(found.ids, np.argsort(-products, axis=1)[:, :3])
     assert np.allclose(found.similarity, -np.sort(-products, axis=1)[:, :3], rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by cosine: `neighbours` in one direction, `both_ways` in both from one matrix product.
+"""Exact nearest neighbors by cosine: `neighbors` in one direction, `both_ways` in both from one matrix product.
 
 `blockwise` is the search, `stripes` runs it (device, threads, saved state). `approximate` is for inputs too large to compare
 all pairs.
@@ -17,11 +17,11 @@ from isogloss.types import FloatArray, IntArray
 Vectors = NDArray[np.float16] | NDArray[np.float32]
 
 PAIRS_AT_ONCE = 4096
-STAGE = "neighbours"  # of progress
+STAGE = "neighbors"  # of progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Neighbours:
+class Neighbors:
     """For every row of one side its nearest rows of the other: n × k, the nearest first; ties in order of rows."""
 
     ids: IntArray
@@ -32,16 +32,16 @@ class Neighbours:
 
     @property
     def k(self) -> int:
-        """Neighbours per row."""
+        """Neighbors per row."""
         return int(self.ids.shape[1])
 
-    def first(self, k: int) -> "Neighbours":
+    def first(self, k: int) -> "Neighbors":
         """The nearest k."""
-        return Neighbours(self.ids[:, :k], self.similarity[:, :k])
+        return Neighbors(self.ids[:, :k], self.similarity[:, :k])
 
     @property
     def mean(self) -> FloatArray:
-        """The mean cosine of each row to its neighbours; 0 if it has none."""
+        """The mean cosine of each row to its neighbors; 0 if it has none."""
         mean: FloatArray = (self.similarity.sum(axis=1, dtype=np.float64) / max(self.k, 1)).astype(np.float32)
         return mean
 
@@ -54,7 +54,7 @@ def both_ways(
     on_progress: OnProgress = silent,
     stage: str = STAGE,
     both: bool = True,
-) -> tuple[Neighbours, Neighbours]:
+) -> tuple[Neighbors, Neighbors]:
     """The k nearest right rows of every left row, and the k nearest left rows of every right row (only with `both`).
 
     Vectors may be float16 or float32, in memory or memory-mapped. Cosines are computed in double precision and rounded once.
@@ -62,22 +62,22 @@ def both_ways(
     how = settings or SearchSettings()
     refuse_misfits(left, right, k)
     if not len(left) or not len(right):
-        return no_neighbours(len(left)), no_neighbours(len(right))
+        return no_neighbors(len(left)), no_neighbors(len(right))
     from isogloss.search.stripes import search_exactly
 
     return search_exactly(left, right, k, both, how, on_progress, stage)
 
 
-def neighbours(
+def neighbors(
     queries: Vectors, candidates: Vectors, k: int, settings: SearchSettings | None = None, on_progress: OnProgress = silent
-) -> Neighbours:
+) -> Neighbors:
     """The k nearest candidates of every query; see `both_ways`."""
     return both_ways(queries, candidates, k, settings, on_progress, both=False)[0]
 
 
 def nearest(queries: Vectors, candidates: Vectors) -> IntArray:
     """The row of every query's nearest candidate by cosine; the first of equals."""
-    found = neighbours(queries, candidates, 1)
+    found = neighbors(queries, candidates, 1)
     ids: IntArray = found.ids[:, 0] if found.k else np.empty(0, dtype=np.int64)
     return ids
 
@@ -107,6 +107,6 @@ def refuse_misfits(left: Vectors, right: Vectors, k: int) -> None:
             raise DataError(f"vectors of {vectors.dtype} cannot be searched", hint="give them as float16 or float32")
 
 
-def no_neighbours(rows: int) -> Neighbours:
-    """The neighbours of rows if the other side is empty."""
-    return Neighbours(np.empty((rows, 0), dtype=np.int64), np.empty((rows, 0), dtype=np.float32))
+def no_neighbors(rows: int) -> Neighbors:
+    """The neighbors of rows if the other side is empty."""
+    return Neighbors(np.empty((rows, 0), dtype=np.int64), np.empty((rows, 0), dtype=np.float32))
