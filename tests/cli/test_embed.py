@@ -56,8 +56,8 @@ def test_means_must_fit(embed: Call, models: Path, tmp_path: Path) -> None:
         ((*name, "--language", "de"), "--means and --language go together"),
         ((*name, "--means", tmp_path, "--language", "fr"), "the mean of fr is not known"),
         ((*name, "--means", "nowhere", "--language", "de"), "nowhere: no language means there"),
-        ((*name, "--means", tmp_path, "--language", "de", "--prompt", "query: "), "are not those of"),
-        (("--model", models / "student", "--means", tmp_path, "--language", "de"), "are not those of"),
+        ((*name, "--means", tmp_path, "--language", "de", "--prompt", "query: "), "do not belong to"),
+        (("--model", models / "student", "--means", tmp_path, "--language", "de"), "do not belong to"),
     ):
         code, _, err = embed(*arguments)
         assert code == 2 and message in err and "hint: " in err, err

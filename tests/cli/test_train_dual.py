@@ -70,7 +70,7 @@ def test_trained_then_evaluated_and_mined_with(shell: Shell, models: Path, tsv: 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--like", "muse"], "these are missing: NLI files and question-answer files"),
+        (["--like", "muse"], "missing: NLI files and question-answer files"),
         (["--qa", "none.tsv"], "none.tsv: no such file"),
         (["--shares", "a,b"], "expected numbers"),
         (["--hard-negatives", "5", "--rounds", "1"], "rounds"),

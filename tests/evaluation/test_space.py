@@ -83,7 +83,7 @@ def test_means_of_another_model_are_refused() -> None:
     mean = np.array([0.5, 0.2], dtype=np.float32)
     LanguageMeans({"de": mean}, "c0").refuse_other(Counting())
     LanguageMeans({"de": mean}).refuse_other(Counting())
-    with pytest.raises(IsoglossError, match="are not those of counting"):
+    with pytest.raises(IsoglossError, match="do not belong to counting"):
         LanguageMeans({"de": mean}, "c1").refuse_other(Counting())
     with pytest.raises(IsoglossError, match="the mean of de has 3 dimensions, a vector of counting has 2"):
         LanguageMeans({"de": np.zeros(3, dtype=np.float32)}).refuse_other(Counting())

@@ -41,7 +41,7 @@ class Recipe(Settings):
     seed: int = setting(17, "Random seed; on the same machine it gives the same weights.", at_least=0, at_most=2**32 - 1)
     device: Literal["auto", "cpu", "cuda", "mps"] = setting("auto", "Device to run on.")
     threads: int = setting(0, "CPU threads; 0 leaves it to torch.", at_least=0, at_most=1024)
-    languages: tuple[str, ...] = setting((), "Target languages to train on; empty: all languages of the pairs.")
+    languages: tuple[str, ...] = setting((), "Target languages to train on; empty: all.")
     pairs: PairsSettings = table(PairsSettings, "Where the parallel sentences come from.")
     cleaning: CleaningSettings = table(CleaningSettings, "Which pairs are dropped.")
     leaks: LeakSettings = table(LeakSettings, "Which evaluation text must not be trained on.")

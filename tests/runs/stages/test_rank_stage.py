@@ -224,8 +224,8 @@ def test_what_the_papers_chose() -> None:
     ("given", "message"),
     [
         ({"like": "bert"}, "like = 'bert' is not known"),
-        ({"like": "muse", "qa": ["b"]}, "these are missing: NLI files"),
-        ({"like": "muse"}, "these are missing: NLI files and question-answer files"),
+        ({"like": "muse", "qa": ["b"]}, "missing: NLI files"),
+        ({"like": "muse"}, "missing: NLI files and question-answer files"),
         ({"like": "labse", "nli": ["b"]}, "no task beside translations"),
         ({"losses": {"hard_negatives": 2}, "rounds": 1}, "needs a second round"),
         ({"losses": {"hard_negatives": 0}, "rounds": 2}, "needs hard negatives"),
