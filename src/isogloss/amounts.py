@@ -1,11 +1,18 @@
 """Format numbers for people: counts with a noun, durations, sizes."""
 
+from collections.abc import Sequence
+
 EXACT_BELOW = 600  # seconds: longer durations are shown in minutes
 
 
 def amount(number: int, one: str, many: str = "") -> str:
     """`amount(1, "line")` is "1 line", `amount(1204, "corpus", "corpora")` "1,204 corpora"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def duration(seconds: float) -> str:

@@ -147,6 +147,14 @@ def folder_lock(folder: Path, refusal: str, hint: str) -> Iterator[None]:
         lock.release()
 
 
+def refuse_small_disk(folder: Path, needed: int, what: str, hint: str) -> None:
+    """Raise before hours of work, not after them, if `needed` bytes do not fit on the disk."""
+    free = shutil.disk_usage(folder).free
+    if needed > 0.9 * free:
+        message = f"{folder}: {what} need {needed / 2**30:.1f} GiB, the disk has {free / 2**30:.1f} GiB free"
+        raise IsoglossError(message, hint=hint)
+
+
 def make_folder(path: Path) -> None:
     """Create a folder and its parents, if they do not exist."""
     try:

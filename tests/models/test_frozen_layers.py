@@ -1,6 +1,7 @@
 """Remembered activations: the body goes on from them to the same vectors and the same gradients, for several families."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,13 @@ from transformers import (
 )
 
 from isogloss.errors import IsoglossError, ModelError
+from isogloss.kernels.packed import Way
+from isogloss.kernels.postnorm import post_norm
 from isogloss.models import frozen_layers as frozen
-from isogloss.models.frozen_layers import SplitBody, layers_of, remember
+from isogloss.models.frozen_layers import SplitBody, layers_of, remember, split_layers
+from isogloss.models.student import SAMPLE, Student
 from isogloss.models.token_store import TextTokenizer, TokenStore
+from isogloss.types import FloatArray, IntArray
 from tiny import TEXTS, unigram
 
 SIZES = {
@@ -73,6 +78,66 @@ def test_going_on_from_activations_is_the_whole_body(
     assert torch.allclose(whole, again, atol=1e-5)
     assert all(torch.allclose(one, other, atol=1e-3) for one, other in zip(wanted, found, strict=True))
     assert len(layers_of(body)) == 3, "the stack is whole again"
+
+
+def spoiled(body: PreTrainedModel, dtype: torch.dtype, part: slice) -> Way | None:
+    """`post_norm` with a small error in one number of every output."""
+    layers = post_norm(body, dtype, part)
+    return layers and (lambda packed: layers(packed).index_fill(1, torch.tensor([0]), 0.5))
+
+
+@pytest.mark.parametrize("family", ["bert", "xlm-r", "mpnet", "distilbert"])
+def test_layers_without_padding_are_used_and_wrong_ones_are_not(
+    family: str, tokens: TokenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split, features = SplitBody(bodies()[family].eval(), 1), tokens.padded(np.array([5, 0, 17, 33]))
+    padded = split.lower(features) * features["attention_mask"][..., None]
+    lower = SplitBody.lower
+    calls: list[int] = []
+
+    def counted(self: SplitBody, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        calls.append(len(batch["input_ids"]))
+        return lower(self, batch)
+
+    monkeypatch.setattr(SplitBody, "lower", counted)
+    quick = remember(split, tokens, tmp_path / "quick")
+    assert torch.allclose(quick.padded([5, 0, 17, 33]), padded, atol=1e-5)
+    assert calls == [2, frozen.SAMPLE], "padded for the two checks only"
+    monkeypatch.setattr(frozen, "post_norm", spoiled)
+    careful = remember(split, tokens, tmp_path / "careful")
+    assert torch.allclose(careful.padded([5, 0, 17, 33]), padded, atol=1e-6) and sum(calls[2:]) > len(tokens)
+
+
+def test_text_with_padding_tokens_is_computed_with_padding(tokens: TokenStore) -> None:
+    """RoBERTa gives a padding token no position, also if the text has it."""
+    body, ids = bodies()["xlm-r"].eval(), tokens.ids.copy()
+    assert split_layers(body, slice(1), tokens) is not None
+    ids[7] = 1
+    assert split_layers(body, slice(1), TokenStore(ids, tokens.offsets, tokens.pad_id)) is None
+
+
+def test_embeddings_from_outputs_are_those_of_the_own_modules(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    student = Student.from_pretrained(str(models / "student"))
+    tokens = student.tokenize([f"{text} {number}" for number in range(20) for text in TEXTS[:40]])
+    split = SplitBody(student.body, 1)
+    stored = split, remember(split, tokens, tmp_path)
+    rows, own = np.arange(len(tokens))[::-1].copy(), Student._by_own_modules
+    with torch.inference_mode():
+        expected = student._by_own_modules(tokens, rows, stored, lambda _count: None)
+    seen: list[int] = []
+
+    def counted(self: Student, tokens: TokenStore, rows: IntArray, *more: Any) -> FloatArray:  # noqa: ANN401
+        seen.append(len(rows))
+        return own(self, tokens, rows, *more)
+
+    monkeypatch.setattr(Student, "_by_own_modules", counted)
+    done: list[int] = []
+    found = student.vectors_of(tokens, rows, stored, lambda step: done.append(step.done))
+    assert np.allclose(found, expected, atol=1e-5) and done[-1] == len(rows) and max(seen) == SAMPLE
+    monkeypatch.setattr(frozen, "post_norm", spoiled)
+    assert np.allclose(student.vectors_of(tokens, rows, stored), expected, atol=1e-6) and max(seen) == len(rows)
 
 
 def test_parts_that_are_there_are_not_computed_again(

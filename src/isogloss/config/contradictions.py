@@ -3,9 +3,10 @@
 Contradictions that depend on the models or the pairs are found by `training.engines.choose`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from isogloss.amounts import listed
 from isogloss.config.sections import BATCH_LOSSES, TEACHER_LOSSES, LossSettings, StudentSettings, TrainingSettings
 from isogloss.config.stages import NEEDS_PAIRS, UNTOUCHED, AverageStage, DistillStage, RankStage, Stage, TrainedStage
 from isogloss.errors import RecipeError
@@ -44,7 +45,7 @@ def refuse_without_teacher(recipe: "Recipe") -> None:
     """Raise if anything in a recipe needs a teacher, with everything that does and what to set instead."""
     found = list(dict.fromkeys(_needs_teacher(recipe)))
     if found:
-        names, remedies = (_listed(column) for column in zip(*found, strict=True))
+        names, remedies = (listed(column) for column in zip(*found, strict=True))
         raise RecipeError(
             f"{names} {'needs' if len(found) == 1 else 'need'} a teacher, but there is none",
             hint=f"set teacher.model, or {remedies}",
@@ -78,12 +79,6 @@ def _stage_needs_teacher(recipe: "Recipe", stage: Stage) -> Found:
 def _prefix(recipe: "Recipe", stage: Stage) -> str:
     """The stage in front of a key in messages; empty if the recipe lists no stages."""
     return f"stage {stage.name}: " if recipe.stage else ""
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """`a, b and c`."""
-    *others, last = parts
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _nothing_to_do(recipe: "Recipe") -> Found:

@@ -66,6 +66,7 @@ class Packed:
     first: Tensor  # int32, start of each token's sentence
     end: Tensor  # int32, its end
     runs: tuple[Run, ...] = ()  # of all sentences if they are sorted by length; may be empty
+    hidden: Tensor | None = None  # output of lower layers, to continue from: tokens × width
 
     @classmethod
     def laid_out(

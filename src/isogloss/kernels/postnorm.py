@@ -39,10 +39,11 @@ DISTILBERT = (
 KINDS = (*[nn.Linear] * 4, nn.LayerNorm, *[nn.Linear] * 2, nn.LayerNorm)  # of all parts but the activation
 
 
-def post_norm(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
+def post_norm(body: "PreTrainedModel", dtype: torch.dtype, part: slice = slice(None)) -> Way | None:
     """A function from packed sentences to the body's hidden states; None if its layers have other parts.
 
-    Equal names do not mean equal computation, so compare the result with `packs_exactly`.
+    `part` selects layers; those above the first ones start from `packed.hidden`. Equal names do not mean equal computation,
+    so compare the result with `packs_exactly`.
     """
     stacks = [list(module) for module in body.modules() if isinstance(module, nn.ModuleList)]
     stack = max(stacks, key=len, default=[])
@@ -50,11 +51,12 @@ def post_norm(body: "PreTrainedModel", dtype: torch.dtype) -> Way | None:
     if names is None or not hasattr(body, "embeddings"):
         return None
     heads = int(body.config.num_attention_heads)
-    layers = [Layer(attrgetter(*names)(layer), heads, dtype) for layer in stack]
+    layers = [Layer(attrgetter(*names)(layer), heads, dtype) for layer in stack[part]]
     embed, bias = _embedding(body, dtype), _bias(body, dtype)
 
     def states(packed: Packed) -> Tensor:
-        flat, distances = embed(packed), None if bias is None else bias(packed.longest)
+        flat = embed(packed) if packed.hidden is None else packed.hidden
+        distances = None if bias is None else bias(packed.longest)
         for layer in layers:
             flat = layer(flat, packed, distances)
         return flat

@@ -212,12 +212,8 @@ class FastEncoder:
             with torch.cuda.device(self.device):
                 yield self._launch
             return
-        threads = torch.get_num_threads()
-        try:
-            with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
-                yield lambda chunk: pool.submit(self._compute, chunk).result
-        finally:
-            torch.set_num_threads(threads)  # new threads take the number that was set last, in any thread
+        with core_pool(workers) as pool:
+            yield lambda chunk: pool.submit(self._compute, chunk).result
 
     def _launch(self, chunk: Chunk) -> Callable[[], FloatArray]:
         try:
@@ -290,6 +286,17 @@ def trusted_encoder(
             return found
         logger.warning("%s: the fast encoder gives other embeddings in %s, so it is not used", name, dtype)
     return None
+
+
+@contextmanager
+def core_pool(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that compute side by side, each with its share of the cores."""
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads // workers,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(threads)  # new threads take the number that was set last, in any thread
 
 
 def pooled_runs(states: Tensor, runs: Sequence[Run], how: str) -> Tensor:

@@ -4,9 +4,9 @@ Frozen layers give the same output in every epoch, so it is computed once and st
 returns the stored output replaces the lower layers.
 """
 
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,16 +17,20 @@ from torch import Tensor, nn
 
 from isogloss.amounts import amount
 from isogloss.checksums import load_array, save_array
-from isogloss.errors import IsoglossError, ModelError
-from isogloss.models.token_store import TokenStore, by_length
+from isogloss.errors import ModelError
+from isogloss.kernels.packed import EXACT, STRANGE, Packed, Way, first_position, runs_of
+from isogloss.kernels.postnorm import post_norm
+from isogloss.models.fast_encode import core_pool
+from isogloss.models.token_store import TokenStore, by_length, spread_by_length
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import make_folder
-from isogloss.types import IntArray
+from isogloss.storage import make_folder, refuse_small_disk
+from isogloss.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-TOKENS_AT_ONCE = 2048
+TOKENS_AT_ONCE, TOKENS_PER_CORE = 2048, 512  # in one forward pass: padded, and without padding
+SAMPLE = 5  # sentences that computing without padding is tried on
 OPEN_PARTS = 256
 PART_SENTENCES = 512  # a few seconds of work on a CPU
 
@@ -132,10 +136,14 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
     split.body.eval()
     order = np.argsort(tokens.lengths, kind="stable")
     width = _checked_width(split, tokens.padded(order[:2]))
-    _refuse_if_too_large(folder, int(tokens.offsets[-1]) * width * 4)
+    make_folder(folder)
+    needed = int(tokens.offsets[-1]) * width * 4 - sum(part.stat().st_size for part in folder.glob("part-*.npy"))
+    hint = "set training.train_layers = 0 to train without them, use fewer pairs, or name another output.folder"
+    refuse_small_disk(folder, needed, "activations", hint)
     part_of, start_of = np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int64)
     parts: list[Path] = []
     reused = 0
+    outputs = _lower_outputs(split, tokens)
     for begin in range(0, len(order), PART_SENTENCES):
         members = order[begin : begin + PART_SENTENCES]
         lengths = tokens.lengths_of(members)
@@ -144,14 +152,64 @@ def remember(split: SplitBody, tokens: TokenStore, folder: Path, on_progress: On
         if kept is not None and kept.shape == (int(lengths.sum()), width):
             reused += len(members)
         else:
-            batches = (tokens.padded(members[places]) for places in by_length(lengths, TOKENS_AT_ONCE))
-            outputs = [split.lower(batch).cpu()[batch["attention_mask"].bool()] for batch in batches]
-            save_array(path, torch.cat(outputs).numpy())
+            save_array(path, np.concatenate(outputs(members)))
         part_of[members], start_of[members] = len(parts), np.cumsum(lengths) - lengths
         parts.append(path)
         note = f"{reused} reused" if reused else ""
         on_progress(Step("lower layers", begin + len(members), len(order), "sentences", note))
     return Activations(parts, width, part_of, start_of, tokens)
+
+
+def _lower_outputs(split: SplitBody, tokens: TokenStore) -> Callable[[IntArray], list[FloatArray]]:
+    """A function that computes the lower layers' output of sentences in order of length, in parts with one row per token.
+
+    On a CPU every core computes parts of its own without padding, if the output is the same for a sample.
+    """
+
+    def padded(rows: IntArray) -> FloatArray:
+        batch = tokens.padded(rows)
+        return np.asarray(split.lower(batch).cpu()[batch["attention_mask"].bool()].numpy())
+
+    def packed(rows: IntArray, layers: Way) -> FloatArray:
+        with torch.inference_mode():
+            return np.asarray(layers(pack(tokens, rows)).numpy())
+
+    layers, sample = split_layers(split.body, slice(split.cut), tokens), spread_by_length(tokens.lengths, SAMPLE)
+    if layers is None or not alike(packed(sample, layers), padded(sample)):
+        return lambda rows: [padded(rows[places]) for places in by_length(tokens.lengths_of(rows), TOKENS_AT_ONCE)]
+    return lambda rows: [output for _, output in on_all_cores(lambda some: packed(some, layers), tokens, rows)]
+
+
+def on_all_cores(
+    compute: Callable[[IntArray], FloatArray], tokens: TokenStore, rows: IntArray
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Groups of sentences of similar length, as places in `rows`, and what `compute` returns for the rows of each."""
+    groups = list(by_length(tokens.lengths_of(rows), TOKENS_PER_CORE))
+    with core_pool(torch.get_num_threads()) as pool:
+        yield from zip(groups, pool.map(compute, (rows[places] for places in groups)), strict=True)
+
+
+def split_layers(body: "PreTrainedModel", part: slice, tokens: TokenStore) -> Way | None:
+    """Some layers of a body on a CPU for sentences without padding; None if they cannot be computed like that."""
+    padding = first_position(body) - 1  # RoBERTa gives this token no position, wherever it is
+    if body.device.type != "cpu" or not tokens.lengths.all() or (padding >= 0 and (tokens.ids == padding).any()):
+        return None
+    try:
+        return post_norm(body, torch.float32, part)
+    except STRANGE:
+        return None
+
+
+def pack(tokens: TokenStore, rows: IntArray, hidden: Tensor | None = None) -> Packed:
+    """Sentences in order of length, end to end."""
+    ids, lengths = tokens.gather(rows)
+    packed = Packed.of(torch.from_numpy(ids).long(), torch.from_numpy(lengths), runs_of(lengths.tolist()))
+    return replace(packed, hidden=hidden)
+
+
+def alike(found: FloatArray, expected: FloatArray) -> bool:
+    """Whether two computations differ by rounding only."""
+    return bool(np.abs(found - expected).max() <= EXACT * max(1.0, float(np.abs(expected).max())))
 
 
 def _checked_width(split: SplitBody, features: dict[str, Tensor]) -> int:
@@ -172,14 +230,3 @@ def _checked_width(split: SplitBody, features: dict[str, Tensor]) -> int:
             hint="set training.train_layers = 0 to train all of them",
         ) from error
     return int(hidden.shape[-1])
-
-
-def _refuse_if_too_large(folder: Path, bytes_needed: int) -> None:
-    make_folder(folder)
-    bytes_needed -= sum(part.stat().st_size for part in folder.glob("part-*.npy"))
-    free = shutil.disk_usage(folder).free
-    if bytes_needed > 0.9 * free:
-        raise IsoglossError(
-            f"{folder}: activations need {bytes_needed / 2**30:.1f} GiB, the disk has {free / 2**30:.1f} GiB free",
-            hint="set training.train_layers = 0 to train without them, use fewer pairs, or name another output.folder",
-        )

@@ -21,11 +21,11 @@ from isogloss.errors import ModelError
 from isogloss.kernels.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint, refuse_broken
-from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, trusted_encoder
-from isogloss.models.frozen_layers import Activations, Frozen, SplitBody
+from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, pooled_runs, trusted_encoder
+from isogloss.models.frozen_layers import Activations, Frozen, SplitBody, alike, on_all_cores, pack, split_layers
 from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
 from isogloss.models.saving import CARD, save_model
-from isogloss.models.token_store import TextTokenizer, TokenStore, by_length
+from isogloss.models.token_store import TextTokenizer, TokenStore, by_length, spread_by_length
 from isogloss.models.vocabulary.coverage import Survey, Texts, coverage, survey, survey_each
 from isogloss.models.vocabulary.grow import Growth, grown_table
 from isogloss.models.vocabulary.resize import NewPiece, set_token_table, with_rows
@@ -277,10 +277,32 @@ class Student:
 
         self.model.eval()
         with torch.inference_mode():
-            fast = self._trusted_encoder(tokens, rows) if frozen is None and len(rows) >= FAST_FROM else None
-            if fast is not None:
-                return fast.vectors(tokens, rows, finished)
-            return self._by_own_modules(tokens, rows, frozen, finished)
+            quickly = self._with_fast_encoder if frozen is None else self._from_outputs
+            found = quickly(tokens, rows, frozen, finished) if len(rows) >= FAST_FROM else None
+            return self._by_own_modules(tokens, rows, frozen, finished) if found is None else found
+
+    def _from_outputs(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None, done: Done) -> FloatArray | None:
+        """Embeddings from the outputs of frozen layers without padding, on all cores; None if a sample would differ."""
+        if frozen is None or not self.packs:
+            return None
+        split, activations = frozen
+        layers = split_layers(self.body, slice(split.cut, None), tokens)
+        if layers is None:
+            return None
+
+        def embed(chosen: IntArray) -> FloatArray:
+            with torch.inference_mode():
+                packed = pack(tokens, chosen, activations.packed(chosen))
+                return np.asarray(self._after_pooling(pooled_runs(layers(packed), packed.runs, self.pooling)).numpy())
+
+        sample = rows[spread_by_length(tokens.lengths_of(rows), SAMPLE)]
+        if not alike(embed(sample), self._by_own_modules(tokens, sample, frozen, lambda _count: None)):
+            return None
+        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
+        for places, embeddings in on_all_cores(embed, tokens, rows):
+            vectors[places] = embeddings
+            done(len(places))
+        return vectors
 
     def _by_own_modules(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None, done: Done) -> FloatArray:
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
@@ -289,17 +311,15 @@ class Student:
             done(len(places))
         return vectors
 
-    def _trusted_encoder(self, tokens: TokenStore, rows: IntArray) -> FastEncoder | None:
-        """A fast encoder with the current weights, if it gives the same embeddings for a sample of the rows.
-
-        On CUDA it computes in half precision where that is exact enough.
-        """
-        sample = rows[np.argsort(tokens.lengths_of(rows))[np.linspace(0, len(rows) - 1, SAMPLE).astype(int)]]
+    def _with_fast_encoder(self, tokens: TokenStore, rows: IntArray, _frozen: Frozen | None, done: Done) -> FloatArray | None:
+        """Embeddings by a fast encoder, on CUDA in half precision if that is exact enough; None if a sample would differ."""
+        sample = rows[spread_by_length(tokens.lengths_of(rows), SAMPLE)]
 
         def agrees(fast: FastEncoder) -> bool:
             return fast.alike(self._by_own_modules(tokens, sample, None, lambda _count: None), fast.vectors(tokens, sample))
 
-        return trusted_encoder(self.model, self.name, self.prompt, self.model.device.type == "cuda", agrees)
+        fast = trusted_encoder(self.model, self.name, self.prompt, self.model.device.type == "cuda", agrees)
+        return None if fast is None else fast.vectors(tokens, rows, done)
 
     def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None) -> Tensor:
         """Embeddings of some rows, with gradients if they are enabled; from the outputs of `frozen` layers if given.
@@ -346,10 +366,12 @@ class Student:
         packed = Packed.of(torch.from_numpy(ids).to(device).long(), torch.from_numpy(lengths).to(device).long(), runs)
         with packing(self.body), self._above(frozen, lambda activations: activations.packed(rows)[None]):
             states = hidden_states(self.body, packed)
-        features = {"sentence_embedding": pooled(states, packed.sentence, packed.starts, self.pooling)}
+        return self._after_pooling(pooled(states, packed.sentence, packed.starts, self.pooling))
+
+    def _after_pooling(self, embeddings: Tensor) -> Tensor:
         for module in list(self.model)[2:]:
-            features = module(features)
-        return features["sentence_embedding"]
+            embeddings = module({"sentence_embedding": embeddings})["sentence_embedding"]
+        return embeddings
 
     def _above(self, frozen: Frozen | None, of_rows: Callable[[Activations], Tensor]) -> AbstractContextManager[None]:
         """Inside this block the transformer skips its frozen layers."""

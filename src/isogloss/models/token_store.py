@@ -205,3 +205,9 @@ def by_length(lengths: IntArray, token_budget: int) -> Iterator[IntArray]:
         stop = start + max(1, int(np.count_nonzero(padded <= token_budget)))
         yield order[start:stop]
         start = stop
+
+
+def spread_by_length(lengths: IntArray, count: int) -> IntArray:
+    """The places of `count` sentences from the shortest to the longest."""
+    chosen: IntArray = np.argsort(lengths, kind="stable")[np.linspace(0, len(lengths) - 1, count).astype(int)]
+    return chosen

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+from isogloss.amounts import listed
 from isogloss.training.selection import STANDARD_ERRORS
 
 MEDIAN_STEPS = 20  # losses that a running median needs
@@ -179,8 +180,3 @@ def better_next(near_teacher: bool) -> str:
     if near_teacher:
         return "lower training.learning_rate, or train for more steps: raise training.epochs"
     return "no loss keeps it near the teacher: add losses.mse, or lower training.learning_rate"
-
-
-def listed(words: list[str]) -> str:
-    """Words as in a sentence: a, b and c."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

@@ -16,14 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from isogloss.checksums import load_array, seal
-from isogloss.errors import IsoglossError
 from isogloss.memory import release_memory
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.tokenizer_checks import refuse_unknown
 from isogloss.models.vector_cache import Float16Rows, VectorCache
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.storage import content_hash, explaining_disk, folder_lock
+from isogloss.storage import content_hash, explaining_disk, folder_lock, refuse_small_disk
 from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.work_files import use
 
@@ -54,7 +53,8 @@ def teacher_rows(
     unfinished = path.with_suffix(".unfinished")
     with folder_lock(unfinished, "another isogloss is writing these vectors", "wait for it, or name another folder"):
         copies = 1 if cache is not None else 2
-        _refuse_if_too_large(unfinished, 2 * data.sources * encoder.dimension * copies)
+        hint = "free some space, use fewer pairs, or name another output.folder"
+        refuse_small_disk(unfinished, 2 * data.sources * encoder.dimension * copies, "the teacher's vectors", hint)
         computed = cache or VectorCache(unfinished, encoder.fingerprint, encoder.dimension)
         vectors = unfinished / "vectors.npy"
         with explaining_disk(unfinished):
@@ -86,13 +86,3 @@ def _write(cached: CachedEncoder, data: PairDataset, path: Path, on_progress: On
             del texts  # before the next are read
         handle.flush()
         os.fsync(handle.fileno())
-
-
-def _refuse_if_too_large(folder: Path, bytes_needed: int) -> None:
-    """Raise before the teacher's hours, not after them, if its vectors do not fit on the disk."""
-    free = shutil.disk_usage(folder).free
-    if bytes_needed > 0.9 * free:
-        raise IsoglossError(
-            f"{folder}: the teacher's vectors need {bytes_needed / 2**30:.1f} GiB, the disk has {free / 2**30:.1f} GiB free",
-            hint="free some space, use fewer pairs, or name another output.folder",
-        )
