@@ -217,12 +217,12 @@ def processes(folder: Path, trials: int) -> list[Row]:
     script = folder / "fails.py"
     script.write_text(FAILS, encoding="utf-8")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port"]
-    team = f"Team([place(rank, 2, 1, 0, meeting) for rank in range(2)], [sys.executable, {str(script)!r}])"
+    team = f"run_team([place(rank, 2, 1, 0, meeting) for rank in range(2)], [sys.executable, {str(script)!r}])"
     own = "\n".join(
         (
-            "import sys; from isogloss.cli.launch import Team, free_port, rank_environment as place",
+            "import sys; from isogloss.cli.launch import free_port, run_team, rank_environment as place",
             "meeting = '127.0.0.1', free_port()",
-            f"sys.exit({team}.work())",
+            f"sys.exit({team})",
         )
     )
     starters: dict[str, Callable[[], list[str]]] = {
