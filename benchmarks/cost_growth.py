@@ -111,9 +111,9 @@ def distil(work: Path, pairs: Path) -> dict[str, Any]:
     from isogloss.config import Recipe, TrainingSettings
     from isogloss.models.encoder import load
     from isogloss.models.static import StaticStudent
+    from isogloss.training.data.pair_dataset import PairDataset
+    from isogloss.training.data.teacher_vectors import teacher_rows
     from isogloss.training.distillation import Distillation
-    from isogloss.training.pair_dataset import PairDataset
-    from isogloss.training.teacher_vectors import teacher_rows
 
     store = Store(pairs, json.loads((pairs / "manifest.json").read_text()))
     student = StaticStudent.from_pretrained(str(work / "student"))

@@ -12,8 +12,8 @@ from isogloss.corpora import store
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from isogloss.storage import weights_hash
-from isogloss.training import growing_files
-from isogloss.training.growing_files import STATE
+from isogloss.training.data import growing_files
+from isogloss.training.data.growing_files import STATE
 from tiny import OFTEN, PAIRS, tiny_recipe
 
 MORE = (OFTEN, "losses.hard_negatives=1", "losses.ranking=0.2", "training.dev_share=0.2", "training.epochs=2")

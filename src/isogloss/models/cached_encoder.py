@@ -2,7 +2,7 @@
 
 Evaluation, mining, `embed`, the similarity rule of cleaning and the teacher's side of an evaluation all encode through it.
 What is on disk and how it is found again is in `vector_cache`; the teacher's embeddings of a whole corpus, which do not fit
-into memory, are in `training.teacher_vectors` and use the same cache.
+into memory, are in `training.data.teacher_vectors` and use the same cache.
 """
 
 import shutil

@@ -1,6 +1,6 @@
 """Tokenize once: sentences become one flat array of ids with offsets, and from then on a sentence is a row number.
 
-`TextTokenizer.store` tokenizes text in memory; `training/pair_dataset.py` writes any number of sentences to files.
+`TextTokenizer.store` tokenizes text in memory; `training/data/pair_dataset.py` writes any number of sentences to files.
 """
 
 import json

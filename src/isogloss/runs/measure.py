@@ -20,9 +20,9 @@ from isogloss.models.encoder import Encoder
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, silent
 from isogloss.storage import content_hash
+from isogloss.training.data.work_files import kept_array
 from isogloss.training.distributed import Distributed
 from isogloss.training.health import Diagnosis, better_next
-from isogloss.training.work_files import kept_array
 from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
 
 logger = logging.getLogger(__name__)

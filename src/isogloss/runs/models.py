@@ -26,8 +26,8 @@ from isogloss.progress import OnProgress, Step, silent
 from isogloss.runs.run import vector_folder
 from isogloss.runs.stages.data import StageData
 from isogloss.storage import content_hash, make_folder
+from isogloss.training.data.pair_dataset import PairDataset
 from isogloss.training.distributed import Distributed
-from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.tasks.mlm import with_mask_token
 from isogloss.types import TRAIN, PairSource
 

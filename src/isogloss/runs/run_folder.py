@@ -29,7 +29,7 @@ from isogloss.storage import (
     remove_stale_files,
 )
 from isogloss.training.checkpoints import changed_settings
-from isogloss.training.work_files import only_used_kept
+from isogloss.training.data.work_files import only_used_kept
 
 logger = logging.getLogger(__name__)
 

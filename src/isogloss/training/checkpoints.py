@@ -18,9 +18,9 @@ from isogloss.checksums import is_usable, sealing
 from isogloss.config import TrainingSettings, as_dict
 from isogloss.storage import make_folder, read_json, remove_stale_files, write_json
 from isogloss.system_errors import cause_of
+from isogloss.training.data.work_files import use
 from isogloss.training.distributed import Distributed
 from isogloss.training.health import Diagnosis
-from isogloss.training.work_files import use
 
 logger = logging.getLogger(__name__)
 

@@ -31,7 +31,10 @@ from isogloss.progress import OnProgress, silent
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training import checkpoints
 from isogloss.training.batches import PairRows, Schedule
-from isogloss.training.chunked_vectors import vectors_in_parts
+from isogloss.training.data.chunked_vectors import vectors_in_parts
+from isogloss.training.data.pair_dataset import PairDataset
+from isogloss.training.data.teacher_vectors import teacher_rows
+from isogloss.training.data.work_files import Kept, kept_array
 from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.dev_split import split_dev
 from isogloss.training.distributed import Distributed
@@ -46,13 +49,10 @@ from isogloss.training.engines.choose import (
 from isogloss.training.engines.eager import EngineConfig
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.health import Diagnosis
-from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.schedules import unfinished_warmup
 from isogloss.training.tasks.distill import TrainingInputs, distill_task
-from isogloss.training.teacher_vectors import teacher_rows
 from isogloss.training.train import fit
 from isogloss.training.trainer import Callback, TrainingSummary
-from isogloss.training.work_files import Kept, kept_array
 from isogloss.types import FloatArray, IntArray, PairSource
 
 logger = logging.getLogger(__name__)

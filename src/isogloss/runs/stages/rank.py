@@ -16,11 +16,11 @@ from isogloss.runs.stages.nli import nli_task
 from isogloss.runs.stages.session import StageSession
 from isogloss.storage import canonical_json, content_hash
 from isogloss.training.batches import PairRows
+from isogloss.training.data.work_files import kept_array
 from isogloss.training.dev_set import DevSet, MeasuredBy
 from isogloss.training.hard_negatives import mine_negatives
 from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.rank import translation_ranking
-from isogloss.training.work_files import kept_array
 from isogloss.types import FloatArray, IntArray
 
 MINING = "hard negatives"

@@ -18,9 +18,9 @@ from isogloss.runs.run import Run, StageResult
 from isogloss.runs.stages.data import StageData
 from isogloss.storage import content_hash
 from isogloss.training.batches import PairRows
+from isogloss.training.data.pair_dataset import PairDataset
 from isogloss.training.dev_split import split_dev
 from isogloss.training.distillation import Distillation
-from isogloss.training.pair_dataset import PairDataset
 from isogloss.training.tasks.protocol import Task
 from isogloss.training.tasks.sentence_pairs import SentencePairs
 from isogloss.training.train import TaskSettings, train

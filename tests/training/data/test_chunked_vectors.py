@@ -12,8 +12,8 @@ from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.static import StaticStudent, static_student
 from isogloss.models.token_store import TokenStore
 from isogloss.progress import Step
-from isogloss.training import chunked_vectors as module
-from isogloss.training.chunked_vectors import vectors_in_parts
+from isogloss.training.data import chunked_vectors as module
+from isogloss.training.data.chunked_vectors import vectors_in_parts
 from tiny import TEXTS, unigram
 
 ROWS = np.arange(11)

@@ -23,8 +23,8 @@ from isogloss.models.tokenizer_checks import refuse_unknown
 from isogloss.models.vector_cache import Float16Rows, VectorCache
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash, explaining_disk, folder_lock, refuse_small_disk
-from isogloss.training.pair_dataset import PairDataset
-from isogloss.training.work_files import use
+from isogloss.training.data.pair_dataset import PairDataset
+from isogloss.training.data.work_files import use
 
 WINDOW = 65_536  # sentences that are sorted by length together
 TEACHER_AT_ONCE = 1024

@@ -20,8 +20,8 @@ from isogloss.models.token_store import TextTokenizer, raw_array
 from isogloss.models.vector_cache import KEY, Keys, text_keys
 from isogloss.models.vocabulary.coverage import LanguageSurvey
 from isogloss.progress import OnProgress, Step
-from isogloss.training.growing_files import GrowingFiles
-from isogloss.training.sentence_table import SentenceTable
+from isogloss.training.data.growing_files import GrowingFiles
+from isogloss.training.data.sentence_table import SentenceTable
 from isogloss.types import TRAIN, IntArray, PairSource
 
 SOURCE, CORPUS, LANGUAGE = "source.i64", "corpus.i64", "language.i64"  # the row, and the codes, of each pair

@@ -44,11 +44,11 @@ from isogloss.storage import (
     remove_stale_files,
     write_json,
 )
-from isogloss.training import pair_reading as reading
 from isogloss.training.batches import PairRows
-from isogloss.training.growing_files import STATE, GrowingFiles
-from isogloss.training.sentence_table import mapped_zeros
-from isogloss.training.work_files import use
+from isogloss.training.data import pair_reading as reading
+from isogloss.training.data.growing_files import STATE, GrowingFiles
+from isogloss.training.data.sentence_table import mapped_zeros
+from isogloss.training.data.work_files import use
 from isogloss.types import IntArray, PairSource
 
 logger = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isogloss.training.work_files import only_used_kept, use
+from isogloss.training.data.work_files import only_used_kept, use
 
 OTHERS = ("silver-1.json", "candidate", "vocabulary-1.json")
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isogloss.models.vector_cache import KEY, Keys, text_keys
-from isogloss.training.sentence_table import SentenceTable
+from isogloss.training.data.sentence_table import SentenceTable
 
 
 def distinct(texts: list[int]) -> tuple[list[str], Keys]:

@@ -16,9 +16,9 @@ from isogloss.models.encoder import load
 from isogloss.models.token_store import TextTokenizer
 from isogloss.models.vector_cache import VectorCache, text_keys
 from isogloss.progress import OnProgress, Step, silent
-from isogloss.training import teacher_vectors as teaching
-from isogloss.training.pair_dataset import PairDataset
-from isogloss.training.teacher_vectors import teacher_rows
+from isogloss.training.data import teacher_vectors as teaching
+from isogloss.training.data.pair_dataset import PairDataset
+from isogloss.training.data.teacher_vectors import teacher_rows
 from isogloss.types import TRAIN, Bitext, FloatArray, Pair
 from tiny import PAIRS, unigram
 

@@ -21,10 +21,10 @@ from isogloss.models.token_store import Ids, TextTokenizer
 from isogloss.models.vector_cache import text_keys
 from isogloss.progress import Step
 from isogloss.storage import folder_lock
-from isogloss.training import growing_files as files_module
-from isogloss.training import pair_dataset as data_module
-from isogloss.training import pair_reading as reading
-from isogloss.training.pair_dataset import PairDataset
+from isogloss.training.data import growing_files as files_module
+from isogloss.training.data import pair_dataset as data_module
+from isogloss.training.data import pair_reading as reading
+from isogloss.training.data.pair_dataset import PairDataset
 from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, IntArray, Pair, PairCounts, PairSource
 from tiny import PAIRS, TEXTS, unigram
 

@@ -1,0 +1,1 @@
+"""How pairs become token ids, row numbers and teacher embeddings on disk."""
