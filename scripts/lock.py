@@ -11,6 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "requirements"
+# fastembed asks for an older huggingface_hub than accelerate does; our tests run it with this one.
+OVERRIDES = "huggingface-hub>=2\n"
 BUILD = "hatchling\neditables\n"  # what pip needs to install isogloss itself, without fetching anything that has no hash
 CUDA = ("cuda-", "nvidia-", "triton")  # what torch needs where it comes as a CUDA build, and not where it comes for the CPU
 # The build of torch for the CPU alone, a tenth of the size, where pip is set up to find it: CPython 3.11, Linux x86_64.
@@ -21,8 +23,10 @@ def compiled(*extras: str) -> dict[str, str]:
     """What pip must be told to install isogloss with these extras anywhere: a requirement with its hashes, by name."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "build.in").write_text(BUILD, encoding="utf-8")
+        (Path(folder) / "overrides.txt").write_text(OVERRIDES, encoding="utf-8")
         command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate"]
         command += ["--python-version", "3.11", "-c", "constraints.txt", "pyproject.toml", f"{folder}/build.in"]
+        command += ["--override", f"{folder}/overrides.txt"]
         command += [word for extra in extras for word in ("--extra", extra)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,1 +1,1 @@
-"""What is published with a model."""
+"""A finished model in the forms that other programs load."""

@@ -1,1 +1,1 @@
-"""Self-contained HTML pages with charts: no scripts, no fonts, nothing loaded."""
+"""Self-contained HTML pages with charts, and the model card: no scripts, no fonts, nothing loaded."""

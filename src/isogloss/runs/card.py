@@ -8,8 +8,8 @@ from isogloss.config import Recipe
 from isogloss.config.sections import TEACHER_LOSSES
 from isogloss.corpora.store import leaks_in_words, scan_of
 from isogloss.evaluation.sts_dev import SPEARMAN
-from isogloss.export.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.models.student import Student
+from isogloss.report.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.runs.run import RunResult
 from isogloss.types import PairSource
 

@@ -67,7 +67,7 @@ def model_card(info: CardInfo, model: "SentenceTransformer") -> str:
 
     environment = Environment(autoescape=False, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     environment.filters["amount"] = amount
-    template = environment.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
+    template = environment.from_string(Path(__file__).with_name("templates").joinpath("card.md").read_text(encoding="utf-8"))
     data = _card_data(info, model)
     usage = data.to_dict()["usage_snippet"]  # also computes what to_yaml shows
     return (

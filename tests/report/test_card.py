@@ -7,8 +7,8 @@ import pytest
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
-from isogloss.export.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.models.student import Student
+from isogloss.report.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.types import Bitext, LanguageScores, Pair, Report
 
 

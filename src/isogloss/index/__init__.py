@@ -1,0 +1,1 @@
+"""A vector database with the teacher's embeddings, searched with a student's."""
