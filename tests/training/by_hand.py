@@ -202,3 +202,7 @@ def descend(
         optimizer.step()
         values.append({name: float(loss.detach()) for name, loss in losses.items()} | {"gradient_norm": float(norm)})
     return values
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())

@@ -14,10 +14,10 @@ from isogloss.evaluation.alignment import evaluate
 from isogloss.models.encoder import load
 from isogloss.models.student import Student
 from isogloss.progress import Step
-from isogloss.training import distillation
 from isogloss.training.distillation import Distillation, distill
 from isogloss.types import Bitext
 from tiny import PAIRS
+from training.by_hand import same, weights_of
 
 FAST = TrainingSettings(epochs=6, batch_pairs=16, learning_rate=3e-3, checkpoint_seconds=0.0, dev_pairs=0)
 BRIEF = FAST.replace(epochs=1)  # where it need not learn
@@ -38,14 +38,6 @@ def recipe(
         bridge=bridge or BridgeSettings(),
         losses=combined or LossSettings(),
     )
-
-
-def weights(student: Student) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in student.model.state_dict().items()}
-
-
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 def two_corpora(bitext: Bitext) -> Bitext:
@@ -75,7 +67,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(
         student = Student.from_pretrained(str(models / "student"))
         settings = TrainingSettings(epochs=2, batch_pairs=16, train_layers=train_layers, dropout=True, dev_pairs=0)
         distill(student, load(str(models / "teacher")), bitext, recipe(settings, seed), folder=tmp_path / str(place))
-        results.append(weights(student))
+        results.append(weights_of(student))
     assert same(results[0], results[1])
     assert not same(results[0], results[2])
 
@@ -95,7 +87,7 @@ def uninterrupted(models: Path, bitext: Bitext, tmp_path_factory: pytest.TempPat
     def trained(train_layers: int, scheme: str) -> dict[str, torch.Tensor]:
         student, whole = Student.from_pretrained(str(models / "student")), tmp_path_factory.mktemp("whole")
         distill(student, load(str(models / "teacher")), two_corpora(bitext), in_four_epochs(train_layers, scheme), whole)
-        return weights(student)
+        return weights_of(student)
 
     return trained
 
@@ -138,93 +130,12 @@ def test_stopped_anywhere_it_continues_to_the_same_weights(
         folder=tmp_path / "cut",
         on_progress=lambda step: notes.append(step.note),
     )
-    assert same(uninterrupted(train_layers, scheme), weights(continued))
+    assert same(uninterrupted(train_layers, scheme), weights_of(continued))
     assert 0 < summary.steps_now < summary.steps
     assert any("continued at step" in note for note in notes)
 
 
 # ── in shards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-SOME_DEV = TrainingSettings(epochs=2, batch_pairs=8, checkpoint_seconds=0.0, dev_pairs=4, dev_share=0.5)
-
-
-@pytest.fixture
-def in_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if two dozen pairs were a million."""
-    monkeypatch.setattr(distillation, "SHARD", 24)
-
-
-@pytest.mark.usefixtures("in_shards")
-@pytest.mark.parametrize("batch_tokens", [0, 150])
-def test_in_shards_all_but_the_dev_pairs_are_drawn_once_an_epoch(models: Path, bitext: Bitext, batch_tokens: int) -> None:
-    settings = SOME_DEV.replace(batch_tokens=batch_tokens)
-    student = Student.from_pretrained(str(models / "student"))
-    session = Distillation(student, load(str(models / "teacher")), bitext, recipe(settings))
-    whole, schedule = session.data.pairs, session._schedule()
-    assert session.pairs is whole and session.dev is not None and len(session.dev) == len(session.left_out) == 8
-    drawn = np.concatenate([schedule.examples(step) for step in range(schedule.steps)])
-    times = np.bincount(drawn, minlength=len(whole))
-    assert times[session.left_out].sum() == 0 and set(np.delete(times, session.left_out)) == {2}
-    assert not set(whole.source[drawn]) & set(session.dev.source)
-
-
-@pytest.mark.usefixtures("in_shards")
-@pytest.mark.parametrize(("most", "seed"), [(100, 17), (12, 17), (7, 1), (7, 2), (7, 3), (7, 4)])
-def test_in_shards_the_bridge_is_solved_without_dev_pairs(models: Path, bitext: Bitext, most: int, seed: int) -> None:
-    settings = recipe(SOME_DEV, seed, bridge=BridgeSettings.model_construct(max_pairs=most))
-    session = Distillation(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext, settings)
-    chosen, dev = session._bridge_pairs, session.dev
-    assert dev is not None and not set(chosen.source) & set(dev.source)
-    pairs = set(zip(chosen.source.tolist(), chosen.target.tolist(), strict=True))
-    assert len(pairs) == len(chosen) == min(most, len(session.pairs) - len(dev))
-
-
-@pytest.mark.usefixtures("in_shards")
-def test_in_shards_negatives_are_numbers_of_pairs_that_are_trained_on(models: Path, bitext: Bitext) -> None:
-    mined = recipe(SOME_DEV, combined=LossSettings(ranking=1.0, hard_negatives=2))
-    session = Distillation(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext, mined)
-    assert session.dev is not None and not set(session.pairs.source) & set(session.dev.source)
-    assert session._schedule().pairs == 2 * len(session.pairs) == 2 * (len(session.data.pairs) - len(session.dev))
-    session.build_bridge()
-    assert session.train().steps_now > 0
-
-
-@pytest.mark.usefixtures("in_shards")
-def test_in_shards_it_learns_and_continues_to_the_same_weights(models: Path, bitext: Bitext, tmp_path: Path) -> None:
-    teacher, whole, continued = (
-        load(str(models / "teacher")),
-        *(Student.from_pretrained(str(models / "student")) for _ in range(2)),
-    )
-    summary = distill(whole, teacher, bitext, recipe(SOME_DEV), folder=tmp_path / "whole")
-    assert summary.steps == 2 * 7 and summary.dev["dev_retrieval"] > 0
-
-    def stop(step: Step) -> None:
-        if step.values.get("step") == 10:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        distill(
-            Student.from_pretrained(str(models / "student")),
-            teacher,
-            bitext,
-            recipe(SOME_DEV),
-            tmp_path / "cut",
-            on_progress=stop,
-        )
-    again = distill(continued, teacher, bitext, recipe(SOME_DEV), folder=tmp_path / "cut")
-    assert again.steps_now == 4 and same(weights(whole), weights(continued))
-
-
-def test_a_training_in_one_order_is_not_continued_in_another(
-    models: Path, bitext: Bitext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    teacher = load(str(models / "teacher"))
-    distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(SOME_DEV), folder=tmp_path)
-    monkeypatch.setattr(distillation, "SHARD", 24)
-    assert (
-        distill(Student.from_pretrained(str(models / "student")), teacher, bitext, recipe(SOME_DEV), folder=tmp_path).steps_now
-        > 0
-    )
 
 
 # ── a second time ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +154,7 @@ def test_a_second_session_finds_everything_done(models: Path, bitext: Bitext, tm
         cache=tmp_path / "cache",
         on_progress=lambda s: notes.append((s.stage, s.note)),
     )
-    assert summary.steps_now == 0 and same(weights(first), weights(again))
+    assert summary.steps_now == 0 and same(weights_of(first), weights_of(again))
     assert {
         ("teacher", "reused"),
         ("untouched student", "reused"),
@@ -267,7 +178,7 @@ def test_another_balance_does_not_reuse_the_training(models: Path, bitext: Bitex
         students.append(Student.from_pretrained(str(models / "student")))
         balance = BalanceSettings(scheme=scheme)
         assert distill(students[-1], teacher, bitext, recipe(BRIEF, balance=balance), folder=tmp_path).steps_now > 0
-    assert not same(weights(students[0]), weights(students[1]))
+    assert not same(weights_of(students[0]), weights_of(students[1]))
 
 
 def test_progress_counts_the_pairs_that_are_drawn(models: Path, bitext: Bitext) -> None:
@@ -345,7 +256,7 @@ def test_damaged_arrays_are_computed_again(
         path.unlink()
     again = Student.from_pretrained(str(models / "student"))
     distill(again, teacher, bitext, recipe(settings), folder=tmp_path, cache=tmp_path / "cache")
-    assert same(weights(first), weights(again))
+    assert same(weights_of(first), weights_of(again))
     assert caplog.text.count("is damaged") == 3, "the teacher's matrix, the untouched student's vectors, activations"
 
 
@@ -355,7 +266,7 @@ def test_after_a_damaged_checkpoint_training_starts_again(models: Path, bitext: 
     (path,) = tmp_path.glob("checkpoints-*/step-*.pt")
     path.write_bytes(path.read_bytes()[:100])
     assert distill(students[1], teacher, bitext, recipe(BRIEF), folder=tmp_path).steps_now > 0
-    assert same(weights(students[0]), weights(students[1]))
+    assert same(weights_of(students[0]), weights_of(students[1]))
 
 
 # ── what would be silent ────────────────────────────────────────────────────────────────────────────────────────────────

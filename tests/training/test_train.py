@@ -19,11 +19,11 @@ from isogloss.training.engines.eager import EagerEngine
 from isogloss.training.engines.token_table import TableRows
 from isogloss.training.schedules import rate_at
 from isogloss.training.selection import NOTHING_COUNTED, SelectionScore
-from isogloss.training.tasks.sentence_pairs import NLITask, SentencePairs, STSTask
+from isogloss.training.tasks.sentence_pairs import NLITask, STSTask
 from isogloss.training.train import TaskSettings, train
 from isogloss.types import IntArray
-from judged import judged, rated
 from training.by_hand import task_loss
+from training.every_task import nli_task, sts_task
 
 
 class Line:
@@ -151,17 +151,6 @@ def stopping_at(step: int) -> Callable[[Step], None]:
             raise Stop
 
     return show
-
-
-def nli_task(student: Student) -> NLITask:
-    rows = judged(0, 30)
-    labels = np.array([("entailment", "neutral", "contradiction").index(row[3]) for row in rows])
-    return NLITask(student, SentencePairs.of(student, [row[0] for row in rows], [row[1] for row in rows]), labels, seed=4)
-
-
-def sts_task(student: Student) -> STSTask:
-    pairs = rated()
-    return STSTask(student, SentencePairs.of(student, pairs.first, pairs.second), pairs.gold)
 
 
 SETTINGS = TaskSettings(epochs=2, batch_pairs=4, learning_rate=1e-3, checkpoint_seconds=0.0, seed=5)
