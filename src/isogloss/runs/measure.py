@@ -100,11 +100,9 @@ class Measurements:
 
 
 def measured_queries(settings: EvaluationSettings, languages: Sequence[str] = ()) -> RetrievalSet | None:
-    """The documents and queries that a recipe names, with the queries in these languages (none: all)."""
-    if not settings.retrieval:
-        return None
-    found = open_retrieval_set(settings.retrieval)
-    return found.in_languages(languages) if languages else found
+    """The documents and queries that a recipe names, if it does, with the queries in these languages (none: all)."""
+    found = open_retrieval_set(settings.retrieval) if settings.retrieval else None
+    return found.in_languages(languages) if found is not None and languages else found
 
 
 def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:

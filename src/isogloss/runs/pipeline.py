@@ -58,6 +58,7 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, r
 def _run(run: Run) -> RunResult:
     recipe = run.recipe
     with run.timed("read"), run.distributed.main_process_first():
+        queries = measured_queries(recipe.evaluation)
         data = StageData.read(recipe)
         run.note(data=data.as_dict())
         pairs, store = gather_source(recipe, run.folder / PAIRS, run.on_progress) if recipe.needs_pairs else (None, None)
@@ -66,7 +67,7 @@ def _run(run: Run) -> RunResult:
         evaluator = None
         if pairs is not None and recipe.is_measured:
             evaluator = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
-        queries = measured_queries(recipe.evaluation, recipe.languages if pairs is None else pairs.languages)
+            queries = None if queries is None else queries.in_languages(pairs.languages)
     with run.timed("models"):
         teacher, student, details = open_models(recipe, pairs, data, run.work, run.on_progress)
     with run.timed("measure"):

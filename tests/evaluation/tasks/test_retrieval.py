@@ -1,0 +1,148 @@
+"""The retrieval tables against searches written out in loops, with vectors that are known."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isogloss.errors import DataError
+from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
+from isogloss.evaluation.data.retrieval_sets import RetrievalSet, open_retrieval_set
+from isogloss.evaluation.space import Space, language_means
+from isogloss.evaluation.tasks.retrieval import kept_in_words, kept_shares, retrieval, teacher_space
+from isogloss.types import FloatArray
+from made_up_sets import ASKED, STORIES, retrieval_tables
+from tiny import KnownVectors
+
+Vectors = Mapping[str, FloatArray]
+ROWS = len(STORIES["en"])
+
+
+def vectors(seed: int, noise: Mapping[str, float], shift: Mapping[str, float] | None = None) -> Vectors:
+    """Vectors of all texts: one direction per answer, with noise by language, and each language shifted."""
+    generator = np.random.default_rng(seed)
+    base, away = generator.normal(size=(ROWS, 16)), generator.normal(size=16)
+    found = {}
+    for code in ("en", "de", "ru"):
+        for texts in (STORIES.get(code, []), [text for _, text in ASKED[code]]):
+            noisy = base[: len(texts)] + noise[code] * generator.normal(size=(len(texts), 16))
+            noisy += (shift or {}).get(code, 0.0) * away
+            found |= dict(zip(texts, noisy.astype(np.float32), strict=True))
+    return found
+
+
+def found_by(queries: Vectors, documents: Vectors, asked: Sequence[str], stories: Sequence[str]) -> list[int]:
+    """The rank, from 1, of each query's answer: the number of documents that are at least as near."""
+    ranks = []
+    for row, query in enumerate(asked):
+        near = [
+            float(queries[query] @ documents[text]) / np.linalg.norm(documents[text]) / np.linalg.norm(queries[query])
+            for text in stories
+        ]
+        ranks.append(1 + sum(other > near[row] for other in near))
+    return ranks
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> RetrievalSet:
+    return open_retrieval_set(str(retrieval_tables(tmp_path / "asked")))
+
+
+TEACHER = vectors(1, {"en": 0.5, "de": 3.0, "ru": 3.0})
+STUDENT = vectors(1, {"en": 0.6, "de": 0.8, "ru": 1.2})  # the same directions, so it is in the teacher's space
+
+
+def space_of(known: Vectors) -> Space:
+    return Space.encode(KnownVectors(known), known)
+
+
+def measured(data: RetrievalSet, student: Vectors = STUDENT, own_index: bool = True) -> list[TaskScore]:
+    task = retrieval(data, teacher_space(data, KnownVectors(TEACHER)), own_index)
+    return task.measure(space_of({text: student[text] for one in task.sets for text in one.texts[0]}))
+
+
+def test_every_number_is_that_of_a_loop(data: RetrievalSet) -> None:
+    scores = {(one.table, one.column): one for one in measured(data)}
+    asked = {code: [text for _, text in rows] for code, rows in ASKED.items()}
+    teacher = found_by(TEACHER, TEACHER, asked["en"], STORIES["en"])
+    ranks = {
+        ("asked, teacher's index (40 documents in en)", "teacher"): teacher,
+        ("asked, own index, same language (40 documents in de)", "de"): found_by(STUDENT, STUDENT, asked["de"], STORIES["de"]),
+    }
+    for code in ("de", "ru", "en"):
+        ranks["asked, teacher's index (40 documents in en)", code] = found_by(STUDENT, TEACHER, asked[code], STORIES["en"])
+        ranks["asked, own index (40 documents in en)", code] = found_by(STUDENT, STUDENT, asked[code], STORIES["en"])
+    assert scores.keys() == ranks.keys()
+    for key, found in ranks.items():
+        hits = {k: [rank <= k for rank in found] for k in (1, 10)}
+        ten = [rank if rank <= 10 else np.inf for rank in found]
+        score = scores[key]
+        assert score.measure == "recall@1" and score.sample.value() == pytest.approx(np.mean(hits[1]))
+        wanted = {
+            "recall@10": np.mean(hits[10]),
+            "nDCG@10": np.mean([1 / np.log2(rank + 1) for rank in ten]),
+            "MRR@10": np.mean([1 / rank for rank in ten]),
+        }
+        if "teacher's" in key[0]:
+            wanted |= {f"kept recall@{k}": np.sum(hits[k]) / sum(rank <= k for rank in teacher) for k in (1, 10)}
+        assert {name: one.value() for name, one in score.further.items()} == pytest.approx(wanted)
+    shares = scores["asked, teacher's index (40 documents in en)", "ru"].further
+    assert 0 < shares["kept recall@1"].value() < 1, "the test has something to see"
+
+
+def compared(data: RetrievalSet, *students: Vectors) -> Comparison:
+    outcomes = [Outcome(f"m{place}", tuple(measured(data, one, own_index=False))) for place, one in enumerate(students)]
+    return compare(outcomes, resamples=500)
+
+
+def test_the_teacher_keeps_all_of_itself_and_english_is_not_in_the_average(data: RetrievalSet) -> None:
+    comparison = compared(data, STUDENT, TEACHER)
+    columns = {column.name: column.cells for column in comparison.tables[0].columns}
+    assert list(columns) == ["de", "ru", "en", "teacher", AVERAGE]
+    for cell in (columns["en"][1], *columns["teacher"]):
+        assert cell.further["kept recall@1"].value == 1 and cell.further["kept recall@1"].interval == (1, 1)
+    mean = np.mean([columns[code][0].further["kept recall@1"].value for code in ("de", "ru")])
+    average = columns[AVERAGE][0].further["kept recall@1"]
+    assert average.value == pytest.approx(mean)
+    assert average.interval is not None and average.interval.low < mean < average.interval.high
+    lost = columns["ru"][1].further["kept recall@1"].difference
+    assert lost is not None and lost.significant and lost.value < 0, "the teacher does not know Russian"
+    shares = kept_shares(compared(data, STUDENT))
+    assert list(shares) == ["recall@1", "recall@10"] and shares["recall@1"].value == pytest.approx(mean)
+    words = kept_in_words(shares)
+    assert words.startswith(f"{100 * mean:.1f} % (") and "of the teacher's recall@1 and " in words
+
+
+def test_without_a_teacher_there_is_no_kept_share(data: RetrievalSet) -> None:
+    scores = retrieval(data).measure(space_of(STUDENT))
+    assert {one.table for one in scores} == {
+        "asked, own index (40 documents in en)",
+        "asked, own index, same language (40 documents in de)",
+    }
+    comparison = compare([Outcome("m", tuple(scores))], resamples=0)
+    assert not kept_shares(comparison)
+
+
+def test_a_student_of_another_dimension_cannot_search_the_index(data: RetrievalSet) -> None:
+    small = {text: vector[:4] for text, vector in STUDENT.items()}
+    with pytest.raises(DataError, match=r"have 4 dimensions, the teacher's 16") as caught:
+        measured(data, small)
+    assert "--teacher" in caught.value.hint
+
+
+def test_a_teacher_needs_documents_and_queries_in_its_language(data: RetrievalSet) -> None:
+    german = RetrievalSet("x", {"de": data.documents["de"]}, {"ru": data.queries["ru"]}, data.qrels)
+    with pytest.raises(DataError, match=r"x has queries in ru, but a teacher's index needs them in English"):
+        teacher_space(german, KnownVectors(TEACHER))
+
+
+def test_means_are_removed_from_the_queries_and_from_the_index(data: RetrievalSet) -> None:
+    shifted = vectors(1, {"en": 0.6, "de": 0.6, "ru": 0.6}, {"en": 0.0, "de": 6.0, "ru": -6.0})
+    task = retrieval(data, teacher_space(data, KnownVectors(TEACHER)))
+    plain = space_of(shifted)
+    means = language_means(plain, [column for one in task.sets for column in one.columns()])
+    before, after = (task.measure(space) for space in (plain, Space(plain.row_of, plain.vectors, means)))
+    assert [(one.table, one.column) for one in before] == [(one.table, one.column) for one in after]
+    lift = after[0].sample.value() - before[0].sample.value()
+    assert before[0].column == "de" and lift > 0.3
