@@ -35,7 +35,7 @@ from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, 
 logger = logging.getLogger(__name__)
 
 UNTOUCHED, BRIDGE = "untouched", "bridge"
-RESAMPLES = 2_000  # of the queries; enough for intervals to the nearest half point
+
 INPUTS = {UNTOUCHED: "the untouched student", BRIDGE: "the bridge alone"}  # what a trained student is compared with
 
 
@@ -69,7 +69,7 @@ class Measurements:
     def retrieval(self, scan: Scan | None = None) -> Comparison | None:
         """The scores on the queries after each stage; `scan` says what the training text was scanned for."""
         outcomes = [replace(one, scan=scan) for one in self.outcomes]
-        return compare(outcomes, resamples=RESAMPLES) if outcomes else None
+        return compare(outcomes) if outcomes else None
 
     def add(self, name: str, vectors: FloatArray) -> None:
         """Score the embeddings of `texts` after a stage. Without the teacher's dimension, its index cannot be searched."""

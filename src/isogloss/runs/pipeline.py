@@ -64,10 +64,10 @@ def _run(run: Run) -> RunResult:
         pairs, store = gather_source(recipe, run.folder / PAIRS, run.on_progress) if recipe.needs_pairs else (None, None)
         if pairs is not None:
             refuse_unfit_pairs(recipe, pairs)
+            queries = None if queries is None else queries.in_languages(pairs.languages)
         evaluator = None
         if pairs is not None and recipe.is_measured:
             evaluator = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
-            queries = None if queries is None else queries.in_languages(pairs.languages)
     with run.timed("models"):
         teacher, student, details = open_models(recipe, pairs, data, run.work, run.on_progress)
     with run.timed("measure"):
