@@ -66,10 +66,15 @@ def main() -> None:
         models = [recipe.student.model, str(bridge), str(args.run), recipe.teacher.model]
         how = SuiteSettings(languages=tuple(args.languages.split(",")), teacher=recipe.teacher.model, cache=cache_folder())
         comparison = evaluate_suite(models, f"retrieval:{args.data}", how, bars)
-    questions = comparison.tables[0].columns[0].rows
-    facts = {"recipe": recipe.name, "data": Path(args.data).name, "questions": questions, "resamples": comparison.resamples}
-    models = {"student": recipe.student.model, "teacher": recipe.teacher.model}
-    write_json(args.out, provenance(recipe.seed) | facts | models | {"scores": scores_of(comparison)})
+    facts = {
+        "recipe": recipe.name,
+        "student": recipe.student.model,
+        "teacher": recipe.teacher.model,
+        "data": Path(args.data).name,
+        "questions": comparison.tables[0].columns[0].rows,
+        "resamples": comparison.resamples,
+    }
+    write_json(args.out, provenance(recipe.seed) | facts | {"scores": scores_of(comparison)})
 
 
 if __name__ == "__main__":

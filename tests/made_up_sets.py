@@ -129,7 +129,7 @@ def retrieval_beir(folder: Path, subfolders: bool = False) -> Path:
         _write(folder / name, [json.dumps(row) for row in rows])
     for code, asked in ASKED.items():
         name = "queries.jsonl" if code == "en" else f"{code}/queries.jsonl" if subfolders else f"queries.{code}.jsonl"
-        rows = [{"_id": key, "text": text, "metadata": {}} for key, text in [*asked, ("q-train", "not in the test split")]]
+        rows = [{"_id": key, "text": text} for key, text in [*asked, ("q-train", "not in the test split")]]
         _write(folder / name, [json.dumps(row) for row in rows])
     qrels = ["query-id\tcorpus-id\tscore", *(f"q{n}\td{n}\t1" for n in range(len(GERMAN)))]
     _write(folder / "qrels/test.tsv", qrels)

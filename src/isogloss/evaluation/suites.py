@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import RESAMPLES
@@ -259,6 +260,13 @@ def measure(
     if mean_removal and suite.mteb_tasks:
         raise DataError("MTEB does not state the language of a sentence", hint="leave --mean-removal or the mteb tasks out")
     encoder = CachedEncoder(open_encoder(model) if isinstance(model, str) else model, cache)
+    for task in suite.tasks:
+        if not task.fits(encoder.dimension):
+            raise DataError(
+                f"the embeddings of {encoder.name} have {amount(encoder.dimension, 'dimension')}, those of the teacher"
+                f" {task.dimension}: it cannot search the teacher's index",
+                hint='measure it in its own index: --teacher ""',
+            )
     texts = suite.texts()
     found: list[TaskScore] = []
     plain = None

@@ -49,7 +49,6 @@ class Measurements:
         self.stages: list[tuple[str, tuple[LanguageResult, ...]]] = []
         self.outcomes: list[Outcome] = []  # on the queries
         self._retrieval: Task | None = None
-        self._dimension = None if teacher is None else teacher.dimension
         with run.distributed.main_process_first():
             cached = None if teacher is None else CachedEncoder(teacher, run.cache)
             if evaluator is not None and cached is not None:
@@ -75,7 +74,7 @@ class Measurements:
         """Score the embeddings of `texts` after a stage. Without the teacher's dimension, its index cannot be searched."""
         if self.evaluator is not None:
             self.stages.append((name, self.evaluator.score(vectors[: len(self._held_out)])))
-        if self._retrieval is not None and self._dimension in (None, vectors.shape[1]):
+        if self._retrieval is not None and self._retrieval.fits(vectors.shape[1]):
             space = Space({text: row for row, text in enumerate(self.texts)}, vectors)
             self.outcomes.append(Outcome(name, tuple(self._retrieval.measure(space))))
 

@@ -10,6 +10,7 @@ from isogloss.errors import DataError
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.data.retrieval_sets import RetrievalSet, open_retrieval_set
 from isogloss.evaluation.space import Space, language_means
+from isogloss.evaluation.suites import Suite, measure
 from isogloss.evaluation.tasks.retrieval import kept_in_words, kept_shares, retrieval, teacher_space
 from isogloss.types import FloatArray
 from made_up_sets import ASKED, STORIES, retrieval_tables
@@ -23,7 +24,7 @@ def vectors(seed: int, noise: Mapping[str, float], shift: Mapping[str, float] | 
     """Vectors of all texts: one direction per answer, with noise by language, and each language shifted."""
     generator = np.random.default_rng(seed)
     base, away = generator.normal(size=(ROWS, 16)), generator.normal(size=16)
-    found = {}
+    found: dict[str, FloatArray] = {}
     for code in ("en", "de", "ru"):
         for texts in (STORIES.get(code, []), [text for _, text in ASKED[code]]):
             noisy = base[: len(texts)] + noise[code] * generator.normal(size=(len(texts), 16))
@@ -125,10 +126,11 @@ def test_without_a_teacher_there_is_no_kept_share(data: RetrievalSet) -> None:
 
 
 def test_a_student_of_another_dimension_cannot_search_the_index(data: RetrievalSet) -> None:
-    small = {text: vector[:4] for text, vector in STUDENT.items()}
-    with pytest.raises(DataError, match=r"have 4 dimensions, the teacher's 16") as caught:
-        measured(data, small)
-    assert "--teacher" in caught.value.hint
+    task = retrieval(data, teacher_space(data, KnownVectors(TEACHER)))
+    assert task.fits(16) and not task.fits(4) and retrieval(data).fits(4)
+    with pytest.raises(DataError, match=r"embeddings of known have 4 dimensions, those of the teacher 16") as caught:
+        measure(KnownVectors({"nothing": np.zeros(4, dtype=np.float32)}), Suite((task,)))
+    assert "--teacher" in caught.value.hint, "before anything is embedded"
 
 
 def test_a_teacher_needs_documents_and_queries_in_its_language(data: RetrievalSet) -> None:

@@ -71,7 +71,7 @@ def retrieval(data: RetrievalSet, teacher: Space | None = None, own_index: bool 
                 found += [_score(_title(data, what, searches), data, one, _ranked(one, space, space)) for one in searches]
         return found
 
-    return Task(list(dict.fromkeys(sets)), measure)
+    return Task(list(dict.fromkeys(sets)), measure, None if teacher is None else teacher.vectors.shape[1])
 
 
 def kept_shares(comparison: Comparison) -> dict[str, Score]:
@@ -91,12 +91,6 @@ def kept_in_words(shares: Mapping[str, Score]) -> str:
 
 
 def _teachers_index(data: RetrievalSet, searches: Sequence[Search], space: Space, teacher: Space) -> list[TaskScore]:
-    if space.vectors.shape[1] != teacher.vectors.shape[1]:
-        raise DataError(
-            f"the model's embeddings have {amount(space.vectors.shape[1], 'dimension')}, the teacher's"
-            f" {teacher.vectors.shape[1]}: it cannot search the teacher's index",
-            hint='measure it without the teacher: --teacher ""',
-        )
     title = _title(data, "teacher's index", searches)
     english = next(one for one in searches if one.queries.language == data.index_language)
     reference = _ranked(english, teacher, teacher)
