@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from additions import asked as asked_of
+from additions import record_of
 from isogloss.cli.screens.outcome import show_run
 from isogloss.corpora.store import open_store
 from isogloss.errors import DataError
 from isogloss.evaluation.data.retrieval_sets import open_retrieval_set
 from isogloss.evaluation.leak_report import SCANNED
 from isogloss.evaluation.suites import SuiteSettings, evaluate_suite
+from isogloss.runs.adding import add
 from isogloss.runs.pipeline import run
 from isogloss.types import TRAIN
 from made_up_sets import ASKED, retrieval_tables
@@ -96,3 +99,11 @@ def test_the_text_of_the_bundled_set_is_not_trained_on_by_default(models: Path, 
     tsv.write_text("\n".join([*lines, f"train\t{question}\tEine Frage?\tВопрос?"]) + "\n")
     result = run(tiny_recipe(models, tsv, tmp_path / "run", "training.epochs=0"))
     assert question not in open_store(result.folder / "pairs").bitext().column("source")
+
+
+def test_adding_a_language_measures_old_and_new_ones(place: Path, tmp_path: Path, asked: Path) -> None:
+    changes = ["training.epochs=1", "leaks.level=off", f"evaluation.retrieval={asked}"]
+    result = add(asked_of(place, "added").replace(gate=100.0, out=str(tmp_path / "added")), changes)
+    assert result.retrieval is not None and result.retrieval.models[0] == "before" and result.retrieval.models[-1] == "after"
+    assert [column.name for column in result.retrieval.tables[0].columns] == ["de", "ru", "en", "teacher", "Avg."]
+    assert record_of(result.folder)["kept"].keys() == {"recall@1", "recall@10"}
