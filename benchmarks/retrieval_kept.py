@@ -17,8 +17,12 @@ from provenance import provenance
 from isogloss import recipes
 from isogloss.cli.screens.progress import progress
 from isogloss.config import Recipe
-from isogloss.evaluation.compare import Comparison, Score
-from isogloss.evaluation.suites import SuiteSettings, evaluate_suite
+from isogloss.evaluation.compare import Comparison, Score, compare
+from isogloss.evaluation.data.retrieval_sets import open_retrieval_set
+from isogloss.evaluation.suites import Suite, measure
+from isogloss.evaluation.tasks.retrieval import retrieval, teacher_space
+from isogloss.models.cached_encoder import CachedEncoder
+from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress
 from isogloss.runs.finished import open_finished
 from isogloss.runs.pipeline import run
@@ -57,15 +61,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="a folder of documents and queries, or `questions`")
     parser.add_argument("--run", type=Path, required=True, help="the folder of a finished run")
+    parser.add_argument("--bridge", type=Path, help="the same recipe, run with training.epochs=0; made if it is not named")
     parser.add_argument("--languages", default=LANGUAGES)
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     recipe = recipes.parse(open_finished(str(args.run)).recipe)
     with tempfile.TemporaryDirectory() as folder, progress() as bars:
-        bridge = bridge_of(recipe, Path(folder) / "bridge", bars)
+        bridge = args.bridge or bridge_of(recipe, Path(folder) / "bridge", bars)
         models = [recipe.student.model, str(bridge), str(args.run), recipe.teacher.model]
-        how = SuiteSettings(languages=tuple(args.languages.split(",")), teacher=recipe.teacher.model, cache=cache_folder())
-        comparison = evaluate_suite(models, f"retrieval:{args.data}", how, bars)
+        data = open_retrieval_set(args.data).in_languages(args.languages.split(","))
+        teacher = CachedEncoder(open_encoder(recipe.teacher.model), cache_folder())
+        suite = Suite((retrieval(data, teacher_space(data, teacher, bars), own_index=False),))
+        comparison = compare([one for name in models for one in measure(name, suite, cache_folder(), on_progress=bars)])
     facts = {
         "recipe": recipe.name,
         "student": recipe.student.model,

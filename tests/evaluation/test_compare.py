@@ -10,7 +10,7 @@ from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import fixed, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.leak_report import Origin, Scan
-from isogloss.evaluation.tables import grids, latex, markdown, score, short_names
+from isogloss.evaluation.tables import grids, latex, markdown, score, short_names, with_interval
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 
@@ -155,4 +155,6 @@ def test_further_metrics_stand_below_their_model_or_beside_it_or_in_tables_of_th
     first, second = grids(compare([one, two], resamples=100))
     assert (first.title, second.title) == ("T", "T: recall@10") and first.header == second.header == ("m", "n")
     assert second.lines[0].cells == ("75.0", "25.0*") and second.lines[0].best == (True, False)
+    spans = [grid.lines[0].cells[0].partition(" ")[2] for grid in grids(compare([one, two], resamples=100), with_interval)]
+    assert spans[0] and spans[0] != spans[1], "each has its own interval"
     assert second.notes[0] == "recall@10, × 100" and r"recall@10, $\times$ 100." in latex(compare([one, two], resamples=0))

@@ -74,7 +74,8 @@ def model_card(info: CardInfo, model: "SentenceTransformer") -> str:
     template = environment.from_string(Path(__file__).with_name("templates").joinpath("card.md").read_text(encoding="utf-8"))
     data = _card_data(info, model)
     usage = data.to_dict()["usage_snippet"]  # also computes what to_yaml shows
-    kept = kept_in_words(kept_shares(info.retrieval)) if info.retrieval else ""
+    shares = kept_shares(info.retrieval) if info.retrieval else {}
+    kept = kept_in_words(shares) if shares else ""
     text = template.render(info=info, metadata=data.to_yaml(), usage=usage, scores_in_words=IN_WORDS, kept=kept)
     return masked(text).rstrip("\n") + "\n"
 

@@ -1,6 +1,7 @@
 """The retrieval tables against searches written out in loops, with vectors that are known."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,8 +112,25 @@ def test_the_teacher_keeps_all_of_itself_and_english_is_not_in_the_average(data:
     assert lost is not None and lost.significant and lost.value < 0, "the teacher does not know Russian"
     shares = kept_shares(compared(data, STUDENT))
     assert list(shares) == ["recall@1", "recall@10"] and shares["recall@1"].value == pytest.approx(mean)
-    words = kept_in_words(shares)
-    assert words.startswith(f"{100 * mean:.1f} % (") and "of the teacher's recall@1 and " in words
+    assert f"keeps {100 * mean:.1f} % (" in kept_in_words(shares)
+
+
+def test_queries_are_paired_with_the_teachers_by_their_ids(data: RetrievalSet) -> None:
+    german = data.queries["de"]
+    some = replace(german, ids=german.ids[:4:-1], texts=(german.texts[0][:4:-1],))
+    score = measured(replace(data, queries={"en": data.queries["en"], "de": some}))[0]
+    teacher = found_by(TEACHER, TEACHER, data.queries["en"].texts[0], STORIES["en"])[5:]
+    assert score.column == "de" and len(score.sample) == ROWS - 5
+    hits = [rank == 1 for rank in found_by(STUDENT, TEACHER, german.texts[0], STORIES["en"])[5:]]
+    assert score.further["kept recall@1"].value() == pytest.approx(sum(hits) / sum(rank == 1 for rank in teacher))
+    other = replace(some, ids=[f"x{name}" for name in some.ids])
+    strange = replace(
+        data,
+        queries={"en": data.queries["en"], "de": other},
+        qrels={"en": data.qrels["en"], "de": {name: data.qrels["de"][name[1:]] for name in other.ids}},
+    )
+    with pytest.raises(DataError, match="no query in de has the id of an English one"):
+        measured(strange)
 
 
 def test_without_a_teacher_there_is_no_kept_share(data: RetrievalSet) -> None:
@@ -140,11 +158,19 @@ def test_a_teacher_needs_documents_and_queries_in_its_language(data: RetrievalSe
 
 
 def test_means_are_removed_from_the_queries_and_from_the_index(data: RetrievalSet) -> None:
-    shifted = vectors(1, {"en": 0.6, "de": 0.6, "ru": 0.6}, {"en": 0.0, "de": 6.0, "ru": -6.0})
-    task = retrieval(data, teacher_space(data, KnownVectors(TEACHER)))
-    plain = space_of(shifted)
+    student = vectors(1, {"en": 0.6, "de": 0.6, "ru": 0.6}, {"en": 0.0, "de": 6.0, "ru": -6.0})
+    teacher = vectors(1, {"en": 1.5, "de": 3.0, "ru": 3.0}, {"en": 3.0})
+    task = retrieval(data, teacher_space(data, KnownVectors(teacher)))
+    plain = space_of(student)
     means = language_means(plain, [column for one in task.sets for column in one.columns()])
     before, after = (task.measure(space) for space in (plain, Space(plain.row_of, plain.vectors, means)))
     assert [(one.table, one.column) for one in before] == [(one.table, one.column) for one in after]
-    lift = after[0].sample.value() - before[0].sample.value()
-    assert before[0].column == "de" and lift > 0.3
+    english = [text for own in (data.documents, data.queries) for text in own["en"].texts[0]]
+    centered = {text: teacher[text] - np.mean([teacher[one] for one in english], axis=0) for text in english}
+    asked = data.queries["de"].texts[0]
+    queries = {text: student[text] - means.means["de"] for text in asked}
+    ranks = found_by(queries, centered, asked, STORIES["en"])
+    assert ranks != found_by(queries, teacher, asked, STORIES["en"]), "the teacher's mean matters"
+    assert after[0].column == "de" and after[0].sample.value() == np.mean([rank == 1 for rank in ranks])
+    assert after[0].further["MRR@10"].value() == pytest.approx(np.mean([1 / rank if rank <= 10 else 0 for rank in ranks]))
+    assert after[0].sample.value() > before[0].sample.value()

@@ -56,7 +56,7 @@ def _show_retrieval(comparison: Comparison) -> None:
         shown.add_row(column.name, *(percent(cell.value) for cell in column.cells), *share, style=bold)
     output.print(shown)
     if shares:
-        tell(f"With queries in other languages the model keeps {kept_in_words(shares)} with English ones.")
+        tell(kept_in_words(shares))
 
 
 def _training_table(result: RunResult) -> Table:

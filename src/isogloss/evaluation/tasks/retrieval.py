@@ -40,7 +40,7 @@ METRICS: dict[str, Callable[[IntArray, Relevance], Doubles]] = {
 }
 MAIN, *FURTHER = METRICS
 KEPT = {f"kept {name}": name for name in ("recall@1", "recall@10")}
-TEACHER, OF_TEACHER = "teacher", "the teacher's"  # the column of its own queries
+TEACHER = "teacher"  # the column of its own queries
 
 PerQuery = dict[str, Doubles]  # metric → one value per query
 
@@ -82,12 +82,13 @@ def kept_shares(comparison: Comparison) -> dict[str, Score]:
 
 
 def kept_in_words(shares: Mapping[str, Score]) -> str:
-    """The kept shares as a part of a sentence: `81.2 % (77.9 to 84.3) of the teacher's recall@1, …`."""
-    parts: list[str] = []
+    """The kept shares as a sentence."""
+    parts = []
     for name, score in shares.items():
         span = "" if score.interval is None else " ({:.1f} to {:.1f})".format(*(100 * bound for bound in score.interval))
-        parts.append(f"{100 * score.value:.1f} %{span} of {'its' if parts else OF_TEACHER} {name}")
-    return " and ".join(parts)
+        parts.append(f"{100 * score.value:.1f} %{span} of the {name}")
+    kept = " and ".join(parts)
+    return f"With queries in other languages, the model keeps {kept} that the teacher has with queries in English."
 
 
 def _teachers_index(data: RetrievalSet, searches: Sequence[Search], space: Space, teacher: Space) -> list[TaskScore]:
