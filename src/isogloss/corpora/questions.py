@@ -17,6 +17,5 @@ def folder() -> Path:
 
 
 def located(place: str) -> Path:
-    """The folder that a name stands for: the shipped set by its name, or the user's own folder."""
-    path = Path(place).expanduser()
-    return folder() if place == NAME and not path.exists() else path
+    """The folder that a name stands for: `questions` is the shipped set, `./questions` the user's own folder."""
+    return folder() if place == NAME else Path(place).expanduser()

@@ -66,7 +66,7 @@ def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
     for name in (name for name in names if not name.startswith("!")):
         if name == phrasebook.NAME and not Path(name).exists():
             yield f"{name} (test)", pa.array(_phrasebook_test(), pa.string())
-        elif name == questions.NAME and not Path(name).exists():
+        elif name == questions.NAME:  # a default: a folder of that name in the current one must not stand in for it
             yield from _sets_of_files(str(questions.folder()), lambda path: True)
         elif is_store(Path(name)):
             yield f"{Path(name).name} (test)", _held_out(open_store(name))
