@@ -18,10 +18,10 @@ def kept_table(kept: dict[str, Any]) -> str:
         shares = [_with_interval(student[f"kept recall@{k}"]) for k in (1, 10)]
         name = "**average**" if language == "Avg." else language
         lines.append(f"| {name} | {' | '.join(first)} | {shares[0]} | {student['recall@10'][0]:.1f} | {shares[1]} |")
-    teacher = scores["teacher"]["teacher"]
+    teacher, documents = scores["teacher"]["teacher"], title.partition("(")[2].split()[0]
     lines += [
         "",
-        f"{kept['data']}, {kept['questions']} questions per language, searched in {title.partition('(')[2].rstrip(')')} that"
+        f"{kept['data']}, {kept['questions']} questions per language, searched among {documents} English paragraphs that"
         f" {kept['teacher']} embedded: recall at 1 and at 10 (%), and the recall divided by that of {kept['teacher']} with the"
         f" same questions in English ({teacher['recall@1'][0]:.1f} at 1, {teacher['recall@10'][0]:.1f} at 10), with 95 %"
         f" intervals. The student is that of the {kept['recipe']} ({kept['student']}), before training, after the closed-form"
