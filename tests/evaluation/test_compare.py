@@ -150,7 +150,7 @@ def test_further_metrics_stand_below_their_model_or_beside_it_or_in_tables_of_th
     (narrow,) = grids(compare([further("m", 0.25, 2)], resamples=0))
     assert [(line.label, line.cells) for line in narrow.lines] == [("m", ("25.0",) * 3), ("  recall@10", ("75.0",) * 3)]
     (wide,) = grids(compare([one], resamples=0))
-    assert wide.title == "m: T" and wide.header == ("recall@1", "recall@10")
+    assert wide.title == "m: T" and wide.header == ("recall@1", "recall@10") and wide.notes[0] == "all × 100"
     assert len(wide.lines) == 21 and wide.lines[-1].label == "Avg." and wide.lines[-1].cells == ("25.0", "75.0")
     first, second = grids(compare([one, two], resamples=100))
     assert (first.title, second.title) == ("T", "T: recall@10") and first.header == second.header == ("m", "n")

@@ -95,10 +95,9 @@ def _grids(table: ScoreTable, comparison: Comparison, cell: Form, widest: int) -
     for column in table.columns:
         scores = (column.cells[0], *(column.cells[0].further[name] for name in further))
         lines.append(Line(column.name, tuple(cell(one, column.name) for one in scores), (False,) * len(scores)))
-    name = short_names(comparison.models)[0]
-    return [
-        Grid(f"{name}: {table.title}", "", (first.measure, *further), tuple(lines), _notes(table, comparison), first.measure)
-    ]
+    title = f"{short_names(comparison.models)[0]}: {table.title}"
+    notes = ("all × 100", *_notes(table, comparison)[1:])
+    return [Grid(title, "", (first.measure, *further), tuple(lines), notes, first.measure)]
 
 
 def _by_metric(table: ScoreTable, name: str) -> ScoreTable:
