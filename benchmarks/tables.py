@@ -11,6 +11,7 @@ from typing import Any
 
 from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
+from retrieval_tables import kept_table
 from robustness_table import robustness_table
 from task_tables import library_table, task_table
 
@@ -286,6 +287,7 @@ def benchmarks(page: str) -> str:
     """docs/benchmarks.md with the tables of the result files."""
     page = put(page, "quickstart-table", quickstart_table(*read("quickstart")))
     page = put(page, "versus-table", versus_table(*read("versus_sentence_transformers")))
+    page = put(page, "retrieval-table", kept_table(*read("retrieval_kept")))
     speeds = read("engine_speed", "engine_speed_other_machine")
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
     page = put(page, "task-table", task_table(*read("task_speed")))

@@ -1,6 +1,7 @@
 """Small test sets in the files and layouts of the real ones, made from the sentences of `tiny`."""
 
 import gzip
+import json
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,3 +91,46 @@ def _write(path: Path, lines: list[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(line + "\n" for line in lines).encode()
     path.with_name(path.name + ".gz").write_bytes(gzip.compress(text, mtime=0))
+
+
+ASKED = {
+    "en": [(f"q{n}", en.removesuffix(".")) for n, (en, _) in enumerate(GERMAN)],
+    "de": [(f"q{n}", de) for n, (_, de) in enumerate(GERMAN)],
+    "ru": [(f"q{n}", ru) for n, (_, ru) in enumerate(RUSSIAN)],
+}
+STORIES = {"en": [en for en, _ in GERMAN], "de": [de for _, de in GERMAN]}  # document n answers question n
+
+
+def retrieval_tables(folder: Path) -> Path:
+    """Questions and paragraphs, a file per language."""
+    for code, texts in STORIES.items():
+        _write(folder / f"paragraphs.{code}.tsv", [f"d{n}\t{text}" for n, text in enumerate(texts)])
+    for code, rows in ASKED.items():
+        _write(folder / f"questions.{code}.tsv", [f"{key}\td{key[1:]}\t{text}" for key, text in rows])
+    return folder
+
+
+def retrieval_columns(folder: Path) -> Path:
+    """The same with a column per language."""
+    paragraphs = [f"d{n}\tcats\t{en}\t{de}" for n, (en, de) in enumerate(zip(*STORIES.values(), strict=True))]
+    _write(folder / "paragraphs.tsv", ["id\ttopic\ten\tde", *paragraphs])
+    rows = zip(*ASKED.values(), strict=True)
+    questions = [f"{key}\td{key[1:]}\t{en}\t{de}\t{ru}" for (key, en), (_, de), (_, ru) in rows]
+    _write(folder / "questions.tsv", ["id\tparagraph\ten\tde\tru", *questions])
+    return folder
+
+
+def retrieval_beir(folder: Path, subfolders: bool = False) -> Path:
+    """The same as in BEIR, in files or folders named by their languages; half of the text of a document is its title."""
+    for code, texts in STORIES.items():
+        name = "corpus.jsonl" if code == "en" else f"{code}/corpus.jsonl" if subfolders else f"corpus.{code}.jsonl"
+        split = [text.partition(" ") for text in texts]
+        rows = [{"_id": f"d{n}", "title": first, "text": rest} for n, (first, _, rest) in enumerate(split)]
+        _write(folder / name, [json.dumps(row) for row in rows])
+    for code, asked in ASKED.items():
+        name = "queries.jsonl" if code == "en" else f"{code}/queries.jsonl" if subfolders else f"queries.{code}.jsonl"
+        rows = [{"_id": key, "text": text} for key, text in [*asked, ("q-train", "not in the test split")]]
+        _write(folder / name, [json.dumps(row) for row in rows])
+    qrels = ["query-id\tcorpus-id\tscore", *(f"q{n}\td{n}\t1" for n in range(len(GERMAN)))]
+    _write(folder / "qrels/test.tsv", qrels)
+    return folder

@@ -19,7 +19,7 @@ from isogloss.evaluation.space import read_means
 from isogloss.models.encoder import SentenceEncoder
 from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
-from made_up_sets import write_sets
+from made_up_sets import retrieval_tables, write_sets
 
 
 class Call:
@@ -189,3 +189,37 @@ def test_missing_data_and_wrong_names(evaluate: Call, models: Path) -> None:
     assert code == 2 and "--resamples works only with --suite" in err
     code, _, err = evaluate(models / "teacher", "--suite", "stsb", "--data", "nowhere")
     assert code == 2 and "nowhere: no such folder of test sets" in err
+
+
+def test_documents_and_queries_of_ones_own(evaluate: Call, models: Path, tmp_path: Path) -> None:
+    run, asked = tmp_path / "run", retrieval_tables(tmp_path / "asked")
+    shutil.copytree(models / "teacher", run / "model")
+    (run / "run.json").write_text(json.dumps({"recipe": {"teacher": {"model": str(models / "teacher")}}}))
+    code, out, err = evaluate(run, "--suite", f"retrieval:{asked}", "--resamples", 100)
+    assert code == 0, err
+    assert "asked, teacher's index (40 documents in en)" in out and "kept recall@10" in out
+    code, out, _ = evaluate(run, "--suite", f"retrieval:{asked}", "--json", "--resamples", 100)
+    table = json.loads(out)["tables"][0]
+    last = {column["name"]: column["scores"][0] for column in table["columns"]}
+    assert last["teacher"]["further"]["kept recall@1"] == {"value": 1.0, "interval": [1.0, 1.0], "difference": None}
+    assert last["en"]["value"] == last["teacher"]["value"], "the model is the teacher itself"
+    for form in ("--markdown", "--latex"):
+        code, out, _ = evaluate(run, "--suite", f"retrieval:{asked}", form, "--resamples", 0, "--languages", "de")
+        assert code == 0 and "nDCG@10" in out and "ru" not in out.split()
+    code, out, _ = evaluate(run, "--suite", f"retrieval:{asked}", "--teacher", "", "--resamples", 0)
+    assert code == 0 and "own index" in out and "kept" not in out
+
+
+def test_what_a_retrieval_suite_refuses(evaluate: Call, models: Path, tmp_path: Path) -> None:
+    asked = retrieval_tables(tmp_path / "asked")
+    teacher, student = models / "teacher", models / "student"
+    for arguments, message in (
+        ((teacher, "--suite", "retrieval:nowhere"), "nowhere: no such folder of documents and queries"),
+        ((teacher, "--suite", f"retrieval:{tmp_path / 'eval'}"), "no documents and queries there"),
+        ((teacher, "--suite", "tatoeba:deu", "--teacher", student), "--teacher works only with a retrieval suite"),
+        ((teacher, "--suite", f"retrieval:{asked}", "--teacher", student), "have 16 dimensions, those of the teacher 24"),
+        ((teacher, "--suite", f"retrieval:{asked}", "--languages", "sw"), "asked has no queries in sw"),
+        ((teacher, "--suite", f"retrieval:{asked}", "--teacher", "./nothing"), "no such folder"),
+    ):
+        code, out, err = evaluate(*arguments)
+        assert code == 2 and not out and message in err and "hint: " in err, err

@@ -22,6 +22,7 @@ from isogloss.evaluation.bootstrap import (
     fixed,
     interval,
     joined,
+    ratio,
     share,
 )
 from isogloss.evaluation.metrics import Doubles
@@ -140,3 +141,12 @@ def test_what_is_said_of_a_sample_if_nothing_else_is() -> None:
     scores, gold = np.array([1.0, 2.0, 30.0]), np.array([1.0, 3.0, 2.0])
     assert Correlation(scores, gold, (("u", 3),)).value() == pytest.approx(0.5), "ranks"
     assert len(fixed(0.5, "u")) == 0 and bootstrap.Draws().resamples == 10_000
+
+
+def test_a_ratio_is_of_the_means_of_the_same_drawn_rows() -> None:
+    generator = np.random.default_rng(5)
+    values, reference = generator.random(7), generator.integers(0, 2, 7).astype(float)
+    sample = ratio(values, reference, "u")
+    assert sample.value() == pytest.approx(values.mean() / reference.mean())
+    wanted = [values[taken].sum() / reference[taken].sum() if reference[taken].any() else 0 for taken in rows_drawn("u", 7)]
+    assert draw([sample], 3, DRAWS)[0].tolist() == pytest.approx(wanted)

@@ -10,7 +10,7 @@ from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import fixed, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.leak_report import Origin, Scan
-from isogloss.evaluation.tables import grids, latex, markdown, score, short_names
+from isogloss.evaluation.tables import grids, latex, markdown, score, short_names, with_interval
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 
@@ -122,3 +122,39 @@ def test_wide_tables_are_turned_and_differences_have_signs() -> None:
 def test_names_are_as_short_as_they_can_be_told_apart() -> None:
     assert short_names(["runs/a", "org/b"]) == ("a", "b") and short_names(["x/run/", "y/run"]) == ("x/run", "y/run")
     assert short_names(["http://h/v1#m", "cmd:a/b c"]) == ("http://h/v1#m", "cmd:a/b c")
+
+
+def further(model: str, value: float, languages: int) -> Outcome:
+    hits = np.arange(20) < 20 * value
+    found = [
+        TaskScore("T", f"l{n}", "recall@1", share(hits, "t"), further={"recall@10": share(~hits, "t")})
+        for n in range(languages)
+    ]
+    return Outcome(model, tuple(found))
+
+
+def test_further_metrics_have_intervals_and_differences_of_their_own() -> None:
+    (table,) = compare([further("m", 0.25, 2), further("n", 0.75, 2)], resamples=200).tables
+    average = table.columns[-1].cells
+    assert [cell.value for cell in average] == [0.25, 0.75] and [cell.further["recall@10"].value for cell in average] == [
+        0.75,
+        0.25,
+    ]
+    other = average[1].further["recall@10"]
+    assert other.interval is not None and other.interval.low < 0.25 < other.interval.high
+    assert other.difference is not None and other.difference.value == -0.5 and other.difference.significant
+
+
+def test_further_metrics_stand_below_their_model_or_beside_it_or_in_tables_of_their_own() -> None:
+    one, two = further("m", 0.25, 20), further("n", 0.75, 20)
+    (narrow,) = grids(compare([further("m", 0.25, 2)], resamples=0))
+    assert [(line.label, line.cells) for line in narrow.lines] == [("m", ("25.0",) * 3), ("  recall@10", ("75.0",) * 3)]
+    (wide,) = grids(compare([one], resamples=0))
+    assert wide.title == "m: T" and wide.header == ("recall@1", "recall@10") and wide.notes[0] == "all × 100"
+    assert len(wide.lines) == 21 and wide.lines[-1].label == "Avg." and wide.lines[-1].cells == ("25.0", "75.0")
+    first, second = grids(compare([one, two], resamples=100))
+    assert (first.title, second.title) == ("T", "T: recall@10") and first.header == second.header == ("m", "n")
+    assert second.lines[0].cells == ("75.0", "25.0*") and second.lines[0].best == (True, False)
+    spans = [grid.lines[0].cells[0].partition(" ")[2] for grid in grids(compare([one, two], resamples=100), with_interval)]
+    assert spans[0] and spans[0] != spans[1], "each has its own interval"
+    assert second.notes[0] == "recall@10, × 100" and r"recall@10, $\times$ 100." in latex(compare([one, two], resamples=0))

@@ -14,7 +14,7 @@ from isogloss.evaluation.suites import SUITES, Suite, measure, open_suite
 from isogloss.models.encoder import SentenceEncoder, load
 from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
-from made_up_sets import write_sets
+from made_up_sets import retrieval_beir, retrieval_tables, write_sets
 
 ALL = "sts2017,stsb,korsts,tatoeba:deu+rus,bucc:de-en+zh-en,bias:en-en+en-es+deu"
 
@@ -56,6 +56,26 @@ def test_languages_keep_what_is_in_them(data: Data) -> None:
     assert [one.subset for task in tasks for one in task.sets] == ["en-en", "es-es", "en-es"]
     with pytest.raises(DataError, match="nothing in these suites is in sw"):
         open_suite("korsts", data, ["sw"])
+
+
+def test_retrieval_folders_need_no_other_data(tmp_path: Path, models: Path) -> None:
+    def refuse() -> Data:
+        raise AssertionError
+
+    places = [retrieval_tables(tmp_path / "a" / "asked"), retrieval_beir(tmp_path / "b" / "asked")]
+    names = ",".join(f"retrieval:{place}" for place in places)
+    teacher = load(str(models / "teacher"))
+    suite = open_suite(names, refuse, ["de"], teacher)
+    (outcome,) = measure(teacher, suite)
+    titles = [f"{name}, {index}" for name in ("a/asked", "b/asked") for index in ("teacher's index", "own index")]
+    assert [title for title in dict.fromkeys(one.table for one in outcome.measured) if "same" not in title] == [
+        f"{title} (40 documents in en)" for title in titles
+    ]
+    assert {one.column for one in outcome.measured} == {"de", "en", "teacher"}
+    scores = {(one.table, one.column): one.sample.value() for one in outcome.measured}
+    assert scores[f"{titles[0]} (40 documents in en)", "de"] == scores[f"{titles[2]} (40 documents in en)", "de"]
+    with pytest.raises(DataError, match="no such folder"):
+        open_suite("retrieval:nowhere", refuse)
 
 
 def test_mteb_needs_no_data_of_ours() -> None:

@@ -24,7 +24,7 @@ from isogloss.runs.models import open_teacher
 from isogloss.runs.run import RunResult
 from isogloss.runs.vocabulary import grow_for, growth_in_words
 from isogloss.types import Bitext, LanguageScores
-from tiny import PAIRS
+from tiny import PAIRS, SCANNED
 
 GERMAN = [text for pair in PAIRS if pair.language == "de" for text in (pair.source, pair.target)]
 RUSSIAN = [pair.target for pair in PAIRS if pair.language == "ru"]
@@ -84,7 +84,7 @@ def test_it_leaves_a_record_results_and_a_card(place: Path, added: RunResult) ->
     assert (
         "- ru\n" in card and "- de\n" in card and f"| {record['finished'][:10]} | ru | 32 | 32 | vocabulary, weights |" in card
     )
-    assert (scan_of(added.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
+    assert (scan_of(added.folder) or pytest.fail("no scan")).names == SCANNED
     assert (added.folder / "metrics.jsonl").is_file() and not (added.folder / "work" / "candidate").exists()
 
 

@@ -17,7 +17,7 @@ from isogloss.runs.adding import add
 from isogloss.runs.finished import open_finished
 from isogloss.runs.pipeline import run
 from isogloss.storage import write_json
-from tiny import PAIRS, UNTAUGHT
+from tiny import PAIRS, SCANNED, UNTAUGHT
 
 GERMAN = [text for pair in PAIRS if pair.language == "de" for text in (pair.source, pair.target)]
 SHORT = "training.epochs=1"
@@ -35,7 +35,7 @@ def test_a_model_alone_with_pairs_to_replay(models: Path, place: Path, tmp_path:
     quick = (SHORT, "device=cpu", "threads=1", "student.max_tokens=32", "cleaning.min_language=0.0")
     result = add(alone.replace(replay_from=(str(tmp_path / "de.tsv"),), replay=0.25), quick)
     assert result.details["pairs"]["replayed"] == {"de": 8} and result.details["student"]["growth"]["given"] > 20
-    assert (scan_of(result.folder) or pytest.fail("no scan")).names == ("phrasebook (test)",)
+    assert (scan_of(result.folder) or pytest.fail("no scan")).names == SCANNED
     (tmp_path / "more-de.tsv").write_text("split\ten\tde\n" + "".join(f"train\told {n}\talt {n}\n" for n in range(16)))
     both = (str(tmp_path / "de.tsv"), str(tmp_path / "more-de.tsv"))
     two = add(alone.replace(replay_from=both, replay=1.25, out=str(tmp_path / "two"), gate=100.0), quick)

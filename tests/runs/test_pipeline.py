@@ -18,7 +18,7 @@ from isogloss.models.loading import choose_device
 from isogloss.progress import Step
 from isogloss.runs.pipeline import run
 from killed import ended, run_until, started
-from tiny import OFTEN, tiny_recipe
+from tiny import OFTEN, SCANNED, tiny_recipe
 
 
 def test_a_run_leaves_a_model_results_and_a_record(models: Path, tsv: Path, tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_model_carries_what_it_was_trained_on_and_scanned_for(models: Path, ts
     done = run(tiny_recipe(models, tsv, tmp_path / "done"))
     for place in (done.folder, done.model):
         scan = scan_of(place)
-        assert scan is not None and tuple(scan.names) == ("phrasebook (test)",)
+        assert scan is not None and tuple(scan.names) == SCANNED
     carried = json.loads((done.model / "isogloss_training.json").read_text())
     assert carried["rows_in"] == 80 and set(carried["languages"]) == {"de", "ru"}
     assert scan_of(models / "teacher") is None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Options for one of the two ways only, by the names of their parameters.
 FOR_SUITES = ("data", "baseline", "mean_removal", "means_out", "cache", "resamples", "markdown", "latex")
-FOR_PAIRS = ("pairs", "teacher", "language", "source_language", "on_error", "held_out", "max_candidates")
+FOR_PAIRS = ("pairs", "language", "source_language", "on_error", "held_out", "max_candidates")
 
 
 def evaluate(
@@ -23,7 +23,7 @@ def evaluate(
         Argument(metavar="MODEL", help=MODEL_HELP),
     ],
     suite: Annotated[
-        str, Option("--suite", metavar="NAME,…", help="Test sets: sts, sts2017, tatoeba-14, bucc:zh-en, bias, …")
+        str, Option("--suite", metavar="NAME,…", help="Test sets: sts, tatoeba-14, bucc:zh-en, retrieval:FOLDER, …")
     ] = "",
     data: Annotated[
         str, Option("--data", metavar="FOLDER|hub", help="Location of the test sets.  [default: $ISOGLOSS_DATA, or hub]")
@@ -46,8 +46,12 @@ def evaluate(
         Option("--pairs", metavar="FILE", help="Sentence pairs to evaluate on; repeatable.  [default: phrasebook]"),
     ] = None,
     teacher: Annotated[
-        str, Option(metavar="MODEL", help="Model whose index is searched; '' skips that measure.")
-    ] = "all-MiniLM-L6-v2",
+        str | None,
+        Option(
+            metavar="MODEL",
+            help="Model whose index is searched; '' for none.  [default: all-MiniLM-L6-v2; retrieval suites: the run's]",
+        ),
+    ] = None,
     languages: LanguagesOption = "",
     language: LanguageOption = None,
     source_language: Annotated[str, Option(metavar="XX", help="Source language (the teacher's).")] = "en",
@@ -84,7 +88,7 @@ def evaluate(
         from isogloss.evaluation.suites import SuiteSettings, evaluate_suite
 
         kept = cache_folder() if cache is None else Path(cache) if cache else None
-        settings = SuiteSettings(data, chosen, baseline, mean_removal, means_out, kept, resamples)
+        settings = SuiteSettings(data, chosen, baseline, mean_removal, means_out, kept, resamples, teacher)
         with progress() as bars:
             comparison = evaluate_suite(models, suite, settings, bars)
         if form == "json":
@@ -94,7 +98,9 @@ def evaluate(
         return
     from isogloss.evaluation.alignment import evaluate_models
     from isogloss.models.encoders.open import refuse_missing
+    from isogloss.models.loading import MINILM
 
+    teacher = MINILM if teacher is None else teacher
     refuse_missing([*models, *([teacher] if teacher else [])])
     found = isogloss.read(pairs or ["phrasebook"], chosen, language, source_language, on_error or "fail")
     with progress() as bars:

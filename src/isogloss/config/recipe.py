@@ -90,6 +90,12 @@ class Recipe(Settings):
         return bool(self.pairs.held_out) or bool(self.teacher.model)
 
     @property
+    def leaks_scanned(self) -> LeakSettings:
+        """What training text is scanned for: [leaks], and the text that the run measures retrieval on."""
+        measured, against = self.evaluation.retrieval, self.leaks.against
+        return self.leaks.replace(against=(*against, measured)) if measured and measured not in against else self.leaks
+
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages with their names; by default the bridge, then distillation, unless they are turned off."""
         if self.stage:

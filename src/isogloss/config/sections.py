@@ -75,7 +75,8 @@ class LeakSettings(Settings):
 
     table = "leaks"
     against: tuple[str, ...] = setting(
-        ("phrasebook",), "Evaluation sets: files, folders or globs of text or tables; the held-out split is always checked."
+        ("phrasebook", "questions"),
+        "Evaluation sets: files, folders or globs of text or tables; the held-out split is always checked.",
     )
     level: Literal["exact", "normalized", "near", "off"] = setting(
         "near", "What counts as a leak: the same text, the same letters and digits, or also eight words in a row."
@@ -276,6 +277,9 @@ class EvaluationSettings(Settings):
     max_queries: int = setting(2_000, "Maximum held-out pairs per language to evaluate.", at_least=1)
     max_candidates: int = setting(10_000, "Number of sentences to search: all held-out ones, then others.", at_least=1)
     sts_dev: tuple[str, ...] = setting((), "STS files to choose the best checkpoint of nli and sts stages by.")
+    retrieval: str = setting(
+        "", 'Folder of documents and queries to measure retrieval on, or "questions", the bundled set; empty: none.'
+    )
 
 
 class OutputSettings(Settings):

@@ -105,6 +105,12 @@ def share(hits: NDArray[np.generic], unit: str) -> Sample:
     return Sample.of(Sums(rows, lambda sums: sums[:, 0] / sums[:, 1], ((unit, len(hits)),)))
 
 
+def ratio(values: Doubles, reference: Doubles, unit: str) -> Sample:
+    """The mean of one value per row, divided by the mean of another: the share of a recall that is kept."""
+    rows = np.column_stack([values, reference])
+    return Sample.of(Sums(rows, _divided, ((unit, len(rows)),)))
+
+
 def f1(right: IntArray, found: IntArray, wanted: IntArray, unit: str) -> Sample:
     """F1 from counts per row: pairs found and correct, pairs found, pairs that should be found."""
     columns = np.column_stack([right, found, wanted]).astype(np.float64)
@@ -181,6 +187,10 @@ class Draws:
             drawn = generator.integers(0, max(rows, 1), (draws, rows), dtype=np.int32)
             drawn += (np.arange(draws, dtype=np.int32) * rows)[:, None]
             yield np.bincount(drawn.ravel(), minlength=draws * rows).reshape(draws, rows).astype(np.float32)
+
+
+def _divided(sums: Doubles) -> Doubles:
+    return np.divide(sums[:, 0], sums[:, 1], out=np.zeros(len(sums)), where=sums[:, 1] > 0)
 
 
 def _rank_deviations(values: Doubles, counts: Counts) -> FloatArray:

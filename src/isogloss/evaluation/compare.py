@@ -32,6 +32,7 @@ class TaskScore:
     averaged: bool = True  # whether it is part of the table's average
     shown: tuple[str, ...] = ()  # which of the others are shown below it
     note: str = ""
+    further: dict[str, Sample] = field(default_factory=dict)  # other metrics with intervals and differences of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,21 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One score of one model."""
+class Score:
+    """The value of one metric for one model, and how it differs from the baseline's."""
 
     value: float
     interval: Interval | None
     difference: Difference | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Score):
+    """One score of one model, and further metrics of the same test set."""
+
     others: dict[str, float]
     leaks: str
+    further: dict[str, Score] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,26 +151,42 @@ def mean_of(parts: Sequence[TaskScore], column: str) -> TaskScore:
     """The mean over several columns of a table, as another column."""
     shared = [name for name in parts[0].others if all(name in one.others for one in parts)]
     others = {name: float(np.mean([one.others[name] for one in parts])) for name in shared}
-    origin = tuple(file for one in parts for file in one.origin)
+    further = [name for name in parts[0].further if all(name in one.further for one in parts)]
     return replace(
-        parts[0], column=column, sample=average([one.sample for one in parts]), others=others, origin=origin, note=""
+        parts[0],
+        column=column,
+        sample=average([one.sample for one in parts]),
+        others=others,
+        origin=tuple(file for one in parts for file in one.origin),
+        note="",
+        further={name: average([one.further[name] for one in parts]) for name in further},
     )
 
 
 def _compared(parts: Sequence[TaskScore], outcomes: Sequence[Outcome], base: int, drawing: Draws | None) -> Column:
-    samples = [one.sample for one in parts]
-    draws = drawing.of(samples) if drawing is not None and samples[0].can_be_resampled else None
+    scores = _scores([one.sample for one in parts], base, drawing)
+    further = {name: _scores([one.further[name] for one in parts], base, drawing) for name in parts[0].further}
     cells = []
-    for place, one in enumerate(parts):
+    for place, (one, score) in enumerate(zip(parts, scores, strict=True)):
+        others = {name: value for name, value in one.others.items() if np.isfinite(value)}
+        leaks = leak_state(one.origin, outcomes[place].scan)
+        more = {name: own[place] for name, own in further.items()}
+        cells.append(Cell(score.value, score.interval, score.difference, others, leaks, more))
+    first = parts[0]
+    return Column(first.column, first.measure, len(first.sample), tuple(cells), first.note, first.shown)
+
+
+def _scores(samples: Sequence[Sample], base: int, drawing: Draws | None) -> list[Score]:
+    """The scores of all models by one metric."""
+    draws = drawing.of(samples) if drawing is not None and samples[0].can_be_resampled else None
+    scores = []
+    for place, sample in enumerate(samples):
         difference = None
         if draws is not None and place != base:
             drawn = draws[place] - draws[base]
             tail = min((drawn <= 0).sum(), (drawn >= 0).sum())
             p = min(1.0, 2 * (float(tail) + 1) / (len(drawn) + 1))
             span = interval(drawn)
-            difference = Difference(one.sample.value() - samples[base].value(), span, p, span.low > 0 or span.high < 0)
-        own = None if draws is None else interval(draws[place])
-        others = {name: value for name, value in one.others.items() if np.isfinite(value)}
-        cells.append(Cell(one.sample.value(), own, difference, others, leak_state(one.origin, outcomes[place].scan)))
-    first = parts[0]
-    return Column(first.column, first.measure, len(first.sample), tuple(cells), first.note, first.shown)
+            difference = Difference(sample.value() - samples[base].value(), span, p, span.low > 0 or span.high < 0)
+        scores.append(Score(sample.value(), None if draws is None else interval(draws[place]), difference))
+    return scores

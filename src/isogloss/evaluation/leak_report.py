@@ -13,10 +13,11 @@ without a hash are compared by name:
 The scan itself is `isogloss.corpora.leaks.scan`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.leaks.scan import LeakScanner
@@ -62,9 +63,14 @@ def scan_of(model: Path | str) -> Scan | None:
             training = check(read_json(place / TRAINING), SHAPE)
         except (OSError, ValueError):
             continue
-        sets = tuple((one["name"], one.get("hash", "")) for one in training["leak_scan"]["sets"] if one["texts"])
-        return Scan(sets, tuple(name for name in training.get("corpora", {}) if name))
+        return recorded_scan(training)
     return None
+
+
+def recorded_scan(training: Mapping[str, Any]) -> Scan:
+    """The scan in the record of a model's training data."""
+    sets = tuple((one["name"], one.get("hash", "")) for one in training["leak_scan"]["sets"] if one["texts"])
+    return Scan(sets, tuple(name for name in training.get("corpora", {}) if name))
 
 
 def leak_state(origin: Sequence[Origin], scan: Scan | None) -> str:

@@ -6,6 +6,7 @@
     stsb-multi         its translations; mstsb: others of them        bucc           F1 of mining (R&G table 3)
     stsb-cross         English and a translation                      bias           R&G table 8, and mixed retrieval
     transfer           a probe trained in English (xnli, pawsx; sib)  mteb:A,B       tasks of the package mteb
+    retrieval:FOLDER   documents, queries, qrels; the teacher's index (retrieval:questions is built in)
 
 `sts` and `papers` are several of these. `name:part+part` measures some parts only: `bucc:zh-en`, `tatoeba:deu+fra`.
 """
@@ -15,21 +16,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.corpora.reading.languages import without_region
 from isogloss.errors import DataError
 from isogloss.evaluation.bootstrap import RESAMPLES
 from isogloss.evaluation.compare import MEAN_REMOVED, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.data.known_sets import BUCC, SETS, STS_ACROSS, STS_ACROSS_OFFICIAL, STS_SAME
+from isogloss.evaluation.data.retrieval_sets import open_retrieval_set
 from isogloss.evaluation.data.test_sets import Data, open_data
 from isogloss.evaluation.leak_report import scan_of
 from isogloss.evaluation.space import Space, language_means
+from isogloss.evaluation.tables import short_names
 from isogloss.evaluation.tasks import mteb
 from isogloss.evaluation.tasks.bias import joined_sets, mixed_retrieval
 from isogloss.evaluation.tasks.bitext import mining, open_splits
+from isogloss.evaluation.tasks.retrieval import retrieval, teacher_space
 from isogloss.evaluation.tasks.sts import sts
 from isogloss.evaluation.tasks.task import Task
 from isogloss.evaluation.tasks.tatoeba import GROUPS, LOW_RESOURCE, tatoeba
 from isogloss.evaluation.tasks.transfer import transfer
+from isogloss.evaluation.teachers import open_teacher_of
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder, refuse_missing
@@ -37,8 +43,8 @@ from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, silent
 from isogloss.storage import make_folder
 
-MTEB = "mteb:"
-
+MTEB, RETRIEVAL = "mteb:", "retrieval:"
+OTHERS = "retrieval:FOLDER, mteb:TASK,…"
 
 Make = Callable[[Data, str, tuple[str, ...]], Task]
 
@@ -117,21 +123,39 @@ class Suite:
         return [column for task in self.tasks for part in task.sets for column in part.columns()]
 
 
-def open_suite(suites: str, data: "Data | Callable[[], Data]", languages: Sequence[str] = ()) -> Suite:
-    """Read the data of the suites in `suites`: `sts2017,tatoeba-14,bucc:zh-en` or `mteb:STS17,Tatoeba`.
+def open_suite(
+    suites: str,
+    data: "Data | Callable[[], Data]",
+    languages: Sequence[str] = (),
+    teacher: Encoder | None = None,
+    on_progress: OnProgress = silent,
+) -> Suite:
+    """Read the data of the suites in `suites`: `sts2017,tatoeba-14,bucc:zh-en`, `retrieval:FOLDER` or `mteb:STS17,Tatoeba`.
 
-    `languages` keeps the parts of test sets in these languages and English.
+    `languages` keeps the parts of test sets in these languages and English. The index of `teacher` is searched, too.
     """
     plain, marked, after = suites.partition(MTEB)
     names = [name.strip() for name in plain.split(",") if name.strip()]
-    parts = [part for name in names for part in _parts(name)]
-    if languages:
+    folders = [name.removeprefix(RETRIEVAL) for name in names if name.startswith(RETRIEVAL)]
+    parts = [part for name in names if not name.startswith(RETRIEVAL) for part in _parts(name)]
+    if languages and parts:
         parts = _in_languages(parts, languages)
-    if not parts and not marked:
-        raise DataError("no suite is named", hint=f"choose among {', '.join(SUITES)}, mteb:TASK,…")
+    if not parts and not folders and not marked:
+        raise DataError("no suite is named", hint=f"choose among {', '.join(SUITES)}, {OTHERS}")
     source = data() if callable(data) and parts else data
-    tasks = tuple(part.make(source, part.set, part.subsets) for part in parts if isinstance(source, Data))
-    return Suite(tasks, tuple(one.strip() for one in after.split(",") if one.strip()))
+    tasks = [part.make(source, part.set, part.subsets) for part in parts if isinstance(source, Data)]
+    tasks += _retrieval(folders, languages, teacher, on_progress)
+    return Suite(tuple(tasks), tuple(one.strip() for one in after.split(",") if one.strip()))
+
+
+def _retrieval(
+    folders: Sequence[str], languages: Sequence[str], teacher: Encoder | None, on_progress: OnProgress
+) -> list[Task]:
+    sets = [open_retrieval_set(folder, name) for folder, name in zip(folders, short_names(folders), strict=True)]
+    if languages:
+        sets = [one.in_languages(languages) for one in sets]
+    spaces = [None if teacher is None else teacher_space(one, teacher, on_progress) for one in sets]
+    return [retrieval(one, space) for one, space in zip(sets, spaces, strict=True)]
 
 
 def _parts(name: str) -> list[Part]:
@@ -139,7 +163,7 @@ def _parts(name: str) -> list[Part]:
     if name in _GROUPS_OF_SUITES:
         return [part for one in _GROUPS_OF_SUITES[name] for part in _parts(f"{one}:{wanted}" if wanted else one)]
     if name not in _KINDS:
-        raise DataError(f"{name}: no such suite", hint=f"choose among {', '.join(SUITES)}, mteb:TASK,…")
+        raise DataError(f"{name}: no such suite", hint=f"choose among {', '.join(SUITES)}, {OTHERS}")
     if not wanted:
         return list(_KINDS[name])
     known = {subset for part in _KINDS[name] for subset in part.subsets}
@@ -178,7 +202,7 @@ class SuiteSettings:
     `data` is a folder of test sets or "hub"; `languages` keeps the parts of test sets in these languages and English;
     differences are to the model `baseline`, by default the first. With `mean_removal` each model is measured a second time
     with each language's mean subtracted from its embeddings, and the means are saved in `means_out`. Embeddings are kept in
-    `cache`, if there is one.
+    `cache`, if there is one. The index of `teacher` is searched in retrieval suites; None: the teacher of the models' runs.
     """
 
     data: str = ""
@@ -188,6 +212,7 @@ class SuiteSettings:
     means_out: Path | None = None
     cache: Path | None = None
     resamples: int = RESAMPLES
+    teacher: str | None = None
 
 
 def evaluate_suite(
@@ -200,12 +225,17 @@ def evaluate_suite(
         raise DataError("--means-out needs --mean-removal and exactly one model", hint="name one model, and --mean-removal")
     if how.baseline is not None and how.baseline not in names:
         raise DataError(f"--baseline {how.baseline}: not among the models", hint=f"name one of {', '.join(names)}")
-    refuse_missing(models)
+    searches = any(name.strip().startswith(RETRIEVAL) for name in suite.split(","))
+    if how.teacher and not searches:
+        raise DataError("--teacher works only with a retrieval suite", hint="leave it out, or add retrieval:FOLDER to --suite")
+    refuse_missing([*models, *([how.teacher] if how.teacher else [])])
     if how.cache is not None:
         refuse_useless(how.cache)
     if how.means_out is not None:
         make_folder(how.means_out)
-    opened = open_suite(suite, lambda: open_data(how.data), how.languages)
+    found = open_teacher_of(models, how.teacher) if searches else None
+    teacher = None if found is None else CachedEncoder(found, how.cache)
+    opened = open_suite(suite, lambda: open_data(how.data), how.languages, teacher, on_progress)
     outcomes = []
     for name in models:
         measured = measure(name, opened, how.cache, how.mean_removal, on_progress=on_progress, means_to=how.means_out)
@@ -230,6 +260,13 @@ def measure(
     if mean_removal and suite.mteb_tasks:
         raise DataError("MTEB does not state the language of a sentence", hint="leave --mean-removal or the mteb tasks out")
     encoder = CachedEncoder(open_encoder(model) if isinstance(model, str) else model, cache)
+    for task in suite.tasks:
+        if not task.fits(encoder.dimension):
+            raise DataError(
+                f"the embeddings of {encoder.name} have {amount(encoder.dimension, 'dimension')}, those of the teacher"
+                f" {task.dimension}: it cannot search the teacher's index",
+                hint='measure it in its own index: --teacher ""',
+            )
     texts = suite.texts()
     found: list[TaskScore] = []
     plain = None

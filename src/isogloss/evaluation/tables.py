@@ -6,11 +6,11 @@ Scores are × 100 with one digit. A star marks a significant difference from the
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isogloss.amounts import amount
 from isogloss.corpora.reading.languages import canonical
-from isogloss.evaluation.compare import Cell, Column, Comparison, ScoreTable
+from isogloss.evaluation.compare import Column, Comparison, Score, ScoreTable
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 WIDEST = 13  # columns that fit on a page
@@ -45,11 +45,18 @@ class Grid:
     header: tuple[str, ...]
     lines: tuple[Line, ...]
     notes: tuple[str, ...]
+    measure: str
 
 
-def grids(comparison: Comparison, cell: Callable[[Cell, str], str] | None = None, widest: int = WIDEST) -> list[Grid]:
-    """Every table of a comparison; `cell` formats a score. Tables with more columns than `widest` are transposed."""
-    return [_grid(table, comparison, cell or plain_cell, widest) for table in comparison.tables]
+Form = Callable[[Score, str], str]
+
+
+def grids(comparison: Comparison, cell: Form | None = None, widest: int = WIDEST) -> list[Grid]:
+    """Every table of a comparison; `cell` formats a score. Tables with more columns than `widest` are transposed.
+
+    A transposed table with further metrics has a column per metric, or is one table per metric if there are several models.
+    """
+    return [grid for table in comparison.tables for grid in _grids(table, comparison, cell or plain_cell, widest)]
 
 
 def short_names(models: Sequence[str]) -> tuple[str, ...]:
@@ -61,12 +68,12 @@ def short_names(models: Sequence[str]) -> tuple[str, ...]:
     return tuple(models)
 
 
-def plain_cell(cell: Cell, column: str) -> str:
+def plain_cell(cell: Score, column: str) -> str:
     """A score × 100, with a star if it differs significantly from the baseline."""
     return score(cell.value, column) + (STAR if cell.difference and cell.difference.significant else "")
 
 
-def with_interval(cell: Cell, column: str, form: str = " ({} to {})") -> str:
+def with_interval(cell: Score, column: str, form: str = " ({} to {})") -> str:
     """The same with its interval, if it has one."""
     span = "" if cell.interval is None else form.format(*(score(value, column) for value in cell.interval))
     return plain_cell(cell, column) + span
@@ -77,22 +84,54 @@ def score(value: float, column: str = "") -> str:
     return f"{100 * value:+.2f}".replace("-", "−") if column == DIFFERENCE else f"{100 * value:.1f}"
 
 
-def _grid(table: ScoreTable, comparison: Comparison, cell: Callable[[Cell, str], str], widest: int) -> Grid:
-    names, notes = short_names(comparison.models), _notes(table, comparison)
+def _grids(table: ScoreTable, comparison: Comparison, cell: Form, widest: int) -> list[Grid]:
+    first = table.columns[0]
+    further = tuple(first.cells[0].further)
+    if not further or len(table.columns) <= widest:
+        return [_grid(table, comparison, cell, widest)]
+    if len(comparison.models) > 1:
+        return [_grid(one, comparison, cell, widest) for one in (table, *(_by_metric(table, name) for name in further))]
+    lines = []
+    for column in table.columns:
+        scores = (column.cells[0], *(column.cells[0].further[name] for name in further))
+        lines.append(Line(column.name, tuple(cell(one, column.name) for one in scores), (False,) * len(scores)))
+    title = f"{short_names(comparison.models)[0]}: {table.title}"
+    notes = ("all × 100", *_notes(table, comparison)[1:])
+    return [Grid(title, "", (first.measure, *further), tuple(lines), notes, first.measure)]
+
+
+def _by_metric(table: ScoreTable, name: str) -> ScoreTable:
+    """The table of a further metric alone."""
+    columns = []
+    for column in table.columns:
+        scores = (cell.further[name] for cell in column.cells)
+        cells = (
+            replace(cell, value=score.value, interval=score.interval, difference=score.difference, others={}, further={})
+            for cell, score in zip(column.cells, scores, strict=True)
+        )
+        columns.append(replace(column, measure=name, cells=tuple(cells), shown=()))
+    return ScoreTable(f"{table.title}: {name}", tuple(columns))
+
+
+def _grid(table: ScoreTable, comparison: Comparison, cell: Form, widest: int) -> Grid:
+    names, notes, first = short_names(comparison.models), _notes(table, comparison), table.columns[0]
     written = [[cell(one, column.name) for one in column.cells] for column in table.columns]
     best = [_best(column) for column in table.columns]
     header = tuple(column.name for column in table.columns)
     if len(header) > widest:
         lines = [Line(name, tuple(row), tuple(mark)) for name, row, mark in zip(header, written, best, strict=True)]
-        return Grid(table.title, "", names, tuple(lines), notes)
+        return Grid(table.title, "", names, tuple(lines), notes, first.measure)
     lines = []
     for place, name in enumerate(names):
         lines.append(Line(name, tuple(row[place] for row in written), tuple(row[place] for row in best)))
         others = [column.cells[place].others for column in table.columns]
-        for measure in table.columns[0].shown:  # a direction, a precision: below the model's own line
+        for measure in first.shown:  # a direction, a precision: below the model's own line
             if all(measure in own for own in others):
                 lines.append(Line(f"  {measure}", tuple(score(own[measure]) for own in others), (False,) * len(others)))
-    return Grid(table.title, "Model", header, tuple(lines), notes)
+        for measure in first.cells[place].further:
+            cells = tuple(cell(column.cells[place].further[measure], column.name) for column in table.columns)
+            lines.append(Line(f"  {measure}", cells, (False,) * len(cells)))
+    return Grid(table.title, "Model", header, tuple(lines), notes, first.measure)
 
 
 def _best(column: Column) -> list[bool]:
@@ -157,10 +196,10 @@ def _md(text: str) -> str:
 
 def latex(comparison: Comparison) -> str:
     """All tables in LaTeX (booktabs), as in the papers, with the best scores in bold."""
-    return "\n".join(_latex(grid, comparison.tables[place].columns[0].measure) for place, grid in enumerate(grids(comparison)))
+    return "\n".join(map(_latex, grids(comparison)))
 
 
-def _latex(grid: Grid, measure: str) -> str:
+def _latex(grid: Grid) -> str:
     header = " & ".join(r"\textbf{" + _tex(one) + "}" for one in (grid.corner, *map(_as_printed, grid.header)))
     lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * len(grid.header)}}}", r"\toprule"]
     lines += [header + r" \\", r"\midrule"]
@@ -168,7 +207,7 @@ def _latex(grid: Grid, measure: str) -> str:
         cells = [rf"\textbf{{{_tex(cell)}}}" if best else _tex(cell) for cell, best in zip(line.cells, line.best, strict=True)]
         label = (r"\quad " if line.label.startswith(" ") else "") + _tex(line.label.strip())
         lines.append(" & ".join([label, *cells]) + r" \\")
-    caption = f"{grid.title}. {_CAPTIONS.get(measure, f'{measure}, × 100.')}"
+    caption = f"{grid.title}. {_CAPTIONS.get(grid.measure, f'{grid.measure}, × 100.')}"
     if any(STAR in cell for line in grid.lines for cell in line.cells):
         caption += " " + next(note for note in grid.notes if note.startswith(STAR)) + "."
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", rf"\caption{{{_tex(caption)}}}", r"\end{table}", ""])

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isogloss.amounts import amount
+from isogloss.evaluation.compare import Comparison
 from isogloss.evaluation.regressions import IN_WORDS
+from isogloss.evaluation.tasks.retrieval import kept_in_words, kept_shares
 from isogloss.models.loading import BUNDLED
 from isogloss.shown import masked, printable
 from isogloss.types import TRAIN, PairSource, Report
@@ -40,7 +42,8 @@ class CardInfo:
     """The content of a model card.
 
     `description` is a paragraph about the model and its training. `reports` are the alignment scores after each stage, the
-    final one last; `stages` are dev scores of stages without such a report. `examples` are sentences in the model's languages.
+    final one last; `stages` are dev scores of stages without such a report. `retrieval` has the scores on documents and queries
+    after each stage. `examples` are sentences in the model's languages.
     `corpora` are those of `corpora.store.training_data`; `recipe` is TOML.
     """
 
@@ -54,6 +57,7 @@ class CardInfo:
     reports: Sequence[Report] = ()
     stages: Sequence[StageScore] = ()
     regressions: Sequence[Mapping[str, Any]] = ()
+    retrieval: Comparison | None = None
     corpora: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     leak_scan: str = ""
     notes: Sequence[str] = ()
@@ -70,9 +74,10 @@ def model_card(info: CardInfo, model: "SentenceTransformer") -> str:
     template = environment.from_string(Path(__file__).with_name("templates").joinpath("card.md").read_text(encoding="utf-8"))
     data = _card_data(info, model)
     usage = data.to_dict()["usage_snippet"]  # also computes what to_yaml shows
-    return (
-        masked(template.render(info=info, metadata=data.to_yaml(), usage=usage, scores_in_words=IN_WORDS)).rstrip("\n") + "\n"
-    )
+    shares = kept_shares(info.retrieval) if info.retrieval else {}
+    kept = kept_in_words(shares) if shares else ""
+    text = template.render(info=info, metadata=data.to_yaml(), usage=usage, scores_in_words=IN_WORDS, kept=kept)
+    return masked(text).rstrip("\n") + "\n"
 
 
 def example_sentences(pairs: PairSource) -> list[str]:

@@ -26,6 +26,7 @@ from isogloss.corpora.reading.sources import find_sources
 from isogloss.corpora.store import Store, scan_of, training_data
 from isogloss.errors import DataError, IsoglossError, RecipeError
 from isogloss.evaluation.alignment import AlignmentEvaluator
+from isogloss.evaluation.leak_report import recorded_scan
 from isogloss.models.encoder import Encoder
 from isogloss.models.student import MAX_TOKENS, Student
 from isogloss.models.vector_cache import refuse_useless
@@ -34,7 +35,7 @@ from isogloss.runs.card import card_info, save_student
 from isogloss.runs.finished import Finished, StorePart, combined_training, open_finished, target_languages
 from isogloss.runs.gate import judge
 from isogloss.runs.gathering import gather_source, language_subset
-from isogloss.runs.measure import Measurements, measured_pairs, pair_counts
+from isogloss.runs.measure import Measurements, measured_pairs, measured_queries, pair_counts
 from isogloss.runs.models import open_teacher
 from isogloss.runs.replay import draw, held_out_text, together, without_held_out
 from isogloss.runs.run import Run, RunResult, StageResult, refuse_overlap, vector_folder
@@ -158,10 +159,11 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
     sample = measured_pairs(together((pairs.old, pairs.new)), recipe.evaluation)
     evaluator = AlignmentEvaluator(sample, recipe.evaluation.max_candidates)
     _refuse_unmeasured(evaluator, pairs.old.languages, recipe.languages)
+    queries = measured_queries(recipe.evaluation, evaluator.languages)
     with run.timed("models"):
         teacher, student = _open(run, finished)
     with run.timed("measure"):
-        measurements = Measurements(evaluator, teacher, run.cache, run.work, run.on_progress)
+        measurements = Measurements(run, evaluator, queries, teacher)
         measurements.measure("before", student)
     with run.timed("vocabulary"):
         growth = grow_for(student, pairs.new, sample, recipe, teacher, run.on_progress)
@@ -190,7 +192,8 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
         "gate": verdict.as_dict(),
     }
     result = run.result(reports, [StageResult("distill", summary, {"pairs": len(session.pairs)})], details)
-    result = replace(result, folder=candidate if verdict.over else run.folder)
+    retrieved = measurements.retrieval(recorded_scan(training_data(pairs.store.manifest)))
+    result = replace(result, folder=candidate if verdict.over else run.folder, retrieval=retrieved)
     if run.record is None:  # the main process saves
         return result
     with run.timed("save"):

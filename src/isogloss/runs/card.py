@@ -30,6 +30,7 @@ def card_info(
         reports=result.reports,
         stages=_dev_scores(result),
         regressions=result.details.get("regressions", []),
+        retrieval=result.retrieval,
         corpora=training.get("corpora", {}),
         leak_scan=leaks_in_words(scan_of(training)) if "leak_scan" in training else "",
         examples=() if pairs is None else example_sentences(pairs),

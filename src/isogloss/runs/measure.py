@@ -1,12 +1,14 @@
-"""Measure the student on the same held-out pairs after each stage (`evaluation/alignment.py`).
+"""Measure the student on the same held-out pairs and queries after each stage.
 
+Held-out pairs: `evaluation/alignment.py`. Queries and documents (`evaluation.retrieval`): `evaluation/tasks/retrieval.py`.
 The student's embeddings are stored in the run's folder under its fingerprint, so the same command, run again, only scores. The
 last stage is compared with the untouched student and with the bridge (`evaluation/regressions.py`).
 """
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,57 +16,74 @@ import pyarrow as pa
 
 from isogloss.config import EvaluationSettings
 from isogloss.evaluation.alignment import AlignmentEvaluator, LanguageResult
+from isogloss.evaluation.compare import Comparison, Outcome, compare
+from isogloss.evaluation.data.retrieval_sets import RetrievalSet, open_retrieval_set
+from isogloss.evaluation.leak_report import Scan
 from isogloss.evaluation.regressions import in_words, regressions
+from isogloss.evaluation.space import Space
+from isogloss.evaluation.tasks.retrieval import retrieval, teacher_space
+from isogloss.evaluation.tasks.task import Task
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
 from isogloss.models.student import Student
-from isogloss.progress import OnProgress, silent
+from isogloss.runs.run import Run
 from isogloss.storage import content_hash
 from isogloss.training.data.work_files import kept_array
-from isogloss.training.distributed import Distributed
 from isogloss.training.health import Diagnosis, better_next
 from isogloss.types import SCHEMA, TEST, TRAIN, Bitext, FloatArray, PairSource, Report
 
 logger = logging.getLogger(__name__)
 
 UNTOUCHED, BRIDGE = "untouched", "bridge"
+
 INPUTS = {UNTOUCHED: "the untouched student", BRIDGE: "the bridge alone"}  # what a trained student is compared with
 
 
 class Measurements:
-    """The scores of a student on the evaluator's questions, stage by stage."""
+    """The scores of a student on held-out pairs and on queries, stage by stage; either may be None."""
 
     def __init__(
-        self,
-        evaluator: AlignmentEvaluator,
-        teacher: Encoder | None,
-        cache: Path,
-        folder: Path,
-        on_progress: OnProgress = silent,
+        self, run: Run, evaluator: AlignmentEvaluator | None, queries: RetrievalSet | None, teacher: Encoder | None
     ) -> None:
-        self.evaluator, self.folder, self.on_progress = evaluator, folder, on_progress
-        self.distributed = Distributed.here()
-        self.texts = evaluator.texts
+        self.run, self.evaluator = run, evaluator
         self.stages: list[tuple[str, tuple[LanguageResult, ...]]] = []
-        if teacher is not None:
-            with self.distributed.main_process_first():
-                evaluator.set_teacher(CachedEncoder(teacher, cache), on_progress, "teacher, held out")
+        self.outcomes: list[Outcome] = []  # on the queries
+        self._retrieval: Task | None = None
+        with run.distributed.main_process_first():
+            cached = None if teacher is None else CachedEncoder(teacher, run.cache)
+            if evaluator is not None and cached is not None:
+                evaluator.set_teacher(cached, run.on_progress, "teacher, held out")
+            if queries is not None:
+                space = None if cached is None else teacher_space(queries, cached, run.on_progress)
+                self._retrieval = retrieval(queries, space, own_index=space is None)
+        self._held_out = [] if evaluator is None else evaluator.texts
+        asked = [text for part in (self._retrieval.sets if self._retrieval else ()) for text in part.texts[0]]
+        self.texts = list(dict.fromkeys([*self._held_out, *asked]))
 
     @property
     def reports(self) -> list[Report]:
-        """The report on each stage."""
-        return [self.evaluator.report(name, results) for name, results in self.stages]
+        """The report on the held-out pairs after each stage."""
+        return [] if self.evaluator is None else [self.evaluator.report(name, results) for name, results in self.stages]
+
+    def retrieval(self, scan: Scan | None = None) -> Comparison | None:
+        """The scores on the queries after each stage; `scan` says what the training text was scanned for."""
+        outcomes = [replace(one, scan=scan) for one in self.outcomes]
+        return compare(outcomes) if outcomes else None
 
     def add(self, name: str, vectors: FloatArray) -> None:
-        """Score the embeddings of `texts` after a stage."""
-        self.stages.append((name, self.evaluator.score(vectors)))
+        """Score the embeddings of `texts` after a stage. Without the teacher's dimension, its index cannot be searched."""
+        if self.evaluator is not None:
+            self.stages.append((name, self.evaluator.score(vectors[: len(self._held_out)])))
+        if self._retrieval is not None and self._retrieval.fits(vectors.shape[1]):
+            space = Space({text: row for row, text in enumerate(self.texts)}, vectors)
+            self.outcomes.append(Outcome(name, tuple(self._retrieval.measure(space))))
 
     def measure(self, name: str, student: Student) -> None:
         """Score the student as it is now. Its embeddings are stored in the run's folder."""
-        stage = f"{name} student"
+        stage, run = f"{name} student", self.run
         file = f"student-{content_hash(student.fingerprint, *self.texts)[:16]}"
-        compute = partial(student.encode, self.texts, self.on_progress, stage)
-        self.add(name, kept_array(self.folder, file, compute, self.distributed, self.on_progress, stage))
+        compute = partial(student.encode, self.texts, run.on_progress, stage)
+        self.add(name, kept_array(run.work, file, compute, run.distributed, run.on_progress, stage))
 
     def regressions(self, follows_teacher: bool, trained: bool) -> tuple[list[dict[str, Any]], str]:
         """What the last stage does worse than the untouched student or the bridge: as data, and in a sentence."""
@@ -74,9 +93,15 @@ class Measurements:
         sentence = in_words(found)
         if sentence and trained and any(one.clear for one in found):
             sentence = str(Diagnosis(sentence, better_next(follows_teacher)))
-        if sentence and self.distributed.is_main_process:
+        if sentence and self.run.distributed.is_main_process:
             logger.warning("%s", sentence)
         return [one.as_dict() for one in found], sentence
+
+
+def measured_queries(settings: EvaluationSettings, languages: Sequence[str] = ()) -> RetrievalSet | None:
+    """The documents and queries that a recipe names, if it does, with the queries in these languages (none: all)."""
+    found = open_retrieval_set(settings.retrieval) if settings.retrieval else None
+    return found.in_languages(languages) if found is not None and languages else found
 
 
 def measured_pairs(pairs: PairSource, settings: EvaluationSettings) -> Bitext:

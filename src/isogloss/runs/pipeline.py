@@ -17,6 +17,7 @@ from isogloss.config.stages import TranslateStage
 from isogloss.corpora.store import Store, scan_of, training_data
 from isogloss.errors import DataError
 from isogloss.evaluation.alignment import AlignmentEvaluator
+from isogloss.evaluation.leak_report import recorded_scan
 from isogloss.models.encoders.open import refuse_missing
 from isogloss.models.loading import choose_device
 from isogloss.models.student import Student
@@ -24,7 +25,7 @@ from isogloss.models.vector_cache import refuse_useless
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.card import card_info, save_student
 from isogloss.runs.gathering import gather_source
-from isogloss.runs.measure import Measurements, measured_pairs, pair_counts
+from isogloss.runs.measure import Measurements, measured_pairs, measured_queries, pair_counts
 from isogloss.runs.models import open_models
 from isogloss.runs.run import Run, RunResult, vector_folder
 from isogloss.runs.run_folder import PAIRS
@@ -57,20 +58,20 @@ def run(recipe: Recipe, on_progress: OnProgress = silent, fresh: bool = False, r
 def _run(run: Run) -> RunResult:
     recipe = run.recipe
     with run.timed("read"), run.distributed.main_process_first():
+        queries = measured_queries(recipe.evaluation)
         data = StageData.read(recipe)
         run.note(data=data.as_dict())
         pairs, store = gather_source(recipe, run.folder / PAIRS, run.on_progress) if recipe.needs_pairs else (None, None)
         if pairs is not None:
             refuse_unfit_pairs(recipe, pairs)
+            queries = None if queries is None else queries.in_languages(pairs.languages)
         evaluator = None
         if pairs is not None and recipe.is_measured:
             evaluator = AlignmentEvaluator(measured_pairs(pairs, recipe.evaluation), recipe.evaluation.max_candidates)
     with run.timed("models"):
         teacher, student, details = open_models(recipe, pairs, data, run.work, run.on_progress)
     with run.timed("measure"):
-        measurements = None
-        if evaluator is not None:
-            measurements = Measurements(evaluator, teacher, run.cache, run.work, run.on_progress)
+        measurements = Measurements(run, evaluator, queries, teacher) if evaluator or queries else None
     if store is not None:
         hashes = {"pairs": store.hash, "teacher": teacher.fingerprint if teacher else "", "student": student.fingerprint}
         run.note(hashes=hashes, pairs=training_data(store.manifest))
@@ -85,6 +86,10 @@ def _run(run: Run) -> RunResult:
     if run.record is None:  # the main process saves
         return run.result([], session.results, details)
     result = run.result(measurements.reports if measurements else [], session.results, details)
+    if measurements is not None:
+        with run.timed("measure"):
+            scan = None if store is None or data.content else recorded_scan(training_data(store.manifest))
+            result = replaced(result, retrieval=measurements.retrieval(scan))
     with run.timed("save"):
         _save(run, result, student, pairs, store)
     return run.finish(result)

@@ -20,6 +20,8 @@ import torch
 
 from isogloss.config import Recipe, as_dict
 from isogloss.errors import IsoglossError
+from isogloss.evaluation.compare import Comparison
+from isogloss.evaluation.tasks.retrieval import kept_shares
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.record import RECORD, Metrics, Record, peak_memory_gib
 from isogloss.runs.run_folder import METRICS, MODEL, RESULTS, run_folder
@@ -45,13 +47,17 @@ class StageResult:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run: its folder, the scores after each stage, the training of each stage, and details."""
+    """The result of a run: its folder, the scores after each stage, the training of each stage, and details.
+
+    `reports` are scores on held-out pairs; `retrieval` has those on documents and queries, if the recipe names some.
+    """
 
     folder: Path
     reports: tuple[Report, ...]
     seconds: float
     stages: tuple[StageResult, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    retrieval: Comparison | None = None
 
     @property
     def model(self) -> Path:
@@ -78,6 +84,7 @@ class RunResult:
             "stages": reports,
             "seconds": round(self.seconds, 1),
             "training": {stage.name: stage.as_dict() for stage in self.stages},
+            **({"retrieval": self.retrieval.as_dict()} if self.retrieval else {}),
             **self.details,
         }
 
@@ -153,6 +160,9 @@ class Run:
         if self.record is not None:
             write_json(result.folder / RESULTS, result.as_dict())
             self.record.note(hashes={"weights": weights_hash(result.model)})
+            if result.retrieval is not None:
+                shares = kept_shares(result.retrieval)
+                self.record.note(kept={name: round(score.value, 4) for name, score in shares.items()})
             self.record.finish()
         return result
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpora.formats.test_po import compiled
+from isogloss.corpora import questions
 from isogloss.corpora.leaks.evaluation_text import evaluation_sets
 from isogloss.corpora.prepare import prepare
 from isogloss.errors import DataError
@@ -68,6 +69,17 @@ def test_files_can_be_left_out_and_the_phrasebook_is_known(tmp_path: Path) -> No
         (tmp_path / name).write_text("Some sentence.\n")
     names = [name for name, _ in evaluation_sets([str(tmp_path), "phrasebook", "!*train*"])]
     assert names == [f"{tmp_path.name}/test.txt", "phrasebook (test)"]
+
+
+def test_the_bundled_questions_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = dict(evaluation_sets(["questions"]))
+    assert list(sets) == ["questions/paragraphs.tsv", "questions/questions.tsv"]
+    rows = [line.split("\t") for line in (questions.folder() / "questions.tsv").read_text(encoding="utf-8").splitlines()]
+    asked = set(sets["questions/questions.tsv"].to_pylist())
+    assert asked == {cell for row in rows[1:] for cell in row[2:]}, "every question in every language, and no ids"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "questions").mkdir()
+    assert dict(evaluation_sets(["questions"])) == sets, "it is in the default settings, so nothing else goes by that name"
 
 
 @pytest.mark.parametrize("name", ["nowhere.txt", "nothing-*.tsv"])

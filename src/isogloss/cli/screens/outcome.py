@@ -3,9 +3,11 @@
 from rich.table import Table
 
 from isogloss.amounts import amount, duration, size
-from isogloss.cli.screens.progress import held_out_title, output, plain_table, score_table, show_json, tell
+from isogloss.cli.screens.progress import held_out_title, output, percent, plain_table, score_table, show_json, tell
 from isogloss.corpora.store import leaks_in_words
+from isogloss.evaluation.compare import AVERAGE, Comparison
 from isogloss.evaluation.sts_dev import SPEARMAN
+from isogloss.evaluation.tasks.retrieval import MAIN, TEACHER, kept_in_words, kept_shares
 from isogloss.runs.clean import size_of
 from isogloss.runs.run import RunResult
 from isogloss.storage import WORK
@@ -24,6 +26,8 @@ def show_run(result: RunResult, as_json: bool) -> None:
     output.print()
     if result.reports:
         output.print(score_table(result.reports, held_out_title(result.reports[-1])))
+    if result.retrieval is not None:
+        _show_retrieval(result.retrieval)
     if any(SPEARMAN in stage.summary.dev for stage in result.stages) or not result.reports:
         output.print(_training_table(result))
     for setback in dict.fromkeys(stage.summary.setback for stage in result.stages if stage.summary.setback):
@@ -38,6 +42,21 @@ def show_run(result: RunResult, as_json: bool) -> None:
         kept_for = f"{result.folder / WORK} has {size(kept)} for the next run of this recipe"
         tell(f"{kept_for}; isogloss clean {result.folder} removes it.")
     say_next(result)
+
+
+def _show_retrieval(comparison: Comparison) -> None:
+    """The recall of each stage per language, and how much of the teacher's the last one keeps."""
+    table, kept = comparison.tables[0], f"kept {MAIN}"
+    shares = kept_shares(comparison)
+    title = f"\n{table.title}: {table.columns[0].rows} queries per language, {MAIN} in %"
+    shown = plain_table("", *(f">{name}" for name in comparison.models), *([">kept"] if shares else []), title=title)
+    for column in table.columns:
+        share = [percent(column.cells[-1].further[kept].value)] if shares and column.name != TEACHER else []
+        bold = "bold" if column.name == AVERAGE else ""
+        shown.add_row(column.name, *(percent(cell.value) for cell in column.cells), *share, style=bold)
+    output.print(shown)
+    if shares:
+        tell(kept_in_words(shares))
 
 
 def _training_table(result: RunResult) -> Table:

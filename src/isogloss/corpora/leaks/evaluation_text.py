@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from isogloss.corpora import phrasebook
+from isogloss.corpora import phrasebook, questions
 from isogloss.corpora.formats import mo, po, tmx
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, is_archive, looks_packed, members, open_stream, unpacked_name
 from isogloss.corpora.reading.sources import Source
@@ -66,6 +66,8 @@ def evaluation_sets(names: Sequence[str]) -> Iterator[tuple[str, pa.Array]]:
     for name in (name for name in names if not name.startswith("!")):
         if name == phrasebook.NAME and not Path(name).exists():
             yield f"{name} (test)", pa.array(_phrasebook_test(), pa.string())
+        elif name == questions.NAME:  # a default: a folder of that name in the current one must not stand in for it
+            yield from _sets_of_files(str(questions.folder()), lambda path: True)
         elif is_store(Path(name)):
             yield f"{Path(name).name} (test)", _held_out(open_store(name))
         else:
