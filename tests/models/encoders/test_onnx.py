@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +101,13 @@ def test_token_ids_and_batches_of_them(onnx: Any, tmp_path: Path, monkeypatch: p
     assert encoder.encode_ids([]).shape == (0, WIDTH)
     sizes: list[tuple[int, int]] = []
     compute = encoder.encode_ids
+
+    def noted(rows: Sequence[Sequence[int]]) -> FloatArray:
+        sizes.append((len(rows), max(map(len, rows))))
+        return compute(rows)
+
     monkeypatch.setattr("isogloss.models.encoders.onnx.TOKENS_AT_ONCE", 70)
-    monkeypatch.setattr(encoder, "encode_ids", lambda some: sizes.append((len(some), max(map(len, some)))) or compute(some))
+    monkeypatch.setattr(encoder, "encode_ids", noted)
     assert np.allclose(encoder.encode(texts), wanted, atol=1e-5)
     assert all(count * longest <= 70 for count, longest in sizes) and sum(count for count, _ in sizes) == len({*texts})
     assert [longest for _, longest in sizes] == sorted((longest for _, longest in sizes), reverse=True)

@@ -58,15 +58,10 @@ class OnnxEncoder(ExternalEncoder):
         self._output = SENTENCE if SENTENCE in outputs else outputs[0]
         self._modules = [] if self._output == SENTENCE else _modules_after_graph(self.folder)
         self._tokenizer = _tokenizer(self.folder)
-        self.pad_id = int(self._tokenizer.padding["pad_id"])
+        self.pad_id, self.max_tokens = _padding_and_limit(self._tokenizer)
         self._tokenizer.no_padding()
         self._special_tokens = not _is_static(self.folder)
         self.default_prompt = _default_prompt(self.folder)
-
-    @property
-    def max_tokens(self) -> int:
-        """Where text is truncated."""
-        return int(self._tokenizer.truncation["max_length"])
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of `texts`, prompted and truncated as the model does it, without padding."""
@@ -198,3 +193,7 @@ def _tokenizer(folder: Path) -> Tokenizer:
     tokenizer.enable_truncation(limit, direction=side)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)
     return tokenizer
+
+
+def _padding_and_limit(tokenizer: Any) -> tuple[int, int]:  # noqa: ANN401 - its types do not know that both were set
+    return int(tokenizer.padding["pad_id"]), int(tokenizer.truncation["max_length"])
