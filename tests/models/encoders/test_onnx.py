@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from sentence_transformers.sentence_transformer.modules import Dense, Pooling
 from torch import nn
 
 from isogloss.errors import ModelError
-from isogloss.models.encoders.onnx import _modules_after_graph, _tokenizer
+from isogloss.models.encoders.onnx import OnnxEncoder, _modules_after_graph, _tokenizer
 from isogloss.models.encoders.open import open_encoder
 from isogloss.types import FloatArray
 from tiny import TEXTS, unigram
@@ -88,6 +88,58 @@ def test_other_pooling_and_a_dense_layer(
     before = encoder.fingerprint
     Dense(WIDTH, 3).save(str(tmp_path / "2_Dense"))
     assert before != open_encoder(f"onnx:{tmp_path}").fingerprint
+
+
+def test_token_ids_and_batches_of_them(onnx: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
+    table = export(onnx, tmp_path, ("Transformer", "Pooling"))
+    encoder, tokenizer = OnnxEncoder(tmp_path, threads=1), unigram()
+    texts = [*TEXTS[:9], "", "the " * 200]
+    rows = encoder.token_ids(texts)
+    assert rows == tokenizer(texts, truncation=True, max_length=64)["input_ids"] and encoder.max_tokens == 64
+    wanted = np.array([table[row].mean(axis=0) for row in rows])
+    assert np.allclose(encoder.encode_ids(rows), wanted, atol=1e-5)
+    assert encoder.encode_ids([]).shape == (0, WIDTH)
+    sizes: list[tuple[int, int]] = []
+    compute = encoder.encode_ids
+
+    def noted(rows: Sequence[Sequence[int]]) -> FloatArray:
+        sizes.append((len(rows), max(map(len, rows))))
+        return compute(rows)
+
+    monkeypatch.setattr("isogloss.models.encoders.onnx.TOKENS_AT_ONCE", 70)
+    monkeypatch.setattr(encoder, "encode_ids", noted)
+    assert np.allclose(encoder.encode(texts), wanted, atol=1e-5)
+    assert all(count * longest <= 70 for count, longest in sizes) and sum(count for count, _ in sizes) == len({*texts})
+    assert [longest for _, longest in sizes] == sorted((longest for _, longest in sizes), reverse=True)
+
+
+def test_the_default_prompt_comes_first_unless_another_is_given(onnx: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    export(onnx, tmp_path, ("Transformer", "Pooling"))
+    plain = open_encoder(f"onnx:{tmp_path}")
+    before = plain.fingerprint
+    prompts = {"prompts": {"isogloss": "die Katze ", "query": ""}, "default_prompt_name": "isogloss"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    prompted, other = OnnxEncoder(tmp_path), open_encoder(f"onnx:{tmp_path}", prompt="der Hund ")
+    assert np.array_equal(prompted.encode(["rennt"]), plain.encode(["die Katze rennt"]))
+    assert np.array_equal(other.encode(["rennt"]), plain.encode(["der Hund rennt"]))
+    assert prompted.token_ids(["rennt"]) == unigram()(["die Katze rennt"])["input_ids"]
+    assert len({before, prompted.fingerprint, other.fingerprint}) == 3
+
+
+def test_a_graph_is_found_or_named(onnx: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    export(onnx, tmp_path, ("Transformer", "Pooling"))
+    graph = tmp_path / "onnx" / "model.onnx"
+    small = graph.with_name("model_qint8_avx512_vnni.onnx")
+    small.write_bytes(graph.read_bytes())
+    assert OnnxEncoder(tmp_path).graph == graph
+    assert OnnxEncoder(small).graph == small and OnnxEncoder(small).folder == tmp_path
+    graph.rename(graph.with_name("model_fp16.onnx"))
+    with pytest.raises(ModelError, match=r"several graphs.*model_fp16.onnx, model_qint8"):
+        OnnxEncoder(tmp_path)
+    graph.with_name("model_fp16.onnx").unlink()
+    assert OnnxEncoder(tmp_path).graph == small
+    with pytest.raises(ModelError, match="no ONNX export"):
+        OnnxEncoder(graph)
 
 
 def test_what_cannot_be_computed_is_refused(onnx: Any, tmp_path: Path) -> None:  # noqa: ANN401

@@ -1,10 +1,12 @@
 """An ONNX export of a sentence-transformers model, run by onnxruntime.
 
-The folder has `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`. If the graph has an output `sentence_embedding`, that
-is the embedding. If it has one vector per token, the modules that follow in `modules.json` (Pooling, Dense, Normalize) are
-applied to them; without that file, tokens are averaged.
+A folder has `model.onnx` or `onnx/model.onnx`, and `tokenizer.json`; `onnx:FOLDER/onnx/model_qint8_avx512_vnni.onnx` names
+another graph of the folder. If the graph has an output `sentence_embedding`, that is the embedding. If it has one vector per
+token, the modules that follow in `modules.json` (Pooling, Dense, Normalize) are applied to them; without that file, tokens are
+averaged. The default prompt of `config_sentence_transformers.json` goes before every text.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from tokenizers import Tokenizer
 from isogloss.errors import ModelError, optional_package
 from isogloss.models.encoders.external import ExternalEncoder
 from isogloss.models.tokenizer_checks import refuse_empty_tokenizer
-from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Leaf, check
+from isogloss.shapes import FILE_NAME, NOTHING, OBJECT, TEXT, Each, Leaf, check
 from isogloss.storage import content_hash, file_hash, read_json
 from isogloss.types import FloatArray, IntArray
 
@@ -25,47 +27,83 @@ GRAPHS = ("model.onnx", "onnx/model.onnx")
 SENTENCE = "sentence_embedding"
 INNER_FOLDER = Leaf("a folder inside the model's", lambda path: path == "" or FILE_NAME.fits(path))
 TOKENIZER = {"pad_token?": (TEXT, {"content": TEXT}, NOTHING)}
+MODULES = [{"type": TEXT, "path": INNER_FOLDER}]
+PROMPTS = {"prompts?": (Each(TEXT, TEXT), NOTHING), "default_prompt_name?": (TEXT, NOTHING)}
 MAX_TOKENS = 512  # if the folder does not say
+TOKENS_AT_ONCE = 2048  # of a batch, padding included
 AGAIN = "export the model again"
 
 
 class OnnxEncoder(ExternalEncoder):
-    """An exported graph with its tokenizer and the modules that follow it."""
+    """An exported graph with its tokenizer and the modules that follow it.
 
-    batch_size = 32
+    `name` is a folder, or a graph in it; `threads` is the number of cores for one batch (0: all).
+    """
 
-    def __init__(self, name: Path | str) -> None:
-        self.folder = folder = Path(name)
+    batch_size = 1024  # texts that are tokenized and sorted together
+
+    def __init__(self, name: Path | str, threads: int = 0) -> None:
+        self.folder, self.graph = _located(Path(name))
         self.name = f"onnx:{name}"
-        self.graph = next((folder / name for name in GRAPHS if (folder / name).is_file()), None)
-        if self.graph is None or not (folder / "tokenizer.json").is_file():
-            raise ModelError(f"{folder}: no ONNX export in this folder", hint="it needs model.onnx and tokenizer.json")
         runtime = optional_package("onnxruntime", ModelError("onnxruntime is not installed here", "pip install onnxruntime"))
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
         try:
-            self._session = runtime.InferenceSession(str(self.graph), providers=runtime.get_available_providers())
+            self._session = runtime.InferenceSession(str(self.graph), options, providers=runtime.get_available_providers())
         except Exception as error:  # onnxruntime has many classes of errors
             reason = str(error).strip().split("\n")[0][:160]
             raise ModelError(f"{self.graph}: cannot be run ({reason})", hint=AGAIN) from error
         self._inputs = {field.name for field in self._session.get_inputs()}
         outputs = [field.name for field in self._session.get_outputs()]
         self._output = SENTENCE if SENTENCE in outputs else outputs[0]
-        self._modules, self._tokenizer = _modules_after_graph(folder), _tokenizer(folder)
+        self._modules = [] if self._output == SENTENCE else _modules_after_graph(self.folder)
+        self._tokenizer = _tokenizer(self.folder)
+        self.pad_id, self.max_tokens = _padding_and_limit(self._tokenizer)
+        self._tokenizer.no_padding()
+        self._special_tokens = not _is_static(self.folder)
+        self.default_prompt = _default_prompt(self.folder)
 
-    def _identity(self) -> str:
-        """The graph, its weights, the tokenizer and the modules after the graph."""
-        files = {path for path in self.folder.rglob("*") if path.suffix in (".onnx", ".json", ".data", ".onnx_data")}
-        files |= {*self.folder.glob("*/*.safetensors"), *self.folder.glob("*/*.bin")}  # of Dense modules
-        return content_hash("onnx", *map(file_hash, sorted(files)))
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of `texts`, prompted and truncated as the model does it, without padding."""
+        prompt = self.prompt or self.default_prompt
+        encoded = self._tokenizer.encode_batch([prompt + text for text in texts], add_special_tokens=self._special_tokens)
+        return [row.ids for row in encoded]
 
-    def _encode_batch(self, texts: list[str]) -> FloatArray:
-        encoded = self._tokenizer.encode_batch(texts)
-        attributes = {"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}
-        fields = {
-            field: np.array([getattr(row, name) for row in encoded], dtype=np.int64) for field, name in attributes.items()
-        }
+    def encode_ids(self, rows: Sequence[Sequence[int]]) -> FloatArray:
+        """Embeddings of tokenized sentences, padded to the longest and computed as one batch."""
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        longest = max(int(lengths.max(initial=0)), 1)
+        mask = (np.arange(longest) < lengths[:, None]).astype(np.int64)
+        ids = np.full(mask.shape, self.pad_id, dtype=np.int64)
+        ids[mask == 1] = [token for row in rows for token in row]
+        fields = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         (output,) = self._session.run([self._output], {name: fields[name] for name in fields if name in self._inputs})
         found = np.asarray(output, dtype=np.float32)
-        return found if found.ndim == 2 else self._pooled(found, fields["attention_mask"])
+        return found if found.ndim == 2 else self._pooled(found, mask)
+
+    def _encode_batch(self, texts: list[str]) -> FloatArray:
+        """In batches of sentences of similar length, the longest first."""
+        rows = self.token_ids([text[len(self.prompt) :] for text in texts])  # they come with the prompt
+        order = sorted(range(len(rows)), key=lambda place: len(rows[place]), reverse=True)
+        vectors: FloatArray | None = None
+        start = 0
+        while start < len(order):
+            end = start + max(1, TOKENS_AT_ONCE // max(1, len(rows[order[start]])))
+            batch = order[start:end]
+            found = self.encode_ids([rows[place] for place in batch])
+            vectors = np.empty((len(rows), found.shape[1]), dtype=np.float32) if vectors is None else vectors
+            vectors[batch] = found
+            start = end
+        assert vectors is not None, "there is at least one text"
+        return vectors
+
+    def _identity(self) -> str:
+        """The graph, its weights, the tokenizer, the prompts and the modules after the graph."""
+        files = {self.graph, *self.graph.parent.glob("*.data"), *self.graph.parent.glob("*.onnx_data")}
+        files |= {*self.folder.glob("*.json")} - {self.folder / "export.json"}
+        if self._modules:
+            files |= {file for kind in ("json", "safetensors", "bin") for file in self.folder.glob(f"*/*.{kind}")}
+        return content_hash("onnx", *map(file_hash, sorted(files)))
 
     def _pooled(self, tokens: FloatArray, mask: IntArray) -> FloatArray:
         import torch
@@ -78,12 +116,29 @@ class OnnxEncoder(ExternalEncoder):
         return vectors
 
 
+def _located(place: Path) -> tuple[Path, Path]:
+    """The folder of the model, and the graph."""
+    if place.suffix == ".onnx":
+        folder = place.parent.parent if place.parent.name == "onnx" else place.parent
+        graphs = [place]
+    else:
+        folder, graphs = place, [place / name for name in GRAPHS]
+        graphs += sorted((place / "onnx").glob("*.onnx"))
+    found = [graph for graph in graphs if graph.is_file()]
+    if not found or not (folder / "tokenizer.json").is_file():
+        raise ModelError(f"{place}: no ONNX export in this folder", hint="it needs model.onnx and tokenizer.json")
+    if len(found) > 1 and not any(graph in found for graph in (folder / name for name in GRAPHS)):
+        names = ", ".join(graph.name for graph in found)
+        raise ModelError(f"{place}: several graphs, none is called model.onnx ({names})", hint=f"name one: onnx:{found[0]}")
+    return folder, found[0]
+
+
 def _modules_after_graph(folder: Path) -> "list[Module]":
     from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling
 
     kinds: dict[str, type[Module]] = {"Pooling": Pooling, "Dense": Dense, "Normalize": Normalize}
     modules: list[Module] = []
-    for module in _read_settings(folder / "modules.json", [{"type": TEXT, "path": INNER_FOLDER}]):
+    for module in _read_settings(folder / "modules.json", MODULES):
         kind, place = module["type"].rsplit(".", 1)[-1], module["path"]
         if kind not in (*kinds, "Transformer"):
             raise ModelError(
@@ -98,6 +153,17 @@ def _modules_after_graph(folder: Path) -> "list[Module]":
     return modules if any(isinstance(module, Pooling) for module in modules) else [Pooling(0), *modules]
 
 
+def _is_static(folder: Path) -> bool:
+    """Whether the first module is a StaticEmbedding: it tokenizes without special tokens."""
+    modules = _read_settings(folder / "modules.json", MODULES)
+    return bool(modules) and modules[0]["type"].endswith(".StaticEmbedding")
+
+
+def _default_prompt(folder: Path) -> str:
+    settings = _read_settings(folder / "config_sentence_transformers.json", PROMPTS)
+    return str((settings.get("prompts") or {}).get(settings.get("default_prompt_name") or "", ""))
+
+
 def _read_settings(path: Path, shape: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold
     """The contents of a settings file; {} if it does not exist."""
     try:
@@ -107,20 +173,27 @@ def _read_settings(path: Path, shape: Any) -> Any:  # noqa: ANN401 - whatever JS
 
 
 def _tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer: truncates at the model's limit and pads each batch to its longest sentence."""
+    """The tokenizer: truncates at the model's limit, and knows the id that batches are padded with."""
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises plain Exception
         raise ModelError(f"{folder / 'tokenizer.json'}: cannot be used ({error})", hint=AGAIN) from error
     settings = _read_settings(folder / "tokenizer_config.json", TOKENIZER)
+    stored: dict[str, Any] = tokenizer.truncation or {}
     lengths = (
         _read_settings(folder / "sentence_bert_config.json", OBJECT).get("max_seq_length"),
         settings.get("model_max_length"),
+        stored.get("max_length"),
     )
     limit = next((length for length in lengths if isinstance(length, int) and 0 < length < 10**6), MAX_TOKENS)
     pad = settings.get("pad_token") or "[PAD]"
     pad = pad["content"] if isinstance(pad, dict) else pad
     refuse_empty_tokenizer(tokenizer, f"onnx:{folder}")
-    tokenizer.enable_truncation(limit)
+    side = "left" if settings.get("truncation_side") == "left" else "right"
+    tokenizer.enable_truncation(limit, direction=side)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(pad) or 0, pad_token=pad)
     return tokenizer
+
+
+def _padding_and_limit(tokenizer: Any) -> tuple[int, int]:  # noqa: ANN401 - its types do not know that both were set
+    return int(tokenizer.padding["pad_id"]), int(tokenizer.truncation["max_length"])
