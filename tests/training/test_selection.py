@@ -16,7 +16,7 @@ from isogloss.checksums import seal
 from isogloss.training.dev_set import DevScore, TeacherScores
 from isogloss.training.selection import NOTHING_COUNTED, Selection, SelectionScore, clearly_below, standard_errors
 from isogloss.types import FloatArray, IntArray
-from training.test_trainer import PAIRS, STEPS, Dial, Script, measured_at, plan, run, value_after
+from training.one_number import PAIRS, STEPS, Dial, Script, measured_at, plan, run, value_after
 
 
 def scored(right: list[int], value: float) -> SelectionScore:

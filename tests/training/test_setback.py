@@ -8,7 +8,7 @@ import pytest
 
 from isogloss.training.dev_set import DevScore, TeacherScores
 from isogloss.types import FloatArray, IntArray
-from training.test_trainer import STEPS, Dial, Script, run
+from training.one_number import STEPS, Dial, Script, run
 
 
 class Ranking(Dial):
