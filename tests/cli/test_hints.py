@@ -32,6 +32,7 @@ SHOWN_BY = {
     "evaluation/data/files.py": "evaluate",
     "evaluation/data/hub.py": "evaluate reproduce",
     "evaluation/suites.py": "evaluate",
+    "evaluation/teachers.py": "evaluate",
     "training/tasks/mlm.py": "train-dual",
     "training/checkpoints.py": TRAINING,
     "mining/gold.py": "mine",
