@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from isogloss.corpora.reading.readers import read as read
     from isogloss.errors import IsoglossError as IsoglossError
     from isogloss.evaluation.alignment import evaluate as evaluate
+    from isogloss.index.open import open_index as open_index
     from isogloss.mining.mine import mine as mine
     from isogloss.mining.score import score as score
     from isogloss.models.cached_encoder import embed as embed
@@ -55,6 +56,7 @@ _HOMES = {
     "evaluate": "isogloss.evaluation.alignment:evaluate",
     "load": "isogloss.models.encoders.open:open_encoder",
     "mine": "isogloss.mining.mine:mine",
+    "open_index": "isogloss.index.open:open_index",
     "prepare": "isogloss.corpora.prepare:prepare",
     "read": "isogloss.corpora.reading.readers:read",
     "run": "isogloss.runs.pipeline:run",

@@ -15,14 +15,29 @@ from importlib.util import find_spec
 
 import typer
 
-from isogloss.cli import add, clean, corpora, doctor, embed, evaluate, init, launch, mine, prepare, run, score, short_commands
+from isogloss.cli import (
+    add,
+    clean,
+    corpora,
+    doctor,
+    embed,
+    evaluate,
+    init,
+    launch,
+    mine,
+    prepare,
+    run,
+    score,
+    serve,
+    short_commands,
+)
 from isogloss.cli.signals import Stopped, stoppable
 from isogloss.errors import IsoglossError
 from isogloss.shown import masked, printable
 from isogloss.system_errors import explained
 
 # The same command continues after an interruption, unless it is one of these.
-STARTS_AGAIN = ("init", "evaluate", "doctor", "clean", "corpora list", "corpora show")
+STARTS_AGAIN = ("init", "evaluate", "doctor", "clean", "serve", "corpora list", "corpora show")
 
 app = typer.Typer(
     name="isogloss",
@@ -46,6 +61,7 @@ for verb in (
     evaluate.evaluate,
     mine.mine,
     score.score,
+    serve.serve,
     short_commands.train_dual,
     short_commands.train_laser,
     doctor.doctor,

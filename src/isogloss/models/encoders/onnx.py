@@ -60,6 +60,7 @@ class OnnxEncoder(ExternalEncoder):
         self._tokenizer = _tokenizer(self.folder)
         self.pad_id, self.max_tokens = _padding_and_limit(self._tokenizer)
         self._tokenizer.no_padding()
+        self.vocabulary = self._tokenizer.get_vocab_size()
         self._special_tokens = not _is_static(self.folder)
         self.default_prompt = _default_prompt(self.folder)
 

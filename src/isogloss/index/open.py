@@ -1,0 +1,29 @@
+"""Open any index by its address; `address` has the forms."""
+
+from importlib import import_module
+from typing import Any
+
+from isogloss.index.address import Address, parse_address
+from isogloss.index.vector_index import VectorIndex
+
+# Kinds of indexes: module and function.
+KINDS = {
+    "npy": "array_files:open_array",
+}
+
+
+def open_index(address: str) -> VectorIndex:
+    """Open an index to search it: a file, or a table or collection of a database.
+
+        open_index("docs.npy").search(ig.embed(model, ["Where is the station?"]), k=10)
+
+    Databases need their extra: isogloss[pgvector], isogloss[qdrant], isogloss[lancedb]; faiss needs isogloss[mining].
+    """
+    parsed = parse_address(address)
+    opened: VectorIndex = _function(parsed)(parsed)
+    return opened
+
+
+def _function(address: Address) -> Any:  # noqa: ANN401 - of a module that is named by its text
+    module, _, name = KINDS[address.kind].partition(":")
+    return getattr(import_module(f"isogloss.index.{module}"), name)
