@@ -1,6 +1,6 @@
 """What computes: a model as the service needs it, from text to token ids, and from batches of token ids to embeddings."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -18,7 +18,7 @@ BATCH_TOKENS = {"cuda": 16_384}  # by device
 BATCH_TOKENS_OTHERWISE = 1024
 
 
-class Engine(Protocol):
+class Engine(Hashable, Protocol):
     """A loaded model. Several threads call it at once."""
 
     name: str

@@ -28,13 +28,10 @@ class EmbeddingsRequest(BaseModel):
 
     def inputs(self) -> tuple[list[str], list[list[int]]]:
         """Texts, or token ids; one of the two lists is empty."""
-        if isinstance(self.input, str):
-            return [self.input], []
-        if self.input and isinstance(self.input[0], int):
-            return [], [self.input]  # type: ignore[list-item]
-        if self.input and isinstance(self.input[0], list):
-            return [], self.input  # type: ignore[return-value]
-        return self.input, []  # type: ignore[return-value]
+        given: list[Any] = [self.input] if isinstance(self.input, str) else list(self.input)
+        if given and isinstance(given[0], int):
+            return [], [given]
+        return ([], given) if given and isinstance(given[0], list) else (given, [])
 
 
 class Model(BaseModel):

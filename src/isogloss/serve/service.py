@@ -44,7 +44,11 @@ class Service:
         if texts:
             rows = await loop.run_in_executor(None, engine.token_ids, texts, request.input_type)
         answered: asyncio.Future[EmbeddingJob] = loop.create_future()
-        job = EmbeddingJob(engine, rows, lambda job: loop.call_soon_threadsafe(answered.set_result, job))
+
+        def finished(job: EmbeddingJob) -> None:
+            loop.call_soon_threadsafe(answered.set_result, job)
+
+        job = EmbeddingJob(engine, rows, finished)
         try:
             self.workers.submit(job)
         except QueueFull:
