@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from isogloss.corpora.reading.readers import read as read
     from isogloss.errors import IsoglossError as IsoglossError
     from isogloss.evaluation.alignment import evaluate as evaluate
+    from isogloss.exporting.export import export as export
     from isogloss.index.open import open_index as open_index
     from isogloss.mining.mine import mine as mine
     from isogloss.mining.score import score as score
@@ -54,6 +55,7 @@ _HOMES = {
     "distill": "isogloss.training.distillation:distill",
     "embed": "isogloss.models.cached_encoder:embed",
     "evaluate": "isogloss.evaluation.alignment:evaluate",
+    "export": "isogloss.exporting.export:export",
     "load": "isogloss.models.encoders.open:open_encoder",
     "mine": "isogloss.mining.mine:mine",
     "open_index": "isogloss.index.open:open_index",

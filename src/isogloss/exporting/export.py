@@ -1,0 +1,82 @@
+"""Export a model to a form that other programs load: `isogloss export MODEL --to …`.
+
+A new target is one file with a function `write(source, folder)`, and a line in `TARGETS`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from isogloss.config.exporting import ExportSettings
+from isogloss.errors import RecipeError
+from isogloss.exporting.source import ExportSource
+from isogloss.progress import OnProgress, silent
+
+# Target: module. What each writes stands in its docstring.
+TARGETS = {
+    "folder": "folder",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """A file or folder that was written, and how close it is to the original."""
+
+    name: str  # "fp32", "int8", "static", …
+    path: Path
+    megabytes: float
+    cosine: float  # mean over held-out sentences, with the original's embeddings
+    accuracy: float  # retrieval accuracy at 1 on held-out pairs: in the teacher's index if the teacher is known
+    lost: float  # points of accuracy less than the original
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The result of an export: the folder, what is in it, and what was refused, with the reason."""
+
+    folder: Path
+    artefacts: tuple[Artefact, ...]
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+class Target(Protocol):
+    """A module that writes a form of the model."""
+
+    def write(self, source: ExportSource, folder: Path) -> Exported:
+        """Write the model of `source` to `folder`, atomically."""
+        ...
+
+
+def export(
+    model: str,
+    to: str = "folder",
+    out: Path | str | None = None,
+    *,
+    pairs: Sequence[str] = (),
+    teacher: str | None = None,
+    settings: ExportSettings | None = None,
+    on_progress: OnProgress = silent,
+) -> Exported:
+    """Export a model: a finished run, a folder or a hub name.
+
+        ig.export("runs/mine", "onnx")
+
+    `out` is by default `export/TARGET` in the run's folder. Every file is measured beside the original, on held-out pairs of
+    the run or on `pairs`, and refused if it loses more than the settings allow.
+    """
+    if to not in TARGETS:
+        raise RecipeError(f"{to!r} is not something to export to", hint=f"choose one of {', '.join(TARGETS)}")
+    source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
+    target: Target = import_module(f"isogloss.exporting.{TARGETS[to]}")
+    return target.write(source, Path(out) if out is not None else default_folder(source, to))
+
+
+def default_folder(source: ExportSource, to: str) -> Path:
+    """`export/TARGET` in the run's folder, or beside the model."""
+    if source.run is not None:
+        return source.run.folder / "export" / to
+    folder = Path(source.name).expanduser()
+    return (folder.parent if folder.is_dir() else Path()) / f"{folder.name}-{to}"

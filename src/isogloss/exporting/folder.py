@@ -1,0 +1,15 @@
+"""The folder that every server loads: a sentence-transformers folder in the form that old and new readers share.
+
+`models.saving` writes it; here it is written again for a model that another program saved.
+"""
+
+from pathlib import Path
+
+from isogloss.exporting.export import Exported
+from isogloss.exporting.source import ExportSource
+
+
+def write(source: ExportSource, folder: Path) -> Exported:
+    """Write the model as a sentence-transformers folder."""
+    source.student.save_pretrained(folder)
+    return Exported(folder, ())
