@@ -1,7 +1,7 @@
 """Programs that some tests need and pip cannot install: Chromium, node.
 
-Where they are missing, those tests are skipped with the command that installs them, and pytest lists both at its end. CI installs
-them (`.ci/run`) and sets ISOGLOSS_NO_SKIPS=1, which turns such a skip into a failure.
+Where they are missing, those tests are skipped with the command that installs them, and pytest lists both at its end. `.ci/run`
+installs them and sets ISOGLOSS_NO_SKIPS=1, which turns such a skip into a failure.
 """
 
 import os
