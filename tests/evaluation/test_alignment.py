@@ -102,3 +102,30 @@ class Perfect:
 def test_a_perfect_model_scores_one(bitext: Bitext) -> None:
     average = evaluate(Perfect(), Perfect(), bitext).average()
     assert (average.teacher_index, average.to_source, average.from_source, average.cosine) == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_intervals_resample_source_sentences_and_hold_the_scores(models: Path, bitext: Bitext) -> None:
+    evaluator = AlignmentEvaluator(bitext)
+    student = Student.from_pretrained(str(models / "teacher"), device="cpu")
+    evaluator.set_teacher(load(str(models / "teacher")))
+    results = evaluator.score(student.encode(evaluator.texts))
+    found, report = evaluator.intervals(results), evaluator.report("m", results)
+    assert set(found) == {"de", "ru", "average"} and set(found["de"]) >= {"to_source", "from_source"}
+    for scores in (*report.scores, report.average()):
+        for name, (low, high) in found[scores.language].items():
+            assert low <= getattr(scores, name) <= high, (scores.language, name)
+    assert found["de"]["cosine"].low < found["de"]["cosine"].high
+    spans = [high - low for low, high in (found[language]["cosine"] for language in ("de", "ru", "average"))]
+    assert spans[2] <= max(spans[:2]) + 1e-9
+
+
+def test_the_share_of_neighbors_in_the_own_language() -> None:
+    """Ten nearest among 2 × 8 sentences: languages far apart fill them with their own 7 first; together, half are."""
+    pairs = Bitext.of([Pair(f"s{row}", f"t{row}", "de", "", "test") for row in range(8)])
+    evaluator = AlignmentEvaluator(pairs)
+    angles = {f"{side}{row}": row * 0.1 + (2.0 if side == "t" else 0.0) for row in range(8) for side in "st"}
+    apart = np.array([[np.cos(angles[text]), np.sin(angles[text])] for text in evaluator.texts], dtype=np.float32)
+    assert evaluator.own_language_share(apart) == {"de": pytest.approx(0.7)}
+    mixed = {f"{side}{row}": row * 0.1 + (0.05 if side == "t" else 0.0) for row in range(8) for side in "st"}
+    vectors = np.array([[np.cos(mixed[text]), np.sin(mixed[text])] for text in evaluator.texts], dtype=np.float32)
+    assert evaluator.own_language_share(vectors)["de"] == pytest.approx(0.4625, abs=0.05)

@@ -59,6 +59,30 @@ def test_the_prompt_is_that_of_queries_and_documents_and_is_put_there_once(model
         assert np.allclose(encode(TEXTS), expected, atol=1e-5)
 
 
+def test_prompts_of_queries_and_documents(models: Path, tmp_path: Path) -> None:
+    """A recipe may set them; a folder saved with them keeps them, and so does any model that is only passed on."""
+    student = Student.from_pretrained(str(models / "student"), prompt="a child ", device="cpu")
+    student.set_prompts(query="the dog ")
+    student.save_pretrained(tmp_path / "model")
+    Student.from_pretrained(str(tmp_path / "model"), device="cpu").save_pretrained(tmp_path / "again")
+    for name in ("model", "again"):
+        plain = SentenceTransformer(str(tmp_path / name), device="cpu")
+        for encode, prompt in (
+            (plain.encode_query, "the dog "),
+            (plain.encode_document, "a child "),
+            (plain.encode, "a child "),
+        ):
+            assert np.allclose(encode(TEXTS[:9]), plain.encode([prompt + text for text in TEXTS[:9]], prompt=""), atol=1e-6)
+    other = SentenceTransformer(str(models / "student"), prompts={"query": "the dog ", "passage": "my friend "}, device="cpu")
+    other.max_seq_length = 60
+    other.save(str(tmp_path / "other"), create_model_card=False)
+    passed_on = Student.from_pretrained(str(tmp_path / "other"), prompt=None, max_tokens=0, device="cpu")
+    assert passed_on.max_tokens == 60 and passed_on.model.prompts == SentenceTransformer(str(tmp_path / "other")).prompts
+    passed_on.save_pretrained(tmp_path / "passed on")
+    plain = SentenceTransformer(str(tmp_path / "passed on"), device="cpu")
+    assert (plain.prompts["query"], plain.prompts["passage"]) == ("the dog ", "my friend ")
+
+
 def test_more_tokens_than_the_model_was_stored_with(models: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Student.from_pretrained(str(models / "student"), max_tokens=10).save_pretrained(tmp_path / "short")
     assert Student.from_pretrained(str(tmp_path / "short")).model.max_seq_length == 10, "nobody asked for more"

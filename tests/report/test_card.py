@@ -7,9 +7,11 @@ import pytest
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
+from isogloss.models.static import static_student
 from isogloss.models.student import Student
 from isogloss.report.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.types import Bitext, LanguageScores, Pair, Report
+from tiny import unigram
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,35 @@ def test_scores_data_and_usage(model: SentenceTransformer) -> None:
     assert {"sentence-transformers", "isogloss", "multilingual", "distillation"} <= set(data.tags)
     assert data.eval_results is not None
     assert {one.metric_type: one.metric_value for one in data.eval_results} == {"to_source": 0.9, "from_source": 0.95}
+
+
+def test_intervals_bias_licenses_and_data_sets_of_the_hub(model: SentenceTransformer) -> None:
+    info = CardInfo(
+        name="mine",
+        description="",
+        teacher="t",
+        reports=[Report("m", SCORES, 4000)],
+        intervals={"de": {"teacher_index": (0.8, 0.975), "to_source": (0.9, 1.0)}, "average": {"from_source": (0.88, 0.99)}},
+        own_language_share={"de": 0.5, "ko": 0.6125},
+        corpora={
+            "parallel-sentences-tatoeba": {"train": 1, "license": "CC BY 2.0 FR"},
+            "lafand": {"train": 2, "license": "CC-BY-NC"},
+            "once-again": {"train": 3, "license": "concerning nobody"},
+        },
+    )
+    text = model_card(info, model)
+    assert "| de | 90.0 (80.0 to 97.5) | 95.0 (90.0 to 100.0) | 100.0 | 0.610 |" in text and "95 % intervals" in text
+    assert (
+        "| average | – | 90.0 | 95.0 (88.0 to 99.0) | – |" in text
+        and "language: de 50.0, ko 61.3. Without bias it is 50." in text
+    )
+    assert "Restricted: lafand is licensed for research" in text and "once-again is" not in text
+    data = metadata(text)
+    assert data.datasets == ["sentence-transformers/parallel-sentences-tatoeba"] and "text-embeddings-inference" in data.tags
+    plain = model_card(CardInfo(name="x", description="", reports=[Report("m", SCORES, 9)]), model)
+    assert "interval" not in plain and "bias" not in plain and "Restricted" not in plain
+    static = static_student(unigram(), 6, name="static", max_tokens=16).model
+    assert "text-embeddings-inference" not in metadata(model_card(CardInfo(name="x", description=""), static)).tags
 
 
 def test_without_a_teacher_none_is_mentioned(model: SentenceTransformer) -> None:

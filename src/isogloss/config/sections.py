@@ -142,6 +142,8 @@ class StudentSettings(Settings):
     layers: int = setting(0, "Keep this many of its layers, evenly spread; 0 keeps all.", at_least=0)
     dimension: int = setting(0, "Embedding size of a static table; 0 takes the model's.", at_least=0)
     prompt: str = setting("", "Text to prepend to every sentence for the student; saved with the model.")
+    query_prompt: str = setting("", "Saved as the prompt of encode_query, for retrieval; empty: prompt.")
+    document_prompt: str = setting("", "Saved as the prompt of encode_document, for retrieval; empty: prompt.")
     max_tokens: int = setting(128, "Longer sentences are truncated to this many tokens.", at_least=2, at_most=8192)
     trim: Literal["alphabet", "corpus", "off"] = setting(
         "alphabet",
@@ -288,6 +290,7 @@ class OutputSettings(Settings):
     table = "output"
     folder: str = setting("runs/run", "Folder of the run: model, results, record and unfinished work.")
     cache: str = setting("", "Folder of cached teacher embeddings; empty: the user's cache folder.")
+    license: str = setting("", "License of the model for its card, as the hub names it: apache-2.0, cc-by-nc-4.0, …")
 
 
 class AddSettings(Settings):

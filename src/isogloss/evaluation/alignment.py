@@ -18,13 +18,16 @@ from isogloss.config import CleaningSettings, LeakSettings
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.reading.readers import bitext_of
 from isogloss.errors import DataError
+from isogloss.evaluation.bootstrap import Draws, Interval, Sample, average, interval, ratio
 from isogloss.evaluation.leak_report import scan_of
 from isogloss.evaluation.metrics import Doubles, cosines, hits, mean_squared_error
 from isogloss.evaluation.space import Space
+from isogloss.evaluation.tasks.bias import among_both
 from isogloss.models.encoder import Encoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.search.neighbors import nearest
+from isogloss.storage import content_hash
 from isogloss.types import TEST, Bitext, FloatArray, IntArray, LanguageScores, Report
 
 AS_GIVEN = CleaningSettings(min_script=0, min_language=0, min_numbers=0, min_addresses=0, max_repetition=1)
@@ -89,6 +92,30 @@ class AlignmentEvaluator:
         comparable = self._teacher is not None and self._teacher.vectors.shape[1] == vectors.shape[1]
         return tuple(self._language(code, student, self._teacher if comparable else None) for code in self.languages)
 
+    def intervals(self, results: Sequence[LanguageResult]) -> dict[str, dict[str, Interval]]:
+        """95 % intervals of shares and cosines: language, or "average" → score → interval. Source sentences are resampled."""
+        samples = {result.scores.language: _samples(result) for result in results}
+        names = list(samples[results[0].scores.language])
+        samples["average"] = {name: average([own[name] for own in samples.values()]) for name in names}
+        draws = Draws()
+        return {
+            language: {name: interval(draws.of([sample])[0]) for name, sample in own.items()}
+            for language, own in samples.items()
+        }
+
+    def own_language_share(self, vectors: FloatArray) -> dict[str, float]:
+        """The language bias: how many of a sentence's ten nearest are in its own language, among it and the source language.
+
+        Half of them without bias. `vectors` are the embeddings of `texts`.
+        """
+        space, shares = Space({text: row for row, text in enumerate(self.texts)}, vectors), dict[str, float]()
+        for language in self.languages:
+            pairs = dict(zip(*(self.test.where(language=language).column(side) for side in ("target", "source")), strict=True))
+            sides = space.of(list(pairs)), space.of(list(pairs.values()))
+            near = [among_both(*sides)[1], among_both(*sides[::-1])[1]]
+            shares[language] = float(np.mean(near))
+        return shares
+
     def _language(self, language: str, student: Space, teacher: Space | None) -> LanguageResult:
         held, candidates = self.test.where(language=language), self.targets[language]
         sources, targets, source_queries = held.column("source"), held.column("target"), held.sources()
@@ -119,6 +146,16 @@ class AlignmentEvaluator:
         own = means.pop("to_source"), means.pop("from_source")
         scores = LanguageScores(language, len(source_of), means.get("teacher_index"), *own, means.get("cosine"), mse)
         return LanguageResult(scores, per_query)
+
+
+def _samples(result: LanguageResult) -> dict[str, Sample]:
+    """The scores per source sentence, so that languages with the same sentences are resampled together."""
+    samples = {}
+    for name, one in result.per_query.items():
+        sources, place = np.unique(one.sources, return_inverse=True)
+        sums, counts = np.bincount(place, one.values), np.bincount(place).astype(np.float64)
+        samples[name] = ratio(sums, counts, f"source sentences {content_hash(*map(str, sources.tolist()))[:16]}")
+    return samples
 
 
 def _first_then(needed: list[str], others: list[str], limit: int) -> list[str]:

@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 PADDED_AT_ONCE, PACKED_AT_ONCE, AT_ONCE_ACCELERATED = 640, 8192, 16_384  # tokens
 FAST_FROM, SAMPLE = 512, 24  # sentences
 PROMPT_NAME = "isogloss"
+QUERY_PROMPT, DOCUMENT_PROMPTS = "query", ("document", "passage", "corpus")  # as sentence-transformers looks for them
 UNNAMED = "sentence_transformers_model_id"  # stands for the name in the usage example of a card
 MAX_TOKENS = 128
 
@@ -55,7 +56,7 @@ class Student:
     )
     tokenizer_module: ClassVar[str] = ""  # see TextTokenizer.module
 
-    def __init__(self, model: "SentenceTransformer", name: str, prompt: str = "", max_tokens: int | None = None) -> None:
+    def __init__(self, model: "SentenceTransformer", name: str, prompt: str | None = "", max_tokens: int | None = None) -> None:
         found = _kind_of(model)
         if found is None or found.kind != self.kind:
             raise ModelError(f"{name}: its first module is {type(model[0]).__name__}, not {self.kind}", hint=self.kind_hint)
@@ -63,15 +64,25 @@ class Student:
         self.trimming: Trimming | None = None
         self.trimmed_tokenizer: TextTokenizer | None = None  # as trimming left it
         self.origin: Path | None = None  # the folder it was loaded from
+        # Other models have prompts for queries and documents that this one will not be trained with.
+        self._keeps_prompts = prompt is None or (PROMPT_NAME in model.prompts and not prompt)
         if prompt:  # saved with the model, so that plain sentence-transformers uses it too
             model.prompts[PROMPT_NAME] = prompt
             model.default_prompt_name = PROMPT_NAME
         self._set_max_tokens(max_tokens)
 
+    def set_prompts(self, query: str = "", document: str = "") -> None:
+        """Set the prompts of `encode_query` and `encode_document`; empty: the prompt of `encode`."""
+        for name in DOCUMENT_PROMPTS:
+            self.model.prompts.pop(name, None)
+        self.model.prompts |= {QUERY_PROMPT: query or self.prompt, DOCUMENT_PROMPTS[0]: document or self.prompt}
+        self._keeps_prompts = True
+
     def _set_max_tokens(self, max_tokens: int | None) -> None:
-        """Truncate text at `max_tokens`, or at the stored limit, at most 128; never beyond the transformer's positions."""
-        if max_tokens is None:
-            max_tokens = min(MAX_TOKENS, int(self.model.max_seq_length or MAX_TOKENS))
+        """Truncate text at `max_tokens` (0: the stored limit; None: that, at most 128), never beyond the positions."""
+        if not max_tokens:
+            stored = int(self.model.max_seq_length or MAX_TOKENS)
+            max_tokens = stored if max_tokens == 0 else min(MAX_TOKENS, stored)
         body = getattr(self.model[0], "auto_model", None)
         positions = None if body is None else position_count(body)
         if positions is not None and max_tokens > positions:
@@ -81,11 +92,12 @@ class Student:
         self.model.max_seq_length = max_tokens
 
     @classmethod
-    def from_pretrained(cls, name: str, prompt: str = "", max_tokens: int | None = None, device: str = "auto") -> Self:
+    def from_pretrained(cls, name: str, prompt: str | None = "", max_tokens: int | None = None, device: str = "auto") -> Self:
         """Load a student: a hub model, a local folder, a finished run, or a bundled model (`multilingual-e5-small`).
 
-        `prompt` goes before every text and is saved with the model; text is truncated at `max_tokens` (default: the model's
-        own limit, at most 128). `Student` loads every kind of student, a subclass only its own.
+        `prompt` goes before every text and is saved with the model, for queries and documents, too (see `set_prompts`); None
+        keeps all prompts of the model. Text is truncated at `max_tokens` (default: the model's own limit, at most 128; 0: that
+        limit). `Student` loads every kind of student, a subclass only its own.
         """
         origin, model = refuse_missing(name), open_model(name).to(choose_device(device))
         kind = cast("type[Self]", _kind_of(model) or Student) if cls is Student else cls
@@ -99,8 +111,9 @@ class Student:
         `card` is the model card (README.md), `training` describes the training data. Without both, those of the folder it was
         loaded from are kept if the weights are the same.
         """
-        # encode_query() and encode_document() use the same prompt as encode().
-        self.model.prompts |= {"query": self.prompt, "document": self.prompt}
+        if not self._keeps_prompts:
+            self.set_prompts()
+        self.model.prompts.setdefault(PROMPT_NAME, self.prompt)  # says that the others are meant
         origin = None if card else self.origin
         save_model(self.model, Path(folder), card or f"# {self.name}\n", training, origin)
 

@@ -6,12 +6,14 @@ The metadata (language, license, base model, tags, datasets, results) and the us
 `SentenceTransformerModelCardData`; `card.md` has the words and tables. Keys and passwords in names and addresses are masked.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isogloss.amounts import amount
+from isogloss.corpora.catalogue.entries import hub_repository
 from isogloss.evaluation.compare import Comparison
 from isogloss.evaluation.regressions import IN_WORDS
 from isogloss.evaluation.tasks.retrieval import kept_in_words, kept_shares
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from sentence_transformers.sentence_transformer.model_card import SentenceTransformerModelCardData
 
 TAGS = ("multilingual", "isogloss")
+SERVER_TAG = "text-embeddings-inference"  # the hub offers to deploy models that have it
+RESTRICTED = re.compile(r"\bnc\b|non[- ]?commercial|research", re.IGNORECASE)
 EXAMPLES = 3  # sentences in the usage example
 
 
@@ -43,7 +47,8 @@ class CardInfo:
 
     `description` is a paragraph about the model and its training. `reports` are the alignment scores after each stage, the
     final one last; `stages` are dev scores of stages without such a report. `retrieval` has the scores on documents and queries
-    after each stage. `examples` are sentences in the model's languages.
+    after each stage. `intervals` and `own_language_share` are those of the final report, from `AlignmentEvaluator`. `examples`
+    are sentences in the model's languages.
     `corpora` are those of `corpora.store.training_data`; `recipe` is TOML.
     """
 
@@ -55,6 +60,8 @@ class CardInfo:
     tags: Sequence[str] = ()
     license: str = ""
     reports: Sequence[Report] = ()
+    intervals: Mapping[str, Mapping[str, Sequence[float]]] = field(default_factory=dict)
+    own_language_share: Mapping[str, float] = field(default_factory=dict)
     stages: Sequence[StageScore] = ()
     regressions: Sequence[Mapping[str, Any]] = ()
     retrieval: Comparison | None = None
@@ -76,7 +83,10 @@ def model_card(info: CardInfo, model: "SentenceTransformer") -> str:
     usage = data.to_dict()["usage_snippet"]  # also computes what to_yaml shows
     shares = kept_shares(info.retrieval) if info.retrieval else {}
     kept = kept_in_words(shares) if shares else ""
-    text = template.render(info=info, metadata=data.to_yaml(), usage=usage, scores_in_words=IN_WORDS, kept=kept)
+    restricted = sorted(name for name, facts in info.corpora.items() if RESTRICTED.search(facts["license"] or ""))
+    text = template.render(
+        info=info, metadata=data.to_yaml(), usage=usage, scores_in_words=IN_WORDS, kept=kept, restricted=restricted
+    )
     return masked(text).rstrip("\n") + "\n"
 
 
@@ -108,8 +118,12 @@ def _card_data(info: CardInfo, model: "SentenceTransformer") -> "SentenceTransfo
         model_name=info.name,
         local_files_only=True,
     )
-    data.add_tags([*TAGS, *info.tags])
+    served = (
+        [SERVER_TAG] if getattr(model[0], "auto_model", None) is not None else []
+    )  # the server has no static or LSTM models
+    data.add_tags([*TAGS, *info.tags, *served])
     data.base_model = _hub_name(info.base_model)
+    data.datasets = [repo for name in info.corpora if (repo := hub_repository(name))] or None
     data.register_model(model)
     data.usage_examples = [printable(text) for text in info.examples[:EXAMPLES]] or None
     data.eval_results_dict.update(_results(info))

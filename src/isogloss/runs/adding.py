@@ -193,7 +193,8 @@ def _add(run: Run, finished: Finished, settings: AddSettings) -> RunResult:
     }
     result = run.result(reports, [StageResult("distill", summary, {"pairs": len(session.pairs)})], details)
     retrieved = measurements.retrieval(recorded_scan(training_data(pairs.store.manifest)))
-    result = replace(result, folder=candidate if verdict.over else run.folder, retrieval=retrieved)
+    details = result.details | measurements.uncertainty_and_bias()
+    result = replace(result, folder=candidate if verdict.over else run.folder, retrieval=retrieved, details=details)
     if run.record is None:  # the main process saves
         return result
     with run.timed("save"):

@@ -47,6 +47,7 @@ class Measurements:
     ) -> None:
         self.run, self.evaluator = run, evaluator
         self.stages: list[tuple[str, tuple[LanguageResult, ...]]] = []
+        self._vectors: FloatArray | None = None  # of the held-out pairs, by the last stage
         self.outcomes: list[Outcome] = []  # on the queries
         self._retrieval: Task | None = None
         with run.distributed.main_process_first():
@@ -74,6 +75,7 @@ class Measurements:
         """Score the embeddings of `texts` after a stage. Without the teacher's dimension, its index cannot be searched."""
         if self.evaluator is not None:
             self.stages.append((name, self.evaluator.score(vectors[: len(self._held_out)])))
+            self._vectors = vectors[: len(self._held_out)]
         if self._retrieval is not None and self._retrieval.fits(vectors.shape[1]):
             space = Space({text: row for row, text in enumerate(self.texts)}, vectors)
             self.outcomes.append(Outcome(name, tuple(self._retrieval.measure(space))))
@@ -84,6 +86,15 @@ class Measurements:
         file = f"student-{content_hash(student.fingerprint, *self.texts)[:16]}"
         compute = partial(student.encode, self.texts, run.on_progress, stage)
         self.add(name, kept_array(run.work, file, compute, run.distributed, run.on_progress, stage))
+
+    def uncertainty_and_bias(self) -> dict[str, Any]:
+        """For the model card: intervals of the last scores, and how many neighbors are in a sentence's own language."""
+        if self.evaluator is None or self._vectors is None:
+            return {}
+        found = self.evaluator.intervals(self.stages[-1][1])
+        bounds = {language: {name: [round(x, 4) for x in one] for name, one in own.items()} for language, own in found.items()}
+        shares = {language: round(share, 4) for language, share in self.evaluator.own_language_share(self._vectors).items()}
+        return {"intervals": bounds, "own_language_share": shares}
 
     def regressions(self, follows_teacher: bool, trained: bool) -> tuple[list[dict[str, Any]], str]:
         """What the last stage does worse than the untouched student or the bridge: as data, and in a sentence."""

@@ -68,6 +68,7 @@ def open_models(
         note = f"vocabulary {trimming.rows_before:,} → {trimming.rows_after:,} rows"
     if any(stage.task in ("mlm", "tlm") for stage in recipe.stages):
         with_mask_token(student)
+    student.set_prompts(settings.query_prompt, settings.document_prompt)
     set_pooling(student, settings.pooling)
     if settings.normalize:
         student.add_normalization()

@@ -89,7 +89,8 @@ def _run(run: Run) -> RunResult:
     if measurements is not None:
         with run.timed("measure"):
             scan = None if store is None or data.content else recorded_scan(training_data(store.manifest))
-            result = replaced(result, retrieval=measurements.retrieval(scan))
+            details = result.details | measurements.uncertainty_and_bias()
+            result = replaced(result, retrieval=measurements.retrieval(scan), details=details)
     with run.timed("save"):
         _save(run, result, student, pairs, store)
     return run.finish(result)

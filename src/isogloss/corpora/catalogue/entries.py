@@ -99,6 +99,12 @@ def _entry(name: str, facts: dict[str, Any]) -> Entry:
     return Entry(**{"repo": repo, **facts, **lists, "name": name, "languages": codes})
 
 
+def hub_repository(corpus: str) -> str:
+    """The data set on the Hugging Face Hub that a corpus of the catalogue comes from; empty for others."""
+    found = entries().get(corpus)
+    return found.repo if found is not None and found.by == "hub" else ""
+
+
 def find(name: str) -> Entry:
     """The entry of a name; case and hyphens are ignored, and alternative names work."""
     if match := re.fullmatch(r"opus:(\w[\w.+-]*)", name):
