@@ -15,6 +15,10 @@ import pytest
 COMMIT = "0" * 40
 
 
+class AlreadyThere(Exception):
+    """A repository is to be made again."""
+
+
 class Hub:
     """The files of each repository, what was requested, and how often the library paused to try again."""
 
@@ -38,7 +42,9 @@ class Hub:
         if path == "/api/repos/create":
             sent = json.loads(body)
             name = f"{sent['organization']}/{sent['name']}" if sent.get("organization") else f"me/{sent['name']}"
-            self.files.setdefault(name, {})
+            if name in self.files:
+                raise AlreadyThere(name)
+            self.files[name] = {}
             return {"url": f"{self.url}/{name}", "name": name, "id": name}
         if "/preupload/" in path:
             files = [
@@ -67,7 +73,11 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             hub.requests.append(self.path)
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            self._send(200, json.dumps(hub.post(self.path, body)).encode())
+            try:
+                self._send(200, json.dumps(hub.post(self.path, body)).encode())
+            except AlreadyThere as error:
+                url = f"{hub.url}/{error}"
+                self._send(409, json.dumps({"error": "You already created this model repo", "url": url}).encode())
 
         def _send(self, status: int, content: bytes) -> None:
             self.send_response(status)

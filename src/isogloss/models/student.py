@@ -23,8 +23,9 @@ from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import embedding_dimension, fingerprint, refuse_broken
 from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, pooled_runs, trusted_encoder
 from isogloss.models.frozen_layers import Activations, Frozen, SplitBody, alike, on_all_cores, pack, split_layers
+from isogloss.models.hub import push_folder
 from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
-from isogloss.models.saving import CARD, save_model
+from isogloss.models.saving import save_model
 from isogloss.models.token_store import TextTokenizer, TokenStore, by_length, spread_by_length
 from isogloss.models.vocabulary.coverage import Survey, Texts, coverage, survey, survey_each
 from isogloss.models.vocabulary.grow import Growth, grown_table
@@ -43,7 +44,6 @@ PADDED_AT_ONCE, PACKED_AT_ONCE, AT_ONCE_ACCELERATED = 640, 8192, 16_384  # token
 FAST_FROM, SAMPLE = 512, 24  # sentences
 PROMPT_NAME = "isogloss"
 QUERY_PROMPT, DOCUMENT_PROMPTS = "query", ("document", "passage", "corpus")  # as sentence-transformers looks for them
-UNNAMED = "sentence_transformers_model_id"  # stands for the name in the usage example of a card
 MAX_TOKENS = 128
 
 
@@ -117,18 +117,15 @@ class Student:
         origin = None if card else self.origin
         save_model(self.model, Path(folder), card or f"# {self.name}\n", training, origin)
 
-    def push_to_hub(self, repo_id: str, card: str = "", **options: Any) -> str:  # noqa: ANN401 - the library's own
+    def push_to_hub(self, repo_id: str, card: str = "", **options: Any) -> str:  # noqa: ANN401 - those of push_folder
         """Upload what `save_pretrained` writes to the Hugging Face Hub, and return the URL of the commit.
 
-        `options` are those of `SentenceTransformer.push_to_hub`: `token`, `private`, `commit_message`, `revision` and so on.
+        `options` are `token`, `private`, `commit_message`, `revision`, `create_pr` and `exist_ok`, as in sentence-transformers.
         """
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "model"
             self.save_pretrained(folder, card)
-            text = (folder / CARD).read_text(encoding="utf-8").replace(UNNAMED, repo_id)
-            (folder / CARD).write_text(text, encoding="utf-8")
-            url: str = self.model.push_to_hub(repo_id, local_model_path=str(folder), **options)
-        return url
+            return push_folder(folder, repo_id, **options)
 
     def encode(
         self,
