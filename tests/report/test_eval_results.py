@@ -1,11 +1,11 @@
-"""Scores of `evaluate --json` beside a model: the hub's own package reads what was written, and a second time replaces the first."""
+"""Scores of `evaluate --json` beside a model: the hub's own package reads them, and a second time replaces the first."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]
 from huggingface_hub import ModelCard
 from huggingface_hub._eval_results import parse_eval_result_entries
 

@@ -153,7 +153,7 @@ def _samples(result: LanguageResult) -> dict[str, Sample]:
     samples = {}
     for name, one in result.per_query.items():
         sources, place = np.unique(one.sources, return_inverse=True)
-        sums, counts = np.bincount(place, one.values), np.bincount(place).astype(np.float64)
+        sums, counts = np.bincount(place, one.values).astype(np.float64), np.bincount(place).astype(np.float64)
         samples[name] = ratio(sums, counts, f"source sentences {content_hash(*map(str, sources.tolist()))[:16]}")
     return samples
 

@@ -1,7 +1,7 @@
 """Upload a saved or exported model to the Hugging Face Hub.
 
-huggingface_hub does the work: the token (an argument, `hf auth login` or $HF_TOKEN), large files, and tries again. Only the files
-of the model are uploaded, and nothing in the repository is deleted.
+huggingface_hub does the work: the token (an argument, `hf auth login` or $HF_TOKEN), large files, and trying again. Only the
+files of the model are uploaded, and nothing in the repository is deleted.
 """
 
 import shutil

@@ -98,7 +98,7 @@ def _repository(title: str) -> str:
 
 def add_scores(folder: Path, scores: Sequence[MeasuredScore]) -> None:
     """Write scores into the card of a saved model, its metadata, and `.eval_results/`; those written before are replaced."""
-    import yaml
+    import yaml  # type: ignore[import-untyped]
     from huggingface_hub import EvalResultEntry, ModelCard, eval_result_entries_to_yaml
 
     on_hub = [one for one in scores if one.repository]
