@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from isogloss.exporting.export import Artefact, Exported
 
 TARGETS_HELP = "What to write: folder, onnx."
+PRECISIONS = ExportSettings.model_fields["precisions"]
 
 
 @settings_as_options(
     ExportSettings,
-    skip=[],
-    precisions={"metavar": "NAME,…"},
+    skip=["precisions"],
     suite={"metavar": "NAME,…"},
     data={"metavar": "FOLDER|hub"},
 )
@@ -26,6 +26,9 @@ def export(
     values: dict[str, Any],
     to: Annotated[str, Option("--to", metavar="TARGET", help=TARGETS_HELP)] = "folder",
     out: Annotated[Path | None, Option("--out", metavar="FOLDER", help="Where to write.  [default: RUN/export/TARGET]")] = None,
+    precisions: Annotated[str, Option("--precisions", metavar="NAME,…", help=PRECISIONS.description)] = ",".join(
+        PRECISIONS.default
+    ),
     pairs: Annotated[
         list[str] | None,
         Option("--pairs", metavar="FILE", help="Pairs to measure on; repeatable.  [default: the run's]"),
@@ -42,6 +45,7 @@ def export(
     from isogloss.cli.screens.progress import progress, show_json
     from isogloss.exporting.export import export
 
+    values["precisions"] = tuple(name.strip() for name in precisions.split(","))
     settings = ExportSettings(**values)
     with progress() as bars:
         exported = export(model, to, out, pairs=pairs or (), teacher=teacher, settings=settings, on_progress=bars)
