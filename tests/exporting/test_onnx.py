@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ pytest.importorskip("onnxscript")
 runtime = pytest.importorskip("onnxruntime")
 
 WIDTH = 72  # so that products are large enough for int8
-ANY = {"min_cosine": 0.0, "max_loss": 100.0, "calibration": 8}
+ANY: dict[str, Any] = {"min_cosine": 0.0, "max_loss": 100.0, "calibration": 8}
 
 
 def pairs_file(folder: Path) -> Path:
