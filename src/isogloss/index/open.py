@@ -9,6 +9,14 @@ from isogloss.index.vector_index import VectorIndex
 # Kinds of indexes: module and function.
 KINDS = {
     "npy": "array_files:open_array",
+    "safetensors": "array_files:open_tensor",
+    "parquet": "parquet_file:open_parquet",
+    "faiss": "faiss_file:open_faiss",
+    "postgresql": "postgres_table:open_postgres",
+    "qdrant": "qdrant_collection:open_qdrant",
+    "lancedb": "lance_table:open_lance",
+    "opensearch": "search_server:open_search_server",
+    "elasticsearch": "search_server:open_search_server",
 }
 
 
