@@ -142,8 +142,8 @@ class FaissIndex(ReadIndex):
         """Cosines, dot products or negative distances from what faiss returns: dot products or squared distances."""
         if self._index.metric_type == self._faiss.METRIC_INNER_PRODUCT:
             return values
-        squares: FloatArray = np.maximum(values, 0).astype(np.float32)
-        return 1 - squares / 2 if self._metric == "cosine" else 0 - np.sqrt(squares)
+        squares = np.maximum(values, 0)
+        return (1 - squares / 2 if self._metric == "cosine" else 0 - np.sqrt(squares)).astype(np.float32)
 
     def _set_effort(self, address: Address) -> None:
         inner, names = self._inner, ("nprobe", "ef")

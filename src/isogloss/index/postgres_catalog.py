@@ -1,6 +1,6 @@
 """PostgreSQL: the connection, and what its catalog says about a table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from isogloss.errors import DataError, optional_package
@@ -69,7 +69,8 @@ def connect(address: Address) -> Any:  # noqa: ANN401 - psycopg is an optional p
         "psycopg", DataError(f"{address.shown}: this index needs the package psycopg", hint="pip install 'isogloss[pgvector]'")
     )
     known = {one.keyword.decode() for one in psycopg.pq.Conninfo.get_defaults()}
-    address.refuse_other_options((*OPTIONS, *known))
+    ours = {name: value for name, value in (address.options or {}).items() if name not in known}
+    replace(address, options=ours).refuse_other_options(OPTIONS)
     libpq = {name: value for name, value in (address.options or {}).items() if name in known}
     try:
         return psycopg.connect(address.place, autocommit=True, **({"connect_timeout": CONNECT_SECONDS} | libpq))
@@ -97,7 +98,7 @@ def describe(connection: Any, address: Address) -> TableFacts:  # noqa: ANN401
         {column: kind for column, (kind, _) in vectors.items()},
         {column: max(modifier, 0) for column, (_, modifier) in vectors.items()},
         key[0] if key else "",
-        [AnnIndex(*row[:2], _metric_of(row[2])) for row in connection.execute(ANN, (oid,)).fetchall()],
+        [AnnIndex(column, kind, _metric_of(ops)) for column, kind, ops in connection.execute(ANN, (oid,)).fetchall()],
     )
 
 

@@ -118,7 +118,7 @@ class PostgresTable(ReadIndex):
         named |= {"table": sql.Identifier(table.schema, table.name)}
         types = {"kind": sql.SQL(table.kinds[columns["vector"]]), "id_type": sql.SQL(table.types[columns["id"]])}
         try:
-            return self._connection.execute(sql.SQL(query).format(**named, **types), values).fetchall()
+            found: list[Any] = self._connection.execute(sql.SQL(query).format(**named, **types), values).fetchall()
         except psycopg.errors.QueryCanceled as error:
             raise DataError(
                 f"{self.address}: the statement took too long and was stopped",
@@ -126,6 +126,7 @@ class PostgresTable(ReadIndex):
             ) from error
         except psycopg.Error as error:
             raise DataError(f"{self.address}: {sentence_of(error)}", hint="see the database's log") from error
+        return found
 
     def _measured_dimension(self) -> int:
         """The dimension of a column that does not declare it."""
@@ -161,10 +162,8 @@ def as_text(vector: FloatArray) -> str:
 def _columns(address: Address, table: TableFacts) -> dict[str, str]:
     """The columns of vectors, ids and texts."""
     if not table.kinds:
-        others = f"; it has {', '.join(table.types)}" if table.types else ""
-        raise DataError(
-            f"{address.shown}: the table has no column of type vector or halfvec{others}", hint="name another table"
-        )
+        found = ", ".join(f"{name} ({kind})" for name, kind in table.types.items())[:200]
+        raise DataError(f"{address.shown}: no column of type vector or halfvec; it has {found}", hint="name another table")
     vector = chosen_column(address, "column", list(table.kinds), VECTOR_NAMES, "vectors")
     plain = [name for name in table.types if name not in table.kinds]
     given = "id" in (address.options or {})
