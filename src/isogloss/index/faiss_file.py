@@ -7,7 +7,7 @@ Ids are those of the index if it has its own (add_with_ids), otherwise they stan
 dot products whose vectors have length 1 compares by the cosine if the address says metric=cosine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from isogloss.errors import DataError, optional_package
 from isogloss.index.address import Address
 from isogloss.index.array_files import AGAIN, MISSING
 from isogloss.index.build_record import read_record
-from isogloss.index.exact_search import unit
+from isogloss.index.exact_search import BLOCK, unit
 from isogloss.index.row_labels import OPTIONS, labels_of
 from isogloss.index.vector_index import (
     SAMPLED,
@@ -95,6 +95,13 @@ class FaissIndex(ReadIndex):
         texts = self.labels.by_id(ids)
         return StoredRows(ids, self._vectors(rows), [texts.get(one, "") for one in ids] if self.labels.has_texts else None)
 
+    def stored_blocks(self) -> Iterator[StoredRows]:
+        """All rows in blocks."""
+        for start in range(0, self._size, BLOCK):
+            rows = range(start, min(start + BLOCK, self._size))
+            ids = [self._name(int(self._row_ids[row])) for row in rows]
+            yield StoredRows(ids, self._vectors(rows), self.labels.texts_of(rows))
+
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """Texts by id."""
         return self.labels.by_id(ids)
@@ -146,15 +153,11 @@ class FaissIndex(ReadIndex):
         return (1 - squares / 2 if self._metric == "cosine" else 0 - np.sqrt(squares)).astype(np.float32)
 
     def _set_effort(self, address: Address) -> None:
-        inner, names = self._inner, ("nprobe", "ef")
-        for name in names:
-            value = address.option(name)
-            if value and not (value.isascii() and value.isdigit() and int(value)):
-                raise DataError(f"{self.address}: {name}={value} is not a number", hint=f"for example {name}=64")
-        if value := address.option("nprobe"):
-            self._faiss.extract_index_ivf(inner).nprobe = int(value)
-        if value := address.option("ef"):
-            inner.hnsw.efSearch = int(value)
+        nprobe, depth = address.number("nprobe"), address.number("ef")
+        if nprobe and hasattr(self._inner, "nprobe"):
+            self._inner.nprobe = nprobe
+        if depth and hasattr(self._inner, "hnsw"):
+            self._inner.hnsw.efSearch = depth
 
 
 def _without_id_map(faiss: Any, index: Any) -> tuple[Any, IntArray]:  # noqa: ANN401

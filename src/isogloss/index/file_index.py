@@ -69,6 +69,12 @@ class FileIndex(ReadIndex):
         rows = spread(self._size, count)
         return StoredRows([self.labels.ids[row] for row in rows], self.vectors.at(rows), self.labels.texts_of(rows))
 
+    def stored_blocks(self) -> Iterator[StoredRows]:
+        """All rows in blocks."""
+        for first, vectors in self.vectors.blocks():
+            rows = range(first, first + len(vectors))
+            yield StoredRows([self.labels.ids[row] for row in rows], vectors, self.labels.texts_of(rows))
+
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """Texts by id."""
         return self.labels.by_id(ids)

@@ -69,7 +69,7 @@ class LanceTable(ReadIndex):
         self._dimension = int(schema.field(self._vector).type.list_size)
         self._built = read_record(record_place(address))
         self._metric, self._ann, self._note = self._metric_of(address)
-        self._effort = address.option("nprobes")
+        self._effort = address.number("nprobes")
 
     def facts(self) -> IndexFacts:
         """Kind, size, dimension, metric and norm."""
@@ -93,8 +93,8 @@ class LanceTable(ReadIndex):
             query = self._table.search(vector, vector_column_name=self._vector).distance_type(self._metric).limit(k)
             if not self._ann:
                 query = query.bypass_vector_index()
-            elif self._effort.isdecimal():
-                query = query.nprobes(int(self._effort))
+            elif self._effort:
+                query = query.nprobes(self._effort)
             rows = query.select([self._id, "_distance"]).to_arrow()
             distances = rows.column("_distance").to_numpy().astype(np.float64)
             scores = 0 - np.sqrt(np.maximum(distances, 0)) if self._metric == "l2" else 1 - distances

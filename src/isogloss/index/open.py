@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from isogloss.index.address import Address, parse_address
+from isogloss.index.address import FILES, Address, parse_address
+from isogloss.index.unfinished import refuse_half_moved
 from isogloss.index.vector_index import VectorIndex
 
 # Kinds of indexes: module and function.
@@ -28,6 +29,8 @@ def open_index(address: str) -> VectorIndex:
     Databases need their extra: isogloss[pgvector], isogloss[qdrant], isogloss[lancedb]; faiss needs isogloss[mining].
     """
     parsed = parse_address(address)
+    if parsed.kind in FILES.values():
+        refuse_half_moved(parsed.path, parsed.shown)
     opened: VectorIndex = _function(parsed)(parsed)
     return opened
 

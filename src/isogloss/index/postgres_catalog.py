@@ -1,5 +1,6 @@
 """PostgreSQL: the connection, and what its catalog says about a table."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,14 +64,14 @@ class TableFacts:
     ann: list[AnnIndex]
 
 
-def connect(address: Address) -> Any:  # noqa: ANN401 - psycopg is an optional package
+def connect(address: Address, options: Sequence[str] = OPTIONS) -> Any:  # noqa: ANN401 - psycopg is an optional package
     """A connection that commits each statement."""
     psycopg = optional_package(
         "psycopg", DataError(f"{address.shown}: this index needs the package psycopg", hint="pip install 'isogloss[pgvector]'")
     )
     known = {one.keyword.decode() for one in psycopg.pq.Conninfo.get_defaults()}
     ours = {name: value for name, value in (address.options or {}).items() if name not in known}
-    replace(address, options=ours).refuse_other_options(OPTIONS)
+    replace(address, options=ours).refuse_other_options(options)
     libpq = {name: value for name, value in (address.options or {}).items() if name in known}
     try:
         return psycopg.connect(address.place, autocommit=True, **({"connect_timeout": CONNECT_SECONDS} | libpq))
@@ -115,16 +116,6 @@ def split_name(text: str) -> tuple[str, str]:
         return "", text[1:-1]
     schema, _, name = text.rpartition(".")
     return schema, name
-
-
-def number_option(address: Address, name: str, default: int) -> int:
-    """An option that is a whole number."""
-    value = address.option(name)
-    if not value:
-        return default
-    if not (value.isascii() and value.isdigit() and 0 < int(value) < 10**6):
-        raise DataError(f"{address.shown}: {name}={value} is not a number", hint=f"for example {name}=100")
-    return int(value)
 
 
 def sentence_of(error: Exception) -> str:

@@ -17,7 +17,7 @@ from isogloss.errors import DataError
 from isogloss.index.address import Address
 from isogloss.index.build_record import record_in
 from isogloss.index.columns import ID_NAMES, TEXT_NAMES, chosen_column
-from isogloss.index.postgres_catalog import TableFacts, connect, describe, number_option, sentence_of
+from isogloss.index.postgres_catalog import TableFacts, connect, describe, sentence_of
 from isogloss.index.vector_index import (
     METRICS,
     SAMPLED,
@@ -51,8 +51,8 @@ class PostgresTable(ReadIndex):
         self.address, self._sql = address.shown, sql
         if not address.name:
             raise DataError(f"{self.address}: names no table", hint="write ?table=NAME, or ?table=SCHEMA.NAME")
-        timeout = number_option(address, "timeout", 60)
-        self._effort = {name: number_option(address, name, 0) for name in ("ef_search", "probes")}
+        timeout = address.number("timeout", 60)
+        self._effort = {name: address.number(name) for name in ("ef_search", "probes")}
         self._connection = connect(address)
         try:
             self._set("statement_timeout", str(1000 * timeout))

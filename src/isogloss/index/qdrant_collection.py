@@ -70,7 +70,7 @@ class QdrantCollection(ReadIndex):
                 hint=f"supported are {', '.join(DISTANCES)}",
             )
         self._metric = found
-        self._effort = address.option("ef")
+        self._effort = address.number("ef")
         self._id = address.option("id", MADE_ID if self._built else "")
         self._text = self._text_key(address)
 
@@ -92,7 +92,7 @@ class QdrantCollection(ReadIndex):
         from qdrant_client import models
 
         refuse_misfit(self.address, int(self._parameters.size), vectors, k)
-        effort = models.SearchParams(hnsw_ef=int(self._effort)) if self._effort.isdecimal() else None
+        effort = models.SearchParams(hnsw_ef=self._effort) if self._effort else None
         found = []
         for vector in vectors:
             points = self._ask(

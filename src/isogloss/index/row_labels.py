@@ -71,7 +71,7 @@ class TextLines:
             found = []
             for row in rows:
                 handle.seek(self._starts[row])
-                found.append(_parsed(self.path, row + 1, handle.readline(), self._suffix)[1] or "")
+                found.append(parsed_label(self.path, row + 1, handle.readline(), self._suffix)[1] or "")
         return found
 
 
@@ -107,7 +107,7 @@ def _lines(path: Path, suffix: str) -> Iterator[tuple[int, tuple[str, str | None
         with path.open("rb") as handle:
             start = 0
             for number, line in enumerate(handle, 1):
-                yield start, _parsed(path, number, line, suffix)
+                yield start, parsed_label(path, number, line, suffix)
                 start += len(line)
     except FileNotFoundError as error:
         raise DataError(
@@ -115,8 +115,8 @@ def _lines(path: Path, suffix: str) -> Iterator[tuple[int, tuple[str, str | None
         ) from error
 
 
-def _parsed(path: Path, number: int, line: bytes, suffix: str) -> tuple[str, str | None]:
-    """The id and the text of a line."""
+def parsed_label(path: Path, number: int, line: bytes, suffix: str) -> tuple[str, str | None]:
+    """The id and the text in a line of a file."""
     try:
         text = line.decode().rstrip("\r\n")
         if suffix == ".jsonl":

@@ -75,7 +75,7 @@ class SearchServerIndex(ReadIndex):
         self._metric = found
         strings = [name for name, own in properties.items() if own.get("type") in ("text", "match_only_text")]
         self._text = chosen_column(address, "text", strings, TEXT_NAMES, "texts")
-        self._candidates = address.option("candidates")
+        self._candidates = address.number("candidates")
 
     def facts(self) -> IndexFacts:
         """Kind, size, dimension, metric and norm."""
@@ -121,8 +121,7 @@ class SearchServerIndex(ReadIndex):
     def _nearest(self, vector: list[float], k: int) -> Hits:
         name = self._field.name
         if self._kind == "elasticsearch":
-            wanted = int(self._candidates) if self._candidates.isdecimal() else max(100, 2 * k)
-            candidates = min(max(wanted, k), MOST_CANDIDATES)
+            candidates = min(max(self._candidates or 100, 2 * k), MOST_CANDIDATES)
             knn = {"field": name, "query_vector": vector, "k": k, "num_candidates": candidates}
             hits = self._hits({"size": k, "knn": knn, "_source": False})
         else:
@@ -174,9 +173,7 @@ def _vector_field(address: Address, properties: dict[str, Any]) -> VectorField:
     }
     dimension, similarity, engine = readers[address.kind](fields[name])
     if not isinstance(dimension, int):
-        raise DataError(
-            f"{address.shown}: the field {name} has no dimension", hint="fields of trained models are not supported"
-        )
+        raise DataError(f"{address.shown}: {name} has no dimension", hint="a field of a trained model is not supported")
     return VectorField(name, dimension, similarity, engine)
 
 

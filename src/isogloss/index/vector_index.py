@@ -9,7 +9,7 @@ An index is opened to read: nothing here writes to it. Each kind of index is one
 writers that `isogloss index build` fills.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -93,6 +93,14 @@ class VectorIndex(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_error: object) -> None: ...
+
+
+class CopiedIndex(Protocol):
+    """An index that can be read row by row."""
+
+    def stored_blocks(self) -> Iterator[StoredRows]:
+        """All rows in blocks."""
+        ...
 
 
 class ReadIndex:
