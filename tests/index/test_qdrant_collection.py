@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from qdrant_client import QdrantClient, models
 
-from index.agreement import QUERIES, ROWS, WIDTH, build, refuses, write_documents
+from index.agreement import QUERIES, ROWS, WIDTH, build, lifecycle, refuses, write_documents
 from index.brute_force import best
+from index.qdrant_stand_in import qdrant_stand_in
 from isogloss.index.open import open_index
 
 PAYLOAD = {"page_content": "text", "source": "web", "key": "k"}
@@ -75,3 +76,21 @@ def test_what_cannot_be_opened_is_explained(folder: Path, tmp_path: Path) -> Non
             warnings.simplefilter("ignore")  # qdrant-client leaves the lock file open when it does not get it
             refuses(lambda: open_index(f"qdrant:{folder}#euclid"), "another program has this folder open")
             gc.collect()
+
+
+def test_a_server_by_its_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a real server: the requests of qdrant-client, answered by its embedded mode."""
+    with qdrant_stand_in(key="s3cret") as server:
+        address = f"qdrant:{server.url}#docs"
+        refuses(lambda: open_index(address), "the server answers 401")
+        monkeypatch.setenv("QDRANT_API_KEY", "s3cret")
+        refuses(lambda: open_index(address), "there is no such collection")
+        lifecycle(tmp_path, address)
+        with open_index(f"{address}?ef=32") as index:
+            assert not index.facts().exact and index.search(QUERIES, 2)[0].ids
+        server.keeps_metadata = False
+        documents = write_documents(tmp_path / "all.jsonl", range(5))
+        refuses(lambda: build(documents, f"qdrant:{server.url}#other"), "this server keeps no metadata")
+        assert not server.client.collection_exists("other")
+        monkeypatch.setenv("QDRANT_API_KEY", "line\nbreak")
+        refuses(lambda: open_index(address), "the key in QDRANT_API_KEY has a line break")
