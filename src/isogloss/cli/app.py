@@ -23,6 +23,7 @@ from isogloss.cli import (
     embed,
     evaluate,
     export,
+    index,
     init,
     launch,
     mine,
@@ -38,7 +39,7 @@ from isogloss.shown import masked, printable
 from isogloss.system_errors import explained
 
 # The same command continues after an interruption, unless it is one of these.
-STARTS_AGAIN = ("init", "evaluate", "doctor", "clean", "serve", "corpora list", "corpora show")
+STARTS_AGAIN = ("init", "evaluate", "doctor", "clean", "serve", "corpora list", "corpora show", "index search")
 
 app = typer.Typer(
     name="isogloss",
@@ -73,7 +74,10 @@ for verb in (
 app.command(context_settings={"allow_interspersed_args": False})(stoppable(launch.launch))  # options of its command follow
 for name, part in corpora.VERBS.items():
     corpora.app.command(name)(stoppable(part))
-app.add_typer(corpora.app)
+for name, part in index.VERBS.items():
+    index.app.command(name)(stoppable(part))
+for group in (corpora.app, index.app):
+    app.add_typer(group)
 
 
 def reproduce() -> None:

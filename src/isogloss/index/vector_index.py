@@ -5,22 +5,23 @@
     for hits in index.search(vectors, k=10):
         hits.ids, hits.scores
 
-An index is opened to read: nothing here writes to it. Each kind of index is one file beside this one; `writer` is the
-protocol of those that `isogloss index build` fills.
+An index is opened to read: nothing here writes to it. Each kind of index is one file beside this one; `building` has the
+writers that `isogloss index build` fills.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
 from isogloss.amounts import amount
+from isogloss.config.indexing import METRICS as METRICS
+from isogloss.config.indexing import Metric as Metric
 from isogloss.errors import DataError
+from isogloss.index.build_record import BuildRecord
 from isogloss.types import FloatArray
 
-Metric = Literal["cosine", "dot", "l2"]
-METRICS: tuple[Metric, ...] = ("cosine", "dot", "l2")
 SAMPLED = 256  # stored vectors whose length is looked at
 UNIT_TOLERANCE = 5e-3  # a vector of length 1 in half precision, or in a database's own codes, is this close to it
 
@@ -36,6 +37,8 @@ class IndexFacts:
     unit_norm: bool | None
     has_texts: bool
     exact: bool  # whether a search is sure to find the nearest
+    built: BuildRecord | None = None  # by `isogloss index build`
+    note: str = ""  # what a person should know about this index
 
 
 @dataclass(frozen=True, slots=True, eq=False)

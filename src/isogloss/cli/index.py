@@ -1,0 +1,99 @@
+"""`isogloss index`: build and search a vector index, in a file or a database."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from isogloss.cli.options import MODEL_HELP, JsonFlag
+
+if TYPE_CHECKING:
+    from isogloss.index.search_index import QueryResult
+
+app = typer.Typer(
+    name="index",
+    help="Keep your vector index: search it in other languages, or build one.\n\n"
+    'isogloss index search --index docs.npy --model runs/mine "Wo ist der Bahnhof?"',
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+IndexOption = Annotated[
+    str, Option("--index", "-i", metavar="ADDRESS", help="File (.npy .safetensors .faiss .parquet), or KIND:PLACE#NAME.")
+]
+ModelOption = Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
+PromptOption = Annotated[str, Option("--prompt", metavar="TEXT", help="Text to prepend to every text before embedding it.")]
+WIDTH, SHORTEST_TEXT = 80, 20
+
+
+def search(
+    index: IndexOption,
+    model: ModelOption,
+    queries: Annotated[list[str] | None, Argument(metavar="QUERY", help="What to search for.")] = None,
+    file: Annotated[str, Option("--queries", metavar="FILE", help="File with one query per line, or - for stdin.")] = "",
+    k: Annotated[int, Option("-k", min=1, help="Documents per query.")] = 10,
+    prompt: PromptOption = "",
+    json: JsonFlag = False,
+) -> None:
+    """Search an index with a model.
+
+    isogloss index search --index docs.npy --model runs/mine "Wo ist der Bahnhof?"
+
+    isogloss index search -i docs.faiss -m runs/mine --queries fragen.txt --json
+    """
+    from dataclasses import asdict
+
+    from isogloss.cli.screens.progress import output, progress, show_json
+    from isogloss.corpora.reading.readers import read_lines
+    from isogloss.errors import IsoglossError
+    from isogloss.index.open import open_index
+    from isogloss.index.search_index import search_index
+    from isogloss.models.encoders.open import open_encoder, refuse_missing
+
+    asked = list(queries or []) + ([line for line in read_lines(file) if line] if file else [])
+    if not asked:
+        raise IsoglossError("there are no queries", hint='write "a query" after the options, or name a file: --queries FILE')
+    refuse_missing([model])
+    with progress() as bars, open_index(index) as opened:
+        found = search_index(open_encoder(model, prompt=prompt), asked, opened, k, bars)
+    if json:
+        show_json([asdict(result) for result in found])
+        return
+    for place, result in enumerate(found):
+        output.print("\n" * bool(place) + "\n".join(_lines(result, len(found) > 1, _width())))
+
+
+VERBS: dict[str, Callable[..., None]] = {"search": search}
+
+
+def _width() -> int:
+    from isogloss.cli.screens.progress import output
+
+    return output.width if output.is_terminal else WIDTH
+
+
+def _lines(result: "QueryResult", with_query: bool, width: int) -> list[str]:
+    """One line per document: rank, score, id and as much of the text as fits."""
+    lines = [_cut(result.query, width)] if with_query else []
+    names = [_cut(match.id, width // 3) for match in result.matches]
+    widest = max(map(_columns, names), default=0)
+    for rank, (match, name) in enumerate(zip(result.matches, names, strict=True), 1):
+        head = f"{rank:>3}  {match.score:>7.4f}  {name}{' ' * (widest - _columns(name))}  "
+        lines.append((head + _cut(" ".join((match.text or "").split()), width - _columns(head))).rstrip())
+    return lines if result.matches else [*lines, "nothing found"]
+
+
+def _columns(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _cut(text: str, columns: int) -> str:
+    """A text that takes at most so many columns of the screen; what is cut ends with an ellipsis."""
+    from rich.text import Text
+
+    cut = Text(text)
+    cut.truncate(max(columns, SHORTEST_TEXT), overflow="ellipsis")
+    return cut.plain

@@ -1,0 +1,19 @@
+"""The settings of vector indexes."""
+
+from typing import Literal, get_args
+
+from isogloss.config.settings import Settings, setting
+
+Metric = Literal["cosine", "dot", "l2"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
+IndexPrecision = Literal["float32", "float16"]
+Existing = Literal["refuse", "replace", "append"]
+
+
+class BuildSettings(Settings):
+    """How to build an index of documents."""
+
+    metric: Metric = setting("cosine", "How vectors are compared.")
+    precision: IndexPrecision = setting("float32", "Precision of the stored vectors.")
+    batch_size: int = setting(1024, "Documents that are embedded and stored at once.", at_least=1)
+    existing: Existing = setting("refuse", "What to do with an index that isogloss built before.")

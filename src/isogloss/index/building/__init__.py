@@ -1,0 +1,1 @@
+"""Building indexes: documents in, vectors with ids and texts out."""
