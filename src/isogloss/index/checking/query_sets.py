@@ -12,16 +12,16 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from isogloss.corpora import questions
 from isogloss.corpora.reading.compression import unpacked_name
 from isogloss.corpora.reading.filenames import format_of
+from isogloss.corpora.reading.in_memory import PairData
 from isogloss.corpora.reading.languages import canonical, is_known, without_region
 from isogloss.corpora.reading.lines import numbered_lines
-from isogloss.corpora.reading.in_memory import PairData
 from isogloss.corpora.reading.readers import bitext_of
 from isogloss.corpora.reading.tables import read_table
 from isogloss.errors import DataError, ModelError
@@ -51,6 +51,7 @@ class QuerySet:
     name: str
     queries: Mapping[str, Query]
     source_language: str = ENGLISH
+    options: tuple[str, ...] = ()  # of the command line, that name the same queries
 
     @property
     def languages(self) -> list[str]:
@@ -80,7 +81,7 @@ class QuerySet:
                     texts[language] = text
             if len(texts) > 1:
                 kept[name] = Query(texts, query.gold)
-        return QuerySet(self.name, kept, self.source_language)
+        return replace(self, queries=kept)
 
 
 def read_queries(place: str | Path) -> QuerySet:
@@ -93,11 +94,11 @@ def read_queries(place: str | Path) -> QuerySet:
     return _checked(str(place), reader(path))
 
 
-def queries_of_pairs(data: PairData, name: str) -> QuerySet:
-    """Sentence pairs: the source side is the teacher's query, the target side its translation. Held-out ones if there are any."""
+def queries_of_pairs(data: PairData, name: str, options: tuple[str, ...] = ()) -> QuerySet:
+    """Sentence pairs, only held-out ones if there are any: the teacher gets the source side, the student the target side."""
     bitext = bitext_of(data)
     rows = bitext.table.select(["source", "target", "language", "split"]).to_pylist()
-    return _of_rows(name, bitext.source_language, [row for row in rows if row["split"] == TEST] or rows)
+    return _of_rows(name, bitext.source_language, [row for row in rows if row["split"] == TEST] or rows, options)
 
 
 def held_out_queries(student: str) -> QuerySet:
@@ -120,14 +121,14 @@ def held_out_queries(student: str) -> QuerySet:
     return _of_rows(f"held-out pairs of {student}", parts[0][0].source_language, rows)
 
 
-def _of_rows(name: str, source_language: str, rows: Iterable[Mapping[str, str]]) -> QuerySet:
+def _of_rows(name: str, source_language: str, rows: Iterable[Mapping[str, str]], options: tuple[str, ...] = ()) -> QuerySet:
     """Pairs with the same source are one query; of several translations into one language the first counts."""
     found: dict[str, Query] = {}
     for row in rows:
         query = found.setdefault(row["source"], Query({source_language: row["source"]}))
         query.texts.setdefault(row["language"], row["target"])
     named = {f"{number}": query for number, query in enumerate(found.values(), 1)}
-    return QuerySet(name, named, source_language)
+    return QuerySet(name, named, source_language, options)
 
 
 # ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -265,7 +266,7 @@ def _checked(name: str, found: Mapping[str, Query]) -> QuerySet:
         there = sorted({language for query in found.values() for language in query.texts})
         has = f"its queries are in {', '.join(there)}" if there else "there are no queries in it"
         raise DataError(f"{name}: {has}, but the teacher needs them in English", hint=FORMS)
-    queries = QuerySet(name, kept)
+    queries = QuerySet(name, kept, options=("--queries", name))
     if not queries.languages:
         raise DataError(f"{name}: there are queries in English only", hint="add translations: a column or file per language")
     return queries

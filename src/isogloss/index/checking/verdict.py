@@ -12,7 +12,7 @@ from typing import Literal
 
 from isogloss.amounts import amount, listed
 from isogloss.config.index_check import IndexCheckSettings
-from isogloss.index.checking.agreement import AVERAGE, LanguageAgreement, Measured
+from isogloss.index.checking.agreement import LanguageAgreement, Measured
 
 Level = Literal["ship", "ship with care", "do not ship"]
 LEVELS: tuple[Level, ...] = ("ship", "ship with care", "do not ship")  # from best to worst
@@ -52,8 +52,8 @@ def level_of(score: Measured, minimum: float, care: float) -> Level:
     return "ship with care" if score.low >= minimum - care - TOLERANCE else "do not ship"
 
 
-def judge(language: str, found: LanguageAgreement, settings: IndexCheckSettings) -> Verdict:
-    """The verdict on one language."""
+def judge(language: str, found: LanguageAgreement, settings: IndexCheckSettings, of_teacher: bool = False) -> Verdict:
+    """The verdict on one language; `of_teacher`: it is the one that the teacher speaks."""
     minimums = criteria(found.scores, settings)
     levels = {name: level_of(found.scores[name], minimum, settings.care) for name, minimum in minimums.items()}
     level = worst(list(levels.values()))
@@ -63,6 +63,8 @@ def judge(language: str, found: LanguageAgreement, settings: IndexCheckSettings)
     if level == "ship" and counted < settings.min_queries:
         few = f"{why}, but that is measured on only {amount(counted, 'query', 'queries')}"
         return Verdict("ship with care", few, f"check {language} with {settings.min_queries} queries or more")
+    if of_teacher:
+        return Verdict(level, why, "" if level == "ship" else f"let the teacher go on embedding queries in {language}")
     return Verdict(level, why, _advice(language, level, found.scores[deciding], minimums[deciding], settings.care, counted))
 
 
@@ -78,12 +80,12 @@ def overall(languages: Mapping[str, Verdict], foreign: str = "") -> Verdict:
     if level == "ship with care":
         why = f"{_languages(by_level[level])} pass{'' if len(by_level[level]) > 1 else 'es'} with care"
         return Verdict(level, why, "read the sentences on these languages before you decide")
-    advice = f"without {'them' if len(bad) > 1 else 'it'}: --languages {','.join(good)}" if good else ""
-    return Verdict(level, f"{_languages(bad)} fail{'' if len(bad) > 1 else 's'}", advice or "train on more pairs, or longer")
+    advice = f"train on more pairs, or leave {'them' if len(bad) > 1 else 'it'} out: --languages {','.join(sorted(good))}"
+    return Verdict(level, f"{_languages(bad)} fail{'' if len(bad) > 1 else 's'}", advice if good else "train on more pairs")
 
 
 def _languages(codes: Sequence[str]) -> str:
-    return listed([code for code in codes if code != AVERAGE])
+    return listed(codes)
 
 
 def _why(name: str, score: Measured, minimum: float, level: Level, settings: IndexCheckSettings) -> str:
