@@ -22,7 +22,7 @@ SHORT = {"ship with care": "with care"}
 def show(result: IndexCheck, page: Path) -> None:
     """The result of a check, on 80 columns."""
     first = next(iter(result.languages.values()))
-    deciding = criteria(first.scores, result.settings)
+    deciding = criteria(first, result.settings)
     shown = [name for name in HEADINGS if name in first.scores]
     facts, k = result.facts, result.settings.k
     models = f"{result.student.name} searches {result.address}, made by {result.teacher.name}"

@@ -121,7 +121,7 @@ class IndexCheck:
     def page(self) -> str:
         """The page: one HTML file."""
         misses = {language: [asdict(one) for one in own] for language, own in self.misses.items()}
-        minimums = criteria(next(iter(self.languages.values())).scores, self.settings)
+        minimums = {name: least for own in self.languages.values() for name, least in criteria(own, self.settings).items()}
         return index_check_page(self.as_dict(), minimums, masked_values(misses))
 
     def write(self, folder: Path | str) -> Path:

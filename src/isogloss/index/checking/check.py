@@ -23,7 +23,7 @@ from isogloss.index.checking.agreement import AVERAGE, Asked, Found, Gold, Langu
 from isogloss.index.checking.certificate import IndexCheck, Miss, ModelUsed, QueriesUsed
 from isogloss.index.checking.query_sets import QuerySet, held_out_queries, queries_of_pairs, read_queries
 from isogloss.index.checking.teacher_match import TeacherMatch, match_teacher, match_without_texts
-from isogloss.index.checking.verdict import judge, overall
+from isogloss.index.checking.verdict import Verdict, judge, overall
 from isogloss.index.checks import Finding, ModelFacts, check_fit, model_facts, refuse_errors
 from isogloss.index.open import open_index
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex
@@ -90,7 +90,7 @@ def check_index(
         languages=scores,
         teacher_scores=of_teacher,
         verdicts=verdicts,
-        verdict=overall(judged, match.text if match.match == "different" else ""),
+        verdict=overall(judged) if match.match != "different" else Verdict("do not ship", match.text, match.advice),
         misses=_misses(index, asked, searched, scores, settings.examples),
         date=datetime.now(UTC).date().isoformat(),
     )

@@ -24,7 +24,7 @@ from isogloss.corpora.reading.languages import canonical, is_known, without_regi
 from isogloss.corpora.reading.lines import numbered_lines
 from isogloss.corpora.reading.readers import bitext_of
 from isogloss.corpora.reading.tables import read_table
-from isogloss.errors import DataError, ModelError
+from isogloss.errors import DataError, IsoglossError
 from isogloss.evaluation.data.retrieval_sets import open_retrieval_set
 from isogloss.runs.finished import open_finished
 from isogloss.shapes import parse_json
@@ -107,7 +107,7 @@ def held_out_queries(student: str) -> QuerySet:
     try:
         finished = open_finished(student)
         parts = finished.old_pairs()
-    except (DataError, ModelError) as error:
+    except IsoglossError as error:
         raise DataError(f"{error.message}, so there are no held-out queries", hint=hint) from error
     rows = [
         row

@@ -3,7 +3,7 @@
 A score passes if the lower end of its interval reaches the minimum, and passes with care if it is at most `care` below. With
 gold documents the kept recall decides: how often right answers are still found. Without them, two scores stand for it: whether
 the teacher's first result is still found, and how many of its results are; the worse one decides. With few queries, a language
-ships with care at best. The index ships if every language does; if it was not made by the teacher, it does not.
+ships with care at best. The index ships if every language does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,9 +38,9 @@ def worst(levels: Sequence[Level]) -> Level:
     return max(levels, key=LEVELS.index)
 
 
-def criteria(scores: Mapping[str, Measured], settings: IndexCheckSettings) -> dict[str, float]:
-    """The scores that decide, and their minimums."""
-    if "kept_recall" in scores:
+def criteria(found: LanguageAgreement, settings: IndexCheckSettings) -> dict[str, float]:
+    """The scores that decide, and their minimums: gold documents decide if enough queries have some."""
+    if found.judged and found.judged >= min(found.queries, settings.min_queries):
         return {"kept_recall": settings.min_kept_recall}
     return {"first_found": settings.min_first_found, "overlap": settings.min_overlap}
 
@@ -54,12 +54,12 @@ def level_of(score: Measured, minimum: float, care: float) -> Level:
 
 def judge(language: str, found: LanguageAgreement, settings: IndexCheckSettings, of_teacher: bool = False) -> Verdict:
     """The verdict on one language; `of_teacher`: it is the one that the teacher speaks."""
-    minimums = criteria(found.scores, settings)
+    minimums = criteria(found, settings)
     levels = {name: level_of(found.scores[name], minimum, settings.care) for name, minimum in minimums.items()}
     level = worst(list(levels.values()))
     deciding = min(minimums, key=lambda name: (-LEVELS.index(levels[name]), found.scores[name].low - minimums[name]))
     why = _why(deciding, found.scores[deciding], minimums[deciding], level, settings)
-    counted = found.judged or found.queries
+    counted = found.judged if "kept_recall" in minimums else found.queries
     if level == "ship" and counted < settings.min_queries:
         few = f"{why}, but that is measured on only {amount(counted, 'query', 'queries')}"
         return Verdict("ship with care", few, f"check {language} with {settings.min_queries} queries or more")
@@ -68,24 +68,18 @@ def judge(language: str, found: LanguageAgreement, settings: IndexCheckSettings,
     return Verdict(level, why, _advice(language, level, found.scores[deciding], minimums[deciding], settings.care, counted))
 
 
-def overall(languages: Mapping[str, Verdict], foreign: str = "") -> Verdict:
-    """The verdict on the index; `foreign` says what is wrong if the teacher did not make it."""
-    if foreign:
-        return Verdict("do not ship", foreign, "name the teacher that made the index, with its prompt, and check again")
+def overall(languages: Mapping[str, Verdict]) -> Verdict:
+    """The verdict on all languages together."""
     level = worst([one.level for one in languages.values()])
     by_level = {name: [code for code, one in languages.items() if one.level == name] for name in LEVELS}
     good, bad = [*by_level[LEVELS[0]], *by_level[LEVELS[1]]], by_level[LEVELS[2]]
     if level == "ship":
-        return Verdict(level, f"{_languages(good)} pass{'' if len(good) > 1 else 'es'}: their queries find what they should")
+        return Verdict(level, f"{listed(good)} pass{'' if len(good) > 1 else 'es'}: their queries find what they should")
     if level == "ship with care":
-        why = f"{_languages(by_level[level])} pass{'' if len(by_level[level]) > 1 else 'es'} with care"
+        why = f"{listed(by_level[level])} pass{'' if len(by_level[level]) > 1 else 'es'} with care"
         return Verdict(level, why, "read the sentences on these languages before you decide")
     advice = f"train on more pairs, or leave {'them' if len(bad) > 1 else 'it'} out: --languages {','.join(sorted(good))}"
-    return Verdict(level, f"{_languages(bad)} fail{'' if len(bad) > 1 else 's'}", advice if good else "train on more pairs")
-
-
-def _languages(codes: Sequence[str]) -> str:
-    return listed(codes)
+    return Verdict(level, f"{listed(bad)} fail{'' if len(bad) > 1 else 's'}", advice if good else "train on more pairs")
 
 
 def _why(name: str, score: Measured, minimum: float, level: Level, settings: IndexCheckSettings) -> str:
