@@ -80,6 +80,7 @@ class IndexCheck:
     verdict: Verdict
     misses: Mapping[str, Sequence[Miss]]
     date: str
+    given: str = ""  # the address as it was given, with its options
 
     @property
     def ships(self) -> bool:
@@ -88,12 +89,13 @@ class IndexCheck:
 
     def command(self) -> str:
         """The command that measures the same again; keys and passwords are masked."""
-        words = ["isogloss", "index", "check", "--index", self.address, "--student", self.student.name]
+        words = ["isogloss", "index", "check", "--index", self.given or self.address, "--student", self.student.name]
         words += ["--teacher", self.teacher.name, *self.queries.options]
         words += ["--teacher-prompt", self.teacher.prompt] if self.teacher.prompt else []
         for name, value in self.settings.given().items():
             text = ",".join(value) if isinstance(value, tuple) else str(value)
-            words += [f"--{name.replace('_', '-')}", text] if value != type(self.settings).model_fields[name].default else []
+            option = f"--{name.replace('_', '-')}" if len(name) > 1 else f"-{name}"
+            words += [option, text] if value != type(self.settings).model_fields[name].default else []
         return masked(shlex.join(words))
 
     def as_dict(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def check_index(
     asked = _query_set(student, queries).chosen(settings.languages, settings.max_queries)
     if isinstance(index, str):
         with open_index(index) as opened:
-            return check_index(student, opened, asked, teacher, settings, on_progress)
+            return replace(check_index(student, opened, asked, teacher, settings, on_progress), given=index)
     models = _Models.open(student, teacher)
     facts = index.facts()
     stored = index.sample(settings.verified)
