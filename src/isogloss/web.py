@@ -60,15 +60,24 @@ def checked_key(key: str, variable: str) -> str:
 
 
 def send(
-    url: str, timeout: float, headers: Mapping[str, str] | None = None, key: str = "", data: bytes | None = None
+    url: str,
+    timeout: float,
+    headers: Mapping[str, str] | None = None,
+    key: str = "",
+    data: bytes | None = None,
+    method: str = "",
+    scheme: str = "Bearer",
 ) -> http.client.HTTPResponse:
-    """The response to GET, or to POST if there is `data`; the caller closes it.
+    """The response to GET, to POST if there is `data`, or to another `method`; the caller closes it.
+
+    The key is sent with its `scheme`, such as Bearer or Basic.
 
     Raises urllib's exceptions if there is no response or an error status, and `NotAnAddress`.
     """
-    request = urllib.request.Request(parse_url(url).geturl(), data, {"User-Agent": user_agent(), **(headers or {})})
+    address, all_headers = parse_url(url).geturl(), {"User-Agent": user_agent(), **(headers or {})}
+    request = urllib.request.Request(address, data, all_headers, method=method or None)
     if key:
-        request.add_unredirected_header("Authorization", f"Bearer {key}")
+        request.add_unredirected_header("Authorization", f"{scheme} {key}")
     try:
         response: http.client.HTTPResponse = urllib.request.build_opener(_Redirects).open(request, timeout=timeout)
     except ValueError as error:  # urllib parses the URL of a redirect before we can check it

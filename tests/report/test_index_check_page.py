@@ -110,7 +110,7 @@ def test_an_interval_is_drawn_to_scale(limit: float | None) -> None:
     drawn = ElementTree.fromstring(charts.interval_bar(0.5, 0.4, 0.7, limit, "a & b"))
     assert text_of(drawn.find("title")) == "a & b"
     bars = {one.get("class"): (float(one.get("x") or 0), float(one.get("width") or 0)) for one in drawn.iter("rect")}
-    assert bars["floor"] == (0, 1000) and bars["train"] == (400, pytest.approx(300))
+    assert bars["floor"] == (0, 1000) and bars["train"] == pytest.approx((400, 300))
     assert sum(bars["value"]) - bars["value"][1] / 2 == 500
     assert ("limit" in bars) is (limit is not None)
     if limit is not None:

@@ -1,13 +1,14 @@
 """`isogloss index`: build, search and check a vector index, in a file or a database."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from isogloss.cli.index_check import check
-from isogloss.cli.options import MODEL_HELP, JsonFlag
+from isogloss.cli.options import MODEL_HELP, JsonFlag, one_of, settings_as_options
+from isogloss.config.indexing import BuildSettings
 
 if TYPE_CHECKING:
     from isogloss.index.search_index import QueryResult
@@ -26,6 +27,41 @@ IndexOption = Annotated[
 ModelOption = Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
 PromptOption = Annotated[str, Option("--prompt", metavar="TEXT", help="Text to prepend to every text before embedding it.")]
 WIDTH, SHORTEST_TEXT = 80, 20
+
+
+@settings_as_options(BuildSettings, skip=["existing"])
+def build(
+    documents: Annotated[list[str], Argument(metavar="DOCS", help="Documents: .txt .tsv .jsonl .csv .parquet, with ids.")],
+    index: IndexOption,
+    model: ModelOption,
+    values: dict[str, Any],
+    prompt: PromptOption = "",
+    replace: Annotated[bool, Option("--replace", help="Replace an index that isogloss built.")] = False,
+    append: Annotated[bool, Option("--append", help="Add to an index that isogloss built; equal ids are replaced.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Build an index of documents.
+
+    isogloss index build docs.jsonl --model all-MiniLM-L6-v2 --index index/docs.npy
+
+    isogloss index build docs.tsv -m runs/mine -i "postgresql://me@localhost/db?table=docs"
+    """
+    from dataclasses import asdict
+
+    from isogloss.cli.screens.progress import progress, say, show_json
+    from isogloss.index.building.build import build_index, summary
+    from isogloss.models.encoders.open import open_encoder, refuse_missing
+
+    existing = one_of("refuse", {"--replace": replace, "--append": append})
+    refuse_missing([model])
+    with progress() as bars:
+        built = build_index(
+            open_encoder(model, prompt=prompt), documents, index, BuildSettings(**values | {"existing": existing}), bars
+        )
+    if json:
+        show_json(asdict(built))
+    else:
+        say(summary(built))
 
 
 def search(
@@ -65,7 +101,7 @@ def search(
         output.print("\n" * bool(place) + "\n".join(_lines(result, len(found) > 1, _width())))
 
 
-VERBS: dict[str, Callable[..., None]] = {"search": search, "check": check}
+VERBS: dict[str, Callable[..., None]] = {"build": build, "search": search, "check": check}
 
 
 def _width() -> int:

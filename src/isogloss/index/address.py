@@ -22,6 +22,7 @@ from isogloss.shown import masked
 FILES = {".npy": "npy", ".safetensors": "safetensors", ".faiss": "faiss", ".parquet": "parquet"}
 NAMED = {"qdrant": "COLLECTION", "lancedb": "TABLE", "opensearch": "INDEX", "elasticsearch": "INDEX"}
 POSTGRES = ("postgresql", "postgres")
+LARGEST_NUMBER = 10**6
 FORMS = (
     "an index is a file (.npy, .safetensors, .faiss, .parquet), postgresql://host/db?table=NAME, qdrant:FOLDER#NAME, "
     "qdrant:https://host:6333#NAME, lancedb:FOLDER#NAME, opensearch:https://host:9200#NAME or elasticsearch:…"
@@ -59,6 +60,13 @@ class Address:
         if found is None:
             raise DataError(f"{self.shown}: the metric {given!r} is not known", hint=f"choose one of {', '.join(METRICS)}")
         return found
+
+    def number(self, name: str, default: int = 0) -> int:
+        """An option that is a whole number above 0."""
+        value = self.option(name)
+        if value and not (value.isascii() and value.isdigit() and 0 < int(value) < LARGEST_NUMBER):
+            raise DataError(f"{self.shown}: {name}={value} is not a number", hint=f"for example {name}=64")
+        return int(value) if value else default
 
     def refuse_other_options(self, known: Collection[str]) -> None:
         """Raise for an option that this kind of index does not have: it may be misspelled."""

@@ -1,94 +1,87 @@
 """Indexes that are one array on disk: `.npy`, and a tensor in `.safetensors`. Rows are read as they are searched."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
+from typing import Any
 
 import numpy as np
 
+from isogloss.amounts import listed
 from isogloss.errors import DataError
 from isogloss.index.address import Address
-from isogloss.index.exact_search import BLOCK, nearest_rows
+from isogloss.index.build_record import read_record
+from isogloss.index.exact_search import BLOCK
+from isogloss.index.file_index import FileIndex, stacked
 from isogloss.index.row_labels import OPTIONS, labels_of
-from isogloss.index.vector_index import (
-    SAMPLED,
-    Hits,
-    IndexFacts,
-    StoredRows,
-    has_unit_norm,
-    refuse_misfit,
-    spread,
-)
 from isogloss.types import FloatArray
 
-Rows = Callable[[slice], FloatArray]
+Read = Callable[[slice], FloatArray]
+MISSING = "isogloss index build makes one of your documents"
+AGAIN = "write it again, or copy it again"
 
 
-class ArrayIndex:
-    """Vectors in one array. The search is exact and compares every row."""
+class ArrayVectors:
+    """The rows of one array."""
 
-    def __init__(self, address: Address, shape: tuple[int, int], rows: Rows) -> None:
-        self.address, self._rows, self._metric = address.shown, rows, address.metric()
-        self._kind, (self._size, self._dimension) = address.kind, shape
-        self._labels = labels_of(address, self._size)
+    def __init__(self, shape: tuple[int, int], read: Read) -> None:
+        self.shape, self._read = shape, read
 
-    def facts(self) -> IndexFacts:
-        """Kind, size, dimension, metric and norm."""
-        return IndexFacts(
-            kind=self._kind,
-            size=self._size,
-            dimension=self._dimension,
-            metric=self._metric,
-            unit_norm=has_unit_norm(self._at(spread(self._size, SAMPLED))),
-            has_texts=self._labels.has_texts,
-            exact=True,
-        )
+    def blocks(self) -> Iterator[tuple[int, FloatArray]]:
+        """All rows in blocks."""
+        for start in range(0, self.shape[0], BLOCK):
+            yield start, self._read(slice(start, start + BLOCK))
 
-    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
-        """The k nearest rows of each vector."""
-        refuse_misfit(self.address, self._dimension, vectors, k)
-        rows, scores = nearest_rows(vectors, self._blocks(), k, self._metric)
-        names = self._labels.ids
-        return [
-            Hits([names[row] for row in own.tolist()], best.astype(np.float32)) for own, best in zip(rows, scores, strict=True)
-        ]
-
-    def sample(self, count: int) -> StoredRows:
-        """Rows that are evenly spread."""
-        rows = spread(self._size, count)
-        return StoredRows([self._labels.ids[row] for row in rows], self._at(rows), self._labels.texts_of(rows))
-
-    def texts(self, ids: Sequence[str]) -> dict[str, str]:
-        """Texts by id."""
-        return self._labels.by_id(ids)
-
-    def close(self) -> None:
-        """Nothing is held open but the mapping."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    def _blocks(self) -> Iterator[tuple[int, FloatArray]]:
-        for start in range(0, self._size, BLOCK):
-            yield start, self._rows(slice(start, start + BLOCK))
-
-    def _at(self, rows: list[int]) -> FloatArray:
-        found = [self._rows(slice(row, row + 1)) for row in rows]
-        return np.concatenate(found).astype(np.float32) if found else np.empty((0, self._dimension), dtype=np.float32)
+    def at(self, rows: Sequence[int]) -> FloatArray:
+        """Some rows."""
+        return stacked([self._read(slice(row, row + 1)) for row in rows], self.shape[1])
 
 
-def open_array(address: Address) -> ArrayIndex:
+def open_array(address: Address) -> FileIndex:
     """A .npy file with one vector per row."""
     address.refuse_other_options(("metric", *OPTIONS))
     try:
         array = np.load(address.path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError as error:
-        raise DataError(f"{address.shown}: no such file", hint="isogloss index build makes one of your documents") from error
+        raise DataError(f"{address.shown}: no such file", hint=MISSING) from error
     except (ValueError, EOFError) as error:
-        raise DataError(f"{address.shown}: not a readable .npy file ({str(error)[:80]})", hint="write it again") from error
+        raise DataError(f"{address.shown}: not a readable .npy file ({str(error)[:80]})", hint=AGAIN) from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f":
         found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive of arrays"
         raise DataError(f"{address.shown}: holds {found}", hint="an index has one vector of floats per row")
-    return ArrayIndex(address, array.shape, lambda rows: array[rows])
+    return _with_labels(address, ArrayVectors(array.shape, lambda rows: array[rows]))
+
+
+def open_tensor(address: Address) -> FileIndex:
+    """A .safetensors file with one tensor of two dimensions, or several of which `?tensor=NAME` names one."""
+    from safetensors import SafetensorError, safe_open
+
+    address.refuse_other_options(("metric", "tensor", *OPTIONS))
+    try:
+        stored: Any = safe_open(address.path, framework="pt")  # torch knows bfloat16
+        shapes = {name: tuple(stored.get_slice(name).get_shape()) for name in stored.keys()}  # noqa: SIM118 - not a dict
+    except FileNotFoundError as error:
+        raise DataError(f"{address.shown}: no such file", hint=MISSING) from error
+    except SafetensorError as error:
+        raise DataError(f"{address.shown}: not a readable .safetensors file ({str(error)[:80]})", hint=AGAIN) from error
+    name = _tensor_of(address, shapes)
+    tensor = stored.get_slice(name)
+    if tensor.get_dtype() not in ("F64", "F32", "F16", "BF16"):
+        raise DataError(f"{address.shown}: the tensor {name!r} holds {tensor.get_dtype()}", hint="vectors are floats")
+    return _with_labels(address, ArrayVectors(shapes[name], lambda rows: tensor[rows].float().numpy()))
+
+
+def _tensor_of(address: Address, shapes: dict[str, tuple[int, ...]]) -> str:
+    """The name of the tensor that holds the vectors."""
+    tables = [name for name, shape in shapes.items() if len(shape) == 2]
+    named = address.option("tensor")
+    if named in tables or (not named and len(tables) == 1):
+        return named or tables[0]
+    found = listed([f"{name} {list(shape)}" for name, shape in shapes.items()][:20]) or "none"
+    if named:
+        raise DataError(f"{address.shown}: there is no tensor {named!r} with one vector per row", hint=f"there is {found}")
+    raise DataError(
+        f"{address.shown}: one tensor with one vector per row is expected; there is {found}", hint="name it: ?tensor=NAME"
+    )
+
+
+def _with_labels(address: Address, vectors: ArrayVectors) -> FileIndex:
+    return FileIndex(address, vectors, labels_of(address, vectors.shape[0]), read_record(address.path))

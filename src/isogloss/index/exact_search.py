@@ -5,6 +5,7 @@ metric of the index; products are computed in double precision, so the result do
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ def nearest_rows(
 
     `blocks` are rows with the number of the first. If there are fewer than k rows, there are fewer columns.
     """
-    asked = _unit(queries.astype(np.float64)) if metric == "cosine" else queries.astype(np.float64)
+    asked = unit(queries.astype(np.float64)) if metric == "cosine" else queries.astype(np.float64)
     rows: IntArray = np.empty((len(asked), 0), dtype=np.int64)
     best: Scores = np.empty((len(asked), 0))
     for first, block in blocks:
@@ -39,7 +40,7 @@ def similarity(queries: Scores, rows: Scores, metric: Metric) -> Scores:
         squares = (queries * queries).sum(axis=1)[:, None] + (rows * rows).sum(axis=1) - 2 * queries @ rows.T
         scores = 0 - np.sqrt(np.maximum(squares, 0))
     else:
-        scores = queries @ (_unit(rows) if metric == "cosine" else rows).T
+        scores = queries @ (unit(rows) if metric == "cosine" else rows).T
     return np.where(np.isnan(scores), -np.inf, scores)
 
 
@@ -54,6 +55,7 @@ def _best(rows: IntArray, scores: Scores, k: int) -> tuple[IntArray, Scores]:
     return np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
 
 
-def _unit(vectors: Scores) -> Scores:
+def unit(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Vectors scaled to length 1; a zero vector stays one."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)

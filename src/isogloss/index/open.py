@@ -3,12 +3,21 @@
 from importlib import import_module
 from typing import Any
 
-from isogloss.index.address import Address, parse_address
+from isogloss.index.address import FILES, Address, parse_address
+from isogloss.index.unfinished import refuse_half_moved
 from isogloss.index.vector_index import VectorIndex
 
 # Kinds of indexes: module and function.
 KINDS = {
     "npy": "array_files:open_array",
+    "safetensors": "array_files:open_tensor",
+    "parquet": "parquet_file:open_parquet",
+    "faiss": "faiss_file:open_faiss",
+    "postgresql": "postgres_table:open_postgres",
+    "qdrant": "qdrant_collection:open_qdrant",
+    "lancedb": "lance_table:open_lance",
+    "opensearch": "search_server:open_search_server",
+    "elasticsearch": "search_server:open_search_server",
 }
 
 
@@ -20,6 +29,8 @@ def open_index(address: str) -> VectorIndex:
     Databases need their extra: isogloss[pgvector], isogloss[qdrant], isogloss[lancedb]; faiss needs isogloss[mining].
     """
     parsed = parse_address(address)
+    if parsed.kind in FILES.values():
+        refuse_half_moved(parsed.path, parsed.shown)
     opened: VectorIndex = _function(parsed)(parsed)
     return opened
 

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from isogloss.amounts import amount
 from isogloss.errors import DataError
@@ -24,10 +25,18 @@ BESIDE = (".jsonl", ".tsv", ".ids.txt")
 RECORD = {"id?": (TEXT, COUNT), "_id?": (TEXT, COUNT), "text?": (TEXT, NOTHING), "title?": (TEXT, NOTHING)}
 
 
+class Texts(Protocol):
+    """Texts that are read by row."""
+
+    def of(self, rows: Sequence[int]) -> list[str]:
+        """The texts of some rows."""
+        ...
+
+
 class RowLabels:
     """The id of each row, and its text if there is one."""
 
-    def __init__(self, ids: list[str], texts: "TextLines | None") -> None:
+    def __init__(self, ids: list[str], texts: Texts | None) -> None:
         self.ids, self._texts = ids, texts
 
     @property
@@ -35,18 +44,19 @@ class RowLabels:
         """Whether rows have texts."""
         return self._texts is not None
 
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """The row of each id; of equal ids the first counts."""
+        return {name: row for row, name in reversed(list(enumerate(self.ids)))}
+
     def texts_of(self, rows: Sequence[int]) -> list[str] | None:
         """The texts of some rows; None if there are none."""
         return None if self._texts is None else self._texts.of(rows)
 
     def by_id(self, ids: Sequence[str]) -> dict[str, str]:
         """Texts by id."""
-        known = [one for one in dict.fromkeys(ids) if one in self._row_of]
-        return dict(zip(known, self.texts_of([self._row_of[one] for one in known]) or [], strict=False))
-
-    @cached_property
-    def _row_of(self) -> dict[str, int]:
-        return {name: row for row, name in reversed(list(enumerate(self.ids)))}  # of equal ids the first counts
+        known = [one for one in dict.fromkeys(ids) if one in self.row_of]
+        return dict(zip(known, self.texts_of([self.row_of[one] for one in known]) or [], strict=False))
 
 
 class TextLines:
@@ -61,7 +71,7 @@ class TextLines:
             found = []
             for row in rows:
                 handle.seek(self._starts[row])
-                found.append(_parsed(self.path, row + 1, handle.readline(), self._suffix)[1] or "")
+                found.append(parsed_label(self.path, row + 1, handle.readline(), self._suffix)[1] or "")
         return found
 
 
@@ -97,7 +107,7 @@ def _lines(path: Path, suffix: str) -> Iterator[tuple[int, tuple[str, str | None
         with path.open("rb") as handle:
             start = 0
             for number, line in enumerate(handle, 1):
-                yield start, _parsed(path, number, line, suffix)
+                yield start, parsed_label(path, number, line, suffix)
                 start += len(line)
     except FileNotFoundError as error:
         raise DataError(
@@ -105,8 +115,8 @@ def _lines(path: Path, suffix: str) -> Iterator[tuple[int, tuple[str, str | None
         ) from error
 
 
-def _parsed(path: Path, number: int, line: bytes, suffix: str) -> tuple[str, str | None]:
-    """The id and the text of a line."""
+def parsed_label(path: Path, number: int, line: bytes, suffix: str) -> tuple[str, str | None]:
+    """The id and the text in a line of a file."""
     try:
         text = line.decode().rstrip("\r\n")
         if suffix == ".jsonl":

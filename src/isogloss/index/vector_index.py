@@ -9,11 +9,12 @@ An index is opened to read: nothing here writes to it. Each kind of index is one
 writers that `isogloss index build` fills.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isogloss.amounts import amount
 from isogloss.config.indexing import METRICS as METRICS
@@ -92,6 +93,36 @@ class VectorIndex(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_error: object) -> None: ...
+
+
+class CopiedIndex(Protocol):
+    """An index that can be read row by row."""
+
+    def stored_blocks(self) -> Iterator[StoredRows]:
+        """All rows in blocks."""
+        ...
+
+
+class ReadIndex:
+    """What opened indexes have in common."""
+
+    address: str
+
+    def close(self) -> None:
+        """Nothing is held open, unless a subclass says otherwise."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+def found_hits(ids: Sequence[str], scores: "Sequence[float] | NDArray[np.floating]") -> Hits:
+    """Hits in the order given; rows whose vectors cannot be compared (NaN) are left out."""
+    values = np.asarray(scores, dtype=np.float32)
+    kept = np.flatnonzero(np.isfinite(values))
+    return Hits([ids[place] for place in kept.tolist()], values[kept])
 
 
 def has_unit_norm(vectors: FloatArray) -> bool | None:

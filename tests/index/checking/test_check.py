@@ -10,6 +10,7 @@ import pytest
 import isogloss as ig
 from isogloss.config.index_check import IndexCheckSettings
 from isogloss.errors import IsoglossError
+from isogloss.evaluation.metrics import unit
 from isogloss.index.checking.certificate import CERTIFICATE, PAGE, IndexCheck
 from isogloss.index.checking.check import check_index
 from isogloss.index.checking.query_sets import Query, QuerySet
@@ -25,8 +26,7 @@ SETTINGS = IndexCheckSettings(resamples=500)
 
 
 def units(rows: int, seed: int) -> FloatArray:
-    drawn = np.random.default_rng(seed).normal(size=(rows, WIDTH)).astype(np.float32)
-    return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return unit(np.random.default_rng(seed).normal(size=(rows, WIDTH)).astype(np.float32))
 
 
 class World:
