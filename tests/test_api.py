@@ -23,13 +23,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: Path) -> Path
     (tmp_path / "en-de.tsv").write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in german))
     (tmp_path / "news.en.txt").write_text("".join(f"{pair.source}\n" for pair in german))
     (tmp_path / "news.de.txt").write_text("".join(f"{pair.target}\n" for pair in german))
+    documents = (f'{{"id": "{row}", "text": "{pair.source}"}}\n' for row, pair in enumerate(german))
+    (tmp_path / "docs.jsonl").write_text("".join(documents))
     for name in ("teacher", "student"):
         (tmp_path / name).symlink_to(models / name)
     return tmp_path
 
 
 def test_every_public_name_is_there() -> None:
-    assert len(ig.__all__) <= 17 and dir(ig) == ig.__all__
+    assert len(ig.__all__) <= 21 and dir(ig) == ig.__all__
     for name in ig.__all__:
         assert getattr(ig, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'StaticStudent'"):

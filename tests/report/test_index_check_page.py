@@ -33,6 +33,7 @@ def certificate(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
             "unit_norm": False,
             "exact": False,
             "sample": "0123456789abcdefXYZ",
+            "built_with": "teach",
         },
         "made_by_teacher": {"text": "the same vectors", "advice": "do this"},
         "findings": [{"level": "warning", "message": "a finding", "hint": "a hint"}],
@@ -73,7 +74,7 @@ def test_everything_is_on_the_page() -> None:
     whole = text_of(page)
     for part in (
         *("ru fails", "What to do: leave it out", "63.1 %", "98,765", "overlap at 7", "the same vectors. → do this"),
-        *("a finding. → a hint", "prompt “query: ”", "0123456789abcdef", "of any length", "approximate", "q.tsv: 2,000"),
+        *("a finding. → a hint", "prompt “query: ”", "0123456789abcdef", "of any length", "approximate", "built by isogloss with teach", "q.tsv: 2,000"),
         *("isogloss index check --index X", "2026-01-02", "why do not ship. → advice <here>", "isogloss 0.1.0"),
         *("teacher's first result in the first 7 of at least 90.0 % and overlap at 7 of at least 50.0 %", "10 points less"),
         *("Where is <it>?", "Где это?", "q7: 12.5 % in common", "The student finds d2: other", "The student finds the same"),

@@ -26,7 +26,7 @@ def check(
     ] = "",
     queries: Annotated[
         str,
-        Option("--queries", metavar="FILE", help="English queries with translations.  [default: held-out pairs]"),
+        Option("--queries", metavar="FILE", help="English queries with translations.  [default: the run's test pairs]"),
     ] = "",
     pairs: Annotated[
         list[str] | None,
@@ -42,7 +42,7 @@ def check(
 
     isogloss index check --index docs.npy --student runs/mine
 
-    isogloss index check -i docs.npy -s runs/mine --queries queries.tsv --out cert
+    isogloss index check -i docs.npy -s runs/mine --queries queries.tsv
 
     Exit code 3: do not ship.
     """

@@ -105,7 +105,12 @@ class IndexCheck:
             "certificate": "isogloss index check",
             "date": self.date,
             "verdict": asdict(self.verdict),
-            "index": {"address": self.address, **facts, "sample": self.sample},
+            "index": {
+                "address": self.address,
+                **facts,
+                "sample": self.sample,
+                "built_with": self.facts.built.model if self.facts.built else "",
+            },
             "made_by_teacher": asdict(self.match),
             "findings": [asdict(one) for one in self.findings],
             "teacher": asdict(self.teacher) | {"scores": _scores(self.teacher_scores)},

@@ -22,7 +22,7 @@ from isogloss.evaluation.teachers import open_teacher_of
 from isogloss.index.checking.agreement import AVERAGE, Asked, Found, Gold, LanguageAgreement, agreements, as_numbers
 from isogloss.index.checking.certificate import IndexCheck, Miss, ModelUsed, QueriesUsed
 from isogloss.index.checking.query_sets import QuerySet, held_out_queries, queries_of_pairs, read_queries
-from isogloss.index.checking.teacher_match import TeacherMatch, match_teacher, match_without_texts
+from isogloss.index.checking.teacher_match import Nearness, TeacherMatch, match_teacher, match_without_texts, nearness
 from isogloss.index.checking.verdict import Verdict, judge, overall
 from isogloss.index.checks import Finding, ModelFacts, check_fit, model_facts, refuse_errors
 from isogloss.index.open import open_index
@@ -66,8 +66,11 @@ def check_index(
     stored = index.sample(settings.verified)
     match, findings = _fit(index, facts, models, settings, on_progress)
     searched = _search(index, models, asked, settings.k, on_progress)
+    compared = index.sample(SAMPLED), searched.teacher.vectors, searched.hits
     if match is None:
-        match = match_without_texts(facts, models.teacher, index.sample(SAMPLED), searched.teacher.vectors, searched.hits)
+        match = match_without_texts(facts, models.teacher, *compared)
+    elif match.match != "different" and (near := nearness(facts, *compared)) and not near.above_chance:
+        findings.append(_off_topic(asked.name, near))
     gold = _gold(index, facts, asked, searched, findings)
     apart = (asked.source_language,)
     scores, of_teacher = agreements(
@@ -143,6 +146,15 @@ def _fit(
         )
         findings.append(Finding("warning", message, "check the whole index, or compare fewer results: -k 1"))
     return match, list(dict.fromkeys(findings))
+
+
+def _off_topic(name: str, near: Nearness) -> Finding:
+    """Queries that no document is about: what comes first is a matter of chance, and agreement is lower than it will be."""
+    message = (
+        f"{name}: the queries have little to do with the documents (the teacher's first results have a median cosine of"
+        f" {near.first:.2f}, unrelated ones about {near.chance:.2f}), so agreement is hard to reach"
+    )
+    return Finding("warning", message, "check with queries of your users: --queries FILE")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

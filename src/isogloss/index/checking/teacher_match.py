@@ -106,22 +106,49 @@ def match_teacher(
 def match_without_texts(
     facts: IndexFacts, teacher: Encoder, stored: StoredRows, asked: FloatArray, hits: Sequence[Hits]
 ) -> TeacherMatch:
-    """Compare how near the teacher's queries come to the index with what chance would give; `hits` are what they found.
+    """Compare how near the teacher's queries come to the index with what chance would give; `hits` are what they found."""
+    weaker = "the index has no texts, so it is not verified that this teacher made it"
+    advice = "name the texts where you can: docs.npy?texts=FILE"
+    near = nearness(facts, stored, asked, hits)
+    if near is None:
+        return TeacherMatch("unknown", weaker, advice)
+    compared = (
+        f"first results have a median cosine of {near.first:.2f}, where unrelated vectors would have about {near.chance:.2f}"
+    )
+    if near.above_chance:
+        return TeacherMatch("plausible", f"{weaker}; it seems so: {compared}", advice)
+    return TeacherMatch(
+        "doubtful", f"{weaker}, and it does not seem so, or the queries are not about its documents: {compared}", advice
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """The median cosine of queries with their first result, what chance would give, and how much cosines deviate."""
+
+    first: float
+    chance: float
+    deviation: float
+
+    @property
+    def above_chance(self) -> bool:
+        """Whether queries are clearly nearer to the index than unrelated vectors."""
+        return self.first > self.chance + self.deviation
+
+
+def nearness(facts: IndexFacts, stored: StoredRows, asked: FloatArray, hits: Sequence[Hits]) -> Nearness | None:
+    """How near queries come to the documents of an index; None if its scores cannot be compared with cosines.
 
     Among N independent similarities with mean μ and deviation σ, the largest is near μ + σ·√(2 ln N).
     """
-    weaker = "the index has no texts, so it is not verified that this teacher made it"
-    advice = "name the texts where you can: docs.npy?texts=FILE"
     comparable = facts.metric == "cosine" or facts.unit_norm
     if not comparable or not len(asked) or len(stored.ids) < 2:
-        return TeacherMatch("unknown", weaker, advice)
+        return None
     random = unit(asked) @ unit(stored.vectors).T
-    expected = float(random.mean() + random.std() * np.sqrt(2 * np.log(max(facts.size, 2))))
-    best = _median(np.array([_as_cosine(one, facts, vector) for one, vector in zip(hits, asked, strict=True)]))
-    compared = f"first results have a median cosine of {best:.2f}, where unrelated vectors would have about {expected:.2f}"
-    if best > expected + float(random.std()):
-        return TeacherMatch("plausible", f"{weaker}; it seems so: {compared}", advice)
-    return TeacherMatch("doubtful", f"{weaker}, and it does not seem so: {compared}", advice)
+    deviation = float(random.std())
+    chance = float(random.mean()) + deviation * float(np.sqrt(2 * np.log(max(facts.size, 2))))
+    first = _median(np.array([_as_cosine(one, facts, vector) for one, vector in zip(hits, asked, strict=True)]))
+    return Nearness(first, chance, deviation)
 
 
 def _explained(teacher: Encoder, compared: _Compared) -> tuple[str, str, str] | None:
