@@ -74,10 +74,25 @@ def test_everything_is_on_the_page() -> None:
     whole = text_of(page)
     for part in (
         *("ru fails", "What to do: leave it out", "63.1 %", "98,765", "overlap at 7", "the same vectors. → do this"),
-        *("a finding. → a hint", "prompt “query: ”", "0123456789abcdef", "of any length", "approximate", "built by isogloss with teach", "q.tsv: 2,000"),
+        *(
+            "a finding. → a hint",
+            "prompt “query: ”",
+            "0123456789abcdef",
+            "of any length",
+            "approximate",
+            "built by isogloss with teach",
+            "q.tsv: 2,000",
+        ),
         *("isogloss index check --index X", "2026-01-02", "why do not ship. → advice <here>", "isogloss 0.1.0"),
         *("teacher's first result in the first 7 of at least 90.0 % and overlap at 7 of at least 50.0 %", "10 points less"),
-        *("Where is <it>?", "Где это?", "q7: 12.5 % in common", "The student finds d2: other", "The student finds the same"),
+        *(
+            "built by isogloss with teach",
+            "Where is <it>?",
+            "Где это?",
+            "q7: 12.5 % in common",
+            "The student finds d2: other",
+            "The student finds the same",
+        ),
     ):
         assert part in whole, part
     assert "0123456789abcdefX" not in whole and "why ship." not in whole, "languages that pass need no sentence"

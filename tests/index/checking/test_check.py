@@ -121,6 +121,14 @@ def test_an_index_of_another_model_never_ships(world: World) -> None:
     assert found.verdict.level == "do not ship" and "nothing to do with known" in found.verdict.why and found.verdict.advice
 
 
+def test_an_index_with_changed_documents_ships_with_care(world: World) -> None:
+    np.save(world.address, np.concatenate([world.docs[:450], -world.docs[450:]]))
+    found = world.check(languages=("de",))
+    assert found.match.match == "partly" and found.verdicts["de"].level == "ship"
+    assert found.verdict.level == "ship with care" and "of the stored vectors are not those of known" in found.verdict.why
+    assert "embed them again" in found.verdict.advice and found.ships
+
+
 def test_without_texts_the_weaker_check_is_used(world: World) -> None:
     Path(world.address).with_suffix(".jsonl").unlink()
     found = world.check(languages=("de",))
@@ -161,6 +169,10 @@ def test_queries_that_no_document_is_about_are_reported(world: World) -> None:
     Path(world.address).with_suffix(".jsonl").unlink()
     found = world.check()
     assert found.match.match == "doubtful" and "not about its documents" in found.match.text and found.findings == []
+    for row in range(QUERIES):  # a student that finds the same all the same
+        world.student.vectors[f"Frage {row}"] = world.teacher.vectors[f"query {row}"]  # type: ignore[index]
+    same = world.check(languages=("de",))
+    assert same.verdicts["de"].level == "ship" and same.verdict.level == "ship with care"
 
 
 def test_progress_is_reported(world: World) -> None:

@@ -93,10 +93,19 @@ def check_index(
         languages=scores,
         teacher_scores=of_teacher,
         verdicts=verdicts,
-        verdict=overall(judged) if match.match != "different" else Verdict("do not ship", match.text, match.advice),
+        verdict=_verdict(overall(judged), match),
         misses=_misses(index, asked, searched, scores, settings.examples),
         date=datetime.now(UTC).date().isoformat(),
     )
+
+
+def _verdict(found: Verdict, match: TeacherMatch) -> Verdict:
+    """The verdict on all languages, and what it is worth: an index that the teacher did not make never ships."""
+    if match.match == "different":
+        return Verdict("do not ship", match.text, match.advice)
+    if match.match in ("partly", "doubtful") and found.level == "ship":
+        return Verdict("ship with care", f"{found.why}, but {match.text}", match.advice)
+    return found
 
 
 def _query_set(student: "Encoder | str", queries: "QuerySet | PairData | None") -> QuerySet:

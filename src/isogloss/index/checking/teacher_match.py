@@ -1,40 +1,36 @@
 """Whether an index was made by this teacher: stored texts are embedded again and compared with the stored vectors.
 
-If they differ, the usual causes are tried one by one, and the first that explains the vectors is named: a prompt before
-documents, fewer dimensions, a mean that was subtracted, lower-cased text, ids out of step with the vectors, texts that have
-changed or were cut elsewhere, another model. Without texts in the index only a weaker check is possible: whether the teacher's
-queries are nearer to the stored vectors than chance would have it.
+If they differ, `causes` says why. Without texts in the index only a weaker check is possible: whether the teacher's queries are
+nearer to the stored vectors than chance would have it.
 """
 
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from isogloss.amounts import amount
-from isogloss.evaluation.metrics import Doubles, cosines, unit
+from isogloss.evaluation.metrics import unit
+from isogloss.index.checking.causes import (
+    CLOSE,
+    Cause,
+    Compared,
+    Match,
+    as_cosine,
+    fewer_dimensions,
+    in_part,
+    median,
+    of_every_vector,
+    out_of_step,
+    unexplained,
+)
 from isogloss.index.vector_index import Hits, IndexFacts, StoredRows, VectorIndex
-from isogloss.models.encoder import Encoder, SentenceEncoder
-from isogloss.models.encoders.external import ExternalEncoder
+from isogloss.models.encoder import Encoder
 from isogloss.progress import OnProgress, silent
 from isogloss.types import FloatArray
 
-Match = Literal["same", "close", "different", "plausible", "doubtful", "unknown"]
-SAME, CLOSE, RELATED, UNRELATED = 0.999, 0.98, 0.9, 0.3  # median cosines
-MANY, FEW = 0.9, 0.2  # shares of the rows
-TRIED = 24  # texts on which causes are tried
-# What is often put before documents or queries: E5, Nomic, BGE, GTE, EmbeddingGemma, mxbai, Snowflake.
-PROMPTS = (
-    "passage: ",
-    "query: ",
-    "search_document: ",
-    "search_query: ",
-    "title: none | text: ",
-    "task: search result | query: ",
-    "Represent this sentence for searching relevant passages: ",
-)
+SAME, RELATED = 0.999, 0.9  # median cosines
+MANY = 0.9  # share of the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,7 @@ class TeacherMatch:
 
     same       the same vectors, perhaps with a prompt before documents (`prompt`)
     close      the same model, with vectors that were compressed
+    partly     most vectors are the same
     different  not this model, or not as it is used here
     plausible  there are no texts, but the teacher's queries are near stored vectors
     doubtful   there are no texts, and its queries are no nearer than chance
@@ -57,19 +54,6 @@ class TeacherMatch:
     prompt: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Compared:
-    """Some rows of an index, and the teacher's vectors of their texts."""
-
-    ids: list[str]
-    texts: list[str]
-    stored: FloatArray
-    again: FloatArray
-
-    def cosines(self) -> Doubles:
-        return cosines(self.stored, self.again)
-
-
 def match_teacher(
     index: VectorIndex, facts: IndexFacts, teacher: Encoder, stored: StoredRows, on_progress: OnProgress = silent
 ) -> TeacherMatch | None:
@@ -80,27 +64,31 @@ def match_teacher(
         return None
     texts = [given[row] for row in rows]
     again = teacher.encode(texts, on_progress, "stored texts, again")
-    compared = _Compared([stored.ids[row] for row in rows], texts, stored.vectors[rows], again)
+    compared = Compared([stored.ids[row] for row in rows], texts, stored.vectors[rows], again)
     if compared.stored.shape[1] != teacher.dimension:
-        return _other_dimension(teacher, compared)
+        cause, middle = fewer_dimensions(teacher, compared)
+    else:
+        cause, middle = _cause(index, facts, teacher, compared), median(compared.cosines())
+    text = f"{amount(len(texts), 'stored text')} embedded again: {cause.text}"
+    return TeacherMatch(cause.match, text, cause.advice, len(texts), round(middle, 4), cause.prompt)
+
+
+def _cause(index: VectorIndex, facts: IndexFacts, teacher: Encoder, compared: Compared) -> Cause:
+    """What the stored vectors are: the likelier explanations first."""
     alike = compared.cosines()
-    median = _median(alike)
-
-    def result(match: Match, text: str, advice: str = "", prompt: str = "") -> TeacherMatch:
-        return TeacherMatch(match, text, advice, len(texts), round(median, 4), prompt)
-
-    counted = f"{amount(len(texts), 'stored text')} embedded again"
-    if median >= CLOSE and (alike >= CLOSE).mean() >= MANY:
-        if median >= SAME:
-            return result("same", f"{counted}: the stored vectors are those of {teacher.name} (median cosine {median:.4f})")
-        return result("close", f"{counted}: the stored vectors are those of {teacher.name}, compressed (cosine {median:.4f})")
-    if found := _explained(teacher, compared):
-        text, advice, prompt = found
-        return result("same" if prompt else "different", f"{counted}: {text}", advice, prompt)
-    text, advice = _in_part(teacher, compared) or _out_of_step(index, facts, compared) or _unexplained(teacher, median)
-    if median >= RELATED and not facts.exact and not advice:
-        return result("close", f"{counted}: median cosine {median:.2f}, as if the vectors were strongly compressed")
-    return result("different", f"{counted}: {text}", advice or "name the model that made the index: --teacher")
+    middle, most = median(alike), bool((alike >= CLOSE).mean() >= MANY)
+    its = f"the stored vectors are those of {teacher.name}"
+    if middle >= SAME and most:
+        return Cause("same", f"{its} (median cosine {middle:.4f})")
+    if cause := of_every_vector(teacher, compared):
+        return cause
+    if middle >= CLOSE and most:
+        return Cause("close", f"{its}, compressed or of a version that is nearly the same (median cosine {middle:.4f})")
+    if cause := in_part(teacher, compared) or out_of_step(index, facts, compared):
+        return cause
+    if middle >= RELATED and not facts.exact:
+        return Cause("close", f"{its} if the index compresses them strongly (median cosine {middle:.2f})")
+    return unexplained(teacher, middle)
 
 
 def match_without_texts(
@@ -147,126 +135,5 @@ def nearness(facts: IndexFacts, stored: StoredRows, asked: FloatArray, hits: Seq
     random = unit(asked) @ unit(stored.vectors).T
     deviation = float(random.std())
     chance = float(random.mean()) + deviation * float(np.sqrt(2 * np.log(max(facts.size, 2))))
-    first = _median(np.array([_as_cosine(one, facts, vector) for one, vector in zip(hits, asked, strict=True)]))
+    first = median(np.array([as_cosine(one, facts, vector) for one, vector in zip(hits, asked, strict=True)]))
     return Nearness(first, chance, deviation)
-
-
-def _explained(teacher: Encoder, compared: _Compared) -> tuple[str, str, str] | None:
-    """What explains the vectors, what to do about it, and the prompt if it is one; None if nothing does."""
-    texts, vectors, again = compared.texts, compared.stored, compared.again
-    chosen = sorted(range(len(texts)), key=lambda row: len(texts[row]))[:TRIED]  # short texts are fast
-    few, its = [texts[row] for row in chosen], vectors[chosen]
-
-    def fits(encoder: Encoder, change: Callable[[str], str] = str) -> bool:
-        return _median(cosines(its, encoder.encode([change(text) for text in few]))) >= CLOSE
-
-    for prompt in _prompts(teacher):
-        other = with_prompt(teacher, prompt)
-        if other is not None and fits(other):
-            if not prompt:
-                return f"documents were embedded by {teacher.name} without a prompt", "", "(none)"
-            advice = f"does {teacher.name} need another prompt for queries? Name it: --teacher-prompt TEXT"
-            used = getattr(teacher, "prompt", "")
-            return f"documents were embedded by {teacher.name} with the prompt {prompt!r}", "" if used else advice, prompt
-    if len(texts) > 2 and _median(cosines(vectors - vectors.mean(axis=0), again - again.mean(axis=0))) >= CLOSE:
-        return (
-            f"these are the vectors of {teacher.name} minus a mean",
-            "subtract the same mean from the queries of both models, or make the index without",
-            "",
-        )
-    if any(text != text.lower() for text in few) and fits(teacher, str.lower):
-        return f"the texts were lower-cased before {teacher.name} embedded them", "lower-case queries, too", ""
-    return None
-
-
-def _in_part(teacher: Encoder, compared: _Compared) -> tuple[str, str] | None:
-    """Which rows differ, if others are the teacher's."""
-    alike = compared.cosines()
-    matching = alike >= CLOSE
-    share = float(matching.mean())
-    if share < FEW:
-        return None
-    lengths = np.array([len(text) for text in compared.texts])
-    others = f"{100 * (1 - share):.0f} % of the stored vectors are not those of {teacher.name}"
-    cut, whole = lengths[alike < SAME], lengths[alike >= SAME]
-    if len(whole) and (cut[:, None] > whole).mean() >= CLOSE:
-        return (
-            f"{others}: those of the longest texts",
-            f"the index was made with another limit on the length: load {teacher.name} with that max_seq_length",
-        )
-    return (
-        f"{others}, such as that of {compared.ids[int(np.argmin(alike))]!r}",
-        "these documents have changed since they were embedded, or come from another model: embed them again",
-    )
-
-
-def _out_of_step(index: VectorIndex, facts: IndexFacts, compared: _Compared) -> tuple[str, str] | None:
-    """Whether the teacher's vectors are in the index, but under other ids."""
-    if facts.metric != "cosine" and not facts.unit_norm:
-        return None
-    hits = index.search(compared.again[:TRIED], 1)
-    for name, one, vector in zip(compared.ids, hits, compared.again, strict=False):
-        if _as_cosine(one, facts, vector) >= CLOSE and one.ids[0] != name:
-            return (
-                f"texts and vectors are out of step: the vector of the text {name!r} is stored as {one.ids[0]!r}",
-                "give the index the ids and texts in the order of its vectors",
-            )
-    return None
-
-
-def _unexplained(teacher: Encoder, median: float) -> tuple[str, str]:
-    if median < UNRELATED:
-        return f"they have nothing to do with {teacher.name} (median cosine {median:.2f}): another model made the index", ""
-    return (
-        f"they are not those of {teacher.name} (median cosine {median:.2f}): another version or pooling of the model,"
-        " or the texts were cut or joined with others before",
-        "",
-    )
-
-
-def _other_dimension(teacher: Encoder, compared: _Compared) -> TeacherMatch:
-    """Whether stored vectors are the first dimensions of the teacher's."""
-    vectors, again = compared.stored, compared.again
-    stored, its = vectors.shape[1], teacher.dimension
-    found = f"the index has {amount(stored, 'dimension')}, {teacher.name} has {its}"
-    if stored < its and (median := _median(cosines(vectors, again[:, :stored]))) >= CLOSE:
-        return TeacherMatch(
-            "different",
-            f"{found}: the stored vectors are the first {stored} dimensions of the teacher's",
-            f"save teacher and student with truncate_dim={stored}, and check those",
-            len(vectors),
-            round(median, 4),
-        )
-    return TeacherMatch("different", found, "name the model that made the index: --teacher", len(vectors))
-
-
-def _prompts(teacher: Encoder) -> list[str]:
-    """Prompts to try: none if there is one, those that the model names, and the usual ones."""
-    own = getattr(getattr(teacher, "model", None), "prompts", None) or {}
-    used = getattr(teacher, "prompt", "")
-    return [one for one in dict.fromkeys([*([""] if used else []), *filter(None, own.values()), *PROMPTS]) if one != used]
-
-
-def with_prompt(encoder: Encoder, prompt: str) -> Encoder | None:
-    """The same model with another prompt; None if it takes none."""
-    if isinstance(encoder, SentenceEncoder):
-        return SentenceEncoder(encoder.model, encoder.name, prompt, encoder.batch_size, encoder.precision)
-    if isinstance(encoder, ExternalEncoder):
-        other = copy(encoder)
-        other.prompt = prompt
-        return other
-    return None
-
-
-def _as_cosine(hits: Hits, facts: IndexFacts, vector: FloatArray) -> float:
-    """The cosine of the first result, from its score."""
-    if not hits.ids:
-        return 0.0
-    score, length = float(hits.scores[0]), float(np.linalg.norm(vector)) or 1.0
-    if facts.metric == "l2":  # |q − x|² = |q|² + 1 − 2 |q| cos
-        return (length**2 + 1 - score**2) / (2 * length)
-    return score if facts.metric == "cosine" else score / length
-
-
-def _median(values: Doubles) -> float:
-    return float(np.median(values)) if len(values) else 0.0
