@@ -24,8 +24,9 @@ def check_table(result: dict[str, Any]) -> str:
     lines += [
         "",
         f"{result['data']}: {questions} questions per language, {result['documents']} English paragraphs that"
-        f" {result['teacher']} embedded, and the student of the {result['recipe']} ({result['student']}); in %, with 95 % intervals. The teacher's"
-        f" own recall at {k} with English questions is {100 * gold['teacher']['recall'][0]:.1f} %."
+        f" {result['teacher']} embedded, and the student of the {result['recipe']} ({result['student']});"
+        f" in %, with 95 % intervals. The teacher's own recall at {k} with English questions is"
+        f" {100 * gold['teacher']['recall'][0]:.1f} %."
         " ([script](../benchmarks/index_check.py), [result](../benchmarks/results/index_check.json))",
     ]
     return "\n".join(lines)

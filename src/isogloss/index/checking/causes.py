@@ -1,8 +1,8 @@
 """Why stored vectors are not those that a teacher computes: the usual causes, each recognized by what it does to vectors.
 
 A cause that changes every vector (a prompt, a subtracted mean, lower-cased text) is tried on some texts, and named if it
-explains at least half of the difference. Otherwise some rows may differ (changed documents, another limit on the length), or all
-rows may stand under other ids, or come from another model.
+explains at least half of the difference. Otherwise some rows may differ (changed documents, another limit on the length), or
+all rows may stand under other ids, or come from another model.
 """
 
 from collections.abc import Iterator
