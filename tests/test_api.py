@@ -23,8 +23,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, models: Path) -> Path
     (tmp_path / "en-de.tsv").write_text("".join(f"{pair.source}\t{pair.target}\n" for pair in german))
     (tmp_path / "news.en.txt").write_text("".join(f"{pair.source}\n" for pair in german))
     (tmp_path / "news.de.txt").write_text("".join(f"{pair.target}\n" for pair in german))
-    documents = (f'{{"id": "{row}", "text": "{pair.source}"}}\n' for row, pair in enumerate(german))
-    (tmp_path / "docs.jsonl").write_text("".join(documents))
+    (tmp_path / "docs.jsonl").write_text("".join(f'{{"id": {n}, "text": "{one.source}"}}\n' for n, one in enumerate(german)))
     for name in ("teacher", "student"):
         (tmp_path / name).symlink_to(models / name)
     return tmp_path

@@ -15,7 +15,13 @@ from isogloss.config.stages import TASK_DEFAULTS, AnyStage, Stage
 ROOT = Path(__file__).parent.parent
 INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 WRITTEN = ("run.json", "results.json", "data.json", "progress.json", "model/", "work/", "pairs/")
-PAGES = {"corpora list": "corpora", "corpora get": "corpora", "corpora show": "corpora-show"}
+PAGES = {
+    "corpora list": "corpora",
+    "corpora get": "corpora",
+    "corpora show": "corpora-show",
+    "index build": "index",
+    "index search": "index",
+}
 
 
 PAGES_ALL = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -19,7 +19,7 @@ from cli.verbs import options
 ROOT = Path(isogloss.__file__).parent
 PAPERS = Path(isogloss_papers.__file__).parent
 OPTION = re.compile(r"(?<![\w(-])--[a-z][a-z-]*")
-COMMAND = re.compile(r"\bisogloss ((?:corpora )?[a-z][a-z-]*)([^;,`\n]*)")
+COMMAND = re.compile(r"\bisogloss ((?:corpora |index )?[a-z][a-z-]*)([^;,`\n]*)")
 FOREIGN = re.compile(r"\b(?:pip|git|curl|msgfmt|xmllint)\b[^;,]*")
 IN_A_RECIPE = re.compile(r"\bin a recipe\b|\bset output\.folder\b")
 TRAINING = "run distill quickstart add finetune train-dual train-laser"
@@ -51,6 +51,10 @@ SHOWN_BY = {
     "runs/gathering.py": f"{READING} add",
     "cli/screens/mined.py": "mine score",
     "corpora/store.py": "prepare",
+    "index/building/build.py": "index build",
+    "index/building/file_writer.py": "index build",
+    "index/building/search_server_writer.py": "index build",
+    "cli/index.py": "",  # two verbs
     "cli/options.py": "",
     "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",
@@ -109,7 +113,7 @@ def wrong(place: str, text: str, known: dict[str, set[str]]) -> Iterator[str]:
         return
     if place in WITH_A_RECIPE and not IN_A_RECIPE.search(text):
         yield f"{place}: {text!r} says nothing to those who wrote a recipe"
-    for verb in re.findall(r"(?:corpora )?\S+", verb_of(place)):
+    for verb in re.findall(r"(?:corpora |index )?\S+", verb_of(place)):
         missing = [one for one in named if one not in known[verb]]
         if missing and not IN_A_RECIPE.search(text):
             yield f"{place}: isogloss {verb} has no {', '.join(missing)}: {text!r}"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="index",
-    help="Keep your vector index: search it in other languages, or build one.\n\n"
-    'isogloss index search --index docs.npy --model runs/mine "Wo ist der Bahnhof?"',
+    help="Keep your vector index: build, search and check it.\n\n"
+    'isogloss index search -i docs.npy -m runs/mine "Wo ist der Bahnhof?"',
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,9 +42,9 @@ def build(
 ) -> None:
     """Build an index of documents.
 
-    isogloss index build docs.jsonl --model all-MiniLM-L6-v2 --index index/docs.npy
+    isogloss index build docs.jsonl -m all-MiniLM-L6-v2 -i index/docs.npy
 
-    isogloss index build docs.tsv -m runs/mine -i "postgresql://me@localhost/db?table=docs"
+    isogloss index build d.tsv -m runs/mine -i "postgresql://me@host/db?table=docs"
     """
     from dataclasses import asdict
 
@@ -75,7 +75,7 @@ def search(
 ) -> None:
     """Search an index with a model.
 
-    isogloss index search --index docs.npy --model runs/mine "Wo ist der Bahnhof?"
+    isogloss index search -i docs.npy -m runs/mine "Wo ist der Bahnhof?"
 
     isogloss index search -i docs.faiss -m runs/mine --queries fragen.txt --json
     """

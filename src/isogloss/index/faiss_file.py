@@ -113,7 +113,7 @@ class FaissIndex(ReadIndex):
         found = np.empty((len(rows), int(self._index.d)), dtype=np.float32)
         lists = self._inner if isinstance(self._inner, self._faiss.IndexIVF) else None
         if lists is not None:
-            lists.make_direct_map()
+            lists.set_direct_map_type(self._faiss.DirectMap.Hashtable)
         try:
             for place, row in enumerate(rows):
                 found[place] = self._inner.reconstruct(int(self._row_ids[row]) if lists is self._index else int(row))

@@ -130,7 +130,7 @@ def _metric_of(operator_class: str) -> str:
 
 def _hint(message: str) -> str:
     if "password" in message or "authentication" in message:
-        return "check user and password: postgresql://user:password@host/db, or set PGPASSWORD"
+        return "check the user and the password in the address, or set PGPASSWORD"
     if "does not exist" in message:
-        return "check the name of the database: postgresql://user@host/DATABASE?table=NAME"
+        return "the name of the database comes after the host: HOST/DATABASE?table=NAME"
     return "check host and port, and that the server accepts connections from here"

@@ -56,7 +56,7 @@ class PostgresTable(ReadIndex):
         self._connection = connect(address)
         try:
             self._set("statement_timeout", str(1000 * timeout))
-            self._connection.read_only = True
+            self._set("default_transaction_read_only", "on")
             self._table = describe(self._connection, address)
             self._columns = _columns(address, self._table)
             self._metric, self._ann, self._note = _metric(address, self._table, self._columns["vector"])
@@ -130,7 +130,7 @@ class PostgresTable(ReadIndex):
 
     def _measured_dimension(self) -> int:
         """The dimension of a column that does not declare it."""
-        found = self._rows("SELECT DISTINCT vector_dims({vector}) FROM {table} WHERE {vector} IS NOT NULL LIMIT 2")
+        found = self._rows("SELECT DISTINCT vector_dims({vector}) FROM {table} WHERE {vector} IS NOT NULL ORDER BY 1 LIMIT 2")
         if len(found) > 1:
             sizes = ", ".join(str(row[0]) for row in found)
             raise DataError(

@@ -70,7 +70,7 @@ class QdrantCollection(ReadIndex):
                 hint=f"supported are {', '.join(DISTANCES)}",
             )
         self._metric = found
-        self._effort = address.number("ef")
+        self._effort = 0 if self._embedded else address.number("ef")  # an embedded search is exact
         self._id = address.option("id", MADE_ID if self._built else "")
         self._text = self._text_key(address)
 

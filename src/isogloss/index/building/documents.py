@@ -13,6 +13,7 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,13 +22,13 @@ import pyarrow.parquet as pq
 
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, unpacked_name
 from isogloss.corpora.reading.lines import numbered_lines
-from isogloss.corpora.reading.tables import csv_rows
 from isogloss.errors import DataError
 from isogloss.index.columns import ID_NAMES, TEXT_NAMES
 from isogloss.index.row_labels import joined_title, parsed_label
 from isogloss.storage import ContentHash, content_hash
 
 HINT = "documents are .txt, .tsv, .jsonl, .csv or .parquet files with an id and a text"
+SEPARATORS = ",;\t"
 LONGEST_CELL = 2**27  # characters
 PARQUET_ROWS = 1024
 Row = tuple[str, list[str]]  # its place, for messages, and its cells
@@ -150,9 +151,18 @@ def _tab_separated(path: Path) -> Iterator[Row]:
 
 
 def _comma_separated(path: Path) -> Iterator[Row]:
+    lines = (line for _, line in numbered_lines(path))
+    if (first := next(lines, None)) is None:
+        return
+    separator = max(SEPARATORS, key=first.count)
+    reader = csv.reader(chain([first], lines), delimiter=separator, strict=True)
     with _long_cells():
-        for number, cells in csv_rows(str(path), numbered_lines(path)):
-            yield f"{path} line {number}", cells
+        try:
+            yield from ((f"{path} line {reader.line_num}", cells) for cells in reader if cells)
+        except csv.Error as error:
+            raise DataError(
+                f"{path} line {reader.line_num}: not CSV ({error})", hint="is a quote opened and not closed?"
+            ) from error
 
 
 @contextmanager

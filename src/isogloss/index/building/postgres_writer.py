@@ -6,6 +6,7 @@ index so many dimensions.
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -79,7 +80,11 @@ class PostgresWriter(ClosingWriter):
         self._note(record)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and let others build: the server would notice only a moment later that it is closed."""
+        import psycopg
+
+        with suppress(psycopg.Error):
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
 
     def _note(self, record: BuildRecord) -> None:
