@@ -19,7 +19,8 @@ def check_table(result: dict[str, Any]) -> str:
         cells = [_with_interval(scores[name]) for name in ("kept_recall", "first_found", "overlap")]
         verdicts = [MARKS[one["verdict"]["level"]] for one in (own, without["languages"].get(language, {})) if "verdict" in one]
         cells += [f"{scores['rbo'][0]:.2f}", *verdicts, *[""] * (2 - len(verdicts))]
-        lines.append(f"| {language} | {' | '.join(cells)} |")
+        known = language in ("en", "**average**", *result["trained_on"])
+        lines.append(f"| {language}{'' if known else ' (not trained on)'} | {' | '.join(cells)} |")
     questions = next(iter(gold["languages"].values()))["queries"]
     lines += [
         "",
