@@ -35,6 +35,10 @@ def test_without_gold_the_worse_of_two_scores_decides() -> None:
     low = judge("de", language(overlap=Measured(0.3, 0.25, 0.35), first_found=Measured(0.88, 0.85, 0.95)), SETTINGS)
     assert low.level == "do not ship" and "finds 30.0 % (25.0 to 35.0) of the teacher's first 10 results" in low.why
     assert "the minimum is 50 %, with care 40 %" in low.why
+    both = judge("de", language(overlap=Measured(0.5, 0.45, 0.6), first_found=Measured(0.9, 0.81, 0.95)), SETTINGS)
+    assert both.level == "ship with care" and "first result" in both.why, "it is further below its minimum"
+    other = judge("de", language(overlap=Measured(0.5, 0.41, 0.6), first_found=Measured(0.9, 0.85, 0.95)), SETTINGS)
+    assert other.level == "ship with care" and "first result" not in other.why
     care = judge("de", language(first_found=Measured(0.95, 0.85, 0.98)), SETTINGS)
     assert care.level == "ship with care" and "first result among its first 10 for 95.0 %" in care.why
     assert "with care" not in judge("de", language(), SETTINGS).why
