@@ -40,7 +40,7 @@ class Seen(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"here")
 
-    do_POST = do_GET
+    do_POST = do_PUT = do_DELETE = do_GET
 
     def log_message(self, *_: object) -> None:
         """Keep the tests' output clean."""
@@ -58,6 +58,15 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Host, Host]]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def test_methods_and_schemes_of_keys(hosts: tuple[Host, Host]) -> None:
+    first, _ = hosts
+    for method, data in (("PUT", b"{}"), ("DELETE", None), ("", b"{}"), ("", None)):
+        with send(first.at(), 5, key="SECRET", data=data, method=method, scheme="Basic") as response:
+            assert response.read() == b"here"
+    assert [seen[0] for seen in first.seen] == ["PUT", "DELETE", "POST", "GET"]
+    assert {seen[2] for seen in first.seen} == {"Basic SECRET"}
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,7 @@ def write_documents(path: Path, numbers: Sequence[int]) -> Path:
 
 
 def build(documents: Path, address: str, metric: Metric = "cosine", existing: str = "refuse", **others: object) -> BuiltIndex:
-    values = {"metric": metric, "existing": existing, "batch_size": 16, **others}
+    values: dict[str, Any] = {"metric": metric, "existing": existing, "batch_size": 16, **others}
     return build_index(Vectors(), documents, address, BuildSettings(**values))
 
 

@@ -44,7 +44,7 @@ class QdrantStandIn:
     def _create(self, name: str, body: dict[str, Any]) -> bool:
         sent = models.CreateCollection(**body)
         metadata = sent.metadata if self.keeps_metadata else None
-        return self.client.create_collection(name, vectors_config=sent.vectors, metadata=metadata)
+        return bool(self.client.create_collection(name, vectors_config=sent.vectors, metadata=metadata))
 
     def _upsert(self, name: str, body: dict[str, Any]) -> Any:  # noqa: ANN401
         return self.client.upsert(name, models.Batch(**body["batch"]))

@@ -47,7 +47,7 @@ def test_an_index_is_built_continued_extended_and_replaced(kind: str, place: str
     lifecycle(tmp_path, address_of(kind, place))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith(("lancedb", "qdrant", "opensearch"))])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith(("lancedb", "qdrant"))])
 def test_a_killed_build_continues(kind: str, place: str, tmp_path: Path) -> None:
     continues_after_a_kill(tmp_path, address_of(kind, place))
 

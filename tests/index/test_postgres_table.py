@@ -20,6 +20,7 @@ from index.agreement import (
 )
 from index.postgres_server import Postgres
 from isogloss import IsoglossError
+from isogloss.index import postgres_table
 from isogloss.index.checks import check_fit, model_facts
 from isogloss.index.open import open_index
 from isogloss.index.postgres_table import as_text
@@ -148,6 +149,24 @@ def test_an_empty_table_and_a_wrong_model_are_explained(table: Postgres) -> None
         assert "is empty" in check_fit(index.address, facts, model_facts(Vectors()))[0].message
         with pytest.raises(IsoglossError, match="holds vectors of 3 dimensions"):
             index.search(QUERIES, 2)
+
+
+def test_of_large_tables_some_pages_are_read(table: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+    table('ANALYZE "My Docs"."a;b"')
+    monkeypatch.setattr(postgres_table, "LARGE", 50)
+    with open_index(table.address(TABLE)) as index:
+        assert index.facts().size == 70 and len(index.sample(9).ids) == 9
+        assert index.sample(9).ids == index.sample(9).ids
+        read = list[str]()
+        rows = index._rows  # type: ignore[attr-defined]
+
+        def noting(query: str, values: tuple[object, ...] = ()) -> object:
+            read.append(query)
+            return rows(query, values)
+
+        monkeypatch.setattr(index, "_rows", noting)
+        index.facts()
+        assert len(read) == 1 and "TABLESAMPLE SYSTEM (100.0" in read[0]
 
 
 def test_a_slow_statement_is_stopped(table: Postgres) -> None:

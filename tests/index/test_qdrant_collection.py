@@ -10,6 +10,7 @@ from qdrant_client import QdrantClient, models
 from index.agreement import QUERIES, ROWS, WIDTH, build, lifecycle, refuses, write_documents
 from index.brute_force import best
 from index.qdrant_stand_in import qdrant_stand_in
+from isogloss.index.building import writer
 from isogloss.index.open import open_index
 
 PAYLOAD = {"page_content": "text", "source": "web", "key": "k"}
@@ -85,6 +86,7 @@ def test_a_server_by_its_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         refuses(lambda: open_index(address), "the server answers 401")
         monkeypatch.setenv("QDRANT_API_KEY", "s3cret")
         refuses(lambda: open_index(address), "there is no such collection")
+        monkeypatch.setattr(writer, "NUMBERS_A_REQUEST", 2 * WIDTH)
         lifecycle(tmp_path, address)
         with open_index(f"{address}?ef=32") as index:
             assert not index.facts().exact and index.search(QUERIES, 2)[0].ids

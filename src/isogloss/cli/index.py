@@ -25,17 +25,16 @@ IndexOption = Annotated[
     str, Option("--index", "-i", metavar="ADDRESS", help="File (.npy .safetensors .faiss .parquet), or KIND:PLACE#NAME.")
 ]
 ModelOption = Annotated[str, Option("--model", "-m", metavar="MODEL", help=MODEL_HELP)]
-PromptOption = Annotated[str, Option("--prompt", metavar="TEXT", help="Text to prepend to every text before embedding it.")]
+PromptOption = Annotated[str, Option("--prompt", metavar="TEXT", help="Text to prepend to every query.")]
 WIDTH, SHORTEST_TEXT = 80, 20
 
 
-@settings_as_options(BuildSettings, skip=["existing"])
+@settings_as_options(BuildSettings, skip=["existing"], prompt={"metavar": "TEXT"})
 def build(
     documents: Annotated[list[str], Argument(metavar="DOCS", help="Documents: .txt .tsv .jsonl .csv .parquet, with ids.")],
     index: IndexOption,
     model: ModelOption,
     values: dict[str, Any],
-    prompt: PromptOption = "",
     replace: Annotated[bool, Option("--replace", help="Replace an index that isogloss built.")] = False,
     append: Annotated[bool, Option("--append", help="Add to an index that isogloss built; equal ids are replaced.")] = False,
     json: JsonFlag = False,
@@ -50,14 +49,12 @@ def build(
 
     from isogloss.cli.screens.progress import progress, say, show_json
     from isogloss.index.building.build import build_index, summary
-    from isogloss.models.encoders.open import open_encoder, refuse_missing
+    from isogloss.models.encoders.open import refuse_missing
 
     existing = one_of("refuse", {"--replace": replace, "--append": append})
     refuse_missing([model])
     with progress() as bars:
-        built = build_index(
-            open_encoder(model, prompt=prompt), documents, index, BuildSettings(**values | {"existing": existing}), bars
-        )
+        built = build_index(model, documents, index, BuildSettings(**values | {"existing": existing}), bars)
     if json:
         show_json(asdict(built))
     else:

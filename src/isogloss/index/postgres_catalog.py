@@ -13,7 +13,7 @@ CONNECT_SECONDS = "10"
 OPERATOR_CLASSES = {"_cosine_ops": "cosine", "_ip_ops": "dot", "_l2_ops": "l2"}
 
 TABLE = """
-SELECT c.oid, n.nspname, c.relname, obj_description(c.oid, 'pg_class')
+SELECT c.oid, n.nspname, c.relname, obj_description(c.oid, 'pg_class'), c.relkind IN ('r', 'm'), greatest(c.reltuples, 0)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND c.relname = %s AND (n.nspname = %s OR (%s = '' AND pg_table_is_visible(c.oid)))
 """
@@ -57,6 +57,8 @@ class TableFacts:
     schema: str
     name: str
     comment: str
+    stored: bool  # a table or a materialized view
+    estimate: int  # of its rows
     types: dict[str, str]
     kinds: dict[str, str]
     dimensions: dict[str, int]  # 0 if it is not declared
@@ -86,7 +88,7 @@ def describe(connection: Any, address: Address) -> TableFacts:  # noqa: ANN401
         others = ", ".join(row[0] for row in connection.execute(TABLES).fetchall())
         hint = f"tables with vectors: {others}" if others else "no table that this user can see has vectors"
         raise DataError(f"{address.shown}: there is no table {address.name!r}", hint=hint)
-    oid, schema, name, comment = found
+    oid, schema, name, comment, stored, estimate = found
     columns = connection.execute(COLUMNS, (oid,)).fetchall()
     vectors = {column: (kind, modifier) for column, kind, _, modifier in columns if kind in ("vector", "halfvec")}
     key = connection.execute(PRIMARY_KEY, (oid,)).fetchone()
@@ -95,6 +97,8 @@ def describe(connection: Any, address: Address) -> TableFacts:  # noqa: ANN401
         schema,
         name,
         comment or "",
+        bool(stored),
+        int(estimate),
         {column: kind for column, _, kind, _ in columns},
         {column: kind for column, (kind, _) in vectors.items()},
         {column: max(modifier, 0) for column, (_, modifier) in vectors.items()},
@@ -103,10 +107,10 @@ def describe(connection: Any, address: Address) -> TableFacts:  # noqa: ANN401
     )
 
 
-def find_table(connection: Any, address: Address) -> tuple[int, str, str, str | None] | None:  # noqa: ANN401
-    """Number, schema, name and comment of a table; None if there is none."""
+def find_table(connection: Any, address: Address) -> tuple[int, str, str, str | None, bool, float] | None:  # noqa: ANN401
+    """Number, schema, name and comment of a table, whether it is stored, about how many rows it has; None if there is none."""
     schema, name = split_name(address.name)
-    found: tuple[int, str, str, str | None] | None = connection.execute(TABLE, (name, schema, schema)).fetchone()
+    found: tuple[int, str, str, str | None, bool, float] | None = connection.execute(TABLE, (name, schema, schema)).fetchone()
     return found
 
 

@@ -34,6 +34,8 @@ from isogloss.types import FloatArray
 
 OPERATORS: dict[Metric, str] = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
 MOST_EF_SEARCH = 1000  # pgvector's limit
+LARGE = 1_000_000  # rows that are not all read to count and to sample them
+SAMPLED_PAGES = 20  # rows read for each one sampled
 VECTOR_NAMES = ("embedding", "vector")
 
 
@@ -67,7 +69,8 @@ class PostgresTable(ReadIndex):
 
     def facts(self) -> IndexFacts:
         """Kind, size, dimension, metric and norm."""
-        ((size,),) = self._rows("SELECT count({vector}) FROM {table}")
+        large = self._table.estimate >= LARGE
+        ((size,),) = [(self._table.estimate,)] if large else self._rows("SELECT count({vector}) FROM {table}")
         return IndexFacts(
             kind="postgresql",
             size=int(size),
@@ -91,9 +94,12 @@ class PostgresTable(ReadIndex):
         return [found_hits([row[0] for row in rows], self._scores([row[1] for row in rows])) for rows in found]
 
     def sample(self, count: int) -> StoredRows:
-        """Rows in the order of a hash of their ids."""
+        """Rows in the order of a hash of their ids; of a large table, those of some pages that are always the same."""
         text = "{text}::text" if self._columns["text"] else "NULL"
-        query = f"SELECT {{id}}::text, {{vector}}::real[], {text} FROM {{table}} WHERE {{vector}} IS NOT NULL"
+        large = self._table.stored and self._table.estimate >= LARGE
+        share = min(100.0, 100 * SAMPLED_PAGES * count / max(self._table.estimate, 1))
+        part = f" TABLESAMPLE SYSTEM ({share:.9f}) REPEATABLE (0)" if large else ""
+        query = f"SELECT {{id}}::text, {{vector}}::real[], {text} FROM {{table}}{part} WHERE {{vector}} IS NOT NULL"
         rows = self._rows(f"{query} ORDER BY hashtext({{id}}::text), 1 LIMIT %s", (count,))
         vectors = np.array([row[1] for row in rows], dtype=np.float32).reshape(len(rows), self._dimension)
         return StoredRows([row[0] for row in rows], vectors, [row[2] or "" for row in rows] if self._columns["text"] else None)

@@ -39,6 +39,8 @@ TITLES = {
     "vocabulary": "learning pieces",
     "translate": "translating",
     "embed": "embedding",
+    "index": "building the index",
+    "queries": "embedding queries",
 }
 
 

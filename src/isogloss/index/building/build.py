@@ -48,15 +48,16 @@ def build_index(
         ig.build_index("all-MiniLM-L6-v2", "docs.jsonl", "index/docs.npy")
 
     `documents` are files with an id and a text per document (`documents` has the formats), `address` is that of any index
-    (`isogloss.index.address`). What is there already is checked before the model is used.
+    (`isogloss.index.address`). What is there already is checked before the model is loaded.
     """
     settings = settings or BuildSettings()
     paths = [documents] if isinstance(documents, str | Path) else list(documents)
     parsed = parse_address(address)
     known = survey(paths)
-    encoder = open_encoder(model) if isinstance(model, str) else model
-    record = _record(encoder, known, settings)
     with open_writer(parsed, [str(path) for path in paths]) as writer:
+        _refuse_what_is_there(writer, parsed.shown, settings.existing)
+        encoder = _opened(model, settings.prompt)
+        record = _record(encoder, known, settings)
         begun = _begin(writer, parsed.shown, record, settings.existing)
         _warn(model_facts(encoder), settings.metric)
         done = begun.done
@@ -67,10 +68,27 @@ def build_index(
             refuse_broken(vectors, texts, encoder.name)
             done += len(batch)
             writer.write(Batch([document.id for document in batch], vectors, texts), replace(begun, done=done))
-            on_progress(Step(STAGE, done, known.count, "documents"))
+            on_progress(Step(STAGE, done, known.count, "documents", "finishing" if done == known.count else ""))
         writer.finish(begun.finished())
     counts = {"documents": known.count, "skipped": known.skipped, "continued_at": begun.done}
     return BuiltIndex(parsed.shown, encoder.name, dimension=encoder.dimension, metric=settings.metric, **counts)
+
+
+def _opened(model: "Encoder | str", prompt: str) -> Encoder:
+    if isinstance(model, str):
+        return open_encoder(model, prompt=prompt)
+    if prompt:
+        raise DataError("a loaded model has its own prompt", hint="give it to ig.load, or give the name of the model")
+    return model
+
+
+def _refuse_what_is_there(writer: IndexWriter, shown: str, existing: Existing) -> None:
+    """Raise for an index that is not to be changed, before the model is loaded."""
+    there, found = writer.existing()
+    if there and found is None:
+        raise DataError(f"{shown}: exists and was not built by isogloss, so it is left alone", hint="name another index")
+    if found is not None and found.complete and existing == "refuse":
+        raise DataError(f"{shown}: exists", hint="--replace it, or --append to it; equal ids are replaced then")
 
 
 def _record(encoder: Encoder, known: Survey, settings: BuildSettings) -> BuildRecord:
@@ -79,10 +97,8 @@ def _record(encoder: Encoder, known: Survey, settings: BuildSettings) -> BuildRe
 
 
 def _begin(writer: IndexWriter, shown: str, record: BuildRecord, existing: Existing) -> BuildRecord:
-    """Create the index, continue an interrupted build or add to a finished one; refuse anything else."""
-    there, found = writer.existing()
-    if there and found is None:
-        raise DataError(f"{shown}: exists and was not built by isogloss, so it is left alone", hint="name another index")
+    """Create the index, continue an interrupted build, or add to a finished one."""
+    found = writer.existing()[1]
     if found is not None and found.job == record.job:
         return writer.resume(record)
     if found is None or existing == "replace" or (not found.complete and not found.done):
@@ -93,8 +109,6 @@ def _begin(writer: IndexWriter, shown: str, record: BuildRecord, existing: Exist
             f"{shown}: has an unfinished build of other documents, or with another model or settings",
             hint="run the same command as before to finish it, or --replace it",
         )
-    if existing == "refuse":
-        raise DataError(f"{shown}: exists", hint="--replace it, or --append to it; equal ids are replaced then")
     _refuse_other(shown, found, record)
     return writer.resume(record)
 

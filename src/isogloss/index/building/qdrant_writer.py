@@ -10,7 +10,7 @@ from dataclasses import replace
 from isogloss.errors import DataError
 from isogloss.index.address import Address
 from isogloss.index.build_record import BuildRecord
-from isogloss.index.building.writer import Batch, ClosingWriter
+from isogloss.index.building.writer import Batch, ClosingWriter, pieces
 from isogloss.index.qdrant_collection import DISTANCES, MADE_ID, MADE_TEXT, asked, connect, record_of
 
 SPACE = uuid.UUID("6f1a2c52-1d5d-5b5e-9d55-2a6f1b6d8c11")  # of the points' UUIDs
@@ -52,12 +52,13 @@ class QdrantWriter(ClosingWriter):
         """Store a batch, then the note."""
         from qdrant_client import models
 
-        points = models.Batch(
-            ids=[str(uuid.uuid5(SPACE, name)) for name in batch.ids],
-            vectors=batch.vectors.tolist(),
-            payloads=[{MADE_ID: name, MADE_TEXT: text} for name, text in zip(batch.ids, batch.texts, strict=True)],
-        )
-        asked(self._shown, self._client.upsert, self._name, points=points, wait=True)
+        for part in pieces(batch):
+            points = models.Batch(
+                ids=[str(uuid.uuid5(SPACE, name)) for name in part.ids],
+                vectors=part.vectors.tolist(),
+                payloads=[{MADE_ID: name, MADE_TEXT: text} for name, text in zip(part.ids, part.texts, strict=True)],
+            )
+            asked(self._shown, self._client.upsert, self._name, points=points, wait=True)
         self._note(record)
 
     def finish(self, record: BuildRecord) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from isogloss.errors import DataError
 from isogloss.index.address import Address
 from isogloss.index.build_record import KEY, BuildRecord, record_in
-from isogloss.index.building.writer import Batch, ClosingWriter
+from isogloss.index.building.writer import Batch, ClosingWriter, pieces
 from isogloss.index.search_server import mappings_in
 from isogloss.index.search_server_http import SearchServer
 
@@ -48,10 +48,11 @@ class SearchServerWriter(ClosingWriter):
 
     def write(self, batch: Batch, record: BuildRecord) -> None:
         """Store a batch, then the note."""
-        lines: list[dict[str, Any]] = []
-        for name, text, vector in zip(batch.ids, batch.texts, batch.vectors.tolist(), strict=True):
-            lines += [{"index": {"_id": name}}, {"text": text, "embedding": vector}]
-        self._server.bulk(lines)
+        for part in pieces(batch):
+            lines: list[dict[str, Any]] = []
+            for name, text, vector in zip(part.ids, part.texts, part.vectors.tolist(), strict=True):
+                lines += [{"index": {"_id": name}}, {"text": text, "embedding": vector}]
+            self._server.bulk(lines)
         self._note(record)
 
     def finish(self, record: BuildRecord) -> None:

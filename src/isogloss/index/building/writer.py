@@ -4,7 +4,7 @@ Work that was interrupted continues: what `write` was given is stored when it re
 documents that are. An index that isogloss did not build is never touched.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, Self
@@ -21,6 +21,7 @@ WRITERS = {
     "lancedb": "lance_writer:LanceWriter",
     **dict.fromkeys(("opensearch", "elasticsearch"), "search_server_writer:SearchServerWriter"),
 }
+NUMBERS_A_REQUEST = 2**18  # about 5 MB as JSON
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +31,14 @@ class Batch:
     ids: Sequence[str]
     vectors: FloatArray
     texts: Sequence[str]
+
+
+def pieces(batch: Batch) -> Iterator[Batch]:
+    """A batch in requests of bounded size: servers refuse large ones."""
+    rows = max(1, NUMBERS_A_REQUEST // max(batch.vectors.shape[1], 1))
+    for start in range(0, len(batch.ids), rows):
+        own = slice(start, start + rows)
+        yield Batch(batch.ids[own], batch.vectors[own], batch.texts[own])
 
 
 class IndexWriter(Protocol):
