@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from index_tables import check_table, diagnosis_table
 from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
 from retrieval_tables import kept_table
@@ -303,6 +304,12 @@ def mining(page: str) -> str:
     return put(page, "mining-table", f1_table(*read("mining_f1")))
 
 
+def keep_your_index(page: str) -> str:
+    """docs/keep-your-index.md with the tables of the result file."""
+    page = put(page, "index-check-table", check_table(*read("index_check")))
+    return put(page, "index-diagnosis-table", diagnosis_table(*read("index_check")))
+
+
 def robustness(page: str) -> str:
     """docs/robustness.md with the table of the result files."""
     return put(page, "robustness-table", robustness_table())
@@ -317,6 +324,7 @@ PAGES = {
     README: readme,
     DOCS / "benchmarks.md": benchmarks,
     DOCS / "dependencies.md": dependencies,
+    DOCS / "keep-your-index.md": keep_your_index,
     DOCS / "mining.md": mining,
     DOCS / "robustness.md": robustness,
 }

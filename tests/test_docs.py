@@ -21,6 +21,7 @@ PAGES = {
     "corpora show": "corpora-show",
     "index build": "index",
     "index search": "index",
+    "index check": "index-check",
 }
 
 

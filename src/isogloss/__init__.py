@@ -15,6 +15,7 @@
     ig.mine("my-model", "news.en.txt", "news.de.txt")                # parallel sentences in two files
     ig.build_index("all-MiniLM-L6-v2", "docs.jsonl", "index/docs.npy")     # an index, in files or in a database
     ig.search_index("my-model", ["Wo ist der Bahnhof?"], "index/docs.npy")
+    ig.check_index("my-model", "index/docs.npy", pairs, teacher).verdict   # does it find what the teacher finds?
     ig.run(ig.Recipe(...))                                           # everything at once, resumable
 
 The model comes first, then the data: a path, a list of paths, a `Bitext`, or a prepared store. Settings are in
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from isogloss.evaluation.alignment import evaluate as evaluate
     from isogloss.exporting.export import export as export
     from isogloss.index.building.build import build_index as build_index
+    from isogloss.index.checking.check import check_index as check_index
     from isogloss.index.open import open_index as open_index
     from isogloss.index.search_index import search_index as search_index
     from isogloss.mining.mine import mine as mine
@@ -56,6 +58,7 @@ _HOMES = {
     "Student": "isogloss.models.student:Student",
     "add": "isogloss.runs.adding:add",
     "build_index": "isogloss.index.building.build:build_index",
+    "check_index": "isogloss.index.checking.check:check_index",
     "clean": "isogloss.runs.clean:clean",
     "distill": "isogloss.training.distillation:distill",
     "embed": "isogloss.models.cached_encoder:embed",

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isogloss.evaluation.ranking_metrics import hit_at, ndcg_at, overlap_at, recall_at, reciprocal_rank_at
+from isogloss.evaluation.ranking_metrics import (
+    hit_at,
+    ndcg_at,
+    overlap_at,
+    rank_biased_overlap,
+    recall_at,
+    reciprocal_rank_at,
+)
 from isogloss.types import IntArray
 
 DOCUMENTS = 8
@@ -67,3 +74,36 @@ def test_metrics_are_trec_evals(queries: list[tuple[list[int], dict[int, int]]],
         ("recip_rank", reciprocal_rank_at(found, relevance, DOCUMENTS)),
     ):
         assert ours.tolist() == pytest.approx([wanted[name][metric] for name in judged], abs=1e-6)
+
+
+def rbo_by_definition(one: list[int], other: list[int], p: float) -> float:
+    """Equation 23 of Webber, Moffat & Zobel (2010), for rankings of the same length k: the overlap goes on as at depth k."""
+    k = len(one)
+    shares = [len(set(one[:depth]) & set(other[:depth])) / depth for depth in range(1, k + 1)]
+    return shares[-1] * p**k + (1 - p) / p * sum(share * p**depth for depth, share in enumerate(shares, 1))
+
+
+@given(st.lists(st.tuples(RANKING, RANKING), min_size=1, max_size=5), st.integers(1, 6), st.sampled_from([0.5, 0.9, 0.98]))
+def test_rank_biased_overlap_is_its_formula(pairs: list[tuple[list[int], list[int]]], k: int, p: float) -> None:
+    found, other = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
+    wanted = [rbo_by_definition(one[:k], two[:k], p) for one, two in pairs]
+    assert rank_biased_overlap(found, other, k, p).tolist() == pytest.approx(wanted)
+    assert rank_biased_overlap(other, found, k, p).tolist() == pytest.approx(wanted), "symmetric"
+    assert rank_biased_overlap(found, found, k, p).tolist() == pytest.approx([1] * len(pairs))
+    assert rank_biased_overlap(found, other + DOCUMENTS, k, p).tolist() == [0] * len(pairs)
+
+
+def test_the_first_places_count_most() -> None:
+    one = np.arange(10)[None]
+    first, last = one.copy(), one.copy()
+    first[0, :2], last[0, 8:] = [1, 0], [9, 8]
+    best, middle, worst = (rank_biased_overlap(other, one, 10)[0] for other in (last, first, one[:, ::-1]))
+    assert 1 > best > middle > worst > 0
+
+
+def test_short_rankings_are_compared_up_to_their_length() -> None:
+    short: IntArray = np.array([[4, 2, -1, -1]])
+    assert rank_biased_overlap(short, short, 4).tolist() == pytest.approx([1]), "an index of two documents"
+    assert rank_biased_overlap(short[:, :2], short[:, :2], 4).tolist() == pytest.approx([1])
+    assert rank_biased_overlap(np.array([[2, 4, -1]]), short, 3)[0] == pytest.approx(rbo_by_definition([2, 4], [4, 2], 0.9))
+    assert rank_biased_overlap(np.full((1, 3), -1), np.full((1, 3), -1), 3).tolist() == [0]

@@ -1,4 +1,4 @@
-"""`isogloss index`: build and search a vector index, in a file or a database."""
+"""`isogloss index`: build, search and check a vector index, in a file or a database."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from isogloss.cli.index_check import check
 from isogloss.cli.options import MODEL_HELP, JsonFlag, one_of, settings_as_options
 from isogloss.config.indexing import BuildSettings
 
@@ -97,7 +98,7 @@ def search(
         output.print("\n" * bool(place) + "\n".join(_lines(result, len(found) > 1, _width())))
 
 
-VERBS: dict[str, Callable[..., None]] = {"build": build, "search": search}
+VERBS: dict[str, Callable[..., None]] = {"build": build, "search": search, "check": check}
 
 
 def _width() -> int:

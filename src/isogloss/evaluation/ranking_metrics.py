@@ -12,6 +12,8 @@ import numpy as np
 from isogloss.evaluation.metrics import Doubles
 from isogloss.types import IntArray
 
+PERSISTENCE = 0.9  # of rank-biased overlap, as in its paper
+
 Relevance = Sequence[Mapping[int, float]]  # for each query: document row → grade
 
 
@@ -57,6 +59,26 @@ def overlap_at(found: IntArray, other: IntArray, k: int) -> Doubles:
     wanted = other[:, :k]
     shared = ((found[:, :k, None] == wanted[:, None, :]) & (wanted >= 0)[:, None, :]).any(axis=1).sum(axis=1)
     return np.asarray(shared / np.maximum((wanted >= 0).sum(axis=1), 1))
+
+
+def rank_biased_overlap(found: IntArray, other: IntArray, k: int, persistence: float = PERSISTENCE) -> Doubles:
+    """How alike the first k of two rankings are, the first places counting most (Webber, Moffat & Zobel 2010).
+
+    RBO_ext = p^k · A_k + (1 − p)/p · Σ_{d ≤ k} p^d · A_d;   A_d = share of the first d documents that both rankings have
+
+    1 for equal rankings, 0 if they share nothing. Unlike Kendall's or Spearman's correlation it is defined for rankings that
+    do not have the same documents. `persistence` is p: at 0.9, the first ten places have 86 % of the weight. If `other` is
+    shorter than k, both rankings are compared up to its length.
+    """
+    found, other = (np.pad(one[:, :k], ((0, 0), (0, k - one[:, :k].shape[1])), constant_values=-1) for one in (found, other))
+    same = (found[:, :, None] == other[:, None, :]) & (other >= 0)[:, None, :]
+    later = np.maximum.outer(np.arange(k), np.arange(k))  # of the two places: the depth from which a document is shared
+    depths = 1 + np.arange(k)
+    shared = np.stack([same[:, later == place].sum(axis=1) for place in range(k)], axis=1).cumsum(axis=1) / depths
+    length = np.maximum((other >= 0).sum(axis=1), 1)
+    inside = np.where(depths <= length[:, None], persistence**depths * shared, 0.0).sum(axis=1)
+    last = shared[np.arange(len(shared)), length - 1]
+    return np.asarray(persistence**length * last + (1 - persistence) / persistence * inside)
 
 
 def _dcg(gains: Doubles) -> Doubles:

@@ -21,6 +21,7 @@ from isogloss.report.rendering import render_macro
 LEVELS = 9
 BROAD, SLIM = "mwMW@%—…", "fijlrtI.,:;|'!()[] -"
 NARROWEST, WIDEST = 11, 34  # pixels of a cell of a heat map
+TICK = 14.0  # the mark of a value on a bar that is WIDTH wide
 WIDTH, HEIGHT, LEAST = 1000, 100, 3.0  # of pictures that are stretched; a bar above zero is never narrower than LEAST
 WIDE, NARROW, LOW = 1170, 374, 16  # pixels for a picture on a screen and on a phone, and for a row on a phone
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 22, 40  # pixels around the frame of a line chart
@@ -130,6 +131,15 @@ def bar(parts: Sequence[tuple[float, str]], whole: float, hover: str = "") -> Ma
             drawn.append((kind, start, max(width, LEAST)))
         start += width
     return _draw("bar", parts=drawn, hover=hover, width=WIDTH, height=HEIGHT)
+
+
+def interval_bar(value: float, low: float, high: float, limit: float | None, hover: str) -> Markup:
+    """A share between 0 and 1 with its interval, and the least share that is asked for."""
+    parts = [("floor", 0.0, float(WIDTH)), ("train", WIDTH * low, max(WIDTH * (high - low), LEAST))]
+    parts.append(("value", WIDTH * value - TICK / 2, TICK))
+    if limit is not None:
+        parts.append(("limit", WIDTH * limit - TICK / 4, TICK / 2))
+    return _draw("bar", parts=parts, hover=hover, width=WIDTH, height=HEIGHT)
 
 
 def step(start: float, stop: float, lowest: float, highest: float, kind: str, hover: str) -> Markup:

@@ -1,0 +1,1 @@
+"""`isogloss index check`: whether a student can serve an index that its teacher made."""
