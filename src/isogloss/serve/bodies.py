@@ -65,9 +65,8 @@ class Bodies:
                 raise self._too_large(closes=True)
 
     def _refuse_declared(self, scope: Scope) -> None:
-        declared = whole_number(
-            next((value.decode("latin-1") for key, value in scope["headers"] if key == b"content-length"), "")
-        )
+        found = next((value for key, value in scope["headers"] if key == b"content-length"), b"")
+        declared = whole_number(found.decode("latin-1"))
         if declared is not None and declared > READ_AND_DROPPED * self.most_bytes:
             raise self._too_large(closes=True)
 

@@ -26,9 +26,9 @@ class Connection(H11Protocol):
 
         async def with_abort(scope: Scope, receive: Receive, send: Send) -> None:
             scope[ABORT] = self.transport.abort
-            await inner(scope, receive, send)  # type: ignore[arg-type]
+            await inner(scope, receive, send)
 
-        self.app = with_abort  # type: ignore[assignment]
+        self.app = with_abort
 
     def on_response_complete(self) -> None:
         """Called when a response was sent."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.checksums import SUMS, check_sums
+from isogloss.config.exporting import ExportSettings, Precision
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.loading import refuse_missing
 from isogloss.progress import OnProgress, Step, silent
@@ -22,8 +23,9 @@ RECORD_SHAPE = {"fingerprint": TEXT, "artefacts": [{"name": TEXT, "path": TEXT}]
 KNOWN = ".known.json"  # after the name of an export's folder
 KNOWN_SHAPE = {"files": TEXT, "export": TEXT}
 IN_CACHE = "served"
-INT8, FP32 = "int8", "fp32"
-GRAPHS = {INT8: "*int8*.onnx", FP32: "model.onnx"}  # of folders that other programs wrote
+INT8: Precision = "int8"
+FP32: Precision = "fp32"
+GRAPHS: dict[str, str] = {INT8: "*int8*.onnx", FP32: "model.onnx"}  # of folders that other programs wrote
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,6 @@ def int8_export(model: str, on_progress: OnProgress = silent) -> Export:
 
 
 def _checked_or_made(model: str, files: str, on_progress: OnProgress) -> Export:
-    from isogloss.config.exporting import ExportSettings
     from isogloss.exporting.export import default_folder, export
     from isogloss.exporting.source import ExportSource
 

@@ -1,6 +1,6 @@
 """What /metrics shows, in a registry of its own: nothing of the process's other metrics, and no text of anybody."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -14,23 +14,21 @@ class Metrics:
     """Counters and histograms of one service."""
 
     def __init__(self, queue_tokens: Callable[[], int], ready: Callable[[], bool]) -> None:
-        self.registry = CollectorRegistry()
-        own = {"registry": self.registry}
-        self.requests = Counter("isogloss_requests", "Requests, by route and status.", ["route", "status"], **own)
-        self.sentences = Counter("isogloss_sentences", "Inputs that were embedded.", ["model"], **own)
-        self.tokens = Counter("isogloss_tokens", "Tokens that were embedded, without padding.", ["model"], **own)
-        self.request_seconds = Histogram(
-            "isogloss_request_seconds", "Seconds from a request to its vectors.", ["model"], buckets=SECONDS, **own
-        )
-        self.batch_seconds = Histogram("isogloss_batch_seconds", "Seconds of a batch.", ["model"], buckets=SECONDS, **own)
-        self.batch_sentences = Histogram(
-            "isogloss_batch_sentences", "Sentences of a batch.", ["model"], buckets=SENTENCES, **own
-        )
-        self.batch_tokens = Histogram(
-            "isogloss_batch_tokens", "Tokens of a batch, without padding.", ["model"], buckets=TOKENS, **own
-        )
-        Gauge("isogloss_queue_tokens", "Tokens that wait.", **own).set_function(queue_tokens)
-        Gauge("isogloss_ready", "Whether the service is ready.", **own).set_function(lambda: float(ready()))
+        self.registry = registry = CollectorRegistry()
+        model = ["model"]
+        self.requests = Counter("isogloss_requests", "Requests, by route and status.", ["route", "status"], registry=registry)
+        self.sentences = Counter("isogloss_sentences", "Inputs that were embedded.", model, registry=registry)
+        self.tokens = Counter("isogloss_tokens", "Tokens that were embedded, without padding.", model, registry=registry)
+
+        def histogram(name: str, help: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(f"isogloss_{name}", help, model, registry=registry, buckets=buckets)
+
+        self.request_seconds = histogram("request_seconds", "Seconds from a request to its vectors.", SECONDS)
+        self.batch_seconds = histogram("batch_seconds", "Seconds of a batch.", SECONDS)
+        self.batch_sentences = histogram("batch_sentences", "Sentences of a batch.", SENTENCES)
+        self.batch_tokens = histogram("batch_tokens", "Tokens of a batch, without padding.", TOKENS)
+        Gauge("isogloss_queue_tokens", "Tokens that wait.", registry=registry).set_function(queue_tokens)
+        Gauge("isogloss_ready", "Whether the service is ready.", registry=registry).set_function(lambda: float(ready()))
 
     def batch(self, model: str, sentences: int, tokens: int, seconds: float) -> None:
         """Count a batch."""

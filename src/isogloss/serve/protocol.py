@@ -17,9 +17,11 @@ TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 FORMS = ("text", "texts", "token ids", "token ids of several texts")
 PLAINER = {
     "extra_forbidden": "there is no such field",
+    "int_type": "must be a whole number",
     "list_type": "must be a list",
     "missing": "is missing",
     "model_type": "the body must be a JSON object",
+    "string_type": "must be text",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
 }

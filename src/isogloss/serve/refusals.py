@@ -1,4 +1,4 @@
-"""Why a request gets no embeddings: a status and a reason, in the form of OpenAI's API, so that its client raises typed errors."""
+"""Why a request gets no embeddings: a status and a reason as in the OpenAI API, whose client then raises typed errors."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -51,9 +51,8 @@ def answer_refusals(app: FastAPI) -> None:
 
     async def by_framework(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        reason = (
-            f"{error.detail}: {request.method} {request.url.path}" if error.status_code in (404, 405) else str(error.detail)
-        )
+        asked = f": {request.method} {request.url.path}" if error.status_code in (404, 405) else ""
+        reason = f"{error.detail}{asked}"
         return JSONResponse(error_body(error.status_code, reason), error.status_code, error.headers)
 
     async def broken(_request: Request, _error: Exception) -> JSONResponse:

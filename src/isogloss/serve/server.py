@@ -194,6 +194,5 @@ def _address(listener: socket.socket) -> str:
 
 def _warn_of_open_door(settings: ServeSettings, keys: ApiKeys) -> None:
     if settings.host in ANYWHERE and not keys:
-        logger.warning(
-            "everybody who reaches this machine may use the service: set API keys (--api-keys FILE, or $%s)", VARIABLE
-        )
+        message = "everybody who can reach this machine may use the service; set API keys: --api-keys FILE, or $%s"
+        logger.warning(message, VARIABLE)

@@ -22,7 +22,10 @@ from isogloss.types import FloatArray
 
 T = TypeVar("T")
 State = Literal["starting", "ready", "stopping"]
-RETRY_SECONDS = {"starting": 5, "stopping": 1}  # what Retry-After says
+NOT_READY: dict[State, tuple[str, int, dict[str, str]]] = {  # reason, seconds of Retry-After, headers
+    "starting": ("the models are loading", 5, {}),
+    "stopping": ("the service is shutting down", 1, CLOSE),
+}
 SMALL_BODY = 2048  # bytes that are parsed and tokenized in the event loop; more would hold up others
 SMALL_ANSWER = 32  # vectors that are written as JSON in the event loop
 
@@ -78,11 +81,8 @@ class Service:
     def refuse_unless_ready(self) -> None:
         """Raise `Refused` while the service starts or stops."""
         if self.state != "ready":
-            stopping = self.state == "stopping"
-            reason = "the service is shutting down" if stopping else "the models are being loaded"
-            raise Refused(
-                503, f"{reason}; try again later", self.state, None, RETRY_SECONDS[self.state], CLOSE if stopping else {}
-            )
+            reason, seconds, headers = NOT_READY[self.state]
+            raise Refused(503, f"{reason}; try again later", self.state, None, seconds, headers)
 
     def model(self, name: str | None) -> Served:
         """The model of this name, or the only one."""

@@ -125,9 +125,9 @@ class Workers:
         engine = sentences[0][0].engine
         try:
             vectors = engine.encode_ids([job.rows[place] for job, place in sentences])
-            finite = np.isfinite(vectors).all(axis=1)
-            found = [vectors[row] if finite[row] else NotFinite(place) for row, (_job, place) in enumerate(sentences)]
-        except Exception as error:  # whatever a runtime raises
+            places = [place for _job, place in sentences]
+            found = [row if np.isfinite(row).all() else NotFinite(place) for row, place in zip(vectors, places, strict=True)]
+        except Exception as error:  # noqa: BLE001 - whatever a runtime raises
             if len(sentences) > 1:
                 logger.warning("a batch of %d sentences failed, they are computed one by one: %s", len(sentences), error)
                 for one in sentences:
