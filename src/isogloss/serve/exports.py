@@ -23,6 +23,7 @@ RECORD_SHAPE = {"fingerprint": TEXT, "artefacts": [{"name": TEXT, "path": TEXT}]
 KNOWN = ".known.json"  # after the name of an export's folder
 KNOWN_SHAPE = {"files": TEXT, "export": TEXT}
 IN_CACHE = "served"
+MEASURED = 100  # sentences per language on which the int8 graph is compared with the model
 INT8: Precision = "int8"
 FP32: Precision = "fp32"
 GRAPHS: dict[str, str] = {INT8: "*int8*.onnx", FP32: "model.onnx"}  # of folders that other programs wrote
@@ -70,7 +71,7 @@ def _checked_or_made(model: str, files: str, on_progress: OnProgress) -> Export:
     from isogloss.exporting.export import default_folder, export
     from isogloss.exporting.source import ExportSource
 
-    settings = ExportSettings(precisions=(INT8,))
+    settings = ExportSettings(precisions=(INT8,), max_queries=MEASURED, max_candidates=MEASURED)
     source = ExportSource(model, settings, on_progress=on_progress)
     fingerprint = source.student.fingerprint
     for folder in _places(model, files or fingerprint):
