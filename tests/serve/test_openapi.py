@@ -1,6 +1,7 @@
 """Schemathesis asks what the OpenAPI document allows, and what it does not: answers must be as the document says."""
 
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -35,7 +36,7 @@ def test_answers_follow_the_document(service: Running, route: str) -> None:
     @hypothesis.given(
         case=operation.as_strategy(generation_mode=modes.POSITIVE) | operation.as_strategy(generation_mode=modes.NEGATIVE)
     )
-    def ask(case: schemathesis.Case) -> None:
+    def ask(case: schemathesis.Case[Any]) -> None:
         response = case.call()
         case.validate_response(response)
         refused.append(response.status_code)

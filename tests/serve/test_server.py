@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_a_signal_under_load_loses_no_accepted_request(onnx_model: Model) -> Non
     """Every request gets vectors or, once the service stops, a refusal or no connection; never half an answer."""
 
     def client(port: int) -> list[int]:
-        connection, statuses = HTTPConnection("127.0.0.1", port, timeout=PATIENCE), []
+        statuses: list[int] = []
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         while True:
             try:
                 connection.request("POST", "/v1/embeddings", BODY)
@@ -117,7 +119,7 @@ service.close()
     assert found.stdout == "[]\n"
 
 
-def refusal(*models: str, names: Sequence[str] = (), **settings: object) -> IsoglossError:
+def refusal(*models: str, names: Sequence[str] = (), **settings: Any) -> IsoglossError:
     with pytest.raises(IsoglossError) as found:
         serve(models, names, ServeSettings(**{"port": 0} | settings))
     return found.value

@@ -18,7 +18,7 @@ def _whole(given: object) -> object:
 
 
 Text = Annotated[str, Field(min_length=1)]
-TokenId = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+TokenId = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 FORMS = ("text", "texts", "token ids", "token ids of several texts")
 PLAINER = {
@@ -66,7 +66,7 @@ class EmbeddingsRequest(BaseModel):
     encoding_format: Literal["float", "base64"] | None = Field(
         None, description="Numbers (the default), or little-endian float32 bytes in base64."
     )
-    dimensions: Annotated[int, BeforeValidator(_whole), Field(ge=1)] | None = Field(
+    dimensions: Annotated[int, Field(ge=1), BeforeValidator(_whole)] | None = Field(
         None, description="Length of the vectors, for models that were trained to be cut (Matryoshka)."
     )
     user: str | None = Field(None, description="Accepted and not used.")
