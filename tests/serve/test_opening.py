@@ -1,15 +1,17 @@
 """Which engine a model gets: its precision, its prompts, its limits, and the export that is made once."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
+from isogloss.checksums import write_sums
 from isogloss.config.serving import ServeSettings
 from isogloss.errors import IsoglossError, ModelError
-from isogloss.exporting.export import export
+from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.serve.engine import OnnxEngine, Served, TorchEngine
 from isogloss.serve.exports import NoInt8, existing_export, int8_export
@@ -79,31 +81,36 @@ def test_int8_is_exported_once_and_again_for_other_weights(tmp_path: Path, monke
     with monkeypatch.context() as patch:
         patch.setattr("isogloss.exporting.export.export", exported)
         assert int8_export(str(model)) == first  # by its fingerprint
-    assert note.is_file()
-    save_tiny_model(model, width=16, layers=1, seed=2, normalize=True)
-    assert int8_export(str(model)).graph != first.graph
+        assert note.is_file()
+        save_tiny_model(model, width=16, layers=1, seed=2, normalize=True)
+        with pytest.raises(AssertionError, match="exported again"):
+            int8_export(str(model))
 
 
-def test_int8_that_loses_too_much_is_served_in_fp32_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = tmp_path / "model"
+def test_int8_that_was_refused_is_served_in_fp32_and_said(tmp_path: Path) -> None:
+    model, exported = tmp_path / "model", tmp_path / "export/onnx"
     save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
-    monkeypatch.setattr("isogloss.exporting.comparison.Comparison.refusal", lambda *_: "too far from it")
+    fingerprint = Student.from_pretrained(str(model), max_tokens=0, device="cpu").fingerprint
+    exported.mkdir(parents=True)
+    record = {"fingerprint": fingerprint, "artefacts": [], "refused": {"int8": "too far from it"}}
+    (exported / "export.json").write_text(json.dumps(record))
     opened = open_engine(str(model), "tiny", ServeSettings(device="cpu"))
     assert opened.engine.facts.precision == "fp32" and isinstance(opened.engine, TorchEngine)
-    assert opened.note.startswith("tiny is served in fp32: ") and "too far from it" in opened.note
+    assert opened.note == "tiny is served in fp32: int8 was refused: too far from it"
     with pytest.raises(NoInt8, match="too far from it"):
         open_engine(str(model), "tiny", ServeSettings(device="cpu", precision="int8"))
 
 
-def test_a_damaged_export_is_refused(onnx_model: Model, tmp_path: Path, models: Path) -> None:
-    out = tmp_path / "out"
-    export(str(models / "teacher"), "onnx", out)
-    graph = existing_export(str(out), "fp32").graph
+def test_a_damaged_export_is_refused(onnx_model: Model, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(onnx_model[0], folder)
+    write_sums(folder)
+    graph = existing_export(str(folder), "fp32").graph
     with graph.open("r+b") as file:
         file.seek(100)
         file.write(b"\0\0\0\0")
     with pytest.raises(ModelError, match="damaged"):
-        existing_export(str(out), "fp32")
+        existing_export(str(folder), "fp32")
 
 
 def test_sizes_come_from_the_model_or_its_run(tmp_path: Path) -> None:
