@@ -3,7 +3,8 @@
     python serve_clients.py PORT SECONDS CLIENTS BODIES ANSWERS
 
 BODIES has one request body per line. Each client sends the next one as soon as its last was answered. Answers are kept as they
-come and written to ANSWERS (pickle) at the end: number of the body, seconds, status, response.
+come and written to ANSWERS (pickle) at the end: number of the body, seconds, status, response; status 0: the service closed the
+connection without an answer.
 """
 
 import pickle
@@ -25,6 +26,7 @@ class Client:
     """A connection with a request on its way."""
 
     connection: socket.socket
+    status: int = 0
     number: int = 0
     began: float = 0.0
     received: bytearray = field(default_factory=bytearray)
@@ -41,13 +43,23 @@ class Client:
         """Receive what there is; whether the response is complete."""
         part = self.connection.recv(1 << 18)
         if not part:
-            raise ConnectionError("the service closed a connection with a request on it")
+            self.status, self.head = 0, len(self.received)
+            return True
         self.received += part
         if self.head < 0 and (end := self.received.find(b"\r\n\r\n")) >= 0:
             self.head = end + 4
             lower = bytes(self.received[:end]).lower()
             self.length = int(lower.split(b"content-length:")[1].split(b"\r\n")[0])
+            self.status = int(lower[9:12])
         return self.head >= 0 and len(self.received) >= self.head + self.length
+
+
+def connected(selector: selectors.BaseSelector, port: int) -> Client:
+    """A client with a connection of its own."""
+    client = Client(socket.create_connection(("127.0.0.1", port), PATIENCE))
+    client.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    selector.register(client.connection, selectors.EVENT_READ, client)
+    return client
 
 
 def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tuple[int, float, int, bytes]]:
@@ -56,11 +68,8 @@ def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tu
     order, answers = count(), []
     selector = selectors.DefaultSelector()
     for _ in range(clients):
-        client = Client(socket.create_connection(("127.0.0.1", port), PATIENCE))
-        client.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        selector.register(client.connection, selectors.EVENT_READ, client)
         number = next(order) * STEP % len(requests)
-        client.send(number, requests[number])
+        connected(selector, port).send(number, requests[number])
     busy, stop = clients, time.perf_counter() + seconds
     while busy:
         events = selector.select(PATIENCE)
@@ -71,8 +80,10 @@ def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tu
             if not client.is_answered():
                 continue
             now = time.perf_counter()
-            status, body = int(client.received[9:12]), bytes(client.received[client.head :])
-            answers.append((client.number, now - client.began, status, body))
+            answers.append((client.number, now - client.began, client.status, bytes(client.received[client.head :])))
+            if not client.status:
+                selector.unregister(client.connection)
+                client = connected(selector, port)
             if now < stop:
                 number = next(order) * STEP % len(requests)
                 client.send(number, requests[number])

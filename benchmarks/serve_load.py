@@ -28,6 +28,7 @@ from measuring import _held
 from plain_loop import VARIANTS
 from provenance import provenance
 
+from isogloss.config.serving import ServedPrecision, ServeSettings
 from isogloss.corpora import phrasebook
 from isogloss.corpora.reading.readers import bitext_of
 from isogloss.models.loading import refuse_missing
@@ -37,6 +38,7 @@ from isogloss.types import FloatArray
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "serve_load.json"
 LOWEST = {"int8": 0.97, "fp32": 0.9999, "plain loop": 0.9999}  # cosine to the model's own vector; below, an answer is wrong
+PRECISIONS: tuple[ServedPrecision, ...] = ("int8", "fp32")
 WARM_UP_SECONDS, START_SECONDS = 3.0, 900.0
 
 
@@ -109,9 +111,8 @@ def checked(found: dict[str, Any], wanted: FloatArray, lowest: float) -> dict[st
     return found | {"errors": errors, "wrong": wrong, "lowest_cosine": round(min(cosines, default=0.0), 5)}
 
 
-def own_vectors(model: str, precision: Any, texts: list[str]) -> FloatArray:
+def own_vectors(model: str, precision: ServedPrecision, texts: list[str]) -> FloatArray:
     """The vector of each sentence alone."""
-    from isogloss.config.serving import ServeSettings
     from isogloss.serve.opening import open_engine
 
     engine = open_engine(model, "model", ServeSettings(precision=precision, device="cpu")).engine
@@ -138,9 +139,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         bodies = Path(place) / "bodies"
         bodies.write_bytes(b"\n".join(json.dumps({"input": text}).encode() for text in texts))
-        wanted = {precision: own_vectors(args.model, precision, texts) for precision in ("int8", "fp32")}
+        wanted = {precision: own_vectors(args.model, precision, texts) for precision in PRECISIONS}
 
-        def ours(precision: str, seconds: float) -> dict[str, Any]:
+        def ours(precision: ServedPrecision, seconds: float) -> dict[str, Any]:
             options = ["--precision", precision, "--device", "cpu", "--threads", str(args.threads), "--port", str(port)]
             found = measured(["-m", "isogloss", "serve", args.model, *options], port, seconds, args, bodies)
             return checked(found, wanted[precision], LOWEST[precision])

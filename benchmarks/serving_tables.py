@@ -33,9 +33,9 @@ def serving_table(load: dict[str, Any]) -> str:
     lines += [
         "",
         f"The loop is the best of three variants (requests/s by how a request is computed: {tried}). It and the default ran for"
-        f" {plain['seconds']:.0f} seconds each, fp32 for {fp32['seconds']:.0f}. Every answer was compared with the model's vector for"
-        f" that sentence alone: the lowest cosine was {int8['lowest_cosine']:.3f} in int8, where activations are scaled per batch,"
-        f" and {fp32['lowest_cosine']:.4f} in fp32. ([script](../benchmarks/serve_load.py),"
+        f" {plain['seconds']:.0f} seconds each, fp32 for {fp32['seconds']:.0f}. Every answer was compared with the model's"
+        f" vector for that sentence alone: the lowest cosine was {int8['lowest_cosine']:.3f} in int8, where activations are"
+        f" scaled per batch, and {fp32['lowest_cosine']:.4f} in fp32. ([script](../benchmarks/serve_load.py),"
         " [result](../benchmarks/results/serve_load.json))",
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The Dockerfile, which cannot be built here: rules of hadolint that apply to it, and that it installs what the service imports."""
+"""The Dockerfile, which is not built here: rules of hadolint that apply to it, and whether it installs what is needed."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def installed() -> list[str]:
 
 def test_rules_of_the_linter() -> None:
     by_name = dict(instructions())
-    assert [name for name, _text in instructions()][0] == "FROM"
+    assert next(name for name, _text in instructions()) == "FROM"
     assert re.fullmatch(r"python:\d+\.\d+-slim", by_name["FROM"])  # DL3006, DL3007: a tag, and not the latest
     assert "ADD" not in by_name and "MAINTAINER" not in by_name and "sudo" not in TEXT  # DL3020, DL4000, DL3004
     assert all(Path(text.split()[-1]).is_absolute() for name, text in instructions() if name == "WORKDIR")  # DL3000

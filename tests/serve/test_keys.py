@@ -52,6 +52,14 @@ def test_keys_of_a_file_and_of_the_environment(tmp_path: Path, monkeypatch: pyte
     assert not read_keys("").admit("Bearer from-file")
 
 
+@pytest.mark.parametrize("value", ["", " , ", ","])
+def test_a_variable_without_keys_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """Who set it believes that the service is protected."""
+    monkeypatch.setenv(VARIABLE, value)
+    with pytest.raises(IsoglossError, match="no API key in it"):
+        read_keys("")
+
+
 def test_a_file_that_others_may_read_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "keys"
     file.write_text("hidden-key\n")

@@ -119,7 +119,7 @@ service.close()
     assert found.stdout == "[]\n"
 
 
-def refusal(*models: str, names: Sequence[str] = (), **settings: Any) -> IsoglossError:
+def refusal(*models: str, names: Sequence[str] = (), **settings: Any) -> IsoglossError:  # noqa: ANN401
     with pytest.raises(IsoglossError) as found:
         serve(models, names, ServeSettings(**{"port": 0} | settings))
     return found.value

@@ -7,7 +7,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.types import ASGIApp
 
-from isogloss import __version__
 from isogloss.serve import page_files
 from isogloss.serve.bodies import Disconnected
 from isogloss.serve.gate import Gate
@@ -17,6 +16,7 @@ from isogloss.serve.protocol import EmbeddingsRequest, EmbeddingsResponse, Error
 from isogloss.serve.refusals import answer_refusals
 from isogloss.serve.responses import PartedResponse
 from isogloss.serve.service import Service
+from isogloss.web import user_agent
 
 REASONS = {
     400: "The body is not JSON.",
@@ -43,7 +43,7 @@ def create_app(service: Service, keys: ApiKeys | None = None) -> ASGIApp:
 
     app = FastAPI(
         title="isogloss",
-        version=__version__,
+        version=user_agent().partition("/")[2],
         description="Sentence embeddings, as the OpenAI API has them.",
         lifespan=lifespan,
         docs_url=None,

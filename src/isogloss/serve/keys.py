@@ -37,6 +37,8 @@ class ApiKeys:
 def read_keys(file: str) -> ApiKeys:
     """The keys of a file (one per line; lines that start with # are comments) and of $ISOGLOSS_SERVE_KEYS (with commas)."""
     keys = [key for part in os.environ.get(VARIABLE, "").split(",") if (key := checked_key(part, VARIABLE))]
+    if VARIABLE in os.environ and not keys:
+        raise IsoglossError(f"${VARIABLE} is set, but there is no API key in it", hint="separate keys with commas, or unset it")
     if file:
         keys += _from_file(Path(file).expanduser())
     return ApiKeys(dict.fromkeys(keys))
