@@ -14,6 +14,7 @@ from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
 from retrieval_tables import kept_table
 from robustness_table import robustness_table
+from serving_tables import serving_table
 from task_tables import library_table, task_table
 
 from isogloss.amounts import duration
@@ -295,6 +296,7 @@ def benchmarks(page: str) -> str:
     page = put(page, "encode-table", encode_table(*read("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")))
     page = put(page, "prepare-table", prepare_table(*read("prepare_versus_opusfilter", "prepare_ten_million")))
     page = put(page, "mining-table", speed_table(*read("mining_speed", "mining_gpu", "mining_growth")))
+    page = put(page, "serving-table", serving_table(*read("serve_load")))
     page = put(page, "tatoeba-text", tatoeba_text(*read("tatoeba_112", "tatoeba_112_static")))
     return put(page, "papers-text", papers_text(*read("papers/rg-table-2", "papers/rg-table-3")))
 
