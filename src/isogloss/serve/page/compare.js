@@ -34,9 +34,12 @@ export class ComparePanel {
     this.count();
   }
 
+  /** Takes another model. What began before the first was known goes on. */
   useModel(model) {
-    this.work.cancel();
+    const first = this.model === undefined;
     this.model = model;
+    if (first) return;
+    this.work.cancel();
     byId("compare-result").hidden = true;
   }
 
@@ -88,7 +91,7 @@ export class ComparePanel {
   }
 
   row(text, row) {
-    const name = create("th", { scope: "row" }, ...numbered(row, text));
+    const name = create("th", { scope: "row" }, numbered(row, text));
     const cells = this.values[row].map((value, column) => {
       const cell = create("td", { textContent: rounded(value, 2), tabIndex: -1 });
       Object.assign(cell.dataset, { row, column });
@@ -108,6 +111,7 @@ export class ComparePanel {
     const level = (value) => Math.min(LEVELS, Math.max(0, Math.ceil(((value - low) / (high - low || 1)) * LEVELS)));
     this.values.forEach((row, one) =>
       row.forEach((value, two) => (this.cell(one, two).className = one === two ? "self" : `heat heat-${level(value)}`)));
+    this.shown?.classList.add("marked");
     const colors = Array.from({ length: LEVELS + 1 }, (_, place) => create("i", { className: `heat-${place}` }));
     const scale = create("span", { className: "scale" }, ...colors);
     byId("matrix-legend").replaceChildren(
@@ -124,10 +128,9 @@ export class ComparePanel {
     this.stop.tabIndex = -1;
     cell.tabIndex = 0;
     this.shown = this.stop = cell;
-    const sentence = (place) => create("p", {}, ...numbered(place, this.texts[place]));
     byId("detail").replaceChildren(
       create("p", { className: "value", textContent: rounded(this.values[row][column], 4) }),
-      create("div", {}, sentence(row), sentence(column)),
+      create("div", {}, ...[row, column].map((place) => numbered(place, this.texts[place]))),
     );
   }
 
@@ -154,7 +157,7 @@ function countProblem(count) {
     `Remove ${amount(count - MOST_SENTENCES, "sentence")}, or use Search for long lists.`;
 }
 
-const numbered = (place, text) => [create("b", { textContent: place + 1 }), spoken(text)];
+const numbered = (place, text) => create("div", { className: "numbered" }, create("b", { textContent: place + 1 }), spoken(text));
 
 /** A number without a sign if it is zero. */
 const rounded = (value, digits) => value.toFixed(digits).replace(/^-(0\.0+)$/, "$1");

@@ -34,10 +34,13 @@ export class SearchPanel {
     this.count();
   }
 
+  /** Takes another model, for which the list must be loaded again. What began before the first was known goes on. */
   useModel(model) {
+    const first = this.model === undefined;
+    this.model = model;
+    if (first) return;
     this.loading.cancel();
     this.searching.cancel();
-    this.model = model;
     this.list = null;
     this.listNotice.hide();
     byId("search-result").hidden = true;
@@ -124,7 +127,7 @@ export class SearchPanel {
       if (list !== this.list) return false; // another one is being loaded
       const loaded = `${amount(entries.length, "line")} loaded in ${seconds(list.milliseconds)}`;
       if (done) this.listNotice.show(loaded + leftOut(list));
-      else this.listNotice.show(`Stopped. ${partOf(list)}`, resume);
+      else this.listNotice.show("Stopped.", { hint: partOf(list), ...resume });
       return done;
     } catch (error) {
       const where = error.place === undefined ? "" : `Line ${number(entries[already + error.place].line)}: `;
