@@ -21,4 +21,6 @@ class ServeSettings(Settings):
     max_body_mb: int = setting(8, "Most megabytes of a request.", at_least=1)
     body_seconds: float = setting(10.0, "Seconds that a client has to send a request.", above=0.0)
     send_seconds: float = setting(30.0, "Seconds that a client has to read a part of a response.", above=0.0)
+    api_keys: str = setting("", "File with API keys, one per line; $ISOGLOSS_SERVE_KEYS has more.")
+    log_requests: bool = setting(False, "Log each request: address, path, status and time; never text.")
     drain_seconds: float = setting(30.0, "Seconds to answer what was accepted, after SIGTERM.", at_least=0.0)

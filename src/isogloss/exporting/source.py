@@ -47,7 +47,7 @@ class ExportSource:
     @cached_property
     def student(self) -> Student:
         """The model, on the CPU. Who changes it takes a copy."""
-        return Student.from_pretrained(self.name, max_tokens=None, device="cpu")
+        return Student.from_pretrained(self.name, max_tokens=0, device="cpu")
 
     @cached_property
     def teacher(self) -> Encoder | None:

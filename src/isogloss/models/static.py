@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 TOKEN_TABLES = "token-tables"  # in the cache folder
 TABLE_TOKENS = 1 << 18  # tokens in one lookup
+UNLIMITED = 8192  # tokens, where no limit is stored
 TOKENS_AT_ONCE, TOKENS_AT_ONCE_ACCELERATED = 256, 4096
 SIF = 1e-4  # model2vec's a: a token of this probability gets weight 1/2
 
@@ -57,9 +58,10 @@ class StaticStudent(Student):
     def _set_max_tokens(self, max_tokens: int | None) -> None:
         """The limit is that of the tokenizer: StaticEmbedding has none."""
         backend: Tokenizer = self.model[0].tokenizer
+        stored = backend.truncation["max_length"] if backend.truncation else None
         if max_tokens is None:
-            max_tokens = min(MAX_TOKENS, backend.truncation["max_length"] if backend.truncation else MAX_TOKENS)
-        backend.enable_truncation(max_tokens)
+            max_tokens = min(MAX_TOKENS, stored or MAX_TOKENS)
+        backend.enable_truncation(max_tokens or stored or UNLIMITED)
 
     @property
     def max_tokens(self) -> int:

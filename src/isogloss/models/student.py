@@ -69,9 +69,13 @@ class Student:
         self._set_max_tokens(max_tokens)
 
     def _set_max_tokens(self, max_tokens: int | None) -> None:
-        """Truncate text at `max_tokens`, or at the stored limit, at most 128; never beyond the transformer's positions."""
-        if max_tokens is None:
-            max_tokens = min(MAX_TOKENS, int(self.model.max_seq_length or MAX_TOKENS))
+        """Truncate text at `max_tokens`, never beyond the transformer's positions.
+
+        None: at the stored limit, at most 128. 0: at the stored limit.
+        """
+        if not max_tokens:
+            stored = int(self.model.max_seq_length or MAX_TOKENS)
+            max_tokens = stored if max_tokens == 0 else min(MAX_TOKENS, stored)
         body = getattr(self.model[0], "auto_model", None)
         positions = None if body is None else position_count(body)
         if positions is not None and max_tokens > positions:
@@ -85,7 +89,7 @@ class Student:
         """Load a student: a hub model, a local folder, a finished run, or a bundled model (`multilingual-e5-small`).
 
         `prompt` goes before every text and is saved with the model; text is truncated at `max_tokens` (default: the model's
-        own limit, at most 128). `Student` loads every kind of student, a subclass only its own.
+        own limit, at most 128; 0: that limit). `Student` loads every kind of student, a subclass only its own.
         """
         origin, model = refuse_missing(name), open_model(name).to(choose_device(device))
         kind = cast("type[Self]", _kind_of(model) or Student) if cls is Student else cls

@@ -6,7 +6,7 @@ request gets a sentence into one of the next batches, as many as there are reque
 threads: `workers` does.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -23,10 +23,13 @@ class QueueFull(Exception):
 
 
 class Job:
-    """A request: sentences of these lengths, in tokens. Sentences of different lanes (models) are never in one batch."""
+    """A request: sentences of these lengths, in tokens, for batches of at most `budget` tokens.
 
-    def __init__(self, lengths: Sequence[int], lane: Hashable = None) -> None:
-        self.lengths, self.lane = [max(1, length) for length in lengths], lane
+    Sentences of different lanes (models) are never in one batch.
+    """
+
+    def __init__(self, lengths: Sequence[int], budget: int, lane: Hashable = None) -> None:
+        self.lengths, self.budget, self.lane = [max(1, length) for length in lengths], budget, lane
         self.waiting: list[int] = sorted(range(len(lengths)), key=self.lengths.__getitem__)  # places, the longest last
         self.waiting_tokens = sum(self.lengths)
 
@@ -40,6 +43,7 @@ class JobQueue:
     def __init__(self, limit: int) -> None:
         self.limit, self.tokens = limit, 0
         self._jobs: deque[Job] = deque()
+        self._tokens_of: Counter[Hashable] = Counter()  # by lane
 
     def __len__(self) -> int:
         """Number of jobs with waiting sentences."""
@@ -51,7 +55,7 @@ class JobQueue:
             raise QueueFull
         if job.waiting:
             self._jobs.append(job)
-            self.tokens += job.waiting_tokens
+            self._count(job, job.waiting_tokens)
 
     def drop(self, job: Job) -> None:
         """Forget the sentences of a job that still wait."""
@@ -59,16 +63,16 @@ class JobQueue:
             self._jobs.remove(job)
             self._forget(job, set(job.waiting))
 
-    def take(self, budget: int, workers: int = 1) -> Batch:
+    def take(self, workers: int = 1) -> Batch:
         """The next batch; empty if nothing waits.
 
-        It has at most `budget` tokens, padding included, or one longer sentence. With little to do it is smaller, so that
-        each of the `workers` has a part.
+        It has at most the budget of its first job in tokens, padding included, or one longer sentence. With little to do it
+        is smaller, so that each of the `workers` has a part.
         """
         if not self._jobs:
             return []
         head = self._jobs[0]
-        budget = max(min(budget, FEWEST_TOKENS), min(budget, -(-self._tokens_of(head.lane) // workers)))
+        budget = min(head.budget, max(FEWEST_TOKENS, -(-self._tokens_of[head.lane] // workers)))
         offered = self._offered(head.lane, budget)
         lengths = np.array([job.lengths[place] for job, place in offered], dtype=np.int64)
         order = np.argsort(lengths, kind="stable")
@@ -83,9 +87,6 @@ class JobQueue:
             if not job.waiting:
                 self._jobs.remove(job)
         return batch
-
-    def _tokens_of(self, lane: Hashable) -> int:
-        return sum(job.waiting_tokens for job in self._jobs if job.lane == lane)
 
     def _offered(self, lane: Hashable, budget: int) -> Batch:
         """The longest waiting sentences of each job, up to its share of the batch; the first is the one that must be in it."""
@@ -107,7 +108,11 @@ class JobQueue:
         gone = sum(job.lengths[place] for place in places)
         job.waiting = [place for place in job.waiting if place not in places]
         job.waiting_tokens -= gone
-        self.tokens -= gone
+        self._count(job, -gone)
+
+    def _count(self, job: Job, tokens: int) -> None:
+        self.tokens += tokens
+        self._tokens_of[job.lane] += tokens
 
 
 def best_run(lengths: IntArray, must: int, budget: int) -> tuple[int, int]:

@@ -64,9 +64,9 @@ class OnnxEncoder(ExternalEncoder):
         self._special_tokens = not _is_static(self.folder)
         self.default_prompt = _default_prompt(self.folder)
 
-    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+    def token_ids(self, texts: Sequence[str], prompt: str | None = None) -> list[list[int]]:
         """The token ids of `texts`, prompted and truncated as the model does it, without padding."""
-        prompt = self.prompt or self.default_prompt
+        prompt = (self.prompt or self.default_prompt) if prompt is None else prompt
         encoded = self._tokenizer.encode_batch([prompt + text for text in texts], add_special_tokens=self._special_tokens)
         return [row.ids for row in encoded]
 

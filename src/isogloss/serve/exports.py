@@ -1,0 +1,173 @@
+"""The int8 graphs that the service computes with on a CPU: found if they are of this very model, made if there are none.
+
+They are in the run's `export/onnx`, or in the cache folder for other models. Whether an export is of the model says its
+fingerprint in export.json. To know that of the model, its weights have to be loaded; so a file beside the export notes which
+files (by their hash) had which fingerprint, and the next start reads only that.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from isogloss.checksums import SUMS, check_sums
+from isogloss.config.exporting import ExportSettings, Precision
+from isogloss.errors import IsoglossError, ModelError
+from isogloss.models.loading import refuse_missing
+from isogloss.progress import OnProgress, Step, silent
+from isogloss.shapes import TEXT, Each, check
+from isogloss.storage import cache_folder, content_hash, file_hash, read_json, write_json
+
+EXPORT_RECORD = "export.json"
+RECORD_SHAPE = {"fingerprint": TEXT, "artefacts": [{"name": TEXT, "path": TEXT}], "refused": Each(TEXT, TEXT)}
+KNOWN = ".known.json"  # after the name of an export's folder
+KNOWN_SHAPE = {"files": TEXT, "export": TEXT}
+IN_CACHE = "served"
+MEASURED = 100  # sentences per language on which the int8 graph is compared with the model
+INT8: Precision = "int8"
+FP32: Precision = "fp32"
+GRAPHS: dict[str, str] = {INT8: "*int8*.onnx", FP32: "model.onnx"}  # of folders that other programs wrote
+
+
+@dataclass(frozen=True)
+class Export:
+    """A graph, and its precision."""
+
+    graph: Path
+    precision: str
+
+
+class NoInt8(ModelError):
+    """A model that cannot be computed in int8: the graph differs too much from it, or cannot be made."""
+
+
+def existing_export(place: str, precision: str) -> Export:
+    """The graph of `onnx:PLACE`, a folder or a graph; of a folder with "auto" the int8 one if there is one."""
+    path = Path(place).expanduser()
+    if path.suffix == ".onnx" and path.is_file():
+        return Export(path, INT8 if INT8 in path.name else FP32)
+    for wanted in (INT8, FP32) if precision == "auto" else (precision,):
+        recorded = [path / one for one in _recorded(path, wanted)]
+        others = [graph for folder in (path / "onnx", path) for graph in sorted(folder.glob(GRAPHS[wanted]))]
+        if found := next((graph for graph in (*recorded, *others) if graph.is_file()), None):
+            if (path / SUMS).is_file():
+                check_sums(path, lambda name: ModelError(f"{path}: {name} is damaged", hint="export the model again"))
+            return Export(found, wanted)
+    what = "ONNX export" if precision == "auto" else f"{precision} graph"
+    raise ModelError(f"{path}: no {what} in this folder", hint="isogloss export MODEL --to onnx writes one")
+
+
+def int8_export(model: str, on_progress: OnProgress = silent) -> Export:
+    """The int8 graph of a model: found, or made. Raises `NoInt8` if the model loses too much in int8."""
+    files = _files_key(model)
+    if files:
+        for folder in _places(model, files):
+            if _noted(folder) == files and (found := _int8_in(folder)):
+                return found
+    return _checked_or_made(model, files, on_progress)
+
+
+def _checked_or_made(model: str, files: str, on_progress: OnProgress) -> Export:
+    from isogloss.exporting.export import default_folder, export
+    from isogloss.exporting.source import ExportSource
+
+    settings = ExportSettings(precisions=(INT8,), max_queries=MEASURED, max_candidates=MEASURED)
+    source = ExportSource(model, settings, on_progress=on_progress)
+    fingerprint = source.student.fingerprint
+    for folder in _places(model, files or fingerprint):
+        if _fingerprint(folder) == fingerprint and (found := _int8_in(folder)):
+            _note(folder, files)
+            return found
+    own = default_folder(source, "onnx") if source.run is not None else None
+    folder = own if own is not None and not own.exists() else _in_cache(files or fingerprint)
+    on_progress(Step("ONNX export, once", 0, 1))
+    try:
+        export(model, "onnx", folder, settings=settings, on_progress=on_progress)
+    except ModelError as error:
+        raise NoInt8(error.message, error.hint) from error
+    except IsoglossError:  # the run's folder cannot be written
+        if folder != own:
+            raise
+        folder = _in_cache(files or fingerprint)
+        export(model, "onnx", folder, settings=settings, on_progress=on_progress)
+    on_progress(Step("ONNX export, once", 1, 1))
+    _note(folder, files)
+    found = _int8_in(folder)
+    assert found is not None, "it was just exported"
+    return found
+
+
+def _places(model: str, key: str) -> Iterator[Path]:
+    """Where an export of a model may be."""
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        yield (folder if (folder / "model").is_dir() else folder.parent) / "export" / "onnx"
+    yield _in_cache(key)
+
+
+def _in_cache(key: str) -> Path:
+    return cache_folder() / IN_CACHE / key / "onnx"
+
+
+def _files_key(model: str) -> str:
+    """A hash of a model's files; empty for a name, whose files are not known before it is loaded."""
+    folder = refuse_missing(model)
+    if folder is None:
+        return ""
+    if (folder / SUMS).is_file():  # they were compared with the files just now
+        return content_hash((folder / SUMS).read_bytes())
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return content_hash(*(part for file in files for part in (file.relative_to(folder).as_posix(), file_hash(file))))
+
+
+def _int8_in(folder: Path) -> Export | None:
+    """The int8 graph of an export; None if it has none, and `NoInt8` if it was refused there."""
+    record = _record(folder)
+    if reason := record.get("refused", {}).get(INT8):
+        raise NoInt8(f"int8 was refused: {reason}", hint="serve it with --precision fp32")
+    return existing_export(str(folder), INT8) if any((folder / one).is_file() for one in _recorded(folder, INT8)) else None
+
+
+def _recorded(folder: Path, precision: str) -> list[str]:
+    """The paths of graphs of a precision, in the record of an export."""
+    return [one["path"] for one in _record(folder).get("artefacts", ()) if one["name"].startswith(precision)]
+
+
+def _fingerprint(folder: Path) -> str:
+    return str(_record(folder).get("fingerprint", ""))
+
+
+def _noted(folder: Path) -> str:
+    """The hash of the model's files from which the export is known to be; empty if that is not known."""
+    known = _read(_beside(folder), KNOWN_SHAPE)
+    return str(known["files"]) if known and known["export"] == _record_hash(folder) else ""
+
+
+def _note(folder: Path, files: str) -> None:
+    """Note it for the next start; a folder that cannot be written is not a reason to stop."""
+    if files:
+        try:
+            write_json(_beside(folder), {"files": files, "export": _record_hash(folder)})
+        except (OSError, IsoglossError):
+            return
+
+
+def _beside(folder: Path) -> Path:
+    return folder.with_name(folder.name + KNOWN)
+
+
+def _record_hash(folder: Path) -> str:
+    path = folder / EXPORT_RECORD
+    return file_hash(path) if path.is_file() else ""
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    return _read(folder / EXPORT_RECORD, RECORD_SHAPE)
+
+
+def _read(path: Path, shape: Any) -> dict[str, Any]:  # noqa: ANN401 - as `shapes` has it
+    """A JSON file; {} if there is none of that shape."""
+    try:
+        return dict(check(read_json(path), shape))
+    except (OSError, ValueError):
+        return {}
