@@ -53,7 +53,9 @@ def test_usage_counts_the_tokens_that_are_computed(service: Running) -> None:
 def test_each_input_type_has_its_prompt(service: Running, onnx_model: Model) -> None:
     table = onnx_model[1]
     for kind, prompt in (("query", "the cat "), ("document", "the dog ")):
-        assert np.allclose(service.embed("runs home", input_type=kind)[0], by_definition(table, f"{prompt}runs home"), atol=1e-6)
+        assert np.allclose(
+            service.embed("runs home", input_type=kind)[0], by_definition(table, f"{prompt}runs home"), atol=1e-6
+        )
     assert np.allclose(service.embed("runs home")[0], by_definition(table, "runs home"), atol=1e-6)
 
 
@@ -114,7 +116,14 @@ def test_dimensions_need_a_model_that_was_trained_for_them(onnx_model: Model) ->
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{", b"input=a", b'{"input": "\\ud800"}', b'{"input": "\xff"}', b'{"input": "a", "dimensions": 1' + b"0" * 5000 + b"}"]
+    [
+        b"",
+        b"{",
+        b"input=a",
+        b'{"input": "\\ud800"}',
+        b'{"input": "\xff"}',
+        b'{"input": "a", "dimensions": 1' + b"0" * 5000 + b"}",
+    ]
     + [b"[" * 100_000, b'{"input": ' + b"[" * 300],
 )
 def test_what_is_not_json_is_refused(service: Running, raw: bytes) -> None:
@@ -122,7 +131,9 @@ def test_what_is_not_json_is_refused(service: Running, raw: bytes) -> None:
     assert answer.status == 400 and answer.error["code"] == "invalid_json"
 
 
-@pytest.mark.parametrize("raw", [b'{"input": "a", "dimensions": NaN}', b'{"input": "a", "dimensions": 1e999}', b'{"input": [Infinity]}'])
+@pytest.mark.parametrize(
+    "raw", [b'{"input": "a", "dimensions": NaN}', b'{"input": "a", "dimensions": 1e999}', b'{"input": [Infinity]}']
+)
 def test_numbers_that_json_does_not_have_are_refused(service: Running, raw: bytes) -> None:
     assert service.ask("/v1/embeddings", raw=raw).status == 422
 

@@ -1,10 +1,7 @@
 """The page in a real Chromium, with a real service behind it: comparing sentences, models, keys, errors, and how it looks."""
 
-import json
 import threading
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,9 +10,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from sentence_transformers import SentenceTransformer
 
-from browsing import TOO_FAINT, Door, chromium, serving, small_service, visiting
-from isogloss.serve.engine import Engine
+from isogloss.serve.engine import Served
 from isogloss.types import FloatArray
+from serve.browsing import EMBEDDINGS, TOO_FAINT, chromium, visiting
+from serve.services import Held, running, torch_engine, until
 
 SENTENCES = [
     "the cat sleeps at night.",
@@ -35,8 +33,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(models: Path) -> Iterator[str]:
-    with serving(small_service(models / "student")) as opened:
-        yield opened
+    with running(torch_engine(models / "student", "student")) as service:
+        yield service.url
 
 
 def compare(page: Page, texts: Sequence[str]) -> None:
@@ -136,7 +134,8 @@ def test_a_matrix_has_2_to_60_sentences(browser: Browser, address: str) -> None:
 
 
 def test_text_stays_text_in_its_own_direction(browser: Browser, models: Path) -> None:
-    with serving(small_service(models / "student", name=HOSTILE)) as address, visiting(browser, address) as page:
+    engine = torch_engine(models / "student", HOSTILE)
+    with running(engine) as service, visiting(browser, service.url) as page:
         expect(page.locator("#model-name")).to_have_text(HOSTILE)
         compare(page, [HOSTILE, "החתול ישן.", "القطة نائمة."])
         expect(rows(page)).to_have_count(3)
@@ -154,8 +153,8 @@ def test_text_stays_text_in_its_own_direction(browser: Browser, models: Path) ->
 
 
 def test_one_of_several_models_is_chosen(browser: Browser, models: Path) -> None:
-    app = small_service(models / "student", models / "teacher")
-    with serving(app) as address, visiting(browser, address) as page:
+    engines = [torch_engine(models / name, name) for name in ("student", "teacher")]
+    with running(*engines) as service, visiting(browser, service.url) as page:
         for name, dimension in (("teacher", 16), ("student", 24)):
             page.get_by_label("Model").select_option(name)
             expect(page.locator("#model-facts")).to_contain_text(f"{dimension} dimensions")
@@ -168,8 +167,11 @@ def test_one_of_several_models_is_chosen(browser: Browser, models: Path) -> None
 
 
 def test_a_key_is_asked_for_and_not_stored(browser: Browser, models: Path) -> None:
-    app = Door(small_service(models / "student"), key="right")
-    with serving(app) as address, visiting(browser, address, expected_errors="status of 401") as page:
+    engine = torch_engine(models / "student")
+    with (
+        running(engine, keys=["right"]) as service,
+        visiting(browser, service.url, expected_errors="status of 401") as page,
+    ):
         form = page.locator("#key-form")
         expect(form).to_contain_text("This service needs an API key.")
         expect(page.get_by_label("API key")).to_be_focused()
@@ -188,66 +190,43 @@ def test_a_key_is_asked_for_and_not_stored(browser: Browser, models: Path) -> No
         assert page.evaluate("localStorage.length + sessionStorage.length + document.cookie.length") == 0
 
 
-def test_a_busy_service_is_asked_again(browser: Browser, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queue is really full: the model is held up, a request waits, and two more have been refused."""
-    engines: list[Engine] = []
-    door = Door(small_service(models / "student", engines=engines, queue_tokens=200))
-    held = Held(engines[0].encode_ids)
-    monkeypatch.setattr(engines[0], "encode_ids", held)
+def test_a_busy_service_is_asked_again(browser: Browser, models: Path) -> None:
+    """The queue is really full: the model is held up, and as much waits as may wait."""
+    engine = Held(torch_engine(models / "student"))
     text = SENTENCES[0]
-    fitting = 200 // len(engines[0].token_ids([text])[0])
-    with serving(door) as address, visiting(browser, address, expected_errors="status of 429") as page:
+    fitting = 200 // len(engine.token_ids([text])[0])
+    with (
+        running(engine, queue_tokens=200) as service,
+        visiting(browser, service.url, expected_errors="status of 429") as page,
+    ):
         expect(page.locator("#model-line")).to_be_visible()
-        held.opened.clear()
-        first = Request(address, [text])
-        held.entered.wait()
-        others = [Request(address, [text] * fitting) for _ in range(3)]
-        while sum(not one.thread.is_alive() for one in others) < 2:
-            threading.Event().wait(0.01)
+        first = threading.Thread(target=service.embed, args=[[text]])
+        first.start()
+        engine.entered.acquire()
+        second = threading.Thread(target=service.embed, args=[[text] * fitting])
+        second.start()
+        until(service.waiting)
         compare(page, SENTENCES)
         expect(page.locator("#compare-work")).to_contain_text("The service is busy. Continuing in 1 second.")
-        held.opened.set()
+        engine.gate.set()
         expect(rows(page)).to_have_count(5)
         expect(page.locator("#compare-work")).to_be_hidden()
-        assert [first.status(), *sorted(one.status() for one in others)] == [200, 200, 429, 429]
-        assert door.statuses.count(429) >= 3
+        first.join()
+        second.join()
 
 
-class Held:
-    """A function that waits while `opened` is clear; `entered` says that it has been called."""
-
-    def __init__(self, function: Callable[[Sequence[Sequence[int]]], FloatArray]) -> None:
-        self.function, self.opened, self.entered = function, threading.Event(), threading.Event()
-        self.opened.set()
-
-    def __call__(self, rows: Sequence[Sequence[int]]) -> FloatArray:
-        self.entered.set()
-        self.opened.wait()
-        return self.function(rows)
-
-
-class Request:
-    """A request for embeddings, in a thread."""
-
-    def __init__(self, address: str, texts: Sequence[str]) -> None:
-        body = json.dumps({"input": texts}).encode()
-        self.request = urllib.request.Request(f"{address}/v1/embeddings", body, {"Content-Type": "application/json"})
-        self.answer = 0
-        self.thread = threading.Thread(target=self._send)
-        self.thread.start()
-
-    def _send(self) -> None:
-        try:
-            with urllib.request.urlopen(self.request) as response:
-                self.answer = response.status
-        except urllib.error.HTTPError as error:
-            self.answer = error.code
-            error.close()
-
-    def status(self) -> int:
-        """The status of the response, as soon as it is there."""
-        self.thread.join()
-        return self.answer
+def test_the_page_waits_for_a_service_that_starts(browser: Browser, models: Path) -> None:
+    with running() as service, visiting(browser, service.url, expected_errors="status of 503") as page:
+        expect(page.locator("#service-notice")).to_contain_text("The service is busy or still starting.")
+        page.clock.install()
+        page.reload()
+        expect(page.locator("#service-notice")).to_contain_text("Trying again in 5 seconds.")
+        page.clock.run_for(1000)
+        expect(page.locator("#service-notice")).to_contain_text("Trying again in 4 seconds.")
+        service.service.open([Served.warmed(torch_engine(models / "student"))])
+        page.clock.run_for(4000)
+        expect(page.locator("#model-line")).to_contain_text("24 dimensions")
+        expect(page.locator("#service-notice")).to_be_hidden()
 
 
 def test_a_service_that_is_gone_is_tried_again(browser: Browser, address: str) -> None:
@@ -279,7 +258,7 @@ ANSWERS = (
 
 
 def answer_with(page: Page, status: int, body: str) -> None:
-    page.route("**/v1/embeddings", lambda route: route.fulfill(status=status, body=body))
+    page.route(EMBEDDINGS, lambda route: route.fulfill(status=status, body=body))
 
 
 def test_answers_of_servers_in_between_are_put_in_plain_words(browser: Browser, address: str) -> None:
@@ -288,7 +267,7 @@ def test_answers_of_servers_in_between_are_put_in_plain_words(browser: Browser, 
             answer_with(page, status, body)
             compare(page, SENTENCES[:2])
             expect(page.locator("#compare-notice")).to_contain_text(message)
-            page.unroute("**/v1/embeddings")
+            page.unroute(EMBEDDINGS)
         page.get_by_role("button", name="Try again").click()
         expect(rows(page)).to_have_count(2)
 

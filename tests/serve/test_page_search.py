@@ -1,6 +1,7 @@
 """The page's tab Search in a real Chromium: lists, files, long work that is cancelled and continued, results."""
 
 import codecs
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from sentence_transformers import SentenceTransformer
 
-from browsing import Door, chromium, serving, small_service, visiting
+from serve.browsing import EMBEDDINGS, Stopper, chromium, visiting
+from serve.services import running, torch_engine
 from tiny import PAIRS
 
 LINES = list(dict.fromkeys(pair.target for pair in PAIRS))
@@ -25,14 +27,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def door(models: Path) -> Door:
-    return Door(small_service(models / "student"))
-
-
-@pytest.fixture(scope="module")
-def address(door: Door) -> Iterator[str]:
-    with serving(door) as opened:
-        yield f"{opened}/#search"
+def address(models: Path) -> Iterator[str]:
+    with running(torch_engine(models / "student"), max_inputs=256) as service:
+        yield f"{service.url}/#search"
 
 
 def enter(page: Page, lines: Sequence[str]) -> None:
@@ -111,18 +108,18 @@ def test_what_is_missing_is_asked_for(browser: Browser, address: str) -> None:
         expect(page.locator("#search-notice")).to_be_hidden()
 
 
-def test_loading_is_cancelled_searched_and_continued(browser: Browser, address: str, door: Door) -> None:
+def test_loading_is_cancelled_searched_and_continued(browser: Browser, address: str) -> None:
     lines = LONG[:600]
     with visiting(browser, address) as page:
         expect(page.locator("#model-line")).to_be_visible()
-        with door.closed_after(0):
+        with Stopper(page, 0):
             load(page, lines)
             expect(page.locator("#list-work")).to_contain_text("0 of 600 lines")
             search(page, lines[5])
             expect(page.locator("#search-notice")).to_contain_text("The list is still being loaded")
             page.get_by_role("button", name="Cancel").click()
             expect(page.locator("#list-notice")).to_contain_text("Stopped.Nothing is loaded yet.")
-        with door.closed_after(2):
+        with Stopper(page, 2):
             load(page, lines)
             expect(page.locator("#list-work")).to_contain_text("512 of 600 lines")
             bar = page.get_by_role("progressbar", name="Loading")
@@ -141,11 +138,11 @@ def test_loading_is_cancelled_searched_and_continued(browser: Browser, address: 
         expect(page.locator("#search-facts")).to_contain_text("Best 10 of 600 lines. ")
 
 
-def test_a_search_is_cancelled(browser: Browser, address: str, door: Door) -> None:
+def test_a_search_is_cancelled(browser: Browser, address: str) -> None:
     with visiting(browser, address) as page:
         load(page, LINES)
         expect(page.locator("#list-notice")).to_contain_text("lines loaded in ")
-        with door.closed_after(0):
+        with Stopper(page, 0):
             search(page, QUERY)
             page.get_by_role("button", name="Cancel").click()
             expect(page.locator("#search-work")).to_be_hidden()
@@ -165,7 +162,7 @@ def test_loading_continues_after_the_service_was_gone(browser: Browser, address:
             route.continue_()
 
     with visiting(browser, address, expected_errors="ERR_CONNECTION_FAILED") as page:
-        page.route("**/v1/embeddings", answer)
+        page.route(EMBEDDINGS, answer)
         expect(page.locator("#model-line")).to_be_visible()
         load(page, LONG[:300])
         expect(page.locator("#list-notice p").first).to_have_text("The service does not answer.")
@@ -175,30 +172,37 @@ def test_loading_continues_after_the_service_was_gone(browser: Browser, address:
         assert page.locator("#list-notice.error").count() == 0
 
 
-def test_requests_become_as_small_as_the_service_wants_them(browser: Browser, address: str) -> None:
-    """A refused line is named by its number, once it is alone in a request."""
+def test_requests_become_as_small_as_the_service_wants_them(browser: Browser, models: Path) -> None:
+    """A line that is refused is named by its number, once it is alone in a request."""
     sizes = []
-
-    with visiting(browser, address, expected_errors="responded with a status of") as page:
+    engine = torch_engine(models / "student")
+    with (
+        running(engine, max_inputs=40) as service,
+        visiting(browser, f"{service.url}/#search", expected_errors="status of 422") as page,
+    ):
         expect(page.locator("#model-line")).to_be_visible()
 
         def answer(route: Route) -> None:
-            texts = route.request.post_data_json["input"]
+            texts = texts_of(route)
             sizes.append(len(texts))
-            if len(texts) > 40:
-                route.fulfill(status=413, json={"error": {"message": "too large"}})
-            elif "poison" in texts:
+            if "poison" in texts and len(texts) <= 40:
                 route.fulfill(status=422, json={"error": {"message": "cannot be read", "param": "input[0]"}})
             else:
                 route.continue_()
 
-        page.route("**/v1/embeddings", answer)
+        page.route(EMBEDDINGS, answer)
         load(page, [*LINES[:70], "", "poison", "after"])
         expect(page.locator("#list-notice p").first).to_have_text("Line 72: The service refused this: cannot be read.")
         expect(page.locator("#list-notice")).to_contain_text("70 of 72 lines can be searched already.")
         assert sizes[:3] == [72, 36, 36] and sizes[-1] == 1 and len(sizes) < 15
         search(page, LINES[69])
         expect(page.locator("#hits tbody tr").first).to_have_text(f"11.0000{LINES[69]}70")
+
+
+def texts_of(route: Route) -> list[str]:
+    """What a request wants embedded."""
+    texts: list[str] = json.loads(route.request.post_data or "")["input"]
+    return texts
 
 
 FILES = (
@@ -236,7 +240,7 @@ def choose(page: Page, name: str, content: bytes) -> None:
 def test_work_may_begin_before_the_models_are_known(browser: Browser, address: str) -> None:
     asked: list[Route] = []
     with visiting(browser, address) as page:
-        page.route("**/v1/models", asked.append)
+        page.route("**/v1/models", lambda route: asked.append(route))
         page.reload()
         choose(page, "lines.txt", "\n".join(LINES).encode())
         search(page, LINES[3])
@@ -281,11 +285,11 @@ def test_a_list_has_20000_lines(browser: Browser, address: str) -> None:
     vector = "AACAPwAAAAA="  # 1.0, 0.0
 
     def answer(route: Route) -> None:
-        count = len(route.request.post_data_json["input"])
+        count = len(texts_of(route))
         route.fulfill(json={"data": [{"index": place, "embedding": vector} for place in range(count)]})
 
     with visiting(browser, address) as page:
-        page.route("**/v1/embeddings", answer)
+        page.route(EMBEDDINGS, answer)
         choose(page, "many.txt", "\n".join(map(str, range(20_002))).encode())
         expect(page.locator("#list-count")).to_have_text("20,002 lines; the first 20,000 different ones are loaded")
         page.get_by_role("button", name="Load list").click()

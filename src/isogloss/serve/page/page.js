@@ -1,7 +1,7 @@
 // The page: which models there are, and the tabs.
 
 import { ComparePanel } from "./compare.js";
-import { Notice, byId, create, number } from "./elements.js";
+import { Notice, amount, byId, create, number } from "./elements.js";
 import { askForKey } from "./key.js";
 import { SearchPanel } from "./search.js";
 import { Service } from "./service.js";
@@ -14,7 +14,9 @@ const panels = [new ComparePanel(service), new SearchPanel(service)];
 async function loadModels() {
   notice.hide();
   try {
-    showModels(await service.models());
+    const starting = "The service is busy or still starting.";
+    showModels(await service.models((left) => notice.show(`${starting} Trying again in ${amount(left, "second")}.`)));
+    notice.hide();
   } catch (error) {
     notice.showError(error, { action: "Try again", act: loadModels });
   }

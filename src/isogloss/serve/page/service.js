@@ -17,7 +17,7 @@ export class ServiceError extends Error {
 
 class Busy extends ServiceError {
   constructor(response) {
-    super("The service is busy.", "Try again in a moment.");
+    super("The service is busy or still starting.", "Try again in a moment.");
     const given = Number(response.headers.get("Retry-After"));
     this.seconds = Math.min(LONGEST_WAIT, Math.max(1, Math.ceil(given) || 1));
   }
@@ -30,9 +30,9 @@ export class Service {
     this.key = null;
   }
 
-  /** The models that are served, as the API describes them. */
-  async models() {
-    const { data } = await this.request("models", null, undefined);
+  /** The models that are served, as the API describes them. `onWait` gets the seconds that are left while it starts. */
+  async models(onWait) {
+    const { data } = await patiently(() => this.request("models"), onWait);
     const known = Array.isArray(data) && data.length && data.every((model) => typeof model?.id === "string");
     if (!known) throw unexpected("no models");
     return data;
@@ -58,7 +58,7 @@ export class Service {
         onProgress(start);
       } catch (error) {
         if (error instanceof Busy) {
-          await wait(error.seconds, signal, onWait);
+          await wait(error.seconds, onWait, signal);
           onProgress(start);
         } else if (!(error.text && batch.length > 1)) {
           if (error.text) error.place = start;
@@ -82,6 +82,18 @@ export class Service {
       } else {
         throw await refusal(response, signal);
       }
+    }
+  }
+}
+
+/** The result of a request that is repeated while the service is busy. */
+async function patiently(request, onWait) {
+  for (;;) {
+    try {
+      return await request();
+    } catch (error) {
+      if (!(error instanceof Busy)) throw error;
+      await wait(error.seconds, onWait);
     }
   }
 }
@@ -169,18 +181,18 @@ function vectorsOf(answer, count) {
 }
 
 /** Waits, and calls `onWait` each second with those that are left. */
-async function wait(total, signal, onWait) {
+async function wait(total, onWait, signal) {
   for (let left = total; left > 0; left--) {
     onWait(left);
     await new Promise((resolve) => {
       const timer = setTimeout(done, 1000);
-      signal.addEventListener("abort", done);
+      signal?.addEventListener("abort", done);
       function done() {
         clearTimeout(timer);
-        signal.removeEventListener("abort", done);
+        signal?.removeEventListener("abort", done);
         resolve();
       }
     });
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
   }
 }

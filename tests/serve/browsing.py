@@ -1,27 +1,14 @@
-"""A real headless Chromium and a real server for the tests of the page."""
+"""A real headless Chromium for the tests of the page."""
 
-import asyncio
-import socket
-import threading
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import uvicorn
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
-from starlette.responses import JSONResponse
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
 
-from isogloss.config.serving import ServeSettings
-from isogloss.serve.app import create_app
-from isogloss.serve.engine import Engine, open_engine
 from programs import needed_program
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Scope]]
-Send = Callable[[Scope], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
+EMBEDDINGS = "**/v1/embeddings"
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -88,27 +75,6 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def small_service(*folders: Path, name: str = "", engines: list[Engine] | None = None, **settings: int) -> App:
-    """The service over small models, one thread. Its engines are added to `engines`."""
-    loaded = [open_engine(str(folder), name or folder.name, "cpu") for folder in folders]
-    if engines is not None:
-        engines += loaded
-    app: App = create_app(loaded, ServeSettings(threads=1, **settings))  # type: ignore[arg-type, assignment]
-    return app
-
-
-@contextmanager
-def serving(app: App) -> Iterator[str]:
-    """An application behind uvicorn, in a thread; gives its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=5))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
-
-
 @contextmanager
 def visiting(
     browser: Browser,
@@ -149,41 +115,23 @@ def visiting(
     )
 
 
-class Door:
-    """Stands before the service: holds up requests for embeddings, asks for a key, and remembers the statuses of responses."""
+class Stopper:
+    """Holds up requests for embeddings on their way out of the browser, after so many that pass."""
 
-    def __init__(self, app: App, key: str = "") -> None:
-        self.app, self.key = app, key
-        self.statuses: list[int] = []
-        self._passing = 0  # requests that still pass while the door is closed
-        self._opened: threading.Event | None = None  # None: it is open
+    def __init__(self, page: Page, passing: int = 0) -> None:
+        self.page, self.passing = page, passing
+        self.held: list[Route] = []
 
-    @contextmanager
-    def closed_after(self, requests: int) -> Iterator[None]:
-        """Let so many requests pass; the others wait until the block ends."""
-        opened = threading.Event()
-        self._passing, self._opened = requests, opened
-        try:
-            yield
-        finally:
-            self._opened = None
-            opened.set()
+    def __enter__(self) -> "Stopper":
+        self.page.route(EMBEDDINGS, self._decide)
+        return self
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
-            return await self.app(scope, receive, send)
+    def __exit__(self, *_error: object) -> None:
+        self.page.unroute(EMBEDDINGS)
 
-        async def remembered(message: Scope) -> None:
-            if message["type"] == "http.response.start":
-                self.statuses.append(message["status"])
-            await send(message)
-
-        if self.key and dict(scope["headers"]).get(b"authorization") != f"Bearer {self.key}".encode():
-            refusal = JSONResponse({"error": {"message": "a key is needed", "param": None}}, 401)
-            return await refusal(scope, receive, remembered)
-        if scope["method"] == "POST" and self._opened is not None:
-            self._passing -= 1
-            if self._passing < 0:
-                await asyncio.to_thread(self._opened.wait)
-        await self.app(scope, receive, remembered)
+    def _decide(self, route: Route) -> None:
+        self.passing -= 1
+        if self.passing < 0:
+            self.held.append(route)
+        else:
+            route.continue_()
