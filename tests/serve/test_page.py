@@ -1,6 +1,7 @@
 """The page in a real Chromium, with a real service behind it: comparing sentences, models, keys, errors, and how it looks."""
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ from sentence_transformers import SentenceTransformer
 from isogloss.serve.engine import Served
 from isogloss.types import FloatArray
 from serve.browsing import EMBEDDINGS, TOO_FAINT, chromium, visiting
-from serve.services import Held, running, torch_engine, until
+from serve.services import Held, running, torch_engine
 
 SENTENCES = [
     "the cat sleeps at night.",
@@ -205,7 +206,8 @@ def test_a_busy_service_is_asked_again(browser: Browser, models: Path) -> None:
         engine.entered.acquire()
         second = threading.Thread(target=service.embed, args=[[text] * fitting])
         second.start()
-        until(service.waiting)
+        while not service.service.metrics.registry.get_sample_value("isogloss_queue_tokens"):
+            time.sleep(0.005)
         compare(page, SENTENCES)
         expect(page.locator("#compare-work")).to_contain_text("The service is busy. Continuing in 1 second.")
         engine.gate.set()
