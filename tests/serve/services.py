@@ -6,9 +6,10 @@
 import json
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from tiny import unigram
 
 WIDTH = 8
 PATIENCE = 30.0  # seconds after which something is taken to hang
+PAUSE = 0.005
 
 
 def save_onnx(folder: Path, **config: object) -> FloatArray:
@@ -124,6 +126,10 @@ class Running:
         rows = sorted(answer.json["data"], key=lambda row: int(row["index"]))
         return np.array([row["embedding"] for row in rows], dtype=np.float32)
 
+    def waiting(self) -> int:
+        """Tokens in the queue."""
+        return int(self.service.metrics.registry.get_sample_value("isogloss_queue_tokens") or 0)
+
     def connect(self) -> socket.socket:
         """A connection on which a test speaks HTTP itself."""
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
@@ -153,6 +159,15 @@ class Answer:
         error: dict[str, Any] = self.json["error"]
         assert set(error) == {"message", "type", "param", "code"}
         return error
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Wait until something is so, which another thread does."""
+    for _ in range(int(PATIENCE / PAUSE)):
+        if condition():
+            return
+        time.sleep(PAUSE)
+    raise AssertionError("it does not come")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from isogloss.serve.keys import ApiKeys
 from isogloss.serve.metrics import CONTENT_TYPE
 from isogloss.serve.protocol import EmbeddingsRequest, EmbeddingsResponse, Error, Model, ModelList, State
 from isogloss.serve.refusals import answer_refusals
-from isogloss.serve.responses import TimedResponse
+from isogloss.serve.responses import PartedResponse
 from isogloss.serve.service import Service
 
 REASONS = {
@@ -74,7 +74,7 @@ def api_routes(service: Service) -> APIRouter:
             answer = await service.embed(request.scope, request.receive)
         except Disconnected:
             return Response(status_code=CLIENT_GONE)
-        return TimedResponse(answer, service.settings.send_seconds)
+        return PartedResponse(answer)
 
     @routes.get("/models", responses=refusals(401, 503))
     async def models() -> ModelList:

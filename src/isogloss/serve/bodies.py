@@ -51,7 +51,8 @@ class Bodies:
                 await self._drop_rest(receive, more)
                 raise self._too_large()
             if self.held + len(part) > MOST_TOGETHER * self.most_bytes:
-                raise Refused(429, "too many large requests are being read; try again later", "queue_full", None, 1, CLOSE)
+                await self._drop_rest(receive, more)
+                raise Refused(429, "too many large requests are being read; try again later", "queue_full", None, 1)
             parts.append(part)
             self.held += len(part)
 

@@ -133,7 +133,7 @@ def make_server(settings: ServeSettings, keys: ApiKeys | None = None) -> tuple[A
 
     config = uvicorn.Config(
         create_app(service, keys),
-        http=Connection,
+        http=type("Timed", (Connection,), {"send_seconds": settings.send_seconds}),
         ws="none",
         log_config=None,
         log_level=logging.CRITICAL if not logger.isEnabledFor(logging.DEBUG) else logging.DEBUG,

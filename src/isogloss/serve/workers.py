@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 SMOOTHING = 0.1  # weight of the newest batch in the measured speed
 LONGEST_WAIT = 60  # seconds that a client is told to wait at most
+LAST_BATCH = 1.0  # seconds
 OnBatch = Callable[[str, int, int, float], None]  # the model's name, sentences, tokens, seconds
 
 
@@ -75,12 +76,12 @@ class Workers:
             thread.start()
 
     def stop(self) -> None:
-        """End the threads, each after its current batch. Jobs that still wait get no answer."""
+        """End the threads, each after its current batch; a long one is left alone. Jobs that still wait get no answer."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
         for thread in filter(threading.Thread.is_alive, self._threads):
-            thread.join()
+            thread.join(LAST_BATCH)
 
     def submit(self, job: EmbeddingJob) -> None:
         """Queue a job, or raise `QueueFull`."""
