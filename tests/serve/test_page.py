@@ -184,6 +184,7 @@ def test_a_key_is_asked_for_and_not_stored(browser: Browser, models: Path) -> No
         page.get_by_label("API key").fill("right")
         page.get_by_role("button", name="Use this key").click()
         expect(form).to_be_hidden()
+        expect(page.get_by_role("tab", name="Compare")).to_be_focused()
         expect(page.locator("#model-line")).to_contain_text("24 dimensions")
         compare(page, SENTENCES)
         expect(rows(page)).to_have_count(5)

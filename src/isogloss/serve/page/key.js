@@ -25,6 +25,7 @@ function entered(refused) {
       byId("key").value = "";
       form.hidden = true;
       asked = null;
+      document.querySelector("[role=tab][aria-selected=true]").focus(); // where work goes on, for the keyboard
       resolve(key);
     };
   });

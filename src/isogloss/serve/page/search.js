@@ -204,10 +204,8 @@ function partOf({ entries, vectors }) {
   return `${number(vectors.count)} of ${amount(entries.length, "line")} can be searched already.`;
 }
 
-function leftOut({ source, entries }) {
+function leftOut({ source }) {
   const all = sentences(source);
   const repeated = all.length - distinct(all).length;
-  const more = all.length - repeated - entries.length;
-  return (repeated ? `; ${amount(repeated, "repeated line")} left out` : "") +
-    (more ? `; ${amount(more, "line")} over the limit of ${number(MOST_LINES)} left out` : "") + ".";
+  return repeated ? `; ${amount(repeated, "repeated line")} left out.` : ".";
 }

@@ -3,7 +3,7 @@
 import { decoded } from "./vectors.js";
 
 const API = new URL("../v1/", import.meta.url);
-const MOST_LINES = 256; // of a request, to begin with
+const MOST_LINES = 128; // of a request: so many take a CPU about a second at worst
 const MOST_CHARACTERS = 60_000;
 const LONGEST_WAIT = 60; // seconds
 
