@@ -21,6 +21,5 @@ def service(onnx_model: tuple[Path, FloatArray]) -> Iterator[Running]:
     """A service that only reads: tests share it."""
     folder, _table = onnx_model
     prompts = {"query": "the cat ", "passage": "the dog "}
-    facts = {"prompts": prompts, "matryoshka": (2, 4)}
-    with running(onnx_engine(folder, **facts), max_inputs=50, max_body_mb=1) as service:
+    with running(onnx_engine(folder, prompts=prompts, matryoshka=(2, 4)), max_inputs=50, max_body_mb=1) as service:
         yield service

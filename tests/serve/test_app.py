@@ -123,8 +123,9 @@ def test_dimensions_need_a_model_that_was_trained_for_them(onnx_model: Model) ->
         b'{"input": "\\ud800"}',
         b'{"input": "\xff"}',
         b'{"input": "a", "dimensions": 1' + b"0" * 5000 + b"}",
-    ]
-    + [b"[" * 100_000, b'{"input": ' + b"[" * 300],
+        b"[" * 100_000,
+        b'{"input": ' + b"[" * 300,
+    ],
 )
 def test_what_is_not_json_is_refused(service: Running, raw: bytes) -> None:
     answer = service.ask("/v1/embeddings", raw=raw)

@@ -65,7 +65,9 @@ def test_a_file_that_others_may_read_is_warned_of(tmp_path: Path, caplog: pytest
     assert not caplog.text
 
 
-@pytest.mark.parametrize("content", [None, b"", b"# only a comment\n", b"with\x07bell\n", "schlüssel\n".encode(), b"\xff\xfe\n"])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"# only a comment\n", b"with\x07bell\n", "schlüssel\n".encode(), b"\xff\xfe\n"]
+)
 def test_files_without_usable_keys_are_refused(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "keys"
     if content is not None:

@@ -60,8 +60,7 @@ def test_a_body_of_gigabytes_is_not_read(service: Running) -> None:
     with service.connect() as connection:
         connection.sendall(head)
         with pytest.raises(OSError, match=r"(?i)broken pipe|reset"):
-            for _ in range(1000):
-                connection.sendall(b"100000\r\n" + b"x" * 2**20 + b"\r\n")
+            connection.sendall((b"100000\r\n" + b"x" * 2**20 + b"\r\n") * 100)
     assert service.service.bodies.held == 0
 
 

@@ -183,7 +183,9 @@ def _refuse_unknown(student: Student) -> None:
         if kind not in known:
             raise ModelError(f"{student.name}: a {kind} module has no form in ONNX here", hint=f"it can have {KNOWN}")
         if kind == "Pooling" and not module.include_prompt and any(student.model.prompts.values()):
-            message = f"{student.name}: its pooling leaves out the tokens of the prompt, whose number an ONNX graph is not given"
+            message = (
+                f"{student.name}: its pooling leaves out the tokens of the prompt, whose number an ONNX graph is not given"
+            )
             raise ModelError(message, hint="train it with include_prompt = true, or without a prompt")
 
 

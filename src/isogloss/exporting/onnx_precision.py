@@ -131,7 +131,9 @@ def to_int8(proto: Any, reduced: bool = False) -> None:  # noqa: ANN401 - an onn
     def replace(graph: Graph, node: Any) -> bool:  # noqa: ANN401
         if node.op_type == "Gather":
             table = graph.weight(node.input[0])
-            is_table = table is not None and table.ndim == 2 and table.size >= SMALL and not _attributes(graph, node).get("axis")
+            is_table = (
+                table is not None and table.ndim == 2 and table.size >= SMALL and not _attributes(graph, node).get("axis")
+            )
             return is_table and lookup(graph, node, table)
         if node.op_type not in ("MatMul", "Gemm"):
             return False

@@ -118,17 +118,9 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def described(app: FastAPI, service: Service, keys: ApiKeys) -> dict[str, Any]:
-    """The OpenAPI document, with the limits of this service: the most inputs, the largest token id, the models' names."""
+    """The OpenAPI document, with the limits of this service: the most inputs, the largest token id, sizes of vectors."""
     document: dict[str, Any] = FastAPI.openapi(app)
-    schema = EmbeddingsRequest.model_json_schema()
-    vocabulary = max((served.engine.vocabulary for served in service.models.values()), default=1)
-    for form in schema["properties"]["input"]["oneOf"]:
-        if form["type"] == "array" and form["items"]["type"] != "integer":
-            form["maxItems"] = service.settings.max_inputs
-        ids = form.get("items", {})
-        ids = ids.get("items", ids)
-        if ids.get("type") == "integer":
-            ids["maximum"] = vocabulary - 1
+    schema = limited(EmbeddingsRequest.model_json_schema(), service)
     document["paths"]["/v1/embeddings"]["post"]["requestBody"]["content"]["application/json"]["schema"] = schema
     if keys:
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
@@ -137,3 +129,19 @@ def described(app: FastAPI, service: Service, keys: ApiKeys) -> dict[str, Any]:
                 for operation in methods.values():
                     operation["security"] = [{"key": []}]
     return document
+
+
+def limited(schema: dict[str, Any], service: Service) -> dict[str, Any]:
+    """The schema of requests, with what the models of the service allow."""
+    engines = [served.engine for served in service.models.values()]
+    for form in schema["properties"]["input"]["oneOf"]:
+        if form["type"] == "array" and form["items"]["type"] != "integer":
+            form["maxItems"] = service.settings.max_inputs
+        row = form["items"] if form.get("items", {}).get("type") == "array" else form
+        if row.get("items", {}).get("type") == "integer" and engines:
+            row["maxItems"] = max(engine.max_tokens for engine in engines)
+            row["items"]["maximum"] = max(engine.vocabulary for engine in engines) - 1
+    if engines:
+        sizes = {size for engine in engines for size in (engine.dimension, *engine.facts.matryoshka)}
+        schema["properties"]["dimensions"]["anyOf"][0] = {"type": "integer", "enum": sorted(sizes)}
+    return schema

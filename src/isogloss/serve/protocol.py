@@ -4,15 +4,21 @@ import base64
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import to_json
 
 from isogloss.serve.engine import InputType
 from isogloss.serve.refusals import Refused
 from isogloss.types import FloatArray
 
+
+def _whole(given: object) -> object:
+    """1.0 is a whole number in JSON."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
 Text = Annotated[str, Field(min_length=1)]
-TokenId = Annotated[int, Field(ge=0)]
+TokenId = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
 TokenIds = Annotated[list[TokenId], Field(min_length=1)]
 FORMS = ("text", "texts", "token ids", "token ids of several texts")
 PLAINER = {
@@ -34,7 +40,7 @@ def _form(given: object) -> str:
     if not isinstance(given, list):
         return ""
     first = given[0] if given else ""
-    return FORMS[3] if isinstance(first, list) else FORMS[2] if isinstance(first, int) else FORMS[1]
+    return FORMS[3] if isinstance(first, list) else FORMS[2] if isinstance(first, int | float) else FORMS[1]
 
 
 Input = Annotated[
@@ -60,7 +66,7 @@ class EmbeddingsRequest(BaseModel):
     encoding_format: Literal["float", "base64"] | None = Field(
         None, description="Numbers (the default), or little-endian float32 bytes in base64."
     )
-    dimensions: Annotated[int, Field(ge=1)] | None = Field(
+    dimensions: Annotated[int, Field(ge=1), BeforeValidator(_whole)] | None = Field(
         None, description="Length of the vectors, for models that were trained to be cut (Matryoshka)."
     )
     user: str | None = Field(None, description="Accepted and not used.")

@@ -1,0 +1,87 @@
+"""Many clients in one thread, as cheap as Python allows: they share the cores with the service that they measure.
+
+    python serve_clients.py PORT SECONDS CLIENTS BODIES ANSWERS
+
+BODIES has one request body per line. Each client sends the next one as soon as its last was answered. Answers are kept as they
+come and written to ANSWERS (pickle) at the end: number of the body, seconds, status, response.
+"""
+
+import pickle
+import selectors
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+HEAD = "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+PATIENCE = 60.0
+STEP = 7919  # prime: clients walk through all bodies
+
+
+@dataclass(eq=False)
+class Client:
+    """A connection with a request on its way."""
+
+    connection: socket.socket
+    number: int = 0
+    began: float = 0.0
+    received: bytearray = field(default_factory=bytearray)
+    head: int = -1  # bytes of the response's head, once it is complete
+    length: int = 0
+
+    def send(self, number: int, request: bytes) -> None:
+        """Send a request; they are small, so it never blocks."""
+        self.number, self.began, self.head = number, time.perf_counter(), -1
+        self.received.clear()
+        self.connection.send(request)
+
+    def is_answered(self) -> bool:
+        """Receive what there is; whether the response is complete."""
+        part = self.connection.recv(1 << 18)
+        if not part:
+            raise ConnectionError("the service closed a connection with a request on it")
+        self.received += part
+        if self.head < 0 and (end := self.received.find(b"\r\n\r\n")) >= 0:
+            self.head = end + 4
+            lower = bytes(self.received[:end]).lower()
+            self.length = int(lower.split(b"content-length:")[1].split(b"\r\n")[0])
+        return self.head >= 0 and len(self.received) >= self.head + self.length
+
+
+def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tuple[int, float, int, bytes]]:
+    """Ask for so long, and wait for what is on its way then."""
+    requests = [HEAD.format(len(body)).encode() + body for body in bodies]
+    order, answers = count(), []
+    selector = selectors.DefaultSelector()
+    for _ in range(clients):
+        client = Client(socket.create_connection(("127.0.0.1", port), PATIENCE))
+        client.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(client.connection, selectors.EVENT_READ, client)
+        number = next(order) * STEP % len(requests)
+        client.send(number, requests[number])
+    busy, stop = clients, time.perf_counter() + seconds
+    while busy:
+        events = selector.select(PATIENCE)
+        if not events:
+            raise SystemExit(f"{busy} requests got no answer in {PATIENCE:g} seconds")
+        for key, _event in events:
+            client = key.data
+            if not client.is_answered():
+                continue
+            now = time.perf_counter()
+            status, body = int(client.received[9:12]), bytes(client.received[client.head :])
+            answers.append((client.number, now - client.began, status, body))
+            if now < stop:
+                number = next(order) * STEP % len(requests)
+                client.send(number, requests[number])
+            else:
+                busy -= 1
+    return answers
+
+
+if __name__ == "__main__":
+    port, seconds, clients, bodies, out = sys.argv[1:]
+    found = run(int(port), float(seconds), int(clients), Path(bodies).read_bytes().splitlines())
+    Path(out).write_bytes(pickle.dumps(found))

@@ -1,0 +1,142 @@
+"""Which engine a model gets: its precision, its prompts, its limits, and the export that is made once."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+
+from isogloss.config.serving import ServeSettings
+from isogloss.errors import IsoglossError, ModelError
+from isogloss.exporting.export import export
+from isogloss.progress import Step
+from isogloss.serve.engine import OnnxEngine, Served, TorchEngine
+from isogloss.serve.exports import NoInt8, existing_export, int8_export
+from isogloss.serve.opening import matryoshka_sizes, open_engine, served_name
+from isogloss.types import FloatArray
+from serve.services import WIDTH
+from tiny import TEXTS, save_tiny_model
+
+Model = tuple[Path, FloatArray]
+FP32 = ServeSettings(precision="fp32", device="cpu")
+
+
+def embedded(engine: OnnxEngine | TorchEngine, texts: list[str]) -> FloatArray:
+    return engine.encode_ids(engine.token_ids(texts))
+
+
+def test_torch_computes_what_sentence_transformers_does(models: Path) -> None:
+    engine = open_engine(str(models / "student"), "student", FP32).engine
+    assert isinstance(engine, TorchEngine) and not engine.shared
+    wanted = SentenceTransformer(str(models / "student"), device="cpu").encode([*TEXTS, "the cat " * 100])
+    assert np.allclose(embedded(engine, [*TEXTS, "the cat " * 100]), wanted, atol=1e-5)
+    assert (engine.dimension, engine.max_tokens) == (24, 64)
+    assert (engine.facts.name, engine.facts.device, engine.facts.precision) == ("student", "cpu", "fp32")
+
+
+def test_an_export_is_opened_as_it_is(onnx_model: Model) -> None:
+    engine = open_engine(f"onnx:{onnx_model[0]}", "tiny", ServeSettings()).engine
+    assert isinstance(engine, OnnxEngine) and engine.shared and engine.facts.precision == "fp32"
+    assert engine.facts.prompts == {"query": "the cat ", "passage": "the dog "}
+    prompted = embedded(engine, ["the cat x"])
+    assert np.array_equal(engine.encode_ids(engine.token_ids(["x"], "query")), prompted)
+    with pytest.raises(ModelError, match="no int8 graph"):
+        open_engine(f"onnx:{onnx_model[0]}", "tiny", ServeSettings(precision="int8"))
+
+
+def test_the_graph_of_the_asked_precision_is_found(tmp_path: Path) -> None:
+    (tmp_path / "onnx").mkdir()
+    for name in ("model.onnx", "model_qint8_avx512.onnx", "model_fp16.onnx"):
+        (tmp_path / "onnx" / name).touch()
+    assert existing_export(str(tmp_path), "auto").graph.name == "model_qint8_avx512.onnx"
+    assert existing_export(str(tmp_path), "auto").precision == "int8"
+    assert existing_export(str(tmp_path), "fp32").graph.name == "model.onnx"
+    named = existing_export(str(tmp_path / "onnx/model_fp16.onnx"), "auto")
+    assert (named.graph.name, named.precision) == ("model_fp16.onnx", "fp32")
+
+
+def test_int8_is_exported_once_and_again_for_other_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "model"
+    save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
+    steps: list[Step] = []
+    engine = open_engine(str(model), "tiny", ServeSettings(device="cpu"), steps.append).engine
+    assert engine.facts.precision == "int8" and "ONNX export, once" in {step.stage for step in steps}
+    wanted = SentenceTransformer(str(model), device="cpu").encode(TEXTS)
+    found = np.concatenate([engine.encode_ids([row]) for row in engine.token_ids(TEXTS)])
+    assert np.mean(np.sum(found * wanted, axis=1)) > 0.95
+    first = int8_export(str(model))
+
+    def exported(*_arguments: object, **_options: object) -> None:
+        raise AssertionError("exported again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("isogloss.exporting.export.export", exported)
+        patch.setattr("isogloss.models.student.Student.from_pretrained", exported)
+        assert int8_export(str(model)) == first  # without loading the model
+    note = next((tmp_path / "cache").rglob("*.known.json"))
+    note.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("isogloss.exporting.export.export", exported)
+        assert int8_export(str(model)) == first  # by its fingerprint
+    assert note.is_file()
+    save_tiny_model(model, width=16, layers=1, seed=2, normalize=True)
+    assert int8_export(str(model)).graph != first.graph
+
+
+def test_int8_that_loses_too_much_is_served_in_fp32_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "model"
+    save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
+    monkeypatch.setattr("isogloss.exporting.comparison.Comparison.refusal", lambda *_: "too far from it")
+    opened = open_engine(str(model), "tiny", ServeSettings(device="cpu"))
+    assert opened.engine.facts.precision == "fp32" and isinstance(opened.engine, TorchEngine)
+    assert opened.note.startswith("tiny is served in fp32: ") and "too far from it" in opened.note
+    with pytest.raises(NoInt8, match="too far from it"):
+        open_engine(str(model), "tiny", ServeSettings(device="cpu", precision="int8"))
+
+
+def test_a_damaged_export_is_refused(onnx_model: Model, tmp_path: Path, models: Path) -> None:
+    out = tmp_path / "out"
+    export(str(models / "teacher"), "onnx", out)
+    graph = existing_export(str(out), "fp32").graph
+    with graph.open("r+b") as file:
+        file.seek(100)
+        file.write(b"\0\0\0\0")
+    with pytest.raises(ModelError, match="damaged"):
+        existing_export(str(out), "fp32")
+
+
+def test_sizes_come_from_the_model_or_its_run(tmp_path: Path) -> None:
+    model = tmp_path / "run/model"
+    model.mkdir(parents=True)
+    assert matryoshka_sizes(model) == ()
+    (model / "config.json").write_text('{"matryoshka_dimensions": [64, 32]}')
+    assert matryoshka_sizes(model) == (32, 64)
+    recipe = {"losses": {"dimensions": [128]}, "stage": [{"task": "distill", "losses": {"dimensions": [16]}}, {"task": "nli"}]}
+    (tmp_path / "run/run.json").write_text(json.dumps({"recipe": recipe}))
+    assert matryoshka_sizes(model) == (16, 32, 64, 128)
+    (model / "config.json").write_text('{"matryoshka_dimensions": "all"}')
+    assert matryoshka_sizes(model) == (16, 128)
+
+
+def test_names_come_from_runs_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "mine/model").mkdir(parents=True)
+    (tmp_path / "mine/export/onnx/onnx").mkdir(parents=True)
+    graph = tmp_path / "mine/export/onnx/onnx/model.onnx"
+    graph.touch()
+    for name in (tmp_path / "mine", tmp_path / "mine/model", f"onnx:{tmp_path}/mine/export/onnx", f"onnx:{graph}"):
+        assert served_name(str(name)) == "mine"
+    assert served_name("intfloat/multilingual-e5-small") == "intfloat/multilingual-e5-small"
+
+
+def test_warming_finds_unit_length_and_the_size_of_batches(onnx_model: Model, models: Path) -> None:
+    plain = Served.warmed(open_engine(f"onnx:{onnx_model[0]}", "tiny", ServeSettings()).engine)
+    assert not plain.unit_length and plain.batch_tokens == 1024 and plain.engine.dimension == WIDTH
+    assert Served.warmed(open_engine(str(models / "teacher"), "teacher", FP32).engine, 99).unit_length
+    assert Served.warmed(plain.engine, 99).batch_tokens == 99
+
+
+def test_int8_on_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch, models: Path) -> None:
+    monkeypatch.setattr("isogloss.models.loading.choose_device", lambda _asked: "cuda")
+    with pytest.raises(IsoglossError, match="int8 is computed on a CPU"):
+        open_engine(str(models / "teacher"), "teacher", ServeSettings(device="cuda", precision="int8"))
