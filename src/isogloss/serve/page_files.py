@@ -1,6 +1,8 @@
 """The page at `/`: files of the package, with a policy that lets them load nothing from elsewhere."""
 
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import PurePath
 
 from fastapi import APIRouter, Response
 from starlette.exceptions import HTTPException
@@ -9,7 +11,12 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # parts of different versions do not fit together
+}
 TYPES = {
     ".html": "text/html",
     ".css": "text/css",
@@ -17,7 +24,12 @@ TYPES = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
-INDEX = "index.html"
+FOLDER = files("isogloss.serve") / "page"
+INDEX = FOLDER / "index.html"
+PARTS = {
+    **{file.name: file for file in FOLDER.iterdir() if PurePath(file.name).suffix in TYPES and file.name != INDEX.name},
+    "report.css": files("isogloss.report") / "templates" / "page.css",  # the page looks like the reports
+}
 
 router = APIRouter(include_in_schema=False)
 
@@ -25,13 +37,16 @@ router = APIRouter(include_in_schema=False)
 @router.get("/")
 def page() -> Response:
     """The page."""
-    return part(INDEX)
+    return _answer(INDEX)
 
 
 @router.get("/page/{name}")
 def part(name: str) -> Response:
     """A file that the page needs: `/page/page.js` is `serve/page/page.js`."""
-    for file in files("isogloss.serve").joinpath("page").iterdir():
-        if file.name == name and (kind := TYPES.get(name[name.rfind(".") :])):
-            return Response(file.read_bytes(), media_type=kind, headers=HEADERS)
-    raise HTTPException(404, "there is no such file")
+    if name not in PARTS:
+        raise HTTPException(404, "there is no such file")
+    return _answer(PARTS[name])
+
+
+def _answer(file: Traversable) -> Response:
+    return Response(file.read_bytes(), media_type=TYPES[PurePath(file.name).suffix], headers=HEADERS)
