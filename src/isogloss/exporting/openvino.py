@@ -37,6 +37,9 @@ PACKAGES = ("openvino", "onnx", "torch", "transformers", "sentence-transformers"
 def write(source: ExportSource, folder: Path) -> Exported:
     """Write the precisions that the settings name, measured; those that differ too much are left out."""
     optional_package("openvino", MISSING)
+    if any(type(module).__name__ == "LSTM" for module in source.student.model):
+        message = f"{source.name}: OpenVINO computes an LSTM over the padding of a batch, so its embeddings would be wrong"
+        raise ModelError(message, hint="export it with --to onnx")
     with export_folder(folder) as temporary:
         write_model_files(source, temporary)
         artefacts, refused = write_precisions(source, temporary)
