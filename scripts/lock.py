@@ -1,7 +1,7 @@
 """Write the files in requirements/ from pyproject.toml and constraints.txt: every version with the hashes of all its files.
 
-`python scripts/lock.py`, with uv installed (`pip install uv`). Change a version in constraints.txt, then run this. The packages of
-`RUNTIMES` are beside those of the environment, for tests in other processes (`make runtimes`); transformers.js is locked by npm:
+`python scripts/lock.py`, with uv installed (`pip install uv`). Change a version in constraints.txt, then run this. The packages
+of `RUNTIMES` are beside those of the environment, for tests in other processes (`make runtimes`). npm locks transformers.js:
 `cd requirements/runtimes && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved`.
 """
 

@@ -70,16 +70,17 @@ def adapted(block: str, runs: Path) -> str:
 
 def run_here(block: str) -> FloatArray:
     names: dict[str, object] = {}
-    exec(compile(block, "docs/exports.md", "exec"), names)  # noqa: S102 - our own page
+    exec(compile(block, "docs/exports.md", "exec"), names)
     return np.array(names["embeddings"], dtype=np.float32)
 
 
 def run_in_backend(block: str, backend: str, work: Path) -> FloatArray:
     """Run a block in a process that has the packages of a backend before those of the environment."""
     packages = needed_runtime(backend)
-    (work / "block.py").write_text(f"{block}\nimport numpy\nnumpy.save({str(work / 'found.npy')!r}, embeddings)\n", encoding="utf-8")
+    save = f"import numpy\nnumpy.save({str(work / 'found.npy')!r}, embeddings)\n"
+    (work / "block.py").write_text(f"{block}\n{save}", encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(packages), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, work / "block.py"]
+    command = [sys.executable, str(work / "block.py")]
     done = subprocess.run(command, env=environment, cwd=work, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr[-3000:]
     found: FloatArray = np.load(work / "found.npy")
@@ -120,8 +121,9 @@ def test_the_openvino_backend_of_sentence_transformers(runs: Path, expected: Flo
     block = adapted(blocks("sentence-transformers")[2], runs)
     exact = '"ov_config": {"INFERENCE_PRECISION_HINT": "f32"}'
     assert f"`{exact}`" in PAGE
-    both = block.replace("embeddings", "quantized") + "\n" + block.replace(f'{INT8["openvino"]}"', f'{FP32["openvino"]}", {exact}')
-    found = run_in_backend(f"{both}\nembeddings = [quantized, embeddings]\n", "openvino-backend", tmp_path)
+    whole = block.replace(f'{INT8["openvino"]}"', f'{FP32["openvino"]}", {exact}')
+    quantized = block.replace("embeddings", "quantized")
+    found = run_in_backend(f"{quantized}\n{whole}\nembeddings = [quantized, embeddings]\n", "openvino-backend", tmp_path)
     assert near(found[0], expected) and same(found[1], expected)
 
 
@@ -174,7 +176,7 @@ def test_transformers_js(runs: Path, expected: FloatArray, tmp_path: Path) -> No
         local = 'import { env } from "@huggingface/transformers";\nenv.allowRemoteModels = false;\n'
         script = f"{local}{adapted(code, runs)}\nconsole.log(JSON.stringify(embeddings));\n"
         (tmp_path / f"{name}.mjs").write_text(script, encoding="utf-8")
-        command = [node, tmp_path / f"{name}.mjs"]
+        command = [node, str(tmp_path / f"{name}.mjs")]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == 0, done.stderr[-3000:]
         found.append(np.array(json.loads(done.stdout.splitlines()[-1]), dtype=np.float32))

@@ -58,7 +58,7 @@ def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact]
     write_graph(source.student, graph)
     source.on_progress(Step("exporting the graph", 1, 1))
     graphs.mkdir()
-    artefacts, refused = [], {}
+    artefacts, refused = list[Artefact](), dict[str, str]()
     for precision in source.settings.precisions:
         path = graphs / FILES[precision]
         source.on_progress(Step(f"converting to {precision}", 0, 1))

@@ -103,7 +103,7 @@ def _make_body_readable(place: Path, max_tokens: int | None) -> None:
 
 
 def set_matryoshka_dimensions(model: "SentenceTransformer", sizes: Sequence[int]) -> None:
-    """Say in config.json to which sizes embeddings can be truncated. vLLM and SGLang refuse other sizes, and all if none is named.
+    """Say in config.json to which sizes embeddings can be truncated: vLLM and SGLang refuse others, and all if none is named.
 
     Without `sizes`, what another training may have left there is removed.
     """

@@ -43,7 +43,7 @@ def save_student(recipe: Recipe, student: Student, folder: Path, info: CardInfo,
     """Save the model with its card, what it was trained on, and the sizes that its embeddings can be truncated to."""
     student.model.to("cpu")
     trained = [stage for stage in recipe.stages if stage.task in ("distill", "rank")]
-    if recipe.stages:
+    if trained or any(stage.task == "bridge" for stage in recipe.stages):
         set_matryoshka_dimensions(student.model, recipe.losses_of(trained[-1]).dimensions if trained else ())
     student.save_pretrained(folder, model_card(info, student.model), training or None)
 
