@@ -1,12 +1,13 @@
 # make quickstart   sets everything up, then teaches a real English model twelve languages
 # make test         sets everything up, then lints, type-checks and tests
+# make runtimes     adds other runtimes of models, which some tests need
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 SEEDS ?= 10
 export PYTHON
 
-.PHONY: help quickstart test check explore test-gpu setup clean
+.PHONY: help quickstart test runtimes check explore test-gpu setup clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -31,6 +32,9 @@ check:
 test: setup check
 	@echo "==> pytest"; $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --max-worker-restart 0
 
+runtimes: setup
+	@scripts/runtimes $(BIN)/python
+
 explore: setup
 	@$(BIN)/python scripts/explore.py $(SEEDS)
 
@@ -38,4 +42,4 @@ test-gpu:
 	@$(or $(PYTHON),python3) benchmarks/gpu_tests.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .runtimes .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

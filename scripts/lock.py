@@ -1,12 +1,15 @@
 """Write the files in requirements/ from pyproject.toml and constraints.txt: every version with the hashes of all its files.
 
-`python scripts/lock.py`, with uv installed (`pip install uv`). Change a version in constraints.txt, then run this.
+`python scripts/lock.py`, with uv installed (`pip install uv`). Change a version in constraints.txt, then run this. The packages
+of `RUNTIMES` are beside those of the environment, for tests in other processes (`make runtimes`). npm locks transformers.js:
+`cd requirements/runtimes && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved`.
 """
 
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -18,17 +21,50 @@ CUDA = ("cuda-", "nvidia-", "triton")  # what torch needs where it comes as a CU
 # The build of torch for the CPU alone, a tenth of the size, where pip is set up to find it: CPython 3.11, Linux x86_64.
 CPU_BUILD = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
 
+# Backends of sentence-transformers that need an older transformers than the environment has. Each is installed into a folder of
+# its own, which comes before the environment in the path of a process: what is not named here is taken from the environment.
+RUNTIMES = {
+    "onnx-backend": (
+        "datasets==4.0.0",
+        "huggingface-hub==0.36.2",
+        "optimum==2.1.0",
+        "optimum-onnx==0.1.0",
+        "sentence-transformers==5.7.0",
+        "tokenizers==0.22.2",
+        "transformers==4.57.6",
+    ),
+    "openvino-backend": (
+        "datasets==4.0.0",
+        "huggingface-hub==1.21.0",
+        "optimum==2.3.0",
+        "optimum-intel==2.2.0",
+        "tokenizers==0.22.2",
+        "transformers==5.5.4",
+    ),
+}
+
 
 def compiled(*extras: str) -> dict[str, str]:
     """What pip must be told to install isogloss with these extras anywhere: a requirement with its hashes, by name."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "build.in").write_text(BUILD, encoding="utf-8")
         (Path(folder) / "overrides.txt").write_text(OVERRIDES, encoding="utf-8")
-        command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate"]
-        command += ["--python-version", "3.11", "-c", "constraints.txt", "pyproject.toml", f"{folder}/build.in"]
-        command += ["--override", f"{folder}/overrides.txt"]
-        command += [word for extra in extras for word in ("--extra", extra)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        words = ["-c", "constraints.txt", "pyproject.toml", f"{folder}/build.in", "--override", f"{folder}/overrides.txt"]
+        return hashed([*words, *(word for extra in extras for word in ("--extra", extra))])
+
+
+def alone(requirements: Sequence[str]) -> dict[str, str]:
+    """These packages with their hashes, without what they depend on."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "alone.in").write_text("\n".join(requirements), encoding="utf-8")
+        return hashed(["--no-deps", f"{folder}/alone.in"])
+
+
+def hashed(words: Sequence[str]) -> dict[str, str]:
+    """What uv resolves: a requirement with its hashes, by name."""
+    command = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate"]
+    command += ["--python-version", "3.11", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stderr)
     found = re.findall(r"^([a-z0-9.-]+)[^\n]*\\\n(?:    --hash=[^\n]*\n?)+", done.stdout, flags=re.MULTILINE)
@@ -56,3 +92,6 @@ if __name__ == "__main__":
     write("quickstart.txt", "What isogloss needs to run, with the models of the quickstart.", here)
     write("dev.txt", "What the tests need beside quickstart.txt.", dev | {"triton": everything["triton"]})
     write("cuda.txt", "What torch needs beside quickstart.txt where it comes as a CUDA build.", cuda)
+    (FOLDER / "runtimes").mkdir(exist_ok=True)
+    for runtime, requirements in RUNTIMES.items():
+        write(f"runtimes/{runtime}.txt", f"sentence-transformers' {runtime.replace('-', ' ')}.", alone(requirements))

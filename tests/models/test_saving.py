@@ -60,6 +60,8 @@ def test_what_servers_read(models: Path, tmp_path: Path) -> None:
     assert set(dense) == {"in_features", "out_features", "bias", "activation_function"}
     body = json.loads((tmp_path / "model" / "sentence_bert_config.json").read_text())
     assert body == {"max_seq_length": 20, "do_lower_case": False} and model.max_seq_length == 20
+    tokenizer = json.loads((tmp_path / "model" / "tokenizer_config.json").read_text())
+    assert tokenizer["tokenizer_class"] == "PreTrainedTokenizerFast", "transformers 4 knows no TokenizersBackend"
 
 
 @pytest.mark.parametrize("mode", ["cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens", ("mean", "max")])

@@ -2,16 +2,19 @@
 
 sentence-transformers 5.4 and later save one key for pooling and new class names. text-embeddings-inference needs the older
 form, which new versions read too: a boolean for each pooling mode, `word_embedding_dimension`, classes of
-`sentence_transformers.models`, `max_seq_length` in `sentence_bert_config.json`. `make_readable` writes those, and pooling in
+`sentence_transformers.models`, `max_seq_length` in `sentence_bert_config.json`. transformers 4, which optimum's ONNX runtime
+still needs, does not know the class of tokenizers that version 5 names. `make_readable` writes the older names, and pooling in
 both forms; settings that the older form lacks stay as they are. `loading` reads such a folder and checks its checksums.
 """
 
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isogloss.checksums import SUMS, write_sums
 from isogloss.errors import IsoglossError
+from isogloss.models.encoder import embedding_dimension
 from isogloss.models.loading import quiet_transformers
 from isogloss.storage import atomic_write, json_text, read_json, write_json
 
@@ -30,12 +33,14 @@ POOLING_FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+MATRYOSHKA = "matryoshka_dimensions"
 BODY = "sentence_bert_config.json"
 PLAIN_BODY = {
     "transformer_task": "feature-extraction",
     "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
     "module_output_name": "token_embeddings",
 }
+TOKENIZER, NEW_TOKENIZER, OLD_TOKENIZER = "tokenizer_config.json", "TokenizersBackend", "PreTrainedTokenizerFast"
 SENTENCE = {"module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}
 
 
@@ -84,9 +89,30 @@ def make_readable(folder: Path, max_tokens: int | None) -> None:
         elif kind == "Dense":
             config = read_json(place / "config.json")
             _write(place / "config.json", {key: value for key, value in config.items() if SENTENCE.get(key) != value})
-        elif kind == "Transformer" and max_tokens and read_json(place / BODY) == PLAIN_BODY:
-            _write(place / BODY, {"max_seq_length": max_tokens, "do_lower_case": False})
+        elif kind == "Transformer":
+            _make_body_readable(place, max_tokens)
     _write(folder / "modules.json", modules)
+
+
+def _make_body_readable(place: Path, max_tokens: int | None) -> None:
+    if max_tokens and read_json(place / BODY) == PLAIN_BODY:
+        _write(place / BODY, {"max_seq_length": max_tokens, "do_lower_case": False})
+    tokenizer = read_json(place / TOKENIZER) if (place / TOKENIZER).is_file() else {}
+    if tokenizer.get("tokenizer_class") == NEW_TOKENIZER:
+        _write(place / TOKENIZER, tokenizer | {"tokenizer_class": OLD_TOKENIZER})
+
+
+def set_matryoshka_dimensions(model: "SentenceTransformer", sizes: Sequence[int]) -> None:
+    """Say in config.json to which sizes embeddings can be truncated: vLLM and SGLang refuse others, and all if none is named.
+
+    Without `sizes`, what another training may have left there is removed.
+    """
+    config = getattr(getattr(model[0], "auto_model", None), "config", None)
+    if config is None:
+        return
+    vars(config).pop(MATRYOSHKA, None)
+    if sizes:
+        setattr(config, MATRYOSHKA, sorted({*sizes, embedding_dimension(model)}))
 
 
 def _write(path: Path, value: Any) -> None:  # noqa: ANN401 - whatever JSON can hold

@@ -303,7 +303,7 @@ def _save(recipe: Recipe, result: RunResult, student: Student, pairs: _Pairs, be
     trained_on += "" if "weights" in changed else "; training did not improve it, so the weights are unchanged"
     training = combined_training(before, training_data(pairs.store.manifest)) | {"added": added}
     info = card_info(recipe, result, together((pairs.new, pairs.old)), training, trained_on)
-    save_student(student, result.model, replace(info, notes=[_added_table(added)]), training)
+    save_student(recipe, student, result.model, replace(info, notes=[_added_table(added)]), training)
 
 
 def _added_table(added: Sequence[Mapping[str, Any]]) -> str:

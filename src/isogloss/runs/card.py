@@ -8,6 +8,7 @@ from isogloss.config import Recipe
 from isogloss.config.sections import TEACHER_LOSSES
 from isogloss.corpora.store import leaks_in_words, scan_of
 from isogloss.evaluation.sts_dev import SPEARMAN
+from isogloss.models.saving import set_matryoshka_dimensions
 from isogloss.models.student import Student
 from isogloss.report.card import CardInfo, StageScore, example_sentences, model_card
 from isogloss.runs.run import RunResult
@@ -41,9 +42,12 @@ def card_info(
     )
 
 
-def save_student(student: Student, folder: Path, info: CardInfo, training: dict[str, Any]) -> None:
-    """Save the model with its card and what it was trained on."""
+def save_student(recipe: Recipe, student: Student, folder: Path, info: CardInfo, training: dict[str, Any]) -> None:
+    """Save the model with its card, what it was trained on, and the sizes that its embeddings can be truncated to."""
     student.model.to("cpu")
+    trained = [stage for stage in recipe.stages if stage.task in ("distill", "rank")]
+    if trained or any(stage.task == "bridge" for stage in recipe.stages):
+        set_matryoshka_dimensions(student.model, recipe.losses_of(trained[-1]).dimensions if trained else ())
     student.save_pretrained(folder, model_card(info, student.model), training or None)
 
 

@@ -134,7 +134,7 @@ def _save(run: Run, result: RunResult, student: Student, pairs: PairSource | Non
             del training["leak_scan"]
             training["other_text"] = other_text
     info = card_info(run.recipe, result, pairs, training, ", ".join(trained_on))
-    save_student(student, result.model, info, training)
+    save_student(run.recipe, student, result.model, info, training)
 
 
 def quickstart_recipe() -> Path:

@@ -8,7 +8,7 @@ averaged. The default prompt of `config_sentence_transformers.json` goes before 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -23,8 +23,8 @@ from isogloss.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from sentence_transformers.base.modules import Module
 
-GRAPHS = ("model.onnx", "onnx/model.onnx")
 SENTENCE = "sentence_embedding"
+TITLES = {"onnx": "ONNX", "openvino": "OpenVINO"}
 INNER_FOLDER = Leaf("a folder inside the model's", lambda path: path == "" or FILE_NAME.fits(path))
 TOKENIZER = {"pad_token?": (TEXT, {"content": TEXT}, NOTHING)}
 MODULES = [{"type": TEXT, "path": INNER_FOLDER}]
@@ -37,24 +37,23 @@ AGAIN = "export the model again"
 class OnnxEncoder(ExternalEncoder):
     """An exported graph with its tokenizer and the modules that follow it.
 
-    `name` is a folder, or a graph in it; `threads` is the number of cores for one batch (0: all).
+    `name` is a folder, or a graph in it; `threads` is the number of cores for one batch (0: all). Another runtime is a subclass
+    with `kind`, `graphs`, `_open`, `_run` and `_weights`.
     """
 
+    kind: ClassVar[str] = "onnx"  # also the prefix of names, and the folder of the graphs
+    graphs: ClassVar[tuple[str, ...]] = ("model.onnx", "onnx/model.onnx")
     batch_size = 1024  # texts that are tokenized and sorted together
 
     def __init__(self, name: Path | str, threads: int = 0) -> None:
-        self.folder, self.graph = _located(Path(name))
-        self.name = f"onnx:{name}"
-        runtime = optional_package("onnxruntime", ModelError("onnxruntime is not installed here", "pip install onnxruntime"))
-        options = runtime.SessionOptions()
-        options.intra_op_num_threads = threads
+        self.folder, self.graph = self._located(Path(name))
+        self.name = f"{self.kind}:{name}"
+        self._runtime = self._package()
         try:
-            self._session = runtime.InferenceSession(str(self.graph), options, providers=runtime.get_available_providers())
-        except Exception as error:  # onnxruntime has many classes of errors
+            self._inputs, outputs = self._open(threads)
+        except Exception as error:  # the runtimes have many classes of errors
             reason = str(error).strip().split("\n")[0][:160]
             raise ModelError(f"{self.graph}: cannot be run ({reason})", hint=AGAIN) from error
-        self._inputs = {field.name for field in self._session.get_inputs()}
-        outputs = [field.name for field in self._session.get_outputs()]
         self._output = SENTENCE if SENTENCE in outputs else outputs[0]
         self._modules = [] if self._output == SENTENCE else _modules_after_graph(self.folder)
         self._tokenizer = _tokenizer(self.folder)
@@ -73,19 +72,16 @@ class OnnxEncoder(ExternalEncoder):
     def encode_ids(self, rows: Sequence[Sequence[int]]) -> FloatArray:
         """Embeddings of tokenized sentences, padded to the longest and computed as one batch."""
         fields = self._padded(rows)
-        (output,) = self._run(fields, [self._output])
-        found = np.asarray(output, dtype=np.float32)
+        found = np.asarray(self._run(self._known(fields), [self._output])[0], dtype=np.float32)
         return found if found.ndim == 2 else self._pooled(found, fields["attention_mask"])
 
     def run(self, rows: Sequence[Sequence[int]], outputs: Sequence[str]) -> list[FloatArray]:
         """Any outputs of the graph for a batch of tokenized sentences."""
-        return self._run(self._padded(rows), outputs)
+        return self._run(self._known(self._padded(rows)), outputs)
 
-    def _run(self, fields: dict[str, IntArray], outputs: Sequence[str]) -> list[FloatArray]:
-        found: list[FloatArray] = self._session.run(
-            list(outputs), {name: fields[name] for name in fields if name in self._inputs}
-        )
-        return found
+    def _known(self, fields: dict[str, IntArray]) -> dict[str, IntArray]:
+        """The inputs that the graph has."""
+        return {name: fields[name] for name in fields if name in self._inputs}
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, IntArray]:
         """The inputs of the graph for a batch, padded to the longest sentence."""
@@ -114,11 +110,51 @@ class OnnxEncoder(ExternalEncoder):
 
     def _identity(self) -> str:
         """The graph, its weights, the tokenizer, the prompts and the modules after the graph."""
-        files = {self.graph, *self.graph.parent.glob("*.data"), *self.graph.parent.glob("*.onnx_data")}
-        files |= {*self.folder.glob("*.json")} - {self.folder / "export.json"}
+        files = {self.graph, *self._weights(), *self.folder.glob("*.json")} - {self.folder / "export.json"}
         if self._modules:
             files |= {file for kind in ("json", "safetensors", "bin") for file in self.folder.glob(f"*/*.{kind}")}
-        return content_hash("onnx", *map(file_hash, sorted(files)))
+        return content_hash(self.kind, *map(file_hash, sorted(files)))
+
+    def _package(self) -> Any:  # noqa: ANN401 - an untyped module
+        return optional_package("onnxruntime", ModelError("onnxruntime is not installed here", "pip install onnxruntime"))
+
+    def _open(self, threads: int) -> tuple[set[str], list[str]]:
+        """Load the graph, and say what its inputs and outputs are called."""
+        options = self._runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        providers = self._runtime.get_available_providers()
+        self._session = self._runtime.InferenceSession(str(self.graph), options, providers=providers)
+        inputs, outputs = self._session.get_inputs(), self._session.get_outputs()
+        return {field.name for field in inputs}, [field.name for field in outputs]
+
+    def _run(self, fields: dict[str, IntArray], outputs: Sequence[str]) -> list[FloatArray]:
+        """Outputs of the graph for one batch."""
+        found: list[FloatArray] = self._session.run(list(outputs), fields)
+        return found
+
+    def _weights(self) -> set[Path]:
+        """Files beside the graph that have weights of it."""
+        return {*self.graph.parent.glob("*.data"), *self.graph.parent.glob("*.onnx_data")}
+
+    @classmethod
+    def _located(cls, place: Path) -> tuple[Path, Path]:
+        """The folder of the model, and the graph."""
+        first = Path(cls.graphs[0])
+        if place.suffix == first.suffix:
+            folder = place.parent.parent if place.parent.name == cls.kind else place.parent
+            graphs = [place]
+        else:
+            folder, graphs = place, [place / name for name in cls.graphs]
+            graphs += sorted((place / cls.kind).glob(f"*{first.suffix}"))
+        found = [graph for graph in graphs if graph.is_file()]
+        if not found or not (folder / "tokenizer.json").is_file():
+            title = TITLES[cls.kind]
+            raise ModelError(f"{place}: no {title} export in this folder", hint=f"it needs {first.name} and tokenizer.json")
+        if len(found) > 1 and not any(graph in found for graph in (folder / name for name in cls.graphs)):
+            names = ", ".join(graph.name for graph in found)
+            message = f"{place}: several graphs, none is called {first.name} ({names})"
+            raise ModelError(message, hint=f"name one: {cls.kind}:{found[0]}")
+        return folder, found[0]
 
     def _pooled(self, tokens: FloatArray, mask: IntArray) -> FloatArray:
         import torch
@@ -129,23 +165,6 @@ class OnnxEncoder(ExternalEncoder):
                 features = module(features)
         vectors: FloatArray = features[SENTENCE].numpy()
         return vectors
-
-
-def _located(place: Path) -> tuple[Path, Path]:
-    """The folder of the model, and the graph."""
-    if place.suffix == ".onnx":
-        folder = place.parent.parent if place.parent.name == "onnx" else place.parent
-        graphs = [place]
-    else:
-        folder, graphs = place, [place / name for name in GRAPHS]
-        graphs += sorted((place / "onnx").glob("*.onnx"))
-    found = [graph for graph in graphs if graph.is_file()]
-    if not found or not (folder / "tokenizer.json").is_file():
-        raise ModelError(f"{place}: no ONNX export in this folder", hint="it needs model.onnx and tokenizer.json")
-    if len(found) > 1 and not any(graph in found for graph in (folder / name for name in GRAPHS)):
-        names = ", ".join(graph.name for graph in found)
-        raise ModelError(f"{place}: several graphs, none is called model.onnx ({names})", hint=f"name one: onnx:{found[0]}")
-    return folder, found[0]
 
 
 def _modules_after_graph(folder: Path) -> "list[Module]":

