@@ -46,6 +46,12 @@ class Interrupted(Exception):
     pass
 
 
+def interrupt(step: Step) -> None:
+    """Stop a build after 32 documents."""
+    if step.done == 32:
+        raise Interrupted
+
+
 def write_documents(path: Path, numbers: Sequence[int]) -> Path:
     """Documents "a7" with the text "text 7"; their vectors are the rows of those numbers."""
     path.write_text("".join(json.dumps({"id": f"a{n}", "text": f"größter text {n}"}) + "\n" for n in numbers), encoding="utf-8")
@@ -84,16 +90,9 @@ def agrees(address: str, numbers: Sequence[int], metric: str, tolerance: float =
 def lifecycle(folder: Path, address: str) -> None:
     """An index is built, continued after an interruption, refused, extended and replaced; another's is left alone."""
     first, second = write_documents(folder / "first.jsonl", range(50)), write_documents(folder / "second.jsonl", range(40, 60))
-    seen: list[int] = []
-
-    def stop(step: Step) -> None:
-        seen.append(step.done)
-        if step.done == 32:
-            raise Interrupted
-
     settings = BuildSettings(batch_size=16)
     with pytest.raises(Interrupted):
-        build_index(Vectors(), first, address, settings, stop)
+        build_index(Vectors(), first, address, settings, interrupt)
     refuses(lambda: build(second, address), "unfinished build of other documents")
     again = Vectors()
     built = build_index(again, first, address, BuildSettings(batch_size=7))

@@ -1,9 +1,11 @@
-"""`.npy` files as indexes: ids and texts beside them, and what is refused."""
+"""`.npy` and `.safetensors` files as indexes: ids and texts beside them, and what is refused."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from isogloss import IsoglossError
 from isogloss.index.open import open_index
@@ -88,3 +90,46 @@ def test_queries_must_fit(docs: Path) -> None:
             index.search(np.zeros((1, 3), dtype=np.float32), 1)
         with pytest.raises(IsoglossError, match="at least 1"):
             index.search(ROWS[:1], 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_tensors_of_every_precision(dtype: torch.dtype, tmp_path: Path) -> None:
+    save_file({"x": torch.from_numpy(ROWS).to(dtype), "bias": torch.zeros(3)}, tmp_path / "docs.safetensors")
+    with open_index(str(tmp_path / "docs.safetensors")) as index:
+        facts = index.facts()
+        assert (facts.kind, facts.size, facts.dimension, facts.exact) == ("safetensors", 3, 2, True)
+        assert index.search(ROWS[:1], 2)[0].ids == ["0", "2"]
+        assert np.array_equal(index.sample(2).vectors, ROWS[[0, 2]])
+
+
+def test_which_tensor(tmp_path: Path) -> None:
+    rows = torch.from_numpy(ROWS)
+    path = tmp_path / "docs.safetensors"
+    save_file({"a": rows, "b": torch.flip(rows, [1]), "ids": torch.arange(6).reshape(3, 2)}, path)
+    assert found(f"{path}?tensor=a") == ["0", "2", "1"] and found(f"{path}?tensor=b") == ["1", "2", "0"]
+    for address, said in (
+        (f"{path}", "one tensor with one vector per row is expected; there is a [3, 2], b [3, 2] and ids [3, 2]"),
+        (f"{path}?tensor=c", "there is no tensor 'c'"),
+        (f"{path}?tensor=ids", "the tensor 'ids' holds I64"),
+        (f"{tmp_path / 'none.safetensors'}", "no such file"),
+        (f"{tmp_path / 'bad.safetensors'}", "not a readable .safetensors file"),
+    ):
+        (tmp_path / "bad.safetensors").write_bytes(b"nothing of the kind")
+        with pytest.raises(IsoglossError) as caught:
+            open_index(address)
+        assert said in caught.value.message and caught.value.hint
+
+
+def test_an_empty_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "docs.npy", ROWS[:0])
+    with open_index(str(tmp_path / "docs.npy")) as index:
+        facts = index.facts()
+        assert (facts.size, facts.unit_norm) == (0, None)
+        assert index.search(ROWS, 2)[0].ids == [] and index.sample(2).ids == []
+
+
+def test_of_equal_ids_the_first_has_the_text(docs: Path) -> None:
+    docs.with_suffix(".tsv").write_text("a\tone\na\ttwo\nb\tthree\n")
+    assert found(docs) == ["a", "b", "a"]
+    with open_index(str(docs)) as index:
+        assert index.texts(["a", "b"]) == {"a": "one", "b": "three"}

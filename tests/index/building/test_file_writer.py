@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from index.agreement import Vectors, agrees, build, killed_build, refuses, write_documents
+from index.agreement import Interrupted, Vectors, agrees, build, interrupt, killed_build, refuses, write_documents
 from isogloss.config.indexing import BuildSettings
 from isogloss.index.building import file_writer
 from isogloss.index.building.build import build_index
@@ -86,11 +86,25 @@ def test_files_of_somebody_else_are_left_alone(tmp_path: Path) -> None:
     refuses(lambda: build(documents, str(tmp_path / "docs.npy?ids=all.jsonl")), "the option 'ids'")
 
 
+def test_a_file_that_came_between_two_attempts_is_left_alone(tmp_path: Path) -> None:
+    documents, address = write_documents(tmp_path / "all.jsonl", range(40)), tmp_path / "docs.npy"
+    with pytest.raises(Interrupted):
+        build_index(Vectors(), documents, str(address), BuildSettings(batch_size=16), interrupt)
+    for name in ("docs.npy", "docs.jsonl"):
+        (tmp_path / name).write_text("mine")
+        refuses(lambda: build(documents, str(address), existing="replace"), "was not built by isogloss")
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).unlink()
+    build(documents, str(address))
+    agrees(str(address), range(40), "cosine")
+
+
 def test_two_builds_at_once_are_refused(tmp_path: Path) -> None:
     documents, address = write_documents(tmp_path / "all.jsonl", range(10)), str(tmp_path / "docs.npy")
 
     def again(step: object) -> None:
         refuses(lambda: build(documents, address), file_writer.BUSY)
+        refuses(lambda: build(documents, address, "dot", existing="replace"), file_writer.BUSY)
 
     build_index(Vectors(), documents, address, on_progress=again)
     agrees(address, range(10), "cosine")

@@ -30,12 +30,14 @@ from isogloss.index.open import open_index
 from isogloss.index.unfinished import MARK, unfinished_folder
 from isogloss.index.vector_index import StoredRows
 from isogloss.storage import (
+    LOCK,
     explaining_disk,
     folder_lock,
     make_folder,
     refuse_folder,
     refuse_overwriting,
     refuse_unwritable,
+    remove,
     remove_stale_files,
     write_json,
     write_text,
@@ -61,26 +63,28 @@ class FileWriter(ClosingWriter):
         self._append = False
 
     def existing(self) -> tuple[bool, BuildRecord | None]:
-        """Whether there is a file, or the folder of an unfinished build."""
-        job = read_record(self._folder / JOB)
-        if job is not None:
-            return True, replace(job, done=len(list(self._folder.glob("[0-9]*.npy"))))
-        found = self._record_of_file()
+        """Whether there is a file, or the folder of an unfinished build; a file that came there meanwhile is not ours."""
+        found = self._record_of_file() if self._path.exists() else None
         there = self._path.exists() or (self._labels is not None and self._labels.exists())
-        return there, found if self._path.exists() else None
+        job = read_record(self._folder / JOB)
+        if job is None or (there and found is None and not (self._folder / MARK).exists()):
+            return there, found
+        return True, replace(job, done=len(list(self._folder.glob("[0-9]*.npy"))))
 
     def create(self, record: BuildRecord) -> None:
         """Begin an empty folder of batches."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._lock()
+        for path in self._folder.iterdir():
+            if path.name != LOCK:
+                remove(path)
         self._begin(record, append=False)
 
     def resume(self, record: BuildRecord) -> BuildRecord:
         """Continue with the batches that are intact, or begin to add to a finished index."""
-        job = read_record(self._folder / JOB)
-        if job is None:
+        self._lock()
+        if read_record(self._folder / JOB) is None:
             self._begin(record, append=True)
             return record
-        self._lock()
         remove_stale_files(self._folder)
         self._append = (self._folder / "append").exists()
         done = 0
@@ -124,7 +128,6 @@ class FileWriter(ClosingWriter):
         self._owned.close()
 
     def _begin(self, record: BuildRecord, append: bool) -> None:
-        self._lock()
         self._append = append
         if append:
             write_text(self._folder / "append", "")
