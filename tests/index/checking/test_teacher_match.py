@@ -95,12 +95,27 @@ def test_an_unknown_prompt_moves_all_vectors_alike(matched: Written, teacher: Se
     assert found is not None and found.match == "close" and "all moved alike" in found.text and "prompt" in found.advice
 
 
-def test_a_cause_must_explain_half_of_the_difference(matched: Written, teacher: SentenceEncoder) -> None:
-    """Vectors that are rounded fit a little better or worse with any prompt: that explains nothing."""
-    own = teacher.encode(TEXTS)
-    noise = 0.05 * unit(np.random.default_rng(3).normal(size=own.shape).astype(np.float32))
-    found = matched(own + noise, teacher)
-    assert found is not None and found.match == "close" and "compressed" in found.text and not found.prompt
+def random_units(rows: int, seed: int) -> FloatArray:
+    return unit(np.random.default_rng(seed).normal(size=(rows, 32)).astype(np.float32))
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.18])
+def test_a_cause_must_explain_half_of_the_difference(matched: Written, noise: float) -> None:
+    """Rounded vectors are as close with their mean subtracted as they are without: that explains nothing."""
+    own = random_units(40, 0)
+    found = matched(own + noise * random_units(40, 1), KnownVectors(dict(zip(TEXTS, own, strict=True))))
+    assert found is not None and found.match == "close" and "compressed" in found.text and "moved" not in found.text
+    again = matched(own - own.mean(axis=0) + 0.01 * random_units(40, 2), KnownVectors(dict(zip(TEXTS, own, strict=True))))
+    assert again is not None and again.match == "different" and "minus a mean" in again.text
+
+
+def test_three_rows_are_enough_to_see_a_mean(matched: Written) -> None:
+    own = random_units(3, 0)
+    encoder = KnownVectors(dict(zip(TEXTS, own, strict=False)))
+    found = matched(own - own.mean(axis=0), encoder, TEXTS[:3])
+    assert found is not None and "minus a mean" in found.text
+    two = matched(own[:2] - own[:2].mean(axis=0), encoder, TEXTS[:2])
+    assert two is not None and "mean" not in two.text, "two vectors minus their mean are always opposite"
 
 
 def test_lower_case(matched: Written, teacher: SentenceEncoder) -> None:
