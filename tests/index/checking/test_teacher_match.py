@@ -128,8 +128,10 @@ def test_fewer_dimensions(matched: Written, teacher: SentenceEncoder) -> None:
     found = matched(teacher.encode(TEXTS)[:, :8], teacher)
     assert found is not None and found.match == "different" and found.cosine == 1
     assert "has 8 dimensions" in found.text and "the first 8 dimensions" in found.text and "truncate_dim=8" in found.advice
-    unrelated = matched(np.random.default_rng(0).normal(size=(40, 8)), teacher)
-    assert unrelated is not None and "first" not in unrelated.text and "--teacher" in unrelated.advice
+    for columns in (8, 24):
+        unrelated = matched(np.random.default_rng(0).normal(size=(40, columns)), teacher)
+        assert unrelated is not None and "first" not in unrelated.text and "--teacher" in unrelated.advice
+        assert f"the index has {columns} dimensions" in unrelated.text and unrelated.match == "different"
 
 
 def test_texts_out_of_step(matched: Written, teacher: SentenceEncoder) -> None:
@@ -191,7 +193,7 @@ def test_without_texts_queries_are_near_or_not(tmp_path: Path, options: str) -> 
     docs = rng.normal(size=(600, 64)).astype(np.float32)
     docs /= np.linalg.norm(docs, axis=1, keepdims=True)
     np.save(tmp_path / "docs.npy", docs)
-    near = (2 * docs[:40] + 0.1 * rng.normal(size=(40, 64))).astype(np.float32)
+    near = (3 * docs[:40] + 0.1 * rng.normal(size=(40, 64))).astype(np.float32)
     far = rng.normal(size=(40, 64)).astype(np.float32)
     encoder = KnownVectors({"": [0.0] * 64})
     with open_index(f"{tmp_path / 'docs.npy'}{options}") as index:
@@ -200,6 +202,8 @@ def test_without_texts_queries_are_near_or_not(tmp_path: Path, options: str) -> 
             for asked in (near, far)
         ]
     assert [one.match for one in found] == ["plausible", "doubtful"]
+    cosine = float(np.median([float((docs @ one).max() / np.linalg.norm(one)) for one in near]))
+    assert f"first results have a median cosine of {cosine:.2f}" in found[0].text
     assert all("not verified" in one.text and "texts=FILE" in one.advice and one.cosine is None for one in found)
 
 
