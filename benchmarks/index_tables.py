@@ -37,7 +37,7 @@ def diagnosis_table(result: dict[str, Any]) -> str:
     """What the check says about indexes that were spoiled on purpose."""
     lines = ["| the stored vectors are | what the check says |", "|---|---|"]
     for case, one in result["diagnoses"].items():
-        mark = {"same": "✓", "close": "✓", "different": "✗"}[one["match"]]
+        mark = {"same": "✓", "close": "✓", "partly": "!", "different": "✗"}[one["match"]]
         lines.append(f"| {case} | {mark} {one['text']}{'. → ' + one['advice'] if one['advice'] else ''} |")
     return "\n".join(lines)
 
