@@ -81,14 +81,15 @@ def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tu
                 continue
             now = time.perf_counter()
             answers.append((client.number, now - client.began, client.status, bytes(client.received[client.head :])))
-            if not client.status:
+            if now >= stop or not client.status:
                 selector.unregister(client.connection)
-                client = connected(selector, port)
-            if now < stop:
-                number = next(order) * STEP % len(requests)
-                client.send(number, requests[number])
-            else:
+                client.connection.close()
+            if now >= stop:
                 busy -= 1
+                continue
+            client = client if client.status else connected(selector, port)
+            number = next(order) * STEP % len(requests)
+            client.send(number, requests[number])
     return answers
 
 

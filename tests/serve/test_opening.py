@@ -14,7 +14,7 @@ from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.serve.engine import OnnxEngine, Served, TorchEngine
-from isogloss.serve.exports import NoInt8, existing_export, int8_export
+from isogloss.serve.exports import NoInt8, existing_export, int8_export, this_cpu
 from isogloss.serve.opening import matryoshka_sizes, open_engine, served_name
 from isogloss.types import FloatArray
 from serve.services import WIDTH
@@ -99,6 +99,49 @@ def test_int8_that_was_refused_is_served_in_fp32_and_said(tmp_path: Path) -> Non
     assert opened.note == "tiny is served in fp32: int8 was refused: too far from it"
     with pytest.raises(NoInt8, match="too far from it"):
         open_engine(str(model), "tiny", ServeSettings(device="cpu", precision="int8"))
+
+
+def test_a_refusal_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tried = tmp_path / "model", []
+    save_tiny_model(model, width=16, layers=1, seed=1, normalize=True)
+
+    def refusing(name: str, *_arguments: object, **_options: object) -> None:
+        tried.append(name)
+        raise ModelError("too far from it")
+
+    monkeypatch.setattr("isogloss.exporting.export.export", refusing)
+    for _ in range(2):
+        with pytest.raises(NoInt8, match="too far from it"):
+            int8_export(str(model))
+    save_tiny_model(model, width=16, layers=1, seed=2, normalize=True)
+    with pytest.raises(NoInt8):
+        int8_export(str(model))
+    assert tried == [str(model)] * 2
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "kind"),
+    [
+        ("x86_64", "flags: avx2 avx512_vnni", "avx512_vnni"),
+        ("x86_64", "flags: avx2 avx_vnni", "avx512_vnni"),
+        ("x86_64", "flags: avx2", "avx2"),
+        ("AMD64", None, "avx2"),
+        ("arm64", None, "arm64"),
+        ("aarch64", "Features: asimd", "arm64"),
+    ],
+)
+def test_the_graph_suits_the_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str, flags: str | None, kind: str
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("isogloss.serve.exports.CPU_FLAGS", tmp_path / "cpuinfo")
+    if flags is not None:
+        (tmp_path / "cpuinfo").write_text(flags)
+    assert this_cpu() == kind
+    (tmp_path / "onnx").mkdir()
+    for name in ("model.onnx", "model_qint8_avx512_vnni.onnx"):
+        (tmp_path / "onnx" / name).touch()
+    assert existing_export(str(tmp_path), "auto").precision == ("fp32" if kind == "avx2" else "int8")
 
 
 def test_a_damaged_export_is_refused(onnx_model: Model, tmp_path: Path) -> None:

@@ -1,27 +1,30 @@
 """The int8 graphs that the service computes with on a CPU: found if they are of this very model, made if there are none.
 
 They are in the run's `export/onnx`, or in the cache folder for other models. Whether an export is of the model says its
-fingerprint in export.json. To know that of the model, its weights have to be loaded; so a file beside the export notes which
-files (by their hash) had which fingerprint, and the next start reads only that.
+fingerprint in export.json. To know that of the model, its weights have to be loaded; so a file beside the export notes from
+which files (by their hash) it was made, or why none could be, and the next start reads only that.
 """
 
+import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from isogloss.checksums import SUMS, check_sums
-from isogloss.config.exporting import ExportSettings, Precision
+from isogloss.config.exporting import Cpu, ExportSettings, Precision
 from isogloss.errors import IsoglossError, ModelError
 from isogloss.models.loading import refuse_missing
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import TEXT, Each, check
-from isogloss.storage import cache_folder, content_hash, file_hash, read_json, write_json
+from isogloss.storage import cache_folder, content_hash, file_hash, make_folder, read_json, write_json
+from isogloss.web import user_agent
 
 EXPORT_RECORD = "export.json"
 RECORD_SHAPE = {"fingerprint": TEXT, "artefacts": [{"name": TEXT, "path": TEXT}], "refused": Each(TEXT, TEXT)}
 KNOWN = ".known.json"  # after the name of an export's folder
-KNOWN_SHAPE = {"files": TEXT, "export": TEXT}
+KNOWN_SHAPE = {"files": TEXT, "export": TEXT, "refused": TEXT}
+CPU_FLAGS = Path("/proc/cpuinfo")
 IN_CACHE = "served"
 MEASURED = 100  # sentences per language on which the int8 graph is compared with the model
 INT8: Precision = "int8"
@@ -48,7 +51,9 @@ def existing_export(place: str, precision: str) -> Export:
         return Export(path, INT8 if INT8 in path.name else FP32)
     for wanted in (INT8, FP32) if precision == "auto" else (precision,):
         recorded = [path / one for one in _recorded(path, wanted)]
-        others = [graph for folder in (path / "onnx", path) for graph in sorted(folder.glob(GRAPHS[wanted]))]
+        others = [
+            one for folder in (path / "onnx", path) for one in sorted(folder.glob(GRAPHS[wanted])) if _is_right_here(one.name)
+        ]
         if found := next((graph for graph in (*recorded, *others) if graph.is_file()), None):
             if (path / SUMS).is_file():
                 check_sums(path, lambda name: ModelError(f"{path}: {name} is damaged", hint="export the model again"))
@@ -62,7 +67,7 @@ def int8_export(model: str, on_progress: OnProgress = silent) -> Export:
     files = _files_key(model)
     if files:
         for folder in _places(model, files):
-            if _noted(folder) == files and (found := _int8_in(folder)):
+            if _is_noted(folder, files) and (found := _int8_in(folder)):
                 return found
     return _checked_or_made(model, files, on_progress)
 
@@ -71,7 +76,7 @@ def _checked_or_made(model: str, files: str, on_progress: OnProgress) -> Export:
     from isogloss.exporting.export import default_folder, export
     from isogloss.exporting.source import ExportSource
 
-    settings = ExportSettings(precisions=(INT8,), max_queries=MEASURED, max_candidates=MEASURED)
+    settings = ExportSettings(precisions=(INT8,), int8_for=this_cpu(), max_queries=MEASURED, max_candidates=MEASURED)
     source = ExportSource(model, settings, on_progress=on_progress)
     fingerprint = source.student.fingerprint
     for folder in _places(model, files or fingerprint):
@@ -84,6 +89,7 @@ def _checked_or_made(model: str, files: str, on_progress: OnProgress) -> Export:
     try:
         export(model, "onnx", folder, settings=settings, on_progress=on_progress)
     except ModelError as error:
+        _note(folder, files, refused=error.message)
         raise NoInt8(error.message, error.hint) from error
     except IsoglossError:  # the run's folder cannot be written
         if folder != own:
@@ -110,14 +116,16 @@ def _in_cache(key: str) -> Path:
 
 
 def _files_key(model: str) -> str:
-    """A hash of a model's files; empty for a name, whose files are not known before it is loaded."""
+    """A hash of a model's files and our version; empty for a name, whose files are not known before it is loaded."""
     folder = refuse_missing(model)
     if folder is None:
         return ""
     if (folder / SUMS).is_file():  # they were compared with the files just now
-        return content_hash((folder / SUMS).read_bytes())
+        return content_hash(user_agent(), (folder / SUMS).read_bytes())
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return content_hash(*(part for file in files for part in (file.relative_to(folder).as_posix(), file_hash(file))))
+    return content_hash(
+        user_agent(), *(part for file in files for part in (file.relative_to(folder).as_posix(), file_hash(file)))
+    )
 
 
 def _int8_in(folder: Path) -> Export | None:
@@ -130,24 +138,44 @@ def _int8_in(folder: Path) -> Export | None:
 
 def _recorded(folder: Path, precision: str) -> list[str]:
     """The paths of graphs of a precision, in the record of an export."""
-    return [one["path"] for one in _record(folder).get("artefacts", ()) if one["name"].startswith(precision)]
+    artefacts = _record(folder).get("artefacts", ())
+    return [one["path"] for one in artefacts if one["name"].startswith(precision) and _is_right_here(one["path"])]
+
+
+def this_cpu() -> Cpu:
+    """Which int8 graph is right on this CPU: sums of products overflow on x86 without VNNI, unless they have a bit less."""
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return "arm64"
+    try:
+        return "avx512_vnni" if "vnni" in CPU_FLAGS.read_text(encoding="utf-8") else "avx2"
+    except (OSError, ValueError):  # not Linux
+        return "avx2"
+
+
+def _is_right_here(graph: str) -> bool:
+    return "vnni" not in graph or this_cpu() != "avx2"
 
 
 def _fingerprint(folder: Path) -> str:
     return str(_record(folder).get("fingerprint", ""))
 
 
-def _noted(folder: Path) -> str:
-    """The hash of the model's files from which the export is known to be; empty if that is not known."""
+def _is_noted(folder: Path, files: str) -> bool:
+    """Whether the export is known to be of these files; `NoInt8` if it is known that there can be none."""
     known = _read(_beside(folder), KNOWN_SHAPE)
-    return str(known["files"]) if known and known["export"] == _record_hash(folder) else ""
+    if not known or (known["files"], known["export"]) != (files, _record_hash(folder)):
+        return False
+    if known["refused"]:
+        raise NoInt8(str(known["refused"]), hint="serve it with --precision fp32")
+    return True
 
 
-def _note(folder: Path, files: str) -> None:
+def _note(folder: Path, files: str, refused: str = "") -> None:
     """Note it for the next start; a folder that cannot be written is not a reason to stop."""
     if files:
         try:
-            write_json(_beside(folder), {"files": files, "export": _record_hash(folder)})
+            make_folder(folder.parent)
+            write_json(_beside(folder), {"files": files, "export": _record_hash(folder), "refused": refused})
         except (OSError, IsoglossError):
             return
 
