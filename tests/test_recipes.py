@@ -197,6 +197,11 @@ def test_shipped_recipe_is_valid_and_every_key_is_explained() -> None:
     assert set(as_dict(recipe)) == {key.split(".")[0] for key in keys}
 
 
+def test_the_quickstart_among_the_recipes_is_the_one_that_runs() -> None:
+    copy = Path(__file__).parent.parent / "recipes" / "quickstart.toml"
+    assert copy.read_text(encoding="utf-8") == quickstart_recipe().read_text(encoding="utf-8")
+
+
 def test_the_recipe_like_labse_is_valid_and_has_no_teacher() -> None:
     recipe = recipes.load(Path(__file__).parent.parent / "recipes" / "labse-style.toml")
     assert not recipe.teacher.model and recipe.losses.margin == 0.3

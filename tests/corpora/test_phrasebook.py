@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from isogloss.corpora import phrasebook
+from isogloss.corpora import phrasebook, questions
 from isogloss.corpora.reading.readers import read, read_source_text
 from isogloss.models.vocabulary.alphabets import letters_of, script_of
 
@@ -98,11 +98,27 @@ def test_digits_survive_translation(language: str) -> None:
 
 def test_reader_is_new_text() -> None:
     lines = phrasebook.reader_path().read_text(encoding="utf-8").splitlines()
-    assert len(lines) > 8000
+    assert len(lines) > 11_000
+    assert sum(line.endswith("?") for line in lines) > 2_800, "the student has to place questions"
     assert len({bare(line) for line in lines}) == len(lines)
     assert not {bare(line) for line in lines} & {bare(text) for text in COLUMN["en"]}
     assert all(1 < len(line.split()) <= 25 for line in lines)
     assert len(read_source_text(["reader"])) == len(lines)
+
+
+def test_reader_and_bundled_questions_share_no_text() -> None:
+    """Not even seven words in a row, where the leak scan asks for eight."""
+    lines = phrasebook.reader_path().read_text(encoding="utf-8").splitlines()
+    tables = [questions.folder() / name for name in ("paragraphs.tsv", "questions.tsv")]
+    rows = [line.split("\t") for table in tables for line in table.read_text(encoding="utf-8").splitlines()[1:]]
+    measured = [row[2] for row in rows]
+    assert len(measured) == 180
+    assert not {bare(line) for line in lines} & {bare(text) for text in measured}
+    assert not sevens(lines) & sevens(measured)
+
+
+def sevens(texts: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(words[i : i + 7]) for words in map(bare_words, texts) for i in range(len(words) - 6)}
 
 
 def test_it_reads_as_pairs() -> None:

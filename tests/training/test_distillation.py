@@ -196,6 +196,16 @@ def test_progress_counts_the_pairs_that_are_drawn(models: Path, bitext: Bitext) 
     assert [step.done for step in steps] == [0, 16, 32, 48, 50, 66, 82, 98, 100] and {step.total for step in steps} == {100}
 
 
+def test_fewer_translations_of_a_source_are_trained_on_and_the_bridge_keeps_all(models: Path, bitext: Bitext) -> None:
+    student, teacher = Student.from_pretrained(str(models / "student")), load(str(models / "teacher"))
+    balance = BalanceSettings(group="source", max_translations=1)
+    session = Distillation(student, teacher, bitext, recipe(BRIEF, balance=balance))
+    schedule, pairs = session._schedule(), session.pairs
+    drawn = np.concatenate([schedule.examples(step) for step in range(schedule.steps)])
+    assert sorted(pairs.source[drawn]) == sorted(set(pairs.source)) and len(drawn) < len(pairs)
+    assert len(session._bridge_pairs) == len(pairs)
+
+
 def test_bridge_alone_lands_on_the_best_linear_map(models: Path, bitext: Bitext) -> None:
     session = Distillation(Student.from_pretrained(str(models / "student")), load(str(models / "teacher")), bitext)
     texts = [*bitext.sources(), *bitext.column("target"), "a sentence that no pair has"]

@@ -99,6 +99,11 @@ class BalanceSettings(Settings):
         "pair", "What is sampled: single pairs, or a source sentence with its translations (faster, less varied batches)."
     )
     max_languages_per_group: int = setting(0, "Maximum translations of a source sampled together; 0 takes all.", at_least=0)
+    max_translations: int = setting(
+        0,
+        "Maximum translations of a source to distill on, the same in every epoch; the bridge uses all. 0: all.",
+        at_least=0,
+    )
     cap_corpus: int = setting(0, "Maximum pairs per corpus in an epoch; others come in later epochs. 0: no limit.", at_least=0)
     cap_language: int = setting(0, "Maximum pairs per language in an epoch; 0: no limit.", at_least=0)
     cap_corpus_language: int = setting(0, "Maximum pairs per corpus and language in an epoch; 0: no limit.", at_least=0)

@@ -3,8 +3,8 @@
 The phrasebook: 500 everyday-to-technical English sentences in twelve languages, each with an id, a domain and a fixed split
 (400 train, 100 test). It is enough for a model that already knows the languages, and its test rows are in no other data set.
 
-The reader: about 8,000 more English sentences without translations. 400 points are too few to learn a space of 384
-dimensions; the teacher can embed any English sentence, so these help every language.
+The reader: about 11,000 more English sentences without translations, a quarter of them questions. 400 points are too few to
+learn a space of 384 dimensions; the teacher can embed any English sentence, so these help every language.
 """
 
 from importlib.resources import files

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from isogloss.config import Recipe, as_dict
 from isogloss.corpora.reading.readers import pairs_of
 from isogloss.corpora.sampling.sharded import SHARD
+from isogloss.corpora.sampling.translations import surplus
 from isogloss.errors import ModelError
 from isogloss.memory import release_memory
 from isogloss.models.bridge import Bridge, BridgeSolver
@@ -252,8 +253,11 @@ class Distillation:
         def tokens_of(chosen: IntArray) -> IntArray:
             return lengths_of(pairs.source[chosen]) + lengths_of(pairs.target[chosen])
 
-        sizes = settings.epochs, settings.batch_pairs, settings.batch_tokens
-        return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of, self.left_out, SHARD)
+        sizes, left_out = (settings.epochs, settings.batch_pairs, settings.batch_tokens), self.left_out
+        if most := self.recipe.balance.max_translations:
+            trained = np.delete(np.arange(len(pairs)), left_out)
+            left_out = np.union1d(left_out, trained[surplus(pairs.source[trained], most, self.recipe.seed)])
+        return Schedule(pairs, self.recipe.balance, self.recipe.seed, *sizes, tokens_of, left_out, SHARD)
 
     def _negatives(self) -> IntArray | None:
         wanted, seed = self.recipe.losses.hard_negatives, self.recipe.seed
