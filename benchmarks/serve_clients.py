@@ -3,8 +3,8 @@
     python serve_clients.py PORT SECONDS CLIENTS BODIES ANSWERS
 
 BODIES has one request body per line. Each client sends the next one as soon as its last was answered. Answers are kept as they
-come and written to ANSWERS (pickle) at the end: number of the body, seconds, status, response, seconds since the start. Status 0: the
-service closed the connection without an answer.
+come and written to ANSWERS (pickle) at the end: number of the body, seconds, status, response, seconds since the start.
+Status 0: the service closed the connection without an answer.
 """
 
 import pickle
