@@ -1,4 +1,4 @@
-# Serves the ONNX export of a model, which is mounted at /model; without torch, a fifth of the size. See docs/verbs/serve.md.
+# Serves the ONNX export of a model, which is mounted at /model; torch is not needed and not installed. See docs/verbs/serve.md.
 FROM python:3.13-slim
 
 WORKDIR /app

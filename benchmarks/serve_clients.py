@@ -3,8 +3,8 @@
     python serve_clients.py PORT SECONDS CLIENTS BODIES ANSWERS
 
 BODIES has one request body per line. Each client sends the next one as soon as its last was answered. Answers are kept as they
-come and written to ANSWERS (pickle) at the end: number of the body, seconds, status, response; status 0: the service closed the
-connection without an answer.
+come and written to ANSWERS (pickle) at the end: number of the body, seconds, status, response, seconds since the start.
+Status 0: the service closed the connection without an answer.
 """
 
 import pickle
@@ -62,7 +62,7 @@ def connected(selector: selectors.BaseSelector, port: int) -> Client:
     return client
 
 
-def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tuple[int, float, int, bytes]]:
+def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tuple[int, float, int, bytes, float]]:
     """Ask for so long, and wait for what is on its way then."""
     requests = [HEAD.format(len(body)).encode() + body for body in bodies]
     order, answers = count(), []
@@ -70,7 +70,8 @@ def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tu
     for _ in range(clients):
         number = next(order) * STEP % len(requests)
         connected(selector, port).send(number, requests[number])
-    busy, stop = clients, time.perf_counter() + seconds
+    busy, start = clients, time.perf_counter()
+    stop = start + seconds
     while busy:
         events = selector.select(PATIENCE)
         if not events:
@@ -80,7 +81,8 @@ def run(port: int, seconds: float, clients: int, bodies: list[bytes]) -> list[tu
             if not client.is_answered():
                 continue
             now = time.perf_counter()
-            answers.append((client.number, now - client.began, client.status, bytes(client.received[client.head :])))
+            body = bytes(client.received[client.head :])
+            answers.append((client.number, now - client.began, client.status, body, now - start))
             if now >= stop or not client.status:
                 selector.unregister(client.connection)
                 client.connection.close()

@@ -296,7 +296,8 @@ def benchmarks(page: str) -> str:
     page = put(page, "encode-table", encode_table(*read("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")))
     page = put(page, "prepare-table", prepare_table(*read("prepare_versus_opusfilter", "prepare_ten_million")))
     page = put(page, "mining-table", speed_table(*read("mining_speed", "mining_gpu", "mining_growth")))
-    page = put(page, "serving-table", serving_table(*read("serve_load")))
+    if (RESULTS / "serve_load.json").is_file():
+        page = put(page, "serving-table", serving_table(*read("serve_load")))
     page = put(page, "tatoeba-text", tatoeba_text(*read("tatoeba_112", "tatoeba_112_static")))
     return put(page, "papers-text", papers_text(*read("papers/rg-table-2", "papers/rg-table-3")))
 
