@@ -24,10 +24,11 @@ def export_table(results: dict[str, Any]) -> str:
                 f" {file['cosine']:.4f} | {100 * file['accuracy']:.1f} | {file['lost']:.2f} |"
             )
     hardware = results["hardware"]
+    cores = f"{results['threads']} cores ({hardware['processor']})"
     lines += [
         "",
-        f"{results['sentences']:,} sentences in 16 languages on {results['threads']} cores ({hardware['processor']}), the fastest of"
-        f" {results['rounds']} rounds that were run in turn, each at its best batch size; with `batch 1` in the result file."
+        f"{results['sentences']:,} sentences in 16 languages on {cores}, the fastest of {results['rounds']} rounds that were run in"
+        " turn, each at its best batch size; other sizes are in the result file."
         " ([script](../benchmarks/export_onnx.py), [result](../benchmarks/results/export_onnx.json))",
     ]
     return "\n".join(lines)

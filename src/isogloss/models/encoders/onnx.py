@@ -31,7 +31,6 @@ MODULES = [{"type": TEXT, "path": INNER_FOLDER}]
 PROMPTS = {"prompts?": (Each(TEXT, TEXT), NOTHING), "default_prompt_name?": (TEXT, NOTHING)}
 MAX_TOKENS = 512  # if the folder does not say
 TOKENS_AT_ONCE = 512  # of a batch, padding included: its activations stay in a core's cache
-NO_OVERFLOW = "session.x64quantprecision"  # without VNNI, int8 products use an exact, slower way
 AGAIN = "export the model again"
 
 
@@ -49,7 +48,6 @@ class OnnxEncoder(ExternalEncoder):
         runtime = optional_package("onnxruntime", ModelError("onnxruntime is not installed here", "pip install onnxruntime"))
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.add_session_config_entry(NO_OVERFLOW, "1")
         try:
             self._session = runtime.InferenceSession(str(self.graph), options, providers=runtime.get_available_providers())
         except Exception as error:  # onnxruntime has many classes of errors
