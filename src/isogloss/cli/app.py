@@ -39,7 +39,9 @@ from isogloss.shown import masked, printable
 from isogloss.system_errors import explained
 
 # The same command continues after an interruption, unless it is one of these.
-STARTS_AGAIN = ("init", "evaluate", "doctor", "clean", "serve", "corpora list", "corpora show", "index search", "index check")
+STARTS_AGAIN = (
+    "init", "evaluate", "export", "doctor", "clean", "serve", "corpora list", "corpora show", "index search", "index check"
+)
 
 app = typer.Typer(
     name="isogloss",

@@ -45,6 +45,7 @@ FAST_FROM, SAMPLE = 512, 24  # sentences
 PROMPT_NAME = "isogloss"
 QUERY_PROMPT, DOCUMENT_PROMPTS = "query", ("document", "passage", "corpus")  # as sentence-transformers looks for them
 MAX_TOKENS = 128
+AS_STORED = 0
 
 
 class Student:
@@ -79,10 +80,13 @@ class Student:
         self._keeps_prompts = True
 
     def _set_max_tokens(self, max_tokens: int | None) -> None:
-        """Truncate text at `max_tokens` (0: the stored limit; None: that, at most 128), never beyond the positions."""
+        """Truncate text at `max_tokens`, or at the stored limit, at most 128; never beyond the transformer's positions.
+
+        `AS_STORED` stands for the stored limit, whatever it is.
+        """
         if not max_tokens:
             stored = int(self.model.max_seq_length or MAX_TOKENS)
-            max_tokens = stored if max_tokens == 0 else min(MAX_TOKENS, stored)
+            max_tokens = min(MAX_TOKENS, stored) if max_tokens is None else stored
         body = getattr(self.model[0], "auto_model", None)
         positions = None if body is None else position_count(body)
         if positions is not None and max_tokens > positions:

@@ -101,11 +101,11 @@ def _torch(model: str, name: str, device: str, threads: int = 0) -> Engine:
     import torch
 
     from isogloss.models.loading import refuse_missing
-    from isogloss.models.student import Student
+    from isogloss.models.student import AS_STORED, Student
 
     if threads:
         torch.set_num_threads(threads)
-    student = Student.from_pretrained(model, device=device, max_tokens=0)
+    student = Student.from_pretrained(model, None, AS_STORED, device)
     folder = refuse_missing(model)
     sizes = () if folder is None else matryoshka_sizes(folder)
     prompts = {key: value or "" for key, value in student.model.prompts.items()}
