@@ -5,6 +5,7 @@ names another graph of the folder. Everything else is as with ONNX. Products are
 the same on every CPU; OpenVINO by itself takes bf16 where the CPU has it.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,8 +33,9 @@ class OpenVinoEncoder(OnnxEncoder):
         inputs, outputs = self._compiled.inputs, self._compiled.outputs
         return {field.any_name for field in inputs}, [field.any_name for field in outputs]
 
-    def _run(self, fields: dict[str, IntArray]) -> FloatArray:
-        return np.array(self._compiled(fields)[self._output], dtype=np.float32)
+    def _run(self, fields: dict[str, IntArray], outputs: Sequence[str]) -> list[FloatArray]:
+        found = self._compiled(fields)
+        return [np.array(found[name]) for name in outputs]  # copies: the next call writes over them
 
     def _weights(self) -> set[Path]:
         return {self.graph.with_suffix(".bin")}
