@@ -161,7 +161,7 @@ def main() -> None:
             }
         )
         print(json.dumps(written["rows"][-1]), flush=True)
-    options.out.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

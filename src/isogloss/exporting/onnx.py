@@ -22,6 +22,7 @@ from isogloss.exporting.onnx_calibration import channel_maxima
 from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
 from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8
 from isogloss.exporting.output import export_folder, finish
+from isogloss.exporting.portable_tokenizer import make_portable
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.progress import Step
@@ -60,6 +61,8 @@ def write_model_files(source: ExportSource, folder: Path) -> None:
     for weights in WEIGHTS:
         remove(folder / "0_StaticEmbedding" / weights)
     remove(saved)
+    for tokenizer in folder.rglob("tokenizer.json"):
+        make_portable(tokenizer)
 
 
 def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:
