@@ -19,7 +19,8 @@ def steps(path: Path, normalizer: normalizers.Normalizer) -> normalizers.Normali
     tokenizer.save(str(path))
     make_portable(path)
     assert '"Nmt"' not in path.read_text(encoding="utf-8")
-    return Tokenizer.from_file(str(path)).normalizer
+    found: normalizers.Normalizer = Tokenizer.from_file(str(path)).normalizer
+    return found
 
 
 def test_every_character_is_treated_as_nmt_does(tmp_path: Path) -> None:
