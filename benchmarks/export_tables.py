@@ -1,31 +1,34 @@
-"""The table of exported models in the programs that run them, from its result file."""
+"""The table of ONNX exports in docs/benchmarks.md, from benchmarks/results/export_onnx.json."""
 
 from typing import Any
 
+PEER = "peer int8"
 
-def exports_table(found: dict[str, Any]) -> str:
-    """One line per file and program: megabytes, cosine, accuracy, sentences per second."""
+
+def export_table(results: dict[str, Any]) -> str:
+    """Each file with its best speed, size and closeness, beside torch and the peer's own int8 export."""
     lines = [
-        "| program | precision | MB | cosine to the original | accuracy, % | sentences/s, one by one | in batches of 32 |",
+        "| | sentences/s | times torch | MB | cosine | teacher's index, % | points lost |",
         "|---|---|---|---|---|---|---|",
+        f"| sentence-transformers, torch fp32, at its best batch | {results['torch']['sentences_per_second']:,.0f} | 1 | | 1 |"
+        f" {100 * results['original_accuracy']:.1f} | 0 |",
     ]
-    for row in found["rows"]:
-        speeds = " | ".join(f"{row['sentences_per_second'][size]:,.0f}" for size in ("1", "32"))
-        numbers = f"{row['megabytes']:,.0f} | {row['cosine']:.4f} | {row['accuracy']:.1f} | {speeds}"
-        lines.append(f"| {row['program']} | {row['precision']} | {numbers} |")
-    where = "in the teacher's index" if found["measured_by"] == "teacher_index" else "searching sources by their translations"
-    hardware, versions = found["hardware"], found["versions"]
+    for name, file in results["files"].items():
+        ways = ("sentence-transformers int8",) if name == PEER else (f"isogloss {name}", f"onnxruntime {name}")
+        for way in ways:
+            best = results["best"][way]
+            label = {"isogloss": "isogloss' encoder", "onnxruntime": "plain onnxruntime"}.get(way.split()[0], "")
+            label = f"{name}, {label}" if label else "sentence-transformers' own onnx-int8 export"
+            lines.append(
+                f"| {label} | {best['sentences_per_second']:,.0f} | {best['times_torch']:.1f} | {file['megabytes']:,.0f} |"
+                f" {file['cosine']:.4f} | {100 * file['accuracy']:.1f} | {file['lost']:.2f} |"
+            )
+    hardware = results["hardware"]
+    cores = f"{results['threads']} cores ({hardware['processor']})"
     lines += [
         "",
-        f"The quickstart's model ({found['original']:.1f} % as isogloss runs it). Accuracy at 1 {where}, and the mean cosine,"
-        f" on {found['measured_on']:,} held-out sentences in {found['languages']} languages; speed on"
-        f" {found['sentences']:,} of them ({found['characters']:.0f} characters on average) as they come, on"
-        f" {found['cores']} cores ({hardware['processor']}), the median of {found['rounds']} rounds. MB is what is loaded,"
-        f" without the tokenizer. OpenVINO computes in bf16 where the CPU has it. torch {versions['torch']}."
-        f"{_left_out(found['left_out'])} ([script](../benchmarks/exports.py), [result](../benchmarks/results/exports.json))",
+        f"{results['sentences']:,} sentences in 16 languages on {cores}, the fastest of {results['rounds']} rounds that were run in"
+        " turn, each at its best batch size; other sizes are in the result file."
+        " ([script](../benchmarks/export_onnx.py), [result](../benchmarks/results/export_onnx.json))",
     ]
     return "\n".join(lines)
-
-
-def _left_out(names: list[str]) -> str:
-    return f" Not installed, so not measured: {', '.join(names)}." if names else ""

@@ -38,7 +38,7 @@ def export(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Export a model for another program, measured beside the original.
+    """Write a model for other programs, and measure it.
 
     isogloss export runs/quickstart --to onnx
     """
