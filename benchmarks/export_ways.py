@@ -110,7 +110,7 @@ def _tokenized(folder: Path) -> Callable[[list[str]], dict[str, Any]]:
     return inputs
 
 
-def in_batches(embed: Embed, texts: list[str], size: int) -> Any:
+def in_batches(embed: Embed, texts: list[str], size: int) -> Any:  # noqa: ANN401 - an array
     return np.concatenate([np.asarray(embed(texts[start : start + size])) for start in range(0, len(texts), size)])
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from provenance import provenance
 
-from isogloss.config.exporting import ExportSettings
+from isogloss.config.exporting import ExportSettings, Precision
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Exported, export
 from isogloss.exporting.source import ExportSource
@@ -32,7 +32,7 @@ from isogloss.exporting.source import ExportSource
 HERE = Path(__file__).parent
 RESULTS, RUNTIMES = HERE / "results", HERE.parent / ".runtimes"
 SEED, BATCHES = 17, (1, 32)
-PRECISIONS = ("fp32", "fp16", "int8")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def main() -> None:
             }
         )
         print(json.dumps(written["rows"][-1]), flush=True)
-    options.out.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
+        options.out.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

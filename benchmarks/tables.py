@@ -15,7 +15,7 @@ from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
 from retrieval_tables import kept_table
 from robustness_table import robustness_table
-from serving_tables import serving_table
+from runtime_tables import exports_table
 from task_tables import library_table, task_table
 
 from isogloss.amounts import duration
@@ -297,6 +297,8 @@ def benchmarks(page: str) -> str:
     page = put(page, "encode-table", encode_table(*read("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")))
     if (RESULTS / "export_onnx.json").is_file():
         page = put(page, "export-table", export_table(*read("export_onnx")))
+    if (RESULTS / "exports.json").is_file():
+        page = put(page, "runtimes-table", exports_table(*read("exports")))
     page = put(page, "prepare-table", prepare_table(*read("prepare_versus_opusfilter", "prepare_ten_million")))
     page = put(page, "mining-table", speed_table(*read("mining_speed", "mining_gpu", "mining_growth")))
     if (RESULTS / "serve_load.json").is_file():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tokenizers import normalizers
 
 from isogloss.config.exporting import ExportSettings
 from isogloss.exporting.export import export
@@ -26,20 +27,22 @@ PAGE = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
 QUOTED = ["Where is the station?", "Wo ist der Bahnhof?"]
 DIMENSION = 20
 LONG = " ".join(TEXTS)  # more tokens than the model takes
-SENTENCES = [TEXTS[0], TEXTS[1], LONG, "?"]
+SENTENCES = [TEXTS[0], TEXTS[1], LONG, "?", "the\u200bcat\tsings"]
 INT8 = {"onnx": "model_qint8_avx512_vnni.onnx", "openvino": "openvino_model_qint8.xml"}
 FP32 = {"onnx": "model.onnx", "openvino": "openvino_model.xml"}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`mine`: a bridged and normalized model, wide enough for int8 weights, with both exports."""
+    """`mine`: a bridged and normalized model, wide enough for int8 weights, with both exports; Nmt as in multilingual-e5."""
     folder = tmp_path_factory.mktemp("runs") / "mine"
     save_tiny_model(folder / "student", width=64, layers=2, seed=7, normalize=False)
     student = Student.from_pretrained(str(folder / "student"), max_tokens=24, device="cpu")
     random = np.random.default_rng(7)
     weight = random.normal(size=(DIMENSION, 64)).astype(np.float32)
     student.add_bridge(Bridge(weight, random.normal(size=DIMENSION).astype(np.float32), 0.1, {}), normalize=True)
+    backend = student.model.tokenizer.backend_tokenizer
+    backend.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC()])
     student.save_pretrained(folder / "model")
     settings = ExportSettings(precisions=("fp32", "int8"), max_queries=4, max_candidates=10, max_loss=100.0)
     for target in ("onnx", "openvino"):

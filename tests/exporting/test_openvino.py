@@ -10,6 +10,7 @@ from isogloss.config.exporting import ExportSettings
 from isogloss.errors import ModelError
 from isogloss.exporting.export import export
 from isogloss.exporting.onnx_graph import write_graph
+from isogloss.exporting.suite import model_name
 from isogloss.models.bilstm import EncoderSizes, bilstm_student
 from isogloss.models.encoders.open import open_encoder
 from isogloss.models.static import static_student
@@ -42,6 +43,7 @@ def test_the_graphs_give_the_embeddings_of_the_model(exported: Path) -> None:
     expected = Student.from_pretrained(str(exported / "model"), device="cpu").encode(TEXTS_HERE)
     whole = open_encoder(f"openvino:{exported / 'out'}")
     assert np.abs(whole.encode(TEXTS_HERE) - expected).max() < 1e-5
+    assert model_name(exported / "x.xml") == f"openvino:{exported / 'x.xml'}"
     for name, far in (("fp16", 1e-2), ("qint8", 5e-2)):
         found = open_encoder(f"openvino:{exported / 'out' / 'openvino' / f'openvino_model_{name}.xml'}")
         assert 1e-6 < np.abs(found.encode(TEXTS_HERE) - expected).max() < far

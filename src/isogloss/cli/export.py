@@ -11,7 +11,7 @@ from isogloss.config.exporting import ExportSettings
 if TYPE_CHECKING:
     from isogloss.exporting.export import Artefact, Exported
 
-TARGETS_HELP = "What to write: folder, onnx."
+TARGETS_HELP = "What to write: folder, onnx, openvino."
 PRECISIONS = ExportSettings.model_fields["precisions"]
 
 

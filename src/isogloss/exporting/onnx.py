@@ -22,10 +22,11 @@ from isogloss.exporting.onnx_calibration import channel_maxima
 from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
 from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8
 from isogloss.exporting.output import export_folder, finish
+from isogloss.exporting.portable_tokenizer import make_portable
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.progress import Step
-from isogloss.storage import json_text, read_json, remove
+from isogloss.storage import remove
 
 Conversion = Callable[[Any], None]
 
@@ -60,15 +61,8 @@ def write_model_files(source: ExportSource, folder: Path) -> None:
     remove(saved)
     if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
         source.student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    _use_old_class(folder / "tokenizer_config.json")
-
-
-def _use_old_class(path: Path) -> None:
-    """Name the class of tokenizers that transformers 4 knows too: optimum's ONNX models need that version."""
-    if path.is_file():
-        config = read_json(path)
-        if config.get("tokenizer_class") == "TokenizersBackend":
-            path.write_text(json_text(config | {"tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")
+    for tokenizer in folder.rglob("tokenizer.json"):
+        make_portable(tokenizer)
 
 
 def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:

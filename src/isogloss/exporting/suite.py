@@ -28,4 +28,5 @@ def measure_suite(source: ExportSource, exported: Exported) -> dict[str, Any]:
 
 def model_name(path: Path) -> str:
     """The name by which an artefact is opened."""
-    return f"onnx:{path}" if path.suffix == ".onnx" else str(path)
+    prefix = {".onnx": "onnx:", ".xml": "openvino:"}.get(path.suffix, "")
+    return f"{prefix}{path}"

@@ -72,15 +72,16 @@ class OnnxEncoder(ExternalEncoder):
     def encode_ids(self, rows: Sequence[Sequence[int]]) -> FloatArray:
         """Embeddings of tokenized sentences, padded to the longest and computed as one batch."""
         fields = self._padded(rows)
-        found = np.asarray(self._run(self._known(fields), [self._output])[0], dtype=np.float32)
+        (output,) = self._run(self._read(fields), [self._output])
+        found = np.asarray(output, dtype=np.float32)
         return found if found.ndim == 2 else self._pooled(found, fields["attention_mask"])
 
     def run(self, rows: Sequence[Sequence[int]], outputs: Sequence[str]) -> list[FloatArray]:
         """Any outputs of the graph for a batch of tokenized sentences."""
-        return self._run(self._known(self._padded(rows)), outputs)
+        return self._run(self._read(self._padded(rows)), outputs)
 
-    def _known(self, fields: dict[str, IntArray]) -> dict[str, IntArray]:
-        """The inputs that the graph has."""
+    def _read(self, fields: dict[str, IntArray]) -> dict[str, IntArray]:
+        """Those that the graph takes."""
         return {name: fields[name] for name in fields if name in self._inputs}
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, IntArray]:
@@ -128,7 +129,7 @@ class OnnxEncoder(ExternalEncoder):
         return {field.name for field in inputs}, [field.name for field in outputs]
 
     def _run(self, fields: dict[str, IntArray], outputs: Sequence[str]) -> list[FloatArray]:
-        """Outputs of the graph for one batch."""
+        """These outputs for the inputs of one batch."""
         found: list[FloatArray] = self._session.run(list(outputs), fields)
         return found
 

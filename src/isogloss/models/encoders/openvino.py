@@ -35,7 +35,7 @@ class OpenVinoEncoder(OnnxEncoder):
 
     def _run(self, fields: dict[str, IntArray], outputs: Sequence[str]) -> list[FloatArray]:
         found = self._compiled(fields)
-        return [np.array(found[name]) for name in outputs]
+        return [np.array(found[name]) for name in outputs]  # copies: the next call writes over them
 
     def _weights(self) -> set[Path]:
         return {self.graph.with_suffix(".bin")}
