@@ -40,7 +40,16 @@ from isogloss.system_errors import explained
 
 # The same command continues after an interruption, unless it is one of these.
 STARTS_AGAIN = (
-    "init", "evaluate", "export", "doctor", "clean", "serve", "corpora list", "corpora show", "index search", "index check"
+    "init",
+    "evaluate",
+    "export",
+    "doctor",
+    "clean",
+    "serve",
+    "corpora list",
+    "corpora show",
+    "index search",
+    "index check",
 )
 
 app = typer.Typer(
