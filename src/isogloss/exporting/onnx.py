@@ -60,10 +60,10 @@ def write_model_files(source: ExportSource, folder: Path) -> None:
     remove(saved)
     if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
         source.student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    _use_old_class(folder / "tokenizer_config.json")
+    use_old_tokenizer_class(folder / "tokenizer_config.json")
 
 
-def _use_old_class(path: Path) -> None:
+def use_old_tokenizer_class(path: Path) -> None:
     """Name the class of tokenizers that transformers 4 knows too: optimum's ONNX models need that version."""
     if path.is_file():
         config = read_json(path)
