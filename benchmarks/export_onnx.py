@@ -16,6 +16,8 @@ Accuracy: queries in each language in the teacher's index, on held-out pairs of 
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -31,6 +33,7 @@ from provenance import provenance
 from isogloss.config.exporting import ExportSettings
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import export
+from isogloss.exporting.onnx import use_old_tokenizer_class
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.types import FloatArray
@@ -96,7 +99,9 @@ class Peer:
 
     def run(self) -> dict[str, Any]:
         """One round of all batch sizes."""
-        subprocess.run([self.python, str(self.folder / "peer.py"), str(self.task)], check=True, stdout=subprocess.DEVNULL)
+        own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        command = [self.python, str(self.folder / "peer.py"), str(self.task)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=own)
         found: dict[str, Any] = json.loads(self.times.read_text())
         return found
 
@@ -159,8 +164,10 @@ def main() -> None:
         files = {artefact.name: artefact.path for artefact in exported.artefacts}
         comparison, peer = Comparison(source), None
         if options.peer_python:
-            model = str(source.run.model if source.run else options.run)
-            peer = Peer(options.peer_python, model, texts, comparison.texts, Path(place), options.threads)
+            copy = Path(place) / "model"  # the peer's transformers may be older
+            shutil.copytree(source.run.model if source.run else options.run, copy)
+            use_old_tokenizer_class(copy / "tokenizer_config.json")
+            peer = Peer(options.peer_python, str(copy), texts, comparison.texts, Path(place), options.threads)
         seconds, of_peer = timed(ways_of(source, files, texts, options.threads), peer, options.rounds)
         artefacts = {one.name: one for one in exported.artefacts}
         if peer is not None:

@@ -27,8 +27,8 @@ def export_table(results: dict[str, Any]) -> str:
     cores = f"{results['threads']} cores ({hardware['processor']})"
     lines += [
         "",
-        f"{results['sentences']:,} sentences in 16 languages on {cores}, the fastest of {results['rounds']} rounds that were run in"
-        " turn, each at its best batch size; other sizes are in the result file."
+        f"{results['sentences']:,} sentences in 16 languages on {cores}, the fastest of {results['rounds']} rounds"
+        " that were run in turn, each at its best batch size; other sizes are in the result file."
         " ([script](../benchmarks/export_onnx.py), [result](../benchmarks/results/export_onnx.json))",
     ]
     return "\n".join(lines)

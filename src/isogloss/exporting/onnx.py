@@ -61,8 +61,15 @@ def write_model_files(source: ExportSource, folder: Path) -> None:
     remove(saved)
     if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
         source.student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    for tokenizer in folder.rglob("tokenizer.json"):
-        make_portable(tokenizer)
+    use_old_tokenizer_class(folder / "tokenizer_config.json")
+
+
+def use_old_tokenizer_class(path: Path) -> None:
+    """Name the class of tokenizers that transformers 4 knows too: optimum's ONNX models need that version."""
+    if path.is_file():
+        config = read_json(path)
+        if config.get("tokenizer_class") == "TokenizersBackend":
+            path.write_text(json_text(config | {"tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")
 
 
 def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:
