@@ -1,10 +1,14 @@
 """The settings of an export."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from isogloss.config.settings import Settings, setting, share
 
 Precision = Literal["fp32", "fp16", "int8"]
+Trim = Literal["off", "alphabet", "corpus"]
+AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 class ExportSettings(Settings):
@@ -15,3 +19,20 @@ class ExportSettings(Settings):
     max_loss: float = setting(1.0, "Refuse a file that loses more points of retrieval accuracy.", at_least=0.0)
     max_queries: int = setting(500, "Held-out pairs per language to measure on.", at_least=1)
     max_candidates: int = setting(2000, "Sentences to search in measurements.", at_least=1)
+
+
+class BudgetSettings(Settings):
+    """What is tried to make a model fit into a number of megabytes."""
+
+    trims: tuple[Trim, ...] = setting(
+        ("off", "alphabet", "corpus"),
+        "Vocabularies to try: as it is (off), what the run's alphabets can spell, what its text uses.",
+        min_length=1,
+    )
+    layers: tuple[AtLeastOne, ...] = setting((), "Numbers of layers to try; empty: all, 2/3, 1/2 and 1/3 of them.")
+    dimensions: tuple[AtLeastOne, ...] = setting((), "Sizes to cut embeddings to; empty: those of the run's losses.dimensions.")
+    retrain_pairs: int = setting(16_000, "Pairs at most to train models again on that lost layers.", at_least=1)
+    retrain_epochs: int = setting(1, "Passes over these pairs; 0 keeps the closed-form bridge alone.", at_least=0)
+    retrain_batch: int = setting(32, "Batch size in pairs of that training.", at_least=1)
+    retrain_rate: float = setting(2e-4, "Peak learning rate of that training.", at_least=0.0)
+    speed_sentences: int = setting(256, "Sentences to measure the speed with.", at_least=1)
