@@ -17,6 +17,7 @@ from isogloss.progress import OnProgress, silent
 # Target: module. What each writes stands in its docstring.
 TARGETS = {
     "folder": "folder",
+    "onnx": "onnx",
 }
 
 

@@ -1,0 +1,104 @@
+"""ONNX files of a model in a folder that `SentenceTransformer(folder, backend="onnx")` loads.
+
+    onnx/model.onnx                      fp32
+    onnx/model_fp16.onnx                 weights in half precision
+    onnx/model_qint8_avx512_vnni.onnx    int8, for CPUs with VNNI instructions and for ARM (see `onnx_precision`)
+    onnx/model_qint8_avx2.onnx           int8 with one bit less, right on every CPU
+    tokenizer.json, modules.json, …      as in a saved model, without model.safetensors
+
+All have pooling, bridge and normalization inside. The folder is opened by `onnx:FOLDER` too (`models/encoders/onnx.py`).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from isogloss.errors import ModelError
+from isogloss.exporting.comparison import Comparison
+from isogloss.exporting.export import Artefact, Exported
+from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
+from isogloss.exporting.onnx_precision import to_fp16, to_int8
+from isogloss.exporting.output import export_folder, finish
+from isogloss.exporting.source import ExportSource
+from isogloss.models.encoders.onnx import OnnxEncoder
+from isogloss.progress import Step
+from isogloss.storage import remove
+
+Conversion = Callable[[Any], None]
+
+FILES = {"fp32": "model.onnx", "fp16": "model_fp16.onnx", "int8": "model_qint8_avx512_vnni.onnx"}
+CONVERSIONS: dict[str, Conversion] = {"fp16": to_fp16, "int8": to_int8}
+PACKAGES = ("onnx", "onnxruntime", "torch", "transformers", "sentence-transformers")
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+def write(source: ExportSource, folder: Path) -> Exported:
+    """Write the precisions that the settings name, measured; those that differ too much are left out."""
+    with export_folder(folder) as temporary:
+        write_model_files(source, temporary)
+        artefacts, refused = write_precisions(source, temporary)
+        if not artefacts:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+            raise ModelError(f"{source.name}: no file is close enough to the original ({reasons})", hint=HINT)
+        finish(temporary, source, "onnx", artefacts, refused, PACKAGES)
+    found = (replace(one, path=folder / one.path.relative_to(temporary)) for one in artefacts)
+    return Exported(folder, tuple(found), refused)
+
+
+HINT = "allow more with --min-cosine and --max-loss, or name other --precisions; nothing was written"
+
+
+def write_model_files(source: ExportSource, folder: Path) -> None:
+    """Tokenizer, modules and their settings as in a saved model, without the weights of the first module."""
+    saved = folder / "saved"
+    source.student.save_pretrained(saved)
+    for file in saved.iterdir():
+        if file.name not in (*WEIGHTS, "SHA256SUMS"):
+            file.rename(folder / file.name)
+    for weights in WEIGHTS:
+        remove(folder / "0_StaticEmbedding" / weights)
+    remove(saved)
+
+
+def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:
+    """The graphs that are close enough, and why others were refused."""
+    comparison, wanted = Comparison(source), source.settings.precisions
+    original = folder / "onnx" / FILES["fp32"]
+    source.on_progress(Step("exporting the graph", 0, 1))
+    write_graph(source.student, original)
+    source.on_progress(Step("exporting the graph", 1, 1))
+    artefacts, refused = [], {}
+    for precision in wanted:
+        path = original.with_name(FILES[precision])
+        if precision in CONVERSIONS:
+            source.on_progress(Step(f"converting to {precision}", 0, 1))
+            convert(original, path, CONVERSIONS[precision])
+            source.on_progress(Step(f"converting to {precision}", 1, 1))
+        artefact = comparison.measure(precision, path, megabytes(path), OnnxEncoder(path))
+        if reason := comparison.refusal(artefact):
+            refused[precision] = reason
+        else:
+            artefacts.append(artefact)
+    for precision in FILES:
+        if precision not in (artefact.name for artefact in artefacts):
+            for file in graph_files(original.with_name(FILES[precision])):
+                remove(file)
+    return artefacts, refused
+
+
+def convert(original: Path, path: Path, conversion: Conversion) -> None:
+    """Write another precision of a graph."""
+    proto = load_graph(original)
+    conversion(proto)
+    save_graph(proto, path)
+
+
+def graph_files(path: Path) -> list[Path]:
+    """A graph and its weights, if they are in a file of their own."""
+    return [path, path.with_name(f"{path.name}_data")]
+
+
+def megabytes(path: Path) -> float:
+    """Size of a graph with its weights."""
+    return sum(file.stat().st_size for file in graph_files(path) if file.is_file()) / 1e6

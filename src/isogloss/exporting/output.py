@@ -1,0 +1,94 @@
+"""The folder of an export: written aside and renamed, with a record and checksums. It replaces only an earlier export."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import isogloss
+from isogloss.checksums import write_sums
+from isogloss.errors import IsoglossError
+from isogloss.exporting.export import Artefact
+from isogloss.exporting.source import ExportSource
+from isogloss.models.saving import CARD
+from isogloss.storage import atomic_write, remove_stale_files, write_json
+
+RECORD = "export.json"
+
+
+@contextmanager
+def export_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes `folder` if the block succeeds."""
+    refuse_other_content(folder)
+    remove_stale_files(folder.parent)
+    with atomic_write(folder) as temporary:
+        temporary.mkdir()
+        yield temporary
+
+
+def refuse_other_content(folder: Path) -> None:
+    """An export replaces an export or an empty folder, never anything else."""
+    if folder.is_file():
+        raise IsoglossError(f"{folder}: is a file, not a folder", hint="name a folder; the file is untouched")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD).is_file():
+        message = f"{folder}: the folder contains files that are not an export"
+        raise IsoglossError(message, hint="name a new folder with --out; nothing was changed")
+
+
+def finish(
+    temporary: Path,
+    source: ExportSource,
+    target: str,
+    artefacts: Sequence[Artefact],
+    refused: dict[str, str],
+    packages: Sequence[str] = (),
+) -> None:
+    """Write the record and the checksums of a folder whose other files are there."""
+    write_json(temporary / RECORD, record(temporary, source, target, artefacts, refused, packages))
+    write_sums(temporary, but=(CARD,))
+
+
+def record(
+    temporary: Path,
+    source: ExportSource,
+    target: str,
+    artefacts: Sequence[Artefact],
+    refused: dict[str, str],
+    packages: Sequence[str],
+) -> dict[str, Any]:
+    """What was exported, from what, how close it is, and what was refused."""
+    return {
+        "target": target,
+        "model": source.name,
+        "fingerprint": source.student.fingerprint,
+        "dimension": source.student.dimension,
+        "max_tokens": source.student.max_tokens,
+        "teacher": None if source.teacher is None else source.teacher.name,
+        "settings": source.settings.model_dump(mode="json"),
+        "measured_on": {"sentences": len(source.evaluator.texts), "languages": list(source.evaluator.languages)},
+        "artefacts": [as_data(artefact, temporary) for artefact in artefacts],
+        "refused": refused,
+        "versions": {"isogloss": isogloss.__version__} | {name: _version(name) for name in packages},
+    }
+
+
+def as_data(artefact: Artefact, folder: Path) -> dict[str, Any]:
+    """An artefact for JSON, with its path inside `folder`."""
+    inside = artefact.path.relative_to(folder) if artefact.path.is_relative_to(folder) else artefact.path
+    return {
+        "name": artefact.name,
+        "path": inside.as_posix(),
+        "megabytes": round(artefact.megabytes, 3),
+        "cosine": round(artefact.cosine, 6),
+        "accuracy": round(artefact.accuracy, 4),
+        "lost": round(artefact.lost, 3),
+        "details": artefact.details,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
