@@ -18,6 +18,7 @@ from isogloss.progress import OnProgress, silent
 TARGETS = {
     "folder": "folder",
     "onnx": "onnx",
+    "static": "static",
 }
 
 

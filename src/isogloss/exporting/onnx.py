@@ -22,6 +22,7 @@ from isogloss.exporting.onnx_precision import to_fp16, to_int8
 from isogloss.exporting.output import export_folder, finish
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
+from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.storage import remove
 
@@ -36,7 +37,7 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 def write(source: ExportSource, folder: Path) -> Exported:
     """Write the precisions that the settings name, measured; those that differ too much are left out."""
     with export_folder(folder) as temporary:
-        write_model_files(source, temporary)
+        write_model_files(source.student, temporary)
         artefacts, refused = write_precisions(source, temporary)
         if not artefacts:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
@@ -49,10 +50,10 @@ def write(source: ExportSource, folder: Path) -> Exported:
 HINT = "allow more with --min-cosine and --max-loss, or name other --precisions; nothing was written"
 
 
-def write_model_files(source: ExportSource, folder: Path) -> None:
+def write_model_files(student: Student, folder: Path, card: str = "") -> None:
     """Tokenizer, modules and their settings as in a saved model, without the weights of the first module."""
     saved = folder / "saved"
-    source.student.save_pretrained(saved)
+    student.save_pretrained(saved, card)
     for file in saved.iterdir():
         if file.name not in (*WEIGHTS, "SHA256SUMS"):
             file.rename(folder / file.name)

@@ -3,18 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
+from isogloss.amounts import amount
 from isogloss.config.exporting import BudgetSettings, Trim
 from isogloss.errors import RecipeError
 from isogloss.exporting.budget.retraining import ShortModels
 from isogloss.exporting.source import ExportSource
 from isogloss.models.shorter_embeddings import cut_embeddings
-from isogloss.models.static import StaticStudent
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.coverage import Survey, survey
+from isogloss.models.vocabulary.resize import state_of, with_rows
 from isogloss.models.vocabulary.trim import kept_rows
 from isogloss.runs.models import text_blocks
+from isogloss.types import IntArray
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+TRIMMED = ("Unigram", "WordPiece")  # the merges of BPE build pieces out of pieces
 SHARES = (1.0, 2 / 3, 1 / 2, 1 / 3)  # of the layers
 
 
@@ -26,6 +33,12 @@ class Form:
     rows: int  # of the token table
     layers: int
     dimension: int
+
+    def describe(self, of: int) -> str:
+        """In words; `of` is how many layers the whole model has."""
+        vocabulary = {"off": "its whole vocabulary", "alphabet": "its languages' alphabets", "corpus": "the words of its text"}
+        layers = [amount(self.layers, "layer") if self.layers == of else f"{self.layers} of {of} layers"] if of else []
+        return ", ".join([f"{vocabulary[self.trim]} ({amount(self.rows, 'piece')})", *layers])
 
 
 class Forms:
@@ -83,16 +96,25 @@ class Forms:
         student = self.source.student
         whole = len(student.table)
         known = self.source.run is not None or bool(self.source.pairs_from)
-        can_trim = known and (student.kind in (Student.kind, StaticStudent.kind))
+        can_trim = known and state_of(student.tokenizer)["model"]["type"] in TRIMMED
         found: dict[Trim, int] = {"off": whole}
-        prompts = [prompt for prompt in (student.prompt, *student.model.prompts.values()) if prompt]
         for how in self.settings.trims if can_trim else ():
-            rows = whole if how == "off" else len(kept_rows(student.tokenizer, self._survey, how, prompts))
+            rows = whole if how == "off" else len(self._kept(how))
             if rows not in found.values():
                 found[how] = rows
         if "off" not in self.settings.trims and len(found) > 1:
             del found["off"]
         return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def tokenizer(self, how: Trim) -> "PreTrainedTokenizerFast":
+        """The tokenizer after trimming."""
+        student = self.source.student
+        return student.tokenizer if how == "off" else with_rows(student.tokenizer, self._kept(how))
+
+    def _kept(self, how: Trim) -> IntArray:
+        student = self.source.student
+        prompts = [prompt for prompt in (student.prompt, *student.model.prompts.values()) if prompt]
+        return kept_rows(student.tokenizer, self._survey, how, prompts)
 
     def all(self) -> list[Form]:
         """Every combination."""

@@ -1,8 +1,8 @@
 """The model with fewer layers, trained again for a moment.
 
 The kept layers are spread evenly (`models.layer_dropping`). What followed the pooling is replaced: a bridge maps the new states
-to the embeddings of the whole model in closed form, then all that is left is distilled from these embeddings on the text of
-the run. A finished one is kept as a model with checksums, an unfinished one continues from its checkpoint.
+to the embeddings of the whole model in closed form, then the layers above the first one are distilled from these embeddings on
+the text of the run. A finished one is kept as a model with checksums, an unfinished one continues from its checkpoint.
 """
 
 import logging
@@ -45,7 +45,7 @@ class ShortModels:
 
     @cached_property
     def _settings(self) -> dict[str, Any]:
-        """How they are trained. The token table stays as it is, so that trimming it before or after makes no difference."""
+        """How they are trained."""
         settings = self.settings
         return {
             "epochs": settings.retrain_epochs,
@@ -91,7 +91,7 @@ class ShortModels:
         """The same with a bridge to the embeddings of the whole model, trained."""
         student = self.cut(layers)
         folder, on_progress = self.work / TRAINING, self.source.on_progress
-        training = self._settings | {"train_layers": layers}
+        training = self._settings | {"train_layers": layers - 1}  # with the first layer the token table stays as it is
         recipe = recipes.parse({"seed": SEED, "teacher": {"model": self.source.name}, "training": training})
         session = Distillation(student, self.source.student, self.pairs, recipe, folder, on_progress=on_progress)
         session.build_bridge()

@@ -31,7 +31,6 @@ from isogloss.types import FloatArray
 
 MODEL = "model"
 STAGE = "measuring what fits"
-PRECISIONS: tuple[Precision, ...] = ("fp32", "fp16", "int8")
 
 
 def export_within_budget(
@@ -121,7 +120,7 @@ class Search:
     def predicted(self) -> dict[tuple[Form, Precision], int]:
         """The bytes of every candidate."""
         wanted = self.source.settings.precisions
-        sizes, forms = Sizes(self.forms, wanted), self.forms.all()
+        sizes, forms = Sizes(self.forms, wanted, self.card), self.forms.all()
         found = {}
         for done, form in enumerate(forms, 1):
             found |= {(form, precision): sizes(form, precision) for precision in wanted}
@@ -170,12 +169,10 @@ class Search:
         missing = [precision for precision, kept in found.items() if kept is None]
         if missing:
             student, scorer = self.forms.open(form), self.scorer(form.dimension)
-            card = self.card(form, missing[0])
             for precision, proto in graphs(student, missing):
                 with tempfile.TemporaryDirectory(prefix="isogloss-") as place:
                     folder = Path(place) / MODEL
-                    card = self.card(form, precision)
-                    ship(student, proto, folder, card)
+                    ship(student, proto, folder, self.card(form, precision))
                     encoder = OnnxEncoder(folder)
                     title = f"embedding, {form.layers or 'no'} layers, {precision}"
                     vectors = encoder.encode(scorer.evaluator.texts, self.source.on_progress, title)

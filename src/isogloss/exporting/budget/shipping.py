@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from isogloss.checksums import write_sums
 from isogloss.config.exporting import Precision
 from isogloss.exporting.onnx import CONVERSIONS, write_model_files
 from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
+from isogloss.models.saving import CARD
 from isogloss.models.student import Student
 
 GRAPH = Path("onnx") / "model.onnx"
-__all__ = ["GRAPH", "folder_bytes", "graphs", "ship", "write_model_files"]
 
 
 def graphs(student: Student, precisions: Sequence[Precision]) -> Iterator[tuple[Precision, Any]]:
@@ -26,10 +27,11 @@ def graphs(student: Student, precisions: Sequence[Precision]) -> Iterator[tuple[
             yield precision, proto
 
 
-def ship(student: Student, proto: Any, folder: Path) -> None:  # noqa: ANN401 - an onnx.ModelProto
-    """Write the folder of a model with its graph."""
-    write_model_files(student, folder)
+def ship(student: Student, proto: Any, folder: Path, card: str) -> None:  # noqa: ANN401 - an onnx.ModelProto
+    """Write the folder of a model with its graph, its card and checksums."""
+    write_model_files(student, folder, card)
     save_graph(proto, folder / GRAPH)
+    write_sums(folder, but=(CARD,))
 
 
 def folder_bytes(folder: Path) -> int:

@@ -10,7 +10,7 @@ The tokenizer is written and measured. What is left are numbers in names: "layer
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 from isogloss.config.exporting import Precision
 from isogloss.exporting.budget.forms import Form, Forms
 from isogloss.exporting.budget.retraining import AFTER_POOLING
-from isogloss.exporting.budget.shipping import folder_bytes, graphs, ship, write_model_files
+from isogloss.exporting.budget.shipping import GRAPH, folder_bytes, graphs, ship
 from isogloss.models.bridge import Bridge
 from isogloss.models.layer_dropping import drop_layers
 from isogloss.models.shorter_embeddings import cut_embeddings
@@ -44,11 +44,12 @@ class Kind:
 class Sizes:
     """Predicts the bytes of the folder of every form in every precision."""
 
-    def __init__(self, forms: Forms, precisions: Sequence[Precision]) -> None:
-        self.forms, self.precisions = forms, tuple(precisions)
+    def __init__(self, forms: Forms, precisions: Sequence[Precision], card: Callable[[Form, Precision], str]) -> None:
+        self.forms, self.precisions, self.card = forms, tuple(precisions), card
         self._kinds: dict[tuple[bool, int], Kind] = {}
         self._tokenizers: dict[int, int] = {}
-        self._rows = min(SMALL, len(forms.source.student.table))
+        rows = len(forms.source.student.table)
+        self._rows, self._more_rows = min(SMALL, rows // 2), min(LARGER, rows)
 
     def __call__(self, form: Form, precision: Precision) -> int:
         """The bytes of a folder: its graph, its tokenizer and its other files."""
@@ -59,11 +60,10 @@ class Sizes:
     @cached_property
     def _growth(self) -> dict[Precision, tuple[int, float]]:
         """What one more layer and one more row add."""
-        most = min(LARGER, len(self.forms.source.student.table))
         first = self._bytes(self._small(1, self._rows))
         deeper = self._bytes(self._small(2, self._rows)) if self.forms.all_layers > 1 else first
-        longer = self._bytes(self._small(1, most))
-        rows = max(most - self._rows, 1)
+        longer = self._bytes(self._small(1, self._more_rows))
+        rows = self._more_rows - self._rows
         return {name: (deeper[name] - first[name], (longer[name] - first[name]) / rows) for name in self.precisions}
 
     def _kind(self, form: Form) -> Kind:
@@ -74,10 +74,15 @@ class Sizes:
             if cut:
                 _like_trained(student)
             cut_embeddings(student, form.dimension)
-            with tempfile.TemporaryDirectory() as place:
-                write_model_files(student, Path(place))
-                beside = folder_bytes(Path(place)) - (Path(place) / TOKENIZER).stat().st_size
-            self._kinds[cut, form.dimension] = Kind(self._bytes(student), beside)
+            found, beside = dict[Precision, int](), 0
+            for precision, proto in graphs(student, self.precisions):
+                found[precision] = proto.ByteSize()
+                if not beside:
+                    with tempfile.TemporaryDirectory(prefix="isogloss-") as place:
+                        folder = Path(place) / "model"
+                        ship(student, proto, folder, self.card(form, precision))
+                        beside = folder_bytes(folder) - sum((folder / name).stat().st_size for name in (TOKENIZER, GRAPH))
+            self._kinds[cut, form.dimension] = Kind(found, beside)
         return self._kinds[cut, form.dimension]
 
     def _bytes(self, student: Student) -> Bytes:
