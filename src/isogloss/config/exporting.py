@@ -23,9 +23,10 @@ class ExportSettings(Settings):
     max_candidates: int = setting(2000, "Sentences to search in measurements.", at_least=1)
 
 
-class BudgetSettings(Settings):
-    """What is tried to make a model fit into a number of megabytes."""
+class BudgetSettings(ExportSettings):
+    """What is tried to make a model fit into a number of megabytes; `min_cosine` and `max_loss` refuse nothing here."""
 
+    precisions: tuple[Precision, ...] = setting(("fp32", "fp16", "int8"), "Precisions to try.", min_length=1)
     trims: tuple[Trim, ...] = setting(
         ("off", "alphabet", "corpus"),
         "Vocabularies to try: as it is (off), what the run's alphabets can spell, what its text uses.",

@@ -21,7 +21,6 @@ from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Exported
 from isogloss.exporting.output import export_folder, finish
 from isogloss.exporting.source import ExportSource
-from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import load
 from isogloss.models.saving import CARD
 from isogloss.models.static import StaticStudent, static_student
@@ -45,7 +44,9 @@ def write(source: ExportSource, folder: Path) -> Exported:
         raise ModelError(f"{source.name} is a static model already", hint="write it with --to folder")
     with export_folder(folder) as temporary:
         student, fit = distilled(source)
-        card = f"# {Path(source.name).name}, static\n\nA static model made from {Path(source.name).name} by `isogloss export`.\n"
+        card = (
+            f"# {Path(source.name).name}, static\n\nA static model made from {Path(source.name).name} by `isogloss export`.\n"
+        )
         student.save_pretrained(temporary, card)
         _tell_model2vec(temporary)
         artefact = Comparison(source).measure(NAME, temporary, _megabytes(temporary), load(str(temporary), device="cpu"))

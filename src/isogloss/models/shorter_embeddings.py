@@ -36,7 +36,8 @@ def cut_embeddings(student: Student, dimension: int) -> None:
     if isinstance(student, StaticStudent) and end == 1:
         student.cut_columns(dimension)
     elif type(last).__name__ == "Dense" and isinstance(last.activation_function, nn.Identity):
-        student.model[end - 1] = _dense(last.linear.weight[:dimension], None if last.linear.bias is None else last.linear.bias[:dimension])
+        bias = last.linear.bias
+        student.model[end - 1] = _dense(last.linear.weight[:dimension], None if bias is None else bias[:dimension])
     else:
         student.model.insert(end, _dense(torch.eye(whole)[:dimension], None))
     student.model.eval()
@@ -47,4 +48,5 @@ def _dense(weight: Tensor, bias: Tensor | None) -> nn.Module:
 
     height, width = weight.shape
     copies = [None if part is None else part.detach().clone() for part in (weight, bias)]
-    return Dense(width, height, bias is not None, nn.Identity(), init_weight=copies[0], init_bias=copies[1])
+    dense: nn.Module = Dense(width, height, bias is not None, nn.Identity(), init_weight=copies[0], init_bias=copies[1])
+    return dense

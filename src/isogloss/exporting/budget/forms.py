@@ -136,5 +136,3 @@ class Forms:
         if form.trim != "off":
             student.trim(self._survey, form.trim)
         return student
-
-

@@ -10,7 +10,6 @@ from typing import Any
 from isogloss.config.exporting import Precision, Trim
 
 
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A form of the model: which vocabulary and layers are left, the size of embeddings, and the precision of the file."""

@@ -113,7 +113,8 @@ def write_frontier(result: Budgeted) -> None:
 
 def _point(one: Tried, result: Budgeted) -> Point:
     candidate, speed, shown = one.candidate, one.sentences_per_second, one.shown
-    assert speed is not None and shown is not None, "it was measured"
+    assert speed is not None, "it was measured"
+    assert shown is not None, "it was measured"
     kind = "dropped" if one is result.best else "train" if one in result.frontier else "quiet"
     layers = f"{candidate.layers} of {result.all_layers} layers" if result.all_layers else "no layers"
     vocabulary = "all pieces" if candidate.trim == "off" else f"{candidate.trim}: {candidate.rows:,} pieces"

@@ -2,7 +2,9 @@
 
     OUT/model/          the best form that fits
     OUT/frontier.json   everything that was tried; frontier.html and frontier.svg show it
-    OUT/work/           models that were trained again, and measurements: the same command continues from these
+    OUT/work/           models that were trained again, and measurements
+
+What is in OUT/work is reused, so the same command continues after an interruption.
 """
 
 import tempfile
@@ -11,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from isogloss.config.exporting import BudgetSettings, ExportSettings, Precision
+from isogloss.config.exporting import BudgetSettings, Precision
 from isogloss.errors import IsoglossError
 from isogloss.exporting.budget.amounts import in_megabytes, parse_budget
 from isogloss.exporting.budget.forms import Form, Forms
@@ -40,8 +42,7 @@ def export_within_budget(
     *,
     pairs: Sequence[str] = (),
     teacher: str | None = None,
-    settings: ExportSettings | None = None,
-    budget_settings: BudgetSettings | None = None,
+    settings: BudgetSettings | None = None,
     on_progress: OnProgress = silent,
 ) -> Budgeted:
     """Write the best form of a model that fits into a budget such as "60MB", as an ONNX folder.
@@ -51,12 +52,13 @@ def export_within_budget(
     continues after an interruption, and another budget reuses it.
     """
     allowed = parse_budget(budget)
-    source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
+    settings = settings or BudgetSettings()
+    source = ExportSource(model, settings, pairs, teacher, on_progress)
     folder = Path(out) if out is not None else default_folder(source)
     refuse_other_content(folder / MODEL)
     with folder_lock(folder, "another isogloss is writing to this folder", "wait for it, or name another --out"):
         remove_stale_files(folder)
-        return Search(source, allowed, budget_settings or BudgetSettings(), folder).run()
+        return Search(source, allowed, settings, folder).run()
 
 
 def default_folder(source: ExportSource) -> Path:
@@ -119,9 +121,9 @@ class Search:
 
     def predicted(self) -> dict[tuple[Form, Precision], int]:
         """The bytes of every candidate."""
-        wanted = self.source.settings.precisions
+        wanted = self.settings.precisions
         sizes, forms = Sizes(self.forms, wanted, self.card), self.forms.all()
-        found = {}
+        found: dict[tuple[Form, Precision], int] = {}
         for done, form in enumerate(forms, 1):
             found |= {(form, precision): sizes(form, precision) for precision in wanted}
             self.source.on_progress(Step("predicting sizes", done, len(forms), "forms"))
@@ -217,4 +219,6 @@ def _tried(form: Form, precision: Precision, predicted: int, kept: Kept | None) 
     if kept is None:
         return Tried(candidate, predicted)
     measured = kept.measured
-    return Tried(candidate, predicted, kept.size, kept.sentences_per_second, measured.chosen_by, measured.shown, measured.cosine)
+    return Tried(
+        candidate, predicted, kept.size, kept.sentences_per_second, measured.chosen_by, measured.shown, measured.cosine
+    )
