@@ -1,6 +1,6 @@
-"""A static model: a table of tokens without any layers, hundreds of times faster and weaker, in a folder of its own.
+"""A static model: a table of tokens without any layers, hundreds of times faster and weaker.
 
-    0_StaticEmbedding/   tokenizer and table, as `SentenceTransformer(folder)` and model2vec's `StaticModel` load them
+Its folder loads in `SentenceTransformer(folder)` and in model2vec's `StaticModel.from_pretrained(folder)`.
 
 The table starts from the model's embeddings of single tokens, weighted by their rarity (`models.static`). A bridge maps it to
 the model's embeddings of the run's text, both sides of the pairs, and then it is fitted to them in closed form
