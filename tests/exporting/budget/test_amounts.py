@@ -23,7 +23,7 @@ def test_sizes(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "60", "MB", "-60MB", "60 MBit", "6 0MB", "0MB", "0.0001KB", "1e3MB", "nanMB", "९MB", "9" * 30 + "MB"]
+    "text", ["", "60", "MB", "-60MB", "60 MBit", "6 0MB", "0MB", "0.0001KB", "1e3MB", "nanMB", "9" * 30 + "MB"]
 )
 def test_anything_else_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(RecipeError, match="is not a size") as refused:
