@@ -106,6 +106,11 @@ class Forms:
             del found["off"]
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
+    @property
+    def text_key(self) -> str:
+        """Names the text that vocabularies are trimmed to."""
+        return self.source.pairs.hash if len(self.trims) > 1 or "off" not in self.trims else ""
+
     def tokenizer(self, how: Trim) -> "PreTrainedTokenizerFast":
         """The tokenizer after trimming."""
         student = self.source.student

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
+import isogloss
 from isogloss.config.exporting import BudgetSettings, Precision
 from isogloss.errors import IsoglossError
 from isogloss.exporting.budget.amounts import in_megabytes, parse_budget
@@ -120,12 +121,24 @@ class Search:
         return result
 
     def predicted(self) -> dict[tuple[Form, Precision], int]:
-        """The bytes of every candidate."""
-        wanted = self.settings.precisions
-        sizes, forms = Sizes(self.forms, wanted, self.card), self.forms.all()
+        """The bytes of every candidate, computed once."""
+        wanted, forms = self.settings.precisions, self.forms.all()
+        named = self.source.student.fingerprint, self.forms.text_key, repr(forms), *wanted, isogloss.__version__
+        path = self.work / f"sizes-{content_hash(*named)[:16]}.json"
+        keys = [(form, precision) for form in forms for precision in wanted]
+        try:
+            kept = as_type(read_json(path)["sizes"], list[int])
+            return dict(zip(keys, kept, strict=True))
+        except (OSError, ValueError, KeyError, TypeError):
+            found = self._predicted(forms)
+            write_json(path, {"sizes": [found[key] for key in keys]})
+            return found
+
+    def _predicted(self, forms: Sequence[Form]) -> dict[tuple[Form, Precision], int]:
+        sizes = Sizes(self.forms, self.settings.precisions, self.card)
         found: dict[tuple[Form, Precision], int] = {}
         for done, form in enumerate(forms, 1):
-            found |= {(form, precision): sizes(form, precision) for precision in wanted}
+            found |= {(form, precision): sizes(form, precision) for precision in self.settings.precisions}
             self.source.on_progress(Step("predicting sizes", done, len(forms), "forms"))
         return found
 

@@ -60,30 +60,32 @@ class Sizes:
     @cached_property
     def _growth(self) -> dict[Precision, tuple[int, float]]:
         """What one more layer and one more row add."""
-        first = self._bytes(self._small(1, self._rows))
+        first = self._kind_of(False, self.forms.source.student.dimension).graphs
         deeper = self._bytes(self._small(2, self._rows)) if self.forms.all_layers > 1 else first
         longer = self._bytes(self._small(1, self._more_rows))
         rows = self._more_rows - self._rows
         return {name: (deeper[name] - first[name], (longer[name] - first[name]) / rows) for name in self.precisions}
 
     def _kind(self, form: Form) -> Kind:
+        return self._kind_of(form.layers != self.forms.all_layers, form.dimension)
+
+    def _kind_of(self, cut: bool, dimension: int) -> Kind:
         """The modules after the pooling are new where layers were cut, and others where embeddings were."""
-        cut = form.layers != self.forms.all_layers
-        if (cut, form.dimension) not in self._kinds:
+        if (cut, dimension) not in self._kinds:
             student = self._small(1, self._rows)
             if cut:
                 _like_trained(student)
-            cut_embeddings(student, form.dimension)
+            cut_embeddings(student, dimension)
             found, beside = dict[Precision, int](), 0
             for precision, proto in graphs(student, self.precisions):
                 found[precision] = proto.ByteSize()
                 if not beside:
                     with tempfile.TemporaryDirectory(prefix="isogloss-") as place:
                         folder = Path(place) / "model"
-                        ship(student, proto, folder, self.card(form, precision))
+                        ship(student, proto, folder, self.card(self.forms.all()[0], precision))
                         beside = folder_bytes(folder) - sum((folder / name).stat().st_size for name in (TOKENIZER, GRAPH))
-            self._kinds[cut, form.dimension] = Kind(found, beside)
-        return self._kinds[cut, form.dimension]
+            self._kinds[cut, dimension] = Kind(found, beside)
+        return self._kinds[cut, dimension]
 
     def _bytes(self, student: Student) -> Bytes:
         return {name: proto.ByteSize() for name, proto in graphs(student, self.precisions)}
