@@ -1,57 +1,75 @@
 """`isogloss export`: a model in the form that another program loads."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Context, Option
 
 from isogloss.cli.options import JsonFlag, given_options, settings_as_options
 from isogloss.config.exporting import BudgetSettings, ExportSettings
 
+if TYPE_CHECKING:
+    from isogloss.exporting.export import Artefact, Exported
+
+TARGETS_HELP = "What to write: folder, onnx, static.  [default: folder, or onnx with --budget]"
 PRECISIONS = ",".join(ExportSettings.model_fields["precisions"].default)
-TARGET_HELP = "What to write: folder, onnx, static.  [default: folder, or onnx with --budget]"
+PRECISIONS_HELP = "Precisions of ONNX files: fp32, fp16, int8; --budget tries all."
 
 
 @settings_as_options(
     BudgetSettings,
     skip=[],
-    precisions={"default": PRECISIONS, "help": "Precisions of ONNX files: fp32, fp16, int8; --budget tries all."},
+    precisions={"metavar": "NAME,…", "default": PRECISIONS, "help": PRECISIONS_HELP},
+    suite={"metavar": "NAME,…"},
+    data={"metavar": "FOLDER|hub"},
+    trims={"metavar": "NAME,…"},
+    layers={"metavar": "N,…"},
+    dimensions={"metavar": "N,…"},
 )
 def export(
     context: Context,
     model: Annotated[str, Argument(metavar="MODEL", help="Finished run, folder or hub name.")],
     values: dict[str, Any],
-    to: Annotated[str | None, Option("--to", metavar="TARGET", help=TARGET_HELP)] = None,
+    to: Annotated[str | None, Option("--to", metavar="TARGET", help=TARGETS_HELP)] = None,
     budget: Annotated[
         str | None, Option("--budget", metavar="SIZE", help="Write the best ONNX folder that fits, such as 60MB.")
     ] = None,
     out: Annotated[Path | None, Option("--out", metavar="FOLDER", help="Where to write.  [default: RUN/export/TARGET]")] = None,
+    pairs: Annotated[
+        list[str] | None,
+        Option("--pairs", metavar="FILE", help="Pairs to measure on; repeatable.  [default: the run's]"),
+    ] = None,
+    teacher: Annotated[
+        str | None, Option(metavar="MODEL", help="Model whose index is searched; '' for none.  [default: the run's]")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Export a model for another program.
+    """Export a model for another program, measured beside the original.
 
     isogloss export runs/quickstart --to onnx
 
     isogloss export runs/quickstart --budget 60MB
     """
-    from isogloss.cli.screens.progress import progress, say, show_json
+    from isogloss.cli.screens.progress import progress, show_json
     from isogloss.exporting.export import export
 
     if budget is not None:
-        _export_within(budget, model, to, out, values, bool(given_options(context, ["precisions"])), json)
+        named = (
+            values if given_options(context, ["precisions"]) else {name: values[name] for name in {*values} - {"precisions"}}
+        )
+        _export_within(budget, to, BudgetSettings(**named), json, model=model, out=out, pairs=pairs or (), teacher=teacher)
         return
     settings = ExportSettings(**{name: values[name] for name in ExportSettings.model_fields})
     with progress() as bars:
-        exported = export(model, to or "folder", out, settings=settings, on_progress=bars)
+        exported = export(model, to or "folder", out, pairs=pairs or (), teacher=teacher, settings=settings, on_progress=bars)
     if json:
-        show_json({"folder": str(exported.folder)})
+        show_json(_as_data(exported))
     else:
-        say(f"{exported.folder}")
+        _show(exported)
 
 
-def _export_within(
-    budget: str, model: str, to: str | None, out: Path | None, values: dict[str, Any], named: bool, json: bool
-) -> None:
+def _export_within(budget: str, to: str | None, settings: BudgetSettings, json: bool, **given: Any) -> None:  # noqa: ANN401
+    """Search, and show what was found; `given` is what else `export_within_budget` takes."""
     from isogloss.cli.screens.frontier import show_frontier
     from isogloss.cli.screens.progress import progress
     from isogloss.errors import RecipeError
@@ -59,7 +77,40 @@ def _export_within(
 
     if to not in (None, "onnx"):
         raise RecipeError(f"--budget writes ONNX folders, not --to {to}", hint="leave --to out, or leave --budget out")
-    chosen = {name: value for name, value in values.items() if named or name != "precisions"}
     with progress() as bars:
-        result = export_within_budget(model, budget, out, settings=BudgetSettings(**chosen), on_progress=bars)
+        result = export_within_budget(budget=budget, settings=settings, on_progress=bars, **given)
     show_frontier(result, json)
+
+
+def _as_data(exported: "Exported") -> dict[str, Any]:
+    from isogloss.exporting.output import as_data
+
+    artefacts = [as_data(artefact, exported.folder) for artefact in exported.artefacts]
+    return {
+        "folder": str(exported.folder),
+        "artefacts": artefacts,
+        "refused": [{"name": name, "reason": reason} for name, reason in exported.refused.items()],
+        "suite": exported.suite,
+    }
+
+
+def _show(exported: "Exported") -> None:
+    """A table of what was written, what was refused, and the folder."""
+    from isogloss.cli.screens.progress import output, percent, plain_table, say
+
+    if exported.artefacts:
+        table = plain_table("artefact", ">MB", ">cosine", ">accuracy", ">points lost")
+        for artefact in exported.artefacts:
+            cosine, accuracy = f"{artefact.cosine:.4f}", percent(artefact.accuracy)
+            table.add_row(artefact.name, f"{artefact.megabytes:,.1f}", cosine, accuracy, f"{artefact.lost:.2f}")
+        output.print(table)
+        output.print(_measured_by(exported.artefacts[0]))
+    for name, reason in exported.refused.items():
+        output.print(f"refused: {name} ({reason})")
+    say(f"{exported.folder}")
+
+
+def _measured_by(artefact: "Artefact") -> str:
+    in_index = artefact.details.get("measured_by") == "teacher_index"
+    where = "in the teacher's index" if in_index else "searching sources by their translations"
+    return f"accuracy at 1 on held-out pairs, %, {where}"

@@ -4,7 +4,7 @@ A new target is one file with a function `write(source, folder)`, and a line in 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,6 +42,7 @@ class Exported:
     folder: Path
     artefacts: tuple[Artefact, ...]
     refused: dict[str, str] = field(default_factory=dict)
+    suite: dict[str, Any] | None = None  # scores on test sets, if a suite was named
 
 
 class Target(Protocol):
@@ -73,7 +74,12 @@ def export(
         raise RecipeError(f"{to!r} is not something to export to", hint=f"choose one of {', '.join(TARGETS)}")
     source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
     target: Target = import_module(f"isogloss.exporting.{TARGETS[to]}")
-    return target.write(source, Path(out) if out is not None else default_folder(source, to))
+    exported = target.write(source, Path(out) if out is not None else default_folder(source, to))
+    if not source.settings.suite:
+        return exported
+    from isogloss.exporting.suite import measure_suite
+
+    return replace(exported, suite=measure_suite(source, exported))
 
 
 def default_folder(source: ExportSource, to: str) -> Path:

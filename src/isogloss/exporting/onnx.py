@@ -2,8 +2,8 @@
 
     onnx/model.onnx                      fp32
     onnx/model_fp16.onnx                 weights in half precision
-    onnx/model_qint8_avx512_vnni.onnx    int8, for CPUs with VNNI instructions and for ARM (see `onnx_precision`)
-    onnx/model_qint8_avx2.onnx           int8 with one bit less, right on every CPU
+    onnx/model_qint8_avx512_vnni.onnx    int8, for x86 CPUs with VNNI instructions and for ARM
+    onnx/model_qint8_avx2.onnx           instead, with `int8_for = "avx2"`: 7 bits, for every x86 CPU (see `onnx_precision`)
     tokenizer.json, modules.json, …      as in a saved model, without model.safetensors
 
 All have pooling, bridge and normalization inside. The folder is opened by `onnx:FOLDER` too (`models/encoders/onnx.py`).
@@ -11,14 +11,16 @@ All have pooling, bridge and normalization inside. The folder is opened by `onnx
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from isogloss.errors import ModelError
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Artefact, Exported
+from isogloss.exporting.onnx_calibration import channel_maxima
 from isogloss.exporting.onnx_graph import load_graph, save_graph, write_graph
-from isogloss.exporting.onnx_precision import to_fp16, to_int8
+from isogloss.exporting.onnx_precision import has_products, to_fp16, to_int8
 from isogloss.exporting.output import export_folder, finish
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
@@ -28,8 +30,7 @@ from isogloss.storage import remove
 
 Conversion = Callable[[Any], None]
 
-FILES = {"fp32": "model.onnx", "fp16": "model_fp16.onnx", "int8": "model_qint8_avx512_vnni.onnx"}
-CONVERSIONS: dict[str, Conversion] = {"fp16": to_fp16, "int8": to_int8}
+FILES = {"fp32": "model.onnx", "fp16": "model_fp16.onnx"}
 PACKAGES = ("onnx", "onnxruntime", "torch", "transformers", "sentence-transformers")
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -71,21 +72,33 @@ def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact]
     source.on_progress(Step("exporting the graph", 1, 1))
     artefacts, refused = [], {}
     for precision in wanted:
-        path = original.with_name(FILES[precision])
-        if precision in CONVERSIONS:
+        path = original.with_name(file_name(source, precision))
+        if precision != "fp32":
+            conversion = to_fp16 if precision == "fp16" else int8_conversion(source, original)
             source.on_progress(Step(f"converting to {precision}", 0, 1))
-            convert(original, path, CONVERSIONS[precision])
+            convert(original, path, conversion)
             source.on_progress(Step(f"converting to {precision}", 1, 1))
         artefact = comparison.measure(precision, path, megabytes(path), OnnxEncoder(path))
         if reason := comparison.refusal(artefact):
             refused[precision] = reason
         else:
             artefacts.append(artefact)
-    for precision in FILES:
-        if precision not in (artefact.name for artefact in artefacts):
-            for file in graph_files(original.with_name(FILES[precision])):
-                remove(file)
+    kept = {file for artefact in artefacts for file in graph_files(artefact.path)}
+    for file in {*original.parent.iterdir()} - kept:
+        remove(file)
     return artefacts, refused
+
+
+def file_name(source: ExportSource, precision: str) -> str:
+    """The file of a precision, named as sentence-transformers does it."""
+    return f"model_qint8_{source.settings.int8_for}.onnx" if precision == "int8" else FILES[precision]
+
+
+def int8_conversion(source: ExportSource, original: Path) -> Conversion:
+    """The conversion for the CPU that the settings name, calibrated on the run's own text."""
+    texts = source.calibration_texts
+    maxima = channel_maxima(original, texts, source.on_progress) if texts and has_products(load_graph(original)) else {}
+    return partial(to_int8, reduced=source.settings.int8_for == "avx2", maxima=maxima)
 
 
 def convert(original: Path, path: Path, conversion: Conversion) -> None:

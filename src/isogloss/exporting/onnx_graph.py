@@ -12,6 +12,7 @@ that cannot occur here.
 
 import logging
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -270,11 +271,37 @@ def _quiet() -> Iterator[None]:
 
 
 def _simplify(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
-    """Remove what describes the exporter's work on this machine: stack traces, module names and their sizes."""
-    for node in [*proto.graph.node, *proto.graph.input, *proto.graph.output, *proto.graph.initializer]:
+    """Remove what describes the exporter's work on this machine, and write GELU as onnxruntime recognizes it."""
+    for node in [*proto.graph.node, *proto.graph.input, *proto.graph.output, *proto.graph.initializer, *proto.graph.value_info]:
         del node.metadata_props[:]
         node.doc_string = ""
-    for value in proto.graph.value_info:
-        del value.metadata_props[:]
     del proto.graph.metadata_props[:], proto.metadata_props[:]
     proto.producer_name, proto.producer_version, proto.doc_string = "isogloss", "", ""
+    _reorder_gelu(proto)
+
+
+def _reorder_gelu(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
+    """X · (½ · (1 + erf(x/√2)))  →  ½ · (x · (1 + erf(x/√2))), which runtimes replace with one operation."""
+    import onnx
+
+    made_by = {name: node for node in proto.graph.node for name in node.output}
+    readers = Counter(name for node in proto.graph.node for name in node.input)
+    constants = {one.name: one for one in proto.graph.initializer}
+    for last in (node for node in proto.graph.node if node.op_type == "Mul"):
+        for place, name in enumerate(last.input):
+            half = made_by.get(name)
+            if half is None or half.op_type != "Mul" or readers[name] > 1:
+                continue
+            factors = [one for one in half.input if one in constants and onnx.numpy_helper.to_array(constants[one]).size == 1]
+            others = [one for one in half.input if one not in factors]
+            if len(factors) == len(others) == 1 and _is_one_plus_erf(made_by, others[0]):
+                value = last.input[1 - place]
+                half.input[:], last.input[:] = [value, others[0]], [name, factors[0]]
+                break
+
+
+def _is_one_plus_erf(made_by: dict[str, Any], name: str) -> bool:
+    added = made_by.get(name)
+    return added is not None and added.op_type == "Add" and any(
+        made_by[one].op_type == "Erf" for one in added.input if one in made_by
+    )

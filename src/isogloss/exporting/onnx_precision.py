@@ -9,17 +9,19 @@ Only standard operators are used, so any runtime for ONNX loads the files; onnxr
 between tokens, normalization and sums stay in single precision.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.types import FloatArray
+from isogloss.types import FloatArray, IntArray
 
 SMALL = 4096  # values: weights with fewer stay as they are
 HALF_LARGEST = 65504.0
 LEVELS = 127
+MOST_OUTLIERS, OUTLYING, FAR = 15, 1.5, 2.5  # outlying: 1.5 times the 16th channel, if the first is 2.5 times as large
 REDUCED_LEVELS = 63  # for CPUs that add two products in 16 bits: 2 · 255 · 63 < 2¹⁵
 
 
@@ -53,6 +55,10 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, outputs, name=f"{outputs[0]}_{kind}", **attributes))
         return outputs[0]
 
+    def attributes(self, node: Any) -> dict[str, Any]:  # noqa: ANN401 - an onnx.NodeProto
+        """The attributes of a node by name."""
+        return {one.name: self.onnx.helper.get_attribute_value(one) for one in node.attribute}
+
     def rewrite(self, replace: Callable[["Graph", Any], bool]) -> None:
         """Pass all nodes to `replace`, which adds others instead and returns True, or returns False to keep one."""
         self.nodes = []
@@ -79,73 +85,142 @@ def to_fp16(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
                 continue
             half = graph.add_weight(f"{name}_fp16", values.astype(np.float16))
             if node.op_type == "Gather" and place == 0:  # convert the rows that are read, not the table
-                rows = graph.add("Gather", [half, *inputs[1:]], [f"{node.output[0]}_fp16"], **_attributes(graph, node))
+                rows = graph.add("Gather", [half, *inputs[1:]], [f"{node.output[0]}_fp16"], **graph.attributes(node))
                 graph.add("Cast", [rows], [node.output[0]], to=graph.onnx.TensorProto.FLOAT)
                 return True
             inputs[place], changed = f"{name}_as_fp32", True
             if not any(inputs[place] in one.output for one in graph.nodes):
                 graph.add("Cast", [half], [inputs[place]], to=graph.onnx.TensorProto.FLOAT)
         if changed:
-            graph.add(node.op_type, inputs, list(node.output), **_attributes(graph, node))
+            graph.add(node.op_type, inputs, list(node.output), **graph.attributes(node))
         return changed
 
     Graph(proto).rewrite(replace)
 
 
-def to_int8(proto: Any, reduced: bool = False) -> None:  # noqa: ANN401 - an onnx.ModelProto
+def to_int8(proto: Any, reduced: bool = False, maxima: Mapping[str, FloatArray] | None = None) -> None:  # noqa: ANN401
     """Compute products with weights in whole numbers and store tables as such, in place.
 
-    `reduced` uses 7 of 8 bits, for x86 CPUs without VNNI instructions.
+    `reduced` uses 7 of 8 bits, for x86 CPUs without VNNI instructions. `maxima` are the largest values in each channel of what
+    the products read (`onnx_calibration`): the few channels that stand out are multiplied in single precision, because one scale
+    for all would leave few steps for the others (as in LLM.int8(), Dettmers et al. 2022).
     """
-    levels = REDUCED_LEVELS if reduced else LEVELS
-    shared: dict[str, tuple[str, str, str]] = {}  # activations that were quantized: several products read the same
+    _join_biases(proto)
+    Graph(proto).rewrite(_Int8(REDUCED_LEVELS if reduced else LEVELS, maxima or {}).replace)
 
-    def quantized(graph: Graph, name: str) -> tuple[str, str, str]:
-        if name not in shared:
-            shared[name] = (f"{name}_int8", f"{name}_scale", f"{name}_zero")
-            graph.add("DynamicQuantizeLinear", [name], list(shared[name]))
-        return shared[name]
 
-    def product(graph: Graph, node: Any, weight: FloatArray, bias: str = "") -> bool:  # noqa: ANN401
-        rows, scales = by_column(weight, levels)
-        name, output = node.input[1], node.output[0]
-        whole, scale, zero = quantized(graph, node.input[0])
-        inputs = [whole, graph.add_weight(f"{name}_int8", rows), zero, graph.add_weight("int8_zero", np.int8(0))]
+def _join_biases(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
+    """MatMul, then Add of a bias  →  one node MatMul with three inputs, which only `_Int8` knows and replaces."""
+    graph = Graph(proto)
+    readers = Counter(name for node in proto.graph.node for name in node.input)
+    products = {node.output[0]: node for node in proto.graph.node if product_weight(graph, node) is not None and len(node.input) < 3}
+
+    def replace(graph: Graph, node: Any) -> bool:  # noqa: ANN401
+        if node.op_type != "Add":
+            return False
+        for result, bias in (node.input, reversed(node.input)):
+            values = graph.weight(bias)
+            if result in products and readers[result] == 1 and values is not None and values.ndim == 1:
+                products[result].input.append(bias)
+                products[result].output[0] = node.output[0]
+                return True
+        return False
+
+    graph.rewrite(replace)
+
+
+class _Int8:
+    """Replaces products and tables; what several products read is quantized once."""
+
+    def __init__(self, levels: int, maxima: Mapping[str, FloatArray]) -> None:
+        self.levels = levels
+        found = {name: outliers(values) for name, values in maxima.items()}
+        self.outliers = {name: channels for name, channels in found.items() if len(channels)}
+        self.quantized: dict[str, tuple[str, str, str]] = {}
+
+    def replace(self, graph: Graph, node: Any) -> bool:  # noqa: ANN401 - an onnx.NodeProto
+        if node.op_type == "Gather":
+            table = graph.weight(node.input[0])
+            if table is None or table.ndim != 2 or table.size < SMALL or graph.attributes(node).get("axis"):
+                return False
+            self._lookup(graph, node, table)
+            return True
+        weight = product_weight(graph, node)
+        if weight is None:
+            return False
+        self._product(graph, node, weight)
+        return True
+
+    def _lookup(self, graph: Graph, node: Any, table: FloatArray) -> None:  # noqa: ANN401
+        rows, scales = by_row(table)
+        name, output, ids = node.input[0], node.output[0], node.input[1]
+        whole = graph.add("Gather", [graph.add_weight(f"{name}_int8", rows), ids], [f"{output}_row"], axis=0)
+        scale = graph.add("Gather", [graph.add_weight(f"{name}_scale", scales), ids], [f"{output}_row_scale"], axis=0)
+        numbers = graph.add("Cast", [whole], [f"{output}_row_float"], to=graph.onnx.TensorProto.FLOAT)
+        graph.add("Mul", [numbers, scale], [output])
+
+    def _product(self, graph: Graph, node: Any, weight: FloatArray) -> None:  # noqa: ANN401
+        source, name, output = node.input[0], node.input[1], node.output[0]
+        channels = self.outliers.get(source)
+        rows, scales = by_column(weight if channels is None else _without(weight, channels), self.levels)
+        whole, scale, zero = self._activation(graph, source, len(weight))
+        inputs = [whole, graph.add_weight(f"{name}_int8", rows), zero, graph.add_weight("int8_zero", np.array(0, dtype=np.int8))]
         sums = graph.add("MatMulInteger", inputs, [f"{output}_sums"])
         both = graph.add("Mul", [scale, graph.add_weight(f"{name}_scale", scales)], [f"{output}_scale"])
         numbers = graph.add("Cast", [sums], [f"{output}_float"], to=graph.onnx.TensorProto.FLOAT)
-        scaled = graph.add("Mul", [numbers, both], [f"{output}_scaled" if bias else output])
+        bias = node.input[2] if len(node.input) > 2 else ""
+        last = graph.add("Mul", [numbers, both], [f"{output}_usual" if bias or channels is not None else output])
         if bias:
-            graph.add("Add", [scaled, bias], [output])
-        return True
+            last = graph.add("Add", [last, bias], [f"{output}_biased" if channels is not None else output])
+        if channels is not None:
+            exact = graph.add_weight(f"{name}_outliers", weight[channels])
+            product = graph.add("MatMul", [f"{source}_outliers", exact], [f"{output}_outliers"])
+            graph.add("Add", [last, product], [output])
 
-    def lookup(graph: Graph, node: Any, table: FloatArray) -> bool:  # noqa: ANN401
-        rows, scales = by_row(table)
-        name, output, ids = node.input[0], node.output[0], node.input[1]
-        whole = graph.add("Gather", [graph.add_weight(f"{name}_int8", rows), ids], [f"{output}_int8"], axis=0)
-        scale = graph.add("Gather", [graph.add_weight(f"{name}_scale", scales), ids], [f"{output}_scale"], axis=0)
-        numbers = graph.add("Cast", [whole], [f"{output}_float"], to=graph.onnx.TensorProto.FLOAT)
-        graph.add("Mul", [numbers, scale], [output])
-        return True
+    def _activation(self, graph: Graph, name: str, width: int) -> tuple[str, str, str]:
+        """The whole numbers, scale and zero point of what a product reads, with zeros in outlying channels."""
+        if name not in self.quantized:
+            source, channels = name, self.outliers.get(name)
+            if channels is not None:
+                graph.add("Gather", [name, graph.add_weight(f"{name}_channels", channels)], [f"{name}_outliers"], axis=-1)
+                usual = graph.add_weight(f"{name}_usual", _without(np.ones(width, dtype=np.float32), channels))
+                source = graph.add("Mul", [name, usual], [f"{name}_without"])
+            self.quantized[name] = (f"{name}_int8", f"{name}_scale", f"{name}_zero")
+            graph.add("DynamicQuantizeLinear", [source], list(self.quantized[name]))
+        return self.quantized[name]
 
-    def replace(graph: Graph, node: Any) -> bool:  # noqa: ANN401
-        if node.op_type == "Gather":
-            table = graph.weight(node.input[0])
-            is_table = table is not None and table.ndim == 2 and table.size >= SMALL and not _attributes(graph, node).get("axis")
-            return is_table and lookup(graph, node, table)
-        if node.op_type not in ("MatMul", "Gemm"):
-            return False
-        weight = graph.weight(node.input[1])
-        if weight is None or weight.ndim != 2 or weight.size < SMALL:
-            return False
-        if node.op_type == "MatMul":
-            return product(graph, node, weight)
-        how = _attributes(graph, node)
-        if how.get("transA") or how.get("alpha", 1.0) != 1.0 or how.get("beta", 1.0) != 1.0:
-            return False
-        return product(graph, node, weight.T if how.get("transB") else weight, node.input[2] if len(node.input) > 2 else "")
 
-    Graph(proto).rewrite(replace)
+def _without(values: FloatArray, channels: IntArray) -> FloatArray:
+    """A copy with zeros at some indices."""
+    copy = values.copy()
+    copy[channels] = 0
+    return copy
+
+
+def product_weight(graph: Graph, node: Any) -> FloatArray | None:  # noqa: ANN401 - an onnx.NodeProto
+    """The weight of a product with one, as rows × columns; None if the node is something else."""
+    how = graph.attributes(node)
+    plain = node.op_type == "Gemm" and not how.get("transA") and how.get("alpha", 1.0) == how.get("beta", 1.0) == 1.0
+    if node.op_type != "MatMul" and not plain:
+        return None
+    weight = graph.weight(node.input[1])
+    if weight is None or weight.ndim != 2 or weight.size < SMALL:
+        return None
+    return weight.T if how.get("transB") else weight
+
+
+def has_products(proto: Any) -> bool:  # noqa: ANN401 - an onnx.ModelProto
+    """Whether a graph has products with weights: a static token table without other layers has none."""
+    graph = Graph(proto)
+    return any(product_weight(graph, node) is not None for node in proto.graph.node)
+
+
+def outliers(values: FloatArray) -> IntArray:
+    """The channels whose largest value is far above that of the others; at most `MOST_OUTLIERS`."""
+    if len(values) <= MOST_OUTLIERS:
+        return np.empty(0, dtype=np.int64)
+    usual = np.sort(values)[-MOST_OUTLIERS - 1]
+    return np.flatnonzero(values > OUTLYING * usual) if values.max() > FAR * usual else np.empty(0, dtype=np.int64)
 
 
 def by_row(table: FloatArray) -> tuple[NDArray[np.int8], FloatArray]:
@@ -160,7 +235,3 @@ def by_column(weight: FloatArray, levels: int) -> tuple[NDArray[np.int8], FloatA
     scales = np.abs(weight).max(axis=0) / levels
     scales = np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)
     return np.rint(weight / scales).astype(np.int8), scales
-
-
-def _attributes(graph: Graph, node: Any) -> dict[str, Any]:  # noqa: ANN401
-    return {one.name: graph.onnx.helper.get_attribute_value(one) for one in node.attribute}

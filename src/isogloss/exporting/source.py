@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from isogloss.config import EvaluationSettings
@@ -20,7 +21,7 @@ from isogloss.runs.measure import measured_pairs
 from isogloss.runs.record import RECORD
 from isogloss.runs.replay import together
 from isogloss.storage import cache_folder
-from isogloss.types import TEST, Bitext, PairSource
+from isogloss.types import TEST, TRAIN, Bitext, PairSource
 
 
 @dataclass(eq=False)
@@ -71,6 +72,17 @@ class ExportSource:
         """Held-out pairs of each language, and pairs that are searched with them."""
         limits = EvaluationSettings(max_queries=self.settings.max_queries, max_candidates=self.settings.max_candidates)
         return measured_pairs(self.pairs, limits)
+
+    @cached_property
+    def calibration_texts(self) -> list[str]:
+        """Training sentences of each language in turn, for int8; those of the phrasebook if only test pairs are known."""
+        count = self.settings.calibration
+        pairs = self.measured.where(split=TRAIN)
+        if not len(pairs):
+            pairs = bitext_of(str(phrasebook.path()))
+        sides = [pairs.sources(), *(pairs.where(language=language).column("target") for language in pairs.languages)]
+        in_turn = (text for row in zip_longest(*sides) for text in row if text)
+        return list(islice(dict.fromkeys(in_turn), count))
 
     @cached_property
     def evaluator(self) -> AlignmentEvaluator:

@@ -22,11 +22,12 @@ from isogloss.exporting.budget.frontier import Candidate, Tried, best_within
 from isogloss.exporting.budget.result import Budgeted, Original, write_frontier
 from isogloss.exporting.budget.retraining import ShortModels
 from isogloss.exporting.budget.scores import Measured, Scorer, is_split, sentences_per_second, spread
-from isogloss.exporting.budget.shipping import folder_bytes, graphs, ship
+from isogloss.exporting.budget.shipping import Graphs, folder_bytes, graphs, ship
 from isogloss.exporting.budget.sizes import Sizes
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.saving import refuse_other_content
+from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.shapes import as_type
 from isogloss.storage import WORK, atomic_write, content_hash, folder_lock, read_json, remove_stale_files, write_json
@@ -184,7 +185,7 @@ class Search:
         missing = [precision for precision, kept in found.items() if kept is None]
         if missing:
             student, scorer = self.forms.open(form), self.scorer(form.dimension)
-            for precision, proto in graphs(student, missing):
+            for precision, proto in self._graphs(student, missing):
                 with tempfile.TemporaryDirectory(prefix="isogloss-") as place:
                     folder = Path(place) / MODEL
                     ship(student, proto, folder, self.card(form, precision))
@@ -196,6 +197,10 @@ class Search:
                 found[precision] = kept
                 write_json(self._path(form, precision), asdict(kept))
         return {precision: kept for precision, kept in found.items() if kept is not None}
+
+    def _graphs(self, student: Student, precisions: Sequence[Precision]) -> Graphs:
+        reduced = self.settings.int8_for == "avx2"
+        return graphs(student, precisions, self.source.calibration_texts, reduced)
 
     def card(self, form: Form, precision: Precision) -> str:
         """The model card of a candidate."""
@@ -215,13 +220,14 @@ class Search:
         cut = "" if form.layers == self.forms.all_layers else self.short.folder(form.layers).name
         teacher = "" if self.source.teacher is None else self.source.teacher.fingerprint
         pairs, sentences = self.source.measured.hash, str(self.settings.speed_sentences)
-        named = self.source.student.fingerprint, repr(form), precision, cut, teacher, pairs, sentences
+        int8 = f"{self.settings.int8_for} {self.settings.calibration}" if precision == "int8" else ""
+        named = self.source.student.fingerprint, repr(form), precision, int8, cut, teacher, pairs, sentences
         return self.work / f"measured-{content_hash(*named, *scorer.evaluator.texts)[:16]}.json"
 
     def _write(self, form: Form, precision: Precision) -> int:
         """Write the folder of a candidate; returns its bytes."""
         student = self.forms.open(form)
-        ((_precision, proto),) = graphs(student, [precision])
+        ((_precision, proto),) = self._graphs(student, [precision])
         with atomic_write(self.folder / MODEL) as temporary:
             ship(student, proto, temporary, self.card(form, precision))
         return folder_bytes(self.folder / MODEL)

@@ -72,15 +72,27 @@ class OnnxEncoder(ExternalEncoder):
 
     def encode_ids(self, rows: Sequence[Sequence[int]]) -> FloatArray:
         """Embeddings of tokenized sentences, padded to the longest and computed as one batch."""
+        fields = self._padded(rows)
+        (output,) = self._run(fields, [self._output])
+        found = np.asarray(output, dtype=np.float32)
+        return found if found.ndim == 2 else self._pooled(found, fields["attention_mask"])
+
+    def run(self, rows: Sequence[Sequence[int]], outputs: Sequence[str]) -> list[FloatArray]:
+        """Any outputs of the graph for a batch of tokenized sentences."""
+        return self._run(self._padded(rows), outputs)
+
+    def _run(self, fields: dict[str, IntArray], outputs: Sequence[str]) -> list[FloatArray]:
+        found: list[FloatArray] = self._session.run(list(outputs), {name: fields[name] for name in fields if name in self._inputs})
+        return found
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, IntArray]:
+        """The inputs of the graph for a batch, padded to the longest sentence."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         longest = max(int(lengths.max(initial=0)), 1)
         mask = (np.arange(longest) < lengths[:, None]).astype(np.int64)
         ids = np.full(mask.shape, self.pad_id, dtype=np.int64)
         ids[mask == 1] = [token for row in rows for token in row]
-        fields = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        (output,) = self._session.run([self._output], {name: fields[name] for name in fields if name in self._inputs})
-        found = np.asarray(output, dtype=np.float32)
-        return found if found.ndim == 2 else self._pooled(found, mask)
+        return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
 
     def _encode_batch(self, texts: list[str]) -> FloatArray:
         """In batches of sentences of similar length, the longest first."""
