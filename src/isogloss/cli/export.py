@@ -54,10 +54,9 @@ def export(
     from isogloss.exporting.export import export
 
     if budget is not None:
-        named = (
-            values if given_options(context, ["precisions"]) else {name: values[name] for name in {*values} - {"precisions"}}
-        )
-        _export_within(budget, to, BudgetSettings(**named), json, model=model, out=out, pairs=pairs or (), teacher=teacher)
+        if not given_options(context, ["precisions"]):
+            del values["precisions"]  # the default is that of other exports
+        _export_within(budget, to, BudgetSettings(**values), json, model=model, out=out, pairs=pairs or (), teacher=teacher)
         return
     settings = ExportSettings(**{name: values[name] for name in ExportSettings.model_fields})
     with progress() as bars:

@@ -24,19 +24,8 @@ def show_frontier(result: Budgeted, as_json: bool) -> None:
 
 def _show_tried(result: Budgeted) -> None:
     known = result.original.shown.teacher_index is not None
-    columns = [
-        ">MB",
-        ">sent./s",
-        ">score",
-        *([">index"] if known else []),
-        ">transl.",
-        "vocabulary",
-        ">layers",
-        ">dim.",
-        "",
-        "",
-    ]
-    table = plain_table(*columns, gap=1)
+    scores = (">score", ">index", ">transl.") if known else (">score", ">transl.")
+    table = plain_table(">MB", ">sent./s", *scores, "vocabulary", ">layers", ">dim.", "", "", gap=1)
     on_frontier = {one.candidate for one in result.frontier}
     hidden = [one for one in result.tried if not one.measured]
     for one in result.tried:
