@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from export_tables import budget_table
 from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
 from retrieval_tables import kept_table
@@ -288,6 +289,7 @@ def benchmarks(page: str) -> str:
     page = put(page, "quickstart-table", quickstart_table(*read("quickstart")))
     page = put(page, "versus-table", versus_table(*read("versus_sentence_transformers")))
     page = put(page, "retrieval-table", kept_table(*read("retrieval_kept")))
+    page = put(page, "budget-table", budget_table(*read("export_budget")))
     speeds = read("engine_speed", "engine_speed_other_machine")
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
     page = put(page, "task-table", task_table(*read("task_speed")))

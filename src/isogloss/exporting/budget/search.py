@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-import isogloss
 from isogloss.config.exporting import BudgetSettings, Precision
 from isogloss.errors import IsoglossError
 from isogloss.exporting.budget.amounts import in_megabytes, parse_budget
@@ -29,6 +28,7 @@ from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.saving import refuse_other_content
 from isogloss.models.student import Student
 from isogloss.progress import OnProgress, Step, silent
+from isogloss.runs.record import versions
 from isogloss.shapes import as_type
 from isogloss.storage import WORK, atomic_write, content_hash, folder_lock, read_json, remove_stale_files, write_json
 from isogloss.types import FloatArray
@@ -124,7 +124,7 @@ class Search:
     def predicted(self) -> dict[tuple[Form, Precision], int]:
         """The bytes of every candidate, computed once."""
         wanted, forms = self.settings.precisions, self.forms.all()
-        named = self.source.student.fingerprint, self.forms.text_key, repr(forms), *wanted, isogloss.__version__
+        named = self.source.student.fingerprint, self.forms.text_key, repr(forms), *wanted, versions()["isogloss"]
         path = self.work / f"sizes-{content_hash(*named)[:16]}.json"
         keys = [(form, precision) for form in forms for precision in wanted]
         try:
