@@ -3,7 +3,7 @@
     python benchmarks/export_budget.py --run runs/quickstart --work /tmp/export-budget
 
 The largest budget comes first: the smaller ones reuse what it measured and trained. Takes about forty minutes on two quiet
-cores; the same command continues after an interruption. Results go to benchmarks/results/export_budget.json. A trial in a few minutes:
+cores; the same command continues after an interruption. Results go to benchmarks/results/export_budget.json. A trial:
 `--budgets 40MB --layers 12,4 --trims corpus --precisions int8 --out trial.json`.
 """
 

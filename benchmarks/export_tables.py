@@ -28,11 +28,11 @@ def budget_table(found: dict[str, Any]) -> str:
     lines += [
         "",
         f"The best form of the quickstart's model within each size, of {len(measured)} that were measured. The model itself"
-        f" has {original['megabytes']:.0f} MB and computes {original['sentences_per_second']:,.0f} sentences/s with torch; the"
-        f" forms are run by onnxruntime ({hardware['cores']} cores, {hardware['processor']}). Accuracy at 1 (%) in the teacher's"
-        f" index and in translation retrieval, mean of both directions and of {len(found['budgets'][0]['lost']) - 1} languages;"
-        " points lost are those of the mean of both, on average and in the language that loses most. Forms were chosen on one half"
-        " of the held-out sentences and are scored on the other"
+        f" has {original['megabytes']:.0f} MB and computes {original['sentences_per_second']:,.0f} sentences/s with torch;"
+        f" the forms are run by onnxruntime ({hardware['cores']} cores, {hardware['processor']}). Accuracy at 1 (%) in the"
+        " teacher's index and in translation retrieval, mean of both directions and of"
+        f" {len(found['budgets'][0]['lost']) - 1} languages; points lost are those of the mean of both, on average and in the"
+        " language that loses most. Forms were chosen on one half of the held-out sentences and are scored on the other"
         " ([script](../benchmarks/export_budget.py), [result](../benchmarks/results/export_budget.json)).",
     ]
     return "\n".join(lines)

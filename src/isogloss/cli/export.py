@@ -44,7 +44,7 @@ def export(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Export a model for another program, measured beside the original.
+    """Export a model for another program, and measure it.
 
     isogloss export runs/quickstart --to onnx
 

@@ -40,7 +40,7 @@ class BudgetSettings(ExportSettings):
     layers: tuple[AtLeastOne, ...] = setting((), "Numbers of layers to try; empty: all, 2/3, 1/2 and 1/3 of them.")
     dimensions: tuple[AtLeastOne, ...] = setting((), "Sizes to cut embeddings to; empty: those of the run's losses.dimensions.")
     retrain_pairs: int = setting(16_000, "Pairs at most to train models again on that lost layers.", at_least=1)
-    retrain_epochs: int = setting(1, "Passes over these pairs; 0 keeps the closed-form bridge alone.", at_least=0)
+    retrain_epochs: int = setting(1, "Passes over these pairs; 0 keeps the bridge alone.", at_least=0)
     retrain_batch: int = setting(32, "Batch size in pairs of that training.", at_least=1)
     retrain_rate: float = setting(2e-4, "Peak learning rate of that training.", at_least=0.0)
     speed_sentences: int = setting(256, "Sentences to measure the speed with.", at_least=1)

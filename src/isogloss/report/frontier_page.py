@@ -12,6 +12,7 @@ from isogloss.report import charts
 from isogloss.report.rendering import render, render_page
 
 HIGH = 330  # pixels of a picture
+FAR = 1.6  # a budget of that many times the largest candidate is not shown
 KINDS = (("dropped", "chosen"), ("train", "on the frontier"), ("quiet", "others"))
 LanguageRow = tuple[str, float, float, float]  # name, score of the original, of the chosen one, points lost
 
@@ -64,16 +65,23 @@ def frontier_picture(points: Sequence[Point], budget: tuple[float, str]) -> str:
 
 def by_size(points: Sequence[Point], budget: tuple[float, str], room: int) -> Markup:
     """Score over megabytes."""
-    spots = [(point.megabytes, point.score, point.kind, point.hover) for point in points]
-    across = charts.Axis.around([0.0, *(point.megabytes for point in points)])
+    spots = [(point.megabytes, point.score, point.kind, point.hover) for point in _chosen_last(points)]
+    largest = max(point.megabytes for point in points)
+    across = charts.Axis.around([0.0, largest, *([budget[0]] if budget[0] < FAR * largest else [])])
     return _chart(spots, across, "score over megabytes", "megabytes of the folder", room, budget)
 
 
 def by_speed(points: Sequence[Point], room: int) -> Markup:
     """Score over sentences per second."""
-    spots = [(point.speed, point.score, point.kind, point.hover) for point in points]
+    spots = [(point.speed, point.score, point.kind, point.hover) for point in _chosen_last(points)]
     across = charts.Axis.around([0.0, *(point.speed for point in points)])
     return _chart(spots, across, "score over speed", "sentences per second on this machine", room, None)
+
+
+def _chosen_last(points: Sequence[Point]) -> list[Point]:
+    """In the order of drawing: dots that matter more cover others."""
+    kinds = [kind for kind, _label in KINDS]
+    return sorted(points, key=lambda point: -kinds.index(point.kind))
 
 
 def _chart(
