@@ -51,6 +51,13 @@ SHOWN_BY = {
     "runs/gathering.py": f"{READING} add",
     "cli/screens/mined.py": "mine score",
     "corpora/store.py": "prepare",
+    "config/exporting.py": "export",
+    "exporting/budget/amounts.py": "export",
+    "exporting/budget/forms.py": "export",
+    "exporting/budget/search.py": "export",
+    "exporting/static.py": "export",
+    "exporting/onnx.py": "export",
+    "exporting/output.py": "export",
     "cli/options.py": "",
     "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",

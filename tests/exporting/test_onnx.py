@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ pytest.importorskip("onnxscript")
 runtime = pytest.importorskip("onnxruntime")
 
 WIDTH = 72  # so that products are large enough for int8
-ANY = {"min_cosine": 0.0, "max_loss": 100.0, "calibration": 8}
+ANY: dict[str, Any] = {"min_cosine": 0.0, "max_loss": 100.0, "calibration": 8}
 
 
 def pairs_file(folder: Path) -> Path:
@@ -75,7 +76,7 @@ def test_the_record_has_the_measurements(exported: Exported) -> None:
     record = read_json(exported.folder / "export.json")
     assert record["target"] == "onnx" and record["max_tokens"] == 40 and record["dimension"] == WIDTH
     assert [one["name"] for one in record["artefacts"]] == ["fp32", "fp16", "int8"]
-    assert [one["path"] for one in record["artefacts"]][0] == "onnx/model.onnx"
+    assert record["artefacts"][0]["path"] == "onnx/model.onnx"
     assert record["measured_on"]["languages"] == ["de", "ru"] and record["versions"]["onnxruntime"]
     for artefact, written in zip(exported.artefacts, record["artefacts"], strict=True):
         assert artefact.path.is_file() and artefact.megabytes == pytest.approx(artefact.path.stat().st_size / 1e6)
@@ -157,6 +158,6 @@ def test_other_files_are_never_replaced(exported: Exported, tmp_path: Path) -> N
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("dear")
     for place in (tmp_path / "letters", tmp_path / "letters" / "dear.txt"):
-        with pytest.raises(IsoglossError, match="not an export|not a folder"):
+        with pytest.raises(IsoglossError, match=r"not an export|not a folder"):
             ig.export(str(exported.folder.with_name("model")), "onnx", place, settings=ExportSettings(**ANY))
     assert (tmp_path / "letters" / "dear.txt").read_text() == "dear"

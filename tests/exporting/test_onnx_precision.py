@@ -68,12 +68,14 @@ def dynamically(x: FloatArray) -> FloatArray:
     low, high = min(0.0, float(x.min())), max(0.0, float(x.max()))
     scale = (high - low) / 255
     zero = np.clip(np.rint(-low / scale), 0, 255)
-    return ((np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale).astype(np.float32)
+    values: FloatArray = (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale
+    return values.astype(np.float32)
 
 
 def rounded(weight: FloatArray, levels: int, axis: int) -> FloatArray:
     scale = np.abs(weight).max(axis=axis, keepdims=True) / levels
-    return np.rint(weight / scale) * scale
+    values: FloatArray = np.rint(weight / scale) * scale
+    return values
 
 
 @pytest.mark.parametrize(("reduced", "levels"), [(False, 127), (True, REDUCED_LEVELS)])
@@ -113,8 +115,8 @@ def test_which_channels_stand_out() -> None:
     assert outliers(values).tolist() == []  # none is far enough above the others
     values[:50] = 100
     assert outliers(values).tolist() == []  # many are alike
-    assert len(outliers(np.arange(1000.0) ** 4)) <= MOST_OUTLIERS
-    assert outliers(np.array([1.0, 100.0])).tolist() == []
+    assert len(outliers(np.arange(1000, dtype=np.float32) ** 4)) <= MOST_OUTLIERS
+    assert outliers(np.array([1.0, 100.0], dtype=np.float32)).tolist() == []
 
 
 def test_fp16_stores_half_precision_and_computes_in_single() -> None:

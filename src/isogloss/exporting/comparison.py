@@ -1,8 +1,8 @@
 """Measure copies of a model beside the original, on the same held-out pairs.
 
-cosine      mean over all sentences of the cosine between the copy's embedding and the original's
-accuracy    mean over languages of accuracy at 1: queries in each language, in the teacher's index if the teacher is known and
-its embeddings have the same size, else in the source sentences as the copy itself embeds them
+- Cosine: mean over all sentences of the cosine between the copy's embedding and the original's.
+- Accuracy: mean over languages of accuracy at 1. Queries in each language search the teacher's index, if the teacher is known
+  and its embeddings have the same size; else the source sentences as the copy itself embeds them.
 """
 
 from collections.abc import Sequence

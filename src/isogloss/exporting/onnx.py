@@ -70,7 +70,8 @@ def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact]
     source.on_progress(Step("exporting the graph", 0, 1))
     write_graph(source.student, original)
     source.on_progress(Step("exporting the graph", 1, 1))
-    artefacts, refused = [], {}
+    artefacts: list[Artefact] = []
+    refused: dict[str, str] = {}
     for precision in wanted:
         path = original.with_name(file_name(source, precision))
         if precision != "fp32":

@@ -132,7 +132,10 @@ class _Lstm(nn.Module):
         states: Tensor = features["token_embeddings"].transpose(0, 1)
         lengths = features["attention_mask"].sum(1).clamp(min=1).to(torch.int32)
         directions = 2 if self.encoder.bidirectional else 1
-        kind = {"hidden_size": self.encoder.hidden_size, "direction": "bidirectional" if directions == 2 else "forward"}
+        kind: dict[str, Any] = {
+            "hidden_size": self.encoder.hidden_size,
+            "direction": "bidirectional" if directions == 2 else "forward",
+        }
         for layer in range(self.encoder.num_layers):
             weight, recurrent, bias = self._weights(layer, directions)
             shape = [states.shape[0], directions, states.shape[1], self.encoder.hidden_size]
@@ -184,7 +187,9 @@ def _refuse_unknown(student: Student) -> None:
         if kind not in known:
             raise ModelError(f"{student.name}: a {kind} module has no form in ONNX here", hint=f"it can have {KNOWN}")
         if kind == "Pooling" and not module.include_prompt and any(student.model.prompts.values()):
-            message = f"{student.name}: its pooling leaves out the tokens of the prompt, whose number an ONNX graph is not given"
+            message = (
+                f"{student.name}: its pooling leaves out the tokens of the prompt, whose number an ONNX graph is not given"
+            )
             raise ModelError(message, hint="train it with include_prompt = true, or without a prompt")
 
 
@@ -234,7 +239,8 @@ def _exportable(student: Student) -> Iterator[None]:
 
     AttentionInterface.register(ATTENTION, plain_attention)
     AttentionMaskInterface.register(ATTENTION, plain_mask)
-    model, body = student.model, getattr(student.model[0], "auto_model", None)
+    model = student.model
+    body: Any = getattr(model[0], "auto_model", None)
     was_training = model.training
     model.eval()
     config = getattr(body, "config", None)
@@ -281,7 +287,10 @@ def _simplify(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
 
 
 def _reorder_gelu(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
-    """X · (½ · (1 + erf(x/√2)))  →  ½ · (x · (1 + erf(x/√2))), which runtimes replace with one operation."""
+    """Write GELU so that runtimes replace it with one operation.
+
+    x · (½ · (1 + erf(x/√2)))  →  ½ · (x · (1 + erf(x/√2)))
+    """
     import onnx
 
     made_by = {name: node for node in proto.graph.node for name in node.output}
@@ -302,6 +311,8 @@ def _reorder_gelu(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
 
 def _is_one_plus_erf(made_by: dict[str, Any], name: str) -> bool:
     added = made_by.get(name)
-    return added is not None and added.op_type == "Add" and any(
-        made_by[one].op_type == "Erf" for one in added.input if one in made_by
+    return (
+        added is not None
+        and added.op_type == "Add"
+        and any(made_by[one].op_type == "Erf" for one in added.input if one in made_by)
     )

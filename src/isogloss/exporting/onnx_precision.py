@@ -1,8 +1,8 @@
 """Smaller copies of an ONNX graph: fp16 weights, or int8 weights and products.
 
     fp16   weights are stored in half precision and converted as they are used; all sums are in single precision
-    int8   a product with a weight is computed in whole numbers, X·W ≈ s_x s_w,j · (Q_x − z_x)·Q_w, with one scale s_w,j for each
-           column j of the weight, and s_x and z_x from the values of X as it comes (dynamic quantization)
+    int8   a product with a weight is computed in whole numbers, X·W ≈ s_x s_w,j · (Q_x − z_x)·Q_w, with one scale s_w,j for
+           each column j of the weight, and s_x and z_x from the values of X as it comes (dynamic quantization)
            a table has one scale per row, and only the rows that a sentence needs are converted
 
 Only standard operators are used, so any runtime for ONNX loads the files; onnxruntime fuses them as it loads one. Attention
@@ -102,8 +102,8 @@ def to_int8(proto: Any, reduced: bool = False, maxima: Mapping[str, FloatArray] 
     """Compute products with weights in whole numbers and store tables as such, in place.
 
     `reduced` uses 7 of 8 bits, for x86 CPUs without VNNI instructions. `maxima` are the largest values in each channel of what
-    the products read (`onnx_calibration`): the few channels that stand out are multiplied in single precision, because one scale
-    for all would leave few steps for the others (as in LLM.int8(), Dettmers et al. 2022).
+    the products read (`onnx_calibration`): the few channels that stand out are multiplied in single precision, because one
+    scale for all would leave few steps for the others (as in LLM.int8(), Dettmers et al. 2022).
     """
     _join_biases(proto)
     Graph(proto).rewrite(_Int8(REDUCED_LEVELS if reduced else LEVELS, maxima or {}).replace)
@@ -113,7 +113,9 @@ def _join_biases(proto: Any) -> None:  # noqa: ANN401 - an onnx.ModelProto
     """MatMul, then Add of a bias  →  one node MatMul with three inputs, which only `_Int8` knows and replaces."""
     graph = Graph(proto)
     readers = Counter(name for node in proto.graph.node for name in node.input)
-    products = {node.output[0]: node for node in proto.graph.node if product_weight(graph, node) is not None and len(node.input) < 3}
+    products = {
+        node.output[0]: node for node in proto.graph.node if product_weight(graph, node) is not None and len(node.input) < 3
+    }
 
     def replace(graph: Graph, node: Any) -> bool:  # noqa: ANN401
         if node.op_type != "Add":
@@ -164,7 +166,12 @@ class _Int8:
         channels = self.outliers.get(source)
         rows, scales = by_column(weight if channels is None else _without(weight, channels), self.levels)
         whole, scale, zero = self._activation(graph, source, len(weight))
-        inputs = [whole, graph.add_weight(f"{name}_int8", rows), zero, graph.add_weight("int8_zero", np.array(0, dtype=np.int8))]
+        inputs = [
+            whole,
+            graph.add_weight(f"{name}_int8", rows),
+            zero,
+            graph.add_weight("int8_zero", np.array(0, dtype=np.int8)),
+        ]
         sums = graph.add("MatMulInteger", inputs, [f"{output}_sums"])
         both = graph.add("Mul", [scale, graph.add_weight(f"{name}_scale", scales)], [f"{output}_scale"])
         numbers = graph.add("Cast", [sums], [f"{output}_float"], to=graph.onnx.TensorProto.FLOAT)

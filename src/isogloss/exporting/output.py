@@ -6,7 +6,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import isogloss
 from isogloss.checksums import write_sums
 from isogloss.errors import IsoglossError
 from isogloss.exporting.export import Artefact
@@ -69,7 +68,7 @@ def record(
         "measured_on": {"sentences": len(source.evaluator.texts), "languages": list(source.evaluator.languages)},
         "artefacts": [as_data(artefact, temporary) for artefact in artefacts],
         "refused": refused,
-        "versions": {"isogloss": isogloss.__version__} | {name: _version(name) for name in packages},
+        "versions": {name: _version(name) for name in ("isogloss", *packages)},
     }
 
 

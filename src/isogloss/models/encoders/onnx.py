@@ -82,7 +82,9 @@ class OnnxEncoder(ExternalEncoder):
         return self._run(self._padded(rows), outputs)
 
     def _run(self, fields: dict[str, IntArray], outputs: Sequence[str]) -> list[FloatArray]:
-        found: list[FloatArray] = self._session.run(list(outputs), {name: fields[name] for name in fields if name in self._inputs})
+        found: list[FloatArray] = self._session.run(
+            list(outputs), {name: fields[name] for name in fields if name in self._inputs}
+        )
         return found
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> dict[str, IntArray]:

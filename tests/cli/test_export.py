@@ -1,0 +1,64 @@
+"""`isogloss export` as a person meets it: the table, JSON, what was refused, and mistakes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isogloss.cli.app import main
+from isogloss.models.static import static_student
+from tiny import unigram
+
+
+class Call:
+    """Runs the real entry point in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as caught:
+            main(["export", *map(str, arguments)])
+        captured = self.capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture
+def export(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(tmp_path)
+    static_student(unigram(), 64).save_pretrained(tmp_path / "table")  # a graph of it is written in a moment
+    return Call(capsys)
+
+
+def test_onnx_files_and_their_measurements(export: Call, tsv: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    named = ("table", "--to", "onnx", "--pairs", tsv, "--teacher", "", "--precisions", "fp32,int8")
+    code, out, err = export(*named)
+    assert code == 0, err
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["artefact", "fp32", "int8"] and "points lost" in lines[0]
+    assert "searching sources by their translations" in out and all(len(line) <= 80 for line in lines)
+    assert "table-onnx" in err and (tmp_path / "table-onnx" / "onnx" / "model_qint8_avx512_vnni.onnx").is_file()
+    code, out, _ = export(*named, "--min-cosine", 0.9999999, "--json")
+    found = json.loads(out)
+    assert code == 0 and [one["name"] for one in found["artefacts"]] == ["fp32"] and found["suite"] is None
+    assert found["refused"][0]["name"] == "int8" and "min_cosine" in found["refused"][0]["reason"]
+    assert found["artefacts"][0]["path"] == "onnx/model.onnx" and found["artefacts"][0]["cosine"] > 0.99999
+    code, out, _ = export(*named, "--min-cosine", 0.9999999)
+    assert code == 0 and "refused: int8 (mean cosine" in out
+    assert not (tmp_path / "table-onnx" / "onnx" / "model_qint8_avx512_vnni.onnx").exists()
+
+
+def test_mistakes_are_explained(export: Call, tmp_path: Path) -> None:
+    code, _, err = export("table", "--to", "coreml")
+    assert code == 2 and "'coreml' is not something to export to" in err and "onnx" in err
+    code, _, err = export("table", "--to", "onnx", "--precisions", "int4")
+    assert code == 2 and "int4" in err and "Traceback" not in err
+    code, _, err = export("nowhere", "--to", "onnx")
+    assert code == 2 and "nowhere" in err and "Traceback" not in err
+    assert [place.name for place in tmp_path.iterdir()] == ["table"]
+
+
+def test_a_folder_for_every_server(export: Call, tmp_path: Path) -> None:
+    code, out, err = export("table", "--out", "copy")
+    assert code == 0 and not out and "copy" in err and (tmp_path / "copy" / "modules.json").is_file()
