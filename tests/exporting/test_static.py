@@ -15,6 +15,7 @@ from isogloss.exporting.source import ExportSource
 from isogloss.exporting.static import training_pairs
 from isogloss.models.static import static_student
 from isogloss.models.student import Student
+from isogloss.progress import Step
 from tiny import PAIRS, TEXTS
 
 
@@ -24,7 +25,8 @@ def source(models: Path, tsv: Path) -> ExportSource:
 
 
 def test_static_model_is_close_to_the_model_and_loads_anywhere(models: Path, tsv: Path, tmp_path: Path) -> None:
-    name, steps = str(models / "teacher"), []
+    name = str(models / "teacher")
+    steps: list[Step] = []
     exported = export(name, "static", tmp_path / "static", pairs=[str(tsv)], teacher="", on_progress=steps.append)
     (artefact,) = exported.artefacts
     plain = SentenceTransformer(str(tmp_path / "static"), device="cpu")
@@ -37,6 +39,7 @@ def test_static_model_is_close_to_the_model_and_loads_anywhere(models: Path, tsv
     fitted = cosines(plain.encode([pair.target for pair in trained]), targets).mean()
     unfitted = static_student(Student.from_pretrained(name, device="cpu").tokenizer, 16, Student.from_pretrained(name).model)
     assert fitted > 0.9 and fitted > cosines(unfitted.encode([pair.target for pair in trained]), targets).mean() + 0.3
+    assert any(step.stage == "token table, fitted" and step.finished for step in steps)
     assert artefact.path == tmp_path / "static" == exported.folder and artefact.details["rows"] == len(
         plain[0].embedding.weight
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ GERMAN = "die Katze schläft nachts."
 TRAINED = [pair for pair in PAIRS if pair.split == "train"]
 
 
-def short_models(finished: Path, work: Path, steps: list[Step] | None = None, **settings: object) -> ShortModels:
+def short_models(finished: Path, work: Path, steps: list[Step] | None = None, **settings: Any) -> ShortModels:  # noqa: ANN401
     chosen = BudgetSettings(retrain_batch=16, retrain_rate=1e-3, **settings)
     report = (lambda _step: None) if steps is None else steps.append
     return ShortModels(ExportSource(str(finished), chosen, on_progress=report), chosen, work)
@@ -70,7 +71,7 @@ def test_pairs_are_sampled_if_there_are_too_many(finished: Path, tmp_path: Path)
     assert whole.pairs is whole.source.pairs
 
 
-def forms_of(finished: Path, work: Path, **settings: object) -> Forms:
+def forms_of(finished: Path, work: Path, **settings: Any) -> Forms:  # noqa: ANN401
     short = short_models(finished, work, **settings)
     return Forms(short.source, short.settings, short)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss import recipes
+from isogloss.amounts import amount
 from isogloss.config.exporting import BudgetSettings
 from isogloss.errors import ModelError
 from isogloss.exporting.source import ExportSource
@@ -63,7 +64,7 @@ class ShortModels:
 
     def __call__(self, layers: int) -> Student:
         """The model with this many layers."""
-        folder, stage = self.folder(layers), f"{layers} layers"
+        folder, stage = self.folder(layers), amount(layers, "layer")
         if (folder / "modules.json").is_file():
             try:
                 student = Student.from_pretrained(str(folder), max_tokens=self.source.student.max_tokens, device="cpu")
