@@ -54,7 +54,8 @@ if not quantized.is_file():
     model.save_pretrained(str(folder))
     export_dynamic_quantized_onnx_model(model, "avx512_vnni", str(folder))
 file = "onnx/model_qint8_avx512_vnni.onnx"
-model = SentenceTransformer(str(folder), backend="onnx", device="cpu", model_kwargs={"file_name": file, "session_options": options})
+how = {"file_name": file, "session_options": options}
+model = SentenceTransformer(str(folder), backend="onnx", device="cpu", model_kwargs=how)
 model.encode(work["texts"][:64])
 seconds = {}
 for size in batches:

@@ -1,38 +1,34 @@
-"""The table of models within a size, from its result file."""
+"""The table of ONNX exports in docs/benchmarks.md, from benchmarks/results/export_onnx.json."""
 
 from typing import Any
 
-VOCABULARY = {"off": "whole", "alphabet": "its alphabets", "corpus": "words of its text"}
+PEER = "peer int8"
 
 
-def budget_table(found: dict[str, Any]) -> str:
-    """One row per budget: the chosen form, its size, speed and score, and what it loses."""
+def export_table(results: dict[str, Any]) -> str:
+    """Each file with its best speed, size and closeness, beside torch and the peer's own int8 export."""
     lines = [
-        "| budget | MB | sentences/s | index | translations | points lost | vocabulary | layers | precision |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| | sentences/s | times torch | MB | cosine | teacher's index, % | points lost |",
+        "|---|---|---|---|---|---|---|",
+        f"| sentence-transformers, torch fp32, at its best batch | {results['torch']['sentences_per_second']:,.0f} | 1 | | 1 |"
+        f" {100 * results['original_accuracy']:.1f} | 0 |",
     ]
-    for row in found["budgets"]:
-        best = row["best"]
-        index, retrieval = (best["shown"][name] for name in ("teacher_index", "retrieval"))
-        worst = max((code for code in row["lost"] if code != "average"), key=lambda code: row["lost"][code])
-        lost = f"{row['lost']['average']:.1f} ({worst} {row['lost'][worst]:.1f})"
-        scores = f"{'–' if index is None else f'{100 * index:.1f}'} | {100 * retrieval:.1f}"
-        form = (
-            f"{VOCABULARY[best['trim']]} ({best['vocabulary']:,}) | {best['layers']} of {found['layers']} | {best['precision']}"
-        )
-        lines.append(
-            f"| {row['budget']} | {row['megabytes']:.1f} | {best['sentences_per_second']:,.0f} | {scores} | {lost} | {form} |"
-        )
-    original, hardware = found["original"], found["hardware"]
-    measured = [one for one in found["tried"] if one["chosen_by"] is not None]
+    for name, file in results["files"].items():
+        ways = ("sentence-transformers int8",) if name == PEER else (f"isogloss {name}", f"onnxruntime {name}")
+        for way in ways:
+            best = results["best"][way]
+            label = {"isogloss": "isogloss' encoder", "onnxruntime": "plain onnxruntime"}.get(way.split()[0], "")
+            label = f"{name}, {label}" if label else "sentence-transformers' own onnx-int8 export"
+            lines.append(
+                f"| {label} | {best['sentences_per_second']:,.0f} | {best['times_torch']:.1f} | {file['megabytes']:,.0f} |"
+                f" {file['cosine']:.4f} | {100 * file['accuracy']:.1f} | {file['lost']:.2f} |"
+            )
+    hardware = results["hardware"]
+    cores = f"{results['threads']} cores ({hardware['processor']})"
     lines += [
         "",
-        f"The best form of the quickstart's model within each size, of {len(measured)} that were measured. The model itself"
-        f" has {original['megabytes']:.0f} MB and computes {original['sentences_per_second']:,.0f} sentences/s with torch;"
-        f" the forms are run by onnxruntime ({hardware['cores']} cores, {hardware['processor']}). Accuracy at 1 (%) in the"
-        " teacher's index and in translation retrieval, mean of both directions and of"
-        f" {len(found['budgets'][0]['lost']) - 1} languages; points lost are those of the mean of both, on average and in the"
-        " language that loses most. Forms were chosen on one half of the held-out sentences and are scored on the other"
-        " ([script](../benchmarks/export_budget.py), [result](../benchmarks/results/export_budget.json)).",
+        f"{results['sentences']:,} sentences in 16 languages on {cores}, the fastest of {results['rounds']} rounds that were run in"
+        " turn, each at its best batch size; other sizes are in the result file."
+        " ([script](../benchmarks/export_onnx.py), [result](../benchmarks/results/export_onnx.json))",
     ]
     return "\n".join(lines)

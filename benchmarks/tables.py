@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from export_tables import budget_table
+from budget_tables import budget_table
+from export_tables import export_table
 from mining_tables import f1_table, speed_table
 from readme_tables import aligned, expectations, mined, overview_table, results_table, unseen
 from retrieval_tables import kept_table
@@ -294,6 +295,8 @@ def benchmarks(page: str) -> str:
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
     page = put(page, "task-table", task_table(*read("task_speed")))
     page = put(page, "encode-table", encode_table(*read("encode_gpu", "encode_cpu", "train_cpu", "cost_growth")))
+    if (RESULTS / "export_onnx.json").is_file():
+        page = put(page, "export-table", export_table(*read("export_onnx")))
     page = put(page, "prepare-table", prepare_table(*read("prepare_versus_opusfilter", "prepare_ten_million")))
     page = put(page, "mining-table", speed_table(*read("mining_speed", "mining_gpu", "mining_growth")))
     page = put(page, "tatoeba-text", tatoeba_text(*read("tatoeba_112", "tatoeba_112_static")))

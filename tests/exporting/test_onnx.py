@@ -16,9 +16,11 @@ from isogloss.errors import IsoglossError, ModelError
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import Exported
 from isogloss.exporting.source import ExportSource
+from isogloss.models.bilstm import EncoderSizes, bilstm_student
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.encoders.open import open_encoder
 from isogloss.models.student import Student
+from isogloss.models.vocabulary.learn import learn_vocabulary
 from isogloss.progress import Step
 from isogloss.storage import read_json
 from tiny import PAIRS, TEXTS, save_tiny_model
@@ -63,6 +65,8 @@ def test_files_and_names_are_those_that_readers_look_for(exported: Exported) -> 
     assert not list(folder.rglob("model.safetensors")) and not (folder / "saved").exists()
     settings = json.loads((folder / "config_sentence_transformers.json").read_text())
     assert settings["prompts"] == {"isogloss": "sagt: ", "query": "sagt: ", "document": "sagt: "}
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_text())
+    assert tokenizer["tokenizer_class"] == "PreTrainedTokenizerFast"  # transformers 4 knows no other
     check_sums(folder, lambda name: IsoglossError(name))
     damaged = folder / "onnx" / "model.onnx"
     before = damaged.read_bytes()
@@ -137,6 +141,15 @@ def test_plain_onnxruntime_gives_the_vectors(exported: Exported) -> None:
     assert tokens.shape == (5, longest, WIDTH)
     student = Student.from_pretrained(str(exported.folder.with_name("model")), device="cpu")
     assert np.allclose(sentences, student.encode(TEXTS[:5]), atol=1e-5)
+
+
+def test_a_bilstm_is_exported_too(tmp_path: Path) -> None:
+    sizes = EncoderSizes(embedding=8, hidden=6, layers=1)
+    student = bilstm_student(learn_vocabulary(lambda: [TEXTS], 120, "bpe"), sizes, max_tokens=32)
+    student.save_pretrained(tmp_path / "laser")
+    settings = ExportSettings(precisions=("fp32",), **ANY)
+    found = ig.export(str(tmp_path / "laser"), "onnx", pairs=[str(pairs_file(tmp_path))], teacher="", settings=settings)
+    assert found.artefacts[0].cosine > 0.99999 and found.artefacts[0].lost == 0
 
 
 def test_what_loses_too_much_is_refused_and_an_earlier_export_stays(exported: Exported) -> None:

@@ -44,7 +44,7 @@ def export(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Export a model for another program, and measure it.
+    """Write a model for other programs, and measure it.
 
     isogloss export runs/quickstart --to onnx
 

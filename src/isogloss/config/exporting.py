@@ -16,7 +16,7 @@ class ExportSettings(Settings):
     """What is written, and how close to the original it has to be."""
 
     precisions: tuple[Precision, ...] = setting(("fp32", "int8"), "Precisions of ONNX files: fp32, fp16, int8.", min_length=1)
-    int8_for: Cpu = setting("avx512_vnni", "CPU of the int8 file; avx2 has 7 bits and is right on all.")
+    cpu: Cpu = setting("avx512_vnni", "CPU of the int8 file; avx2 has 7 bits and is right on all.")
     calibration: int = setting(128, "Sentences that int8 is calibrated on; 0: none.", at_least=0)
     min_cosine: float = share(0.95, "Refuse a file whose embeddings have a lower mean cosine to the original's.")
     max_loss: float = setting(1.0, "Refuse a file that loses more points of retrieval accuracy.", at_least=0.0)

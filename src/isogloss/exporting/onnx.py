@@ -3,7 +3,7 @@
     onnx/model.onnx                      fp32
     onnx/model_fp16.onnx                 weights in half precision
     onnx/model_qint8_avx512_vnni.onnx    int8, for x86 CPUs with VNNI instructions and for ARM
-    onnx/model_qint8_avx2.onnx           instead, with `int8_for = "avx2"`: 7 bits, for every x86 CPU (see `onnx_precision`)
+    onnx/model_qint8_avx2.onnx           instead, with `cpu = "avx2"`: 7 bits, for every x86 CPU (see `onnx_precision`)
     tokenizer.json, modules.json, …      as in a saved model, without model.safetensors
 
 All have pooling, bridge and normalization inside. The folder is opened by `onnx:FOLDER` too (`models/encoders/onnx.py`).
@@ -26,7 +26,7 @@ from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.models.student import Student
 from isogloss.progress import Step
-from isogloss.storage import remove
+from isogloss.storage import json_text, read_json, remove
 
 Conversion = Callable[[Any], None]
 
@@ -58,9 +58,18 @@ def write_model_files(student: Student, folder: Path, card: str = "") -> None:
     for file in saved.iterdir():
         if file.name not in (*WEIGHTS, "SHA256SUMS"):
             file.rename(folder / file.name)
-    for weights in WEIGHTS:
-        remove(folder / "0_StaticEmbedding" / weights)
     remove(saved)
+    if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
+        source.student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+    _use_old_class(folder / "tokenizer_config.json")
+
+
+def _use_old_class(path: Path) -> None:
+    """Name the class of tokenizers that transformers 4 knows too: optimum's ONNX models need that version."""
+    if path.is_file():
+        config = read_json(path)
+        if config.get("tokenizer_class") == "TokenizersBackend":
+            path.write_text(json_text(config | {"tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")
 
 
 def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:
@@ -92,14 +101,14 @@ def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact]
 
 def file_name(source: ExportSource, precision: str) -> str:
     """The file of a precision, named as sentence-transformers does it."""
-    return f"model_qint8_{source.settings.int8_for}.onnx" if precision == "int8" else FILES[precision]
+    return f"model_qint8_{source.settings.cpu}.onnx" if precision == "int8" else FILES[precision]
 
 
 def int8_conversion(source: ExportSource, original: Path) -> Conversion:
     """The conversion for the CPU that the settings name, calibrated on the run's own text."""
     texts = source.calibration_texts
     maxima = channel_maxima(original, texts, source.on_progress) if texts and has_products(load_graph(original)) else {}
-    return partial(to_int8, reduced=source.settings.int8_for == "avx2", maxima=maxima)
+    return partial(to_int8, reduced=source.settings.cpu == "avx2", maxima=maxima)
 
 
 def convert(original: Path, path: Path, conversion: Conversion) -> None:

@@ -14,7 +14,7 @@ from isogloss.evaluation.alignment import AlignmentEvaluator
 from isogloss.evaluation.teachers import open_teacher_of
 from isogloss.models.cached_encoder import CachedEncoder
 from isogloss.models.encoder import Encoder
-from isogloss.models.student import Student
+from isogloss.models.student import AS_STORED, Student
 from isogloss.progress import OnProgress, silent
 from isogloss.runs.finished import Finished, open_finished
 from isogloss.runs.measure import measured_pairs
@@ -47,8 +47,8 @@ class ExportSource:
 
     @cached_property
     def student(self) -> Student:
-        """The model, on the CPU. Who changes it takes a copy."""
-        return Student.from_pretrained(self.name, max_tokens=None, device="cpu")
+        """The model with its own limit of tokens, on the CPU. Who changes it takes a copy."""
+        return Student.from_pretrained(self.name, max_tokens=AS_STORED, device="cpu")
 
     @cached_property
     def teacher(self) -> Encoder | None:

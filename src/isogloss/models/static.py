@@ -57,8 +57,9 @@ class StaticStudent(Student):
     def _set_max_tokens(self, max_tokens: int | None) -> None:
         """The limit is that of the tokenizer: StaticEmbedding has none."""
         backend: Tokenizer = self.model[0].tokenizer
-        if max_tokens is None:
-            max_tokens = min(MAX_TOKENS, backend.truncation["max_length"] if backend.truncation else MAX_TOKENS)
+        if not max_tokens:
+            stored = int(backend.truncation["max_length"]) if backend.truncation else MAX_TOKENS
+            max_tokens = min(MAX_TOKENS, stored) if max_tokens is None else stored
         backend.enable_truncation(max_tokens)
 
     @property

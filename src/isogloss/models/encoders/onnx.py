@@ -30,7 +30,7 @@ TOKENIZER = {"pad_token?": (TEXT, {"content": TEXT}, NOTHING)}
 MODULES = [{"type": TEXT, "path": INNER_FOLDER}]
 PROMPTS = {"prompts?": (Each(TEXT, TEXT), NOTHING), "default_prompt_name?": (TEXT, NOTHING)}
 MAX_TOKENS = 512  # if the folder does not say
-TOKENS_AT_ONCE = 2048  # of a batch, padding included
+TOKENS_AT_ONCE = 512  # of a batch, padding included: its activations stay in a core's cache
 AGAIN = "export the model again"
 
 
