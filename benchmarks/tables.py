@@ -290,7 +290,8 @@ def benchmarks(page: str) -> str:
     page = put(page, "quickstart-table", quickstart_table(*read("quickstart")))
     page = put(page, "versus-table", versus_table(*read("versus_sentence_transformers")))
     page = put(page, "retrieval-table", kept_table(*read("retrieval_kept")))
-    page = put(page, "budget-table", budget_table(*read("export_budget")))
+    if (RESULTS / "export_budget.json").is_file():
+        page = put(page, "budget-table", budget_table(*read("export_budget")))
     speeds = read("engine_speed", "engine_speed_other_machine")
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
     page = put(page, "task-table", task_table(*read("task_speed")))

@@ -38,7 +38,7 @@ from isogloss.shown import masked, printable
 from isogloss.system_errors import explained
 
 # The same command continues after an interruption, unless it is one of these.
-STARTS_AGAIN = ("init", "evaluate", "export", "doctor", "clean", "serve", "corpora list", "corpora show")
+STARTS_AGAIN = ("init", "evaluate", "doctor", "clean", "serve", "corpora list", "corpora show")
 
 app = typer.Typer(
     name="isogloss",

@@ -60,7 +60,7 @@ def write_model_files(student: Student, folder: Path, card: str = "") -> None:
             file.rename(folder / file.name)
     remove(saved)
     if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
-        source.student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+        student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
     _use_old_class(folder / "tokenizer_config.json")
 
 

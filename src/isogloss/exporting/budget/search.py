@@ -199,7 +199,7 @@ class Search:
         return {precision: kept for precision, kept in found.items() if kept is not None}
 
     def _graphs(self, student: Student, precisions: Sequence[Precision]) -> Graphs:
-        reduced = self.settings.int8_for == "avx2"
+        reduced = self.settings.cpu == "avx2"
         return graphs(student, precisions, self.source.calibration_texts, reduced)
 
     def card(self, form: Form, precision: Precision) -> str:
@@ -220,7 +220,7 @@ class Search:
         cut = "" if form.layers == self.forms.all_layers else self.short.folder(form.layers).name
         teacher = "" if self.source.teacher is None else self.source.teacher.fingerprint
         pairs, sentences = self.source.measured.hash, str(self.settings.speed_sentences)
-        int8 = f"{self.settings.int8_for} {self.settings.calibration}" if precision == "int8" else ""
+        int8 = f"{self.settings.cpu} {self.settings.calibration}" if precision == "int8" else ""
         named = self.source.student.fingerprint, repr(form), precision, int8, cut, teacher, pairs, sentences
         return self.work / f"measured-{content_hash(*named, *scorer.evaluator.texts)[:16]}.json"
 
