@@ -33,7 +33,6 @@ from provenance import provenance
 from isogloss.config.exporting import ExportSettings
 from isogloss.exporting.comparison import Comparison
 from isogloss.exporting.export import export
-from isogloss.exporting.onnx import use_old_tokenizer_class
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
 from isogloss.types import FloatArray
@@ -166,7 +165,6 @@ def main() -> None:
         if options.peer_python:
             copy = Path(place) / "model"  # the peer's transformers may be older
             shutil.copytree(source.run.model if source.run else options.run, copy)
-            use_old_tokenizer_class(copy / "tokenizer_config.json")
             peer = Peer(options.peer_python, str(copy), texts, comparison.texts, Path(place), options.threads)
         seconds, of_peer = timed(ways_of(source, files, texts, options.threads), peer, options.rounds)
         artefacts = {one.name: one for one in exported.artefacts}

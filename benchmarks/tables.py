@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from budget_tables import budget_table
 from export_tables import export_table
 from index_tables import check_table, diagnosis_table
 from mining_tables import f1_table, speed_table
@@ -16,6 +17,7 @@ from readme_tables import aligned, expectations, mined, overview_table, results_
 from retrieval_tables import kept_table
 from robustness_table import robustness_table
 from runtime_tables import exports_table
+from serving_tables import serving_table
 from task_tables import library_table, task_table
 
 from isogloss.amounts import duration
@@ -291,6 +293,8 @@ def benchmarks(page: str) -> str:
     page = put(page, "quickstart-table", quickstart_table(*read("quickstart")))
     page = put(page, "versus-table", versus_table(*read("versus_sentence_transformers")))
     page = put(page, "retrieval-table", kept_table(*read("retrieval_kept")))
+    if (RESULTS / "export_budget.json").is_file():
+        page = put(page, "budget-table", budget_table(*read("export_budget")))
     speeds = read("engine_speed", "engine_speed_other_machine")
     page = put(page, "engine-table", engine_table(speeds, *read("engine_quality")))
     page = put(page, "task-table", task_table(*read("task_speed")))

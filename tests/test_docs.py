@@ -136,7 +136,7 @@ def test_the_page_says_which_verbs_have_no_json() -> None:
 def test_the_page_of_a_verb_has_its_options_and_no_others(verb: str) -> None:
     page = (ROOT / "docs" / "verbs" / f"{PAGES.get(verb, verb)}.md").read_text(encoding="utf-8")
     rows = [cell for cell in re.findall(r"^\| (`.*?`[^|]*) \|", page, flags=re.MULTILINE) if "`-" in cell]
-    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(rows)))
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", " ".join(rows)))
     sharing = [own for other, own in options().items() if PAGES.get(other, other) == PAGES.get(verb, verb)]
     assert options()[verb] - shown == {"--help", "--debug"}, "these are not on the page"
     assert shown <= set().union(*sharing), "these do not exist"

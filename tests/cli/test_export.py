@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hub import running_hub
 from isogloss.cli.app import main
+from isogloss.models.encoder import load
 from isogloss.models.static import static_student
 from tiny import unigram
 
@@ -62,3 +64,68 @@ def test_mistakes_are_explained(export: Call, tmp_path: Path) -> None:
 def test_a_folder_for_every_server(export: Call, tmp_path: Path) -> None:
     code, out, err = export("table", "--out", "copy")
     assert code == 0 and not out and "copy" in err and (tmp_path / "copy" / "modules.json").is_file()
+
+
+def test_scores_in_the_card_and_the_upload(
+    export: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = {"title": "Tatoeba", "columns": [{"name": "de", "measure": "accuracy", "rows": 2}]}
+    table["columns"][0]["scores"] = [{"model": "table", "value": 0.5, "interval": [0.4, 0.6]}]  # type: ignore[index]
+    own = load("table", device="cpu").fingerprint
+    (tmp_path / "scores.json").write_text(json.dumps({"models": [{"name": "table", "fingerprint": own}], "tables": [table]}))
+    with running_hub(monkeypatch, tmp_path / "cache") as hub:
+        monkeypatch.setenv("HF_TOKEN", "hf_secret")
+        code, out, err = export("table", "--out", "copy", "--scores", "scores.json", "--push", "me/mine", "--private")
+        assert code == 0 and f"uploaded: {hub.url}/me/mine/commit/" in err and "hf_secret" not in out + err
+        assert {"modules.json", ".eval_results/isogloss.yaml", "README.md"} <= set(hub.files["me/mine"])
+        assert b"| de | 50.0 | 40.0 to 60.0 |" in hub.files["me/mine"]["README.md"]
+        code, _, err = export("table", "--out", "copy", "--push", "me/mine")
+        assert code == 2 and "--add-to-repository" in err
+        code, out, _ = export("table", "--out", "copy", "--push", "me/mine", "--add-to-repository", "--json")
+        assert code == 0 and json.loads(out)["url"].startswith(hub.url)
+    assert export("table", "--private")[0] == 2 and export("table", "--budget", "9MB", "--push", "me/mine")[0] == 2
+
+
+def test_best_form_within_a_budget(export: Call, tsv: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    named = (
+        "table",
+        "--pairs",
+        tsv,
+        "--teacher",
+        "",
+        "--precisions",
+        "fp32,int8",
+        "--trims",
+        "off,corpus",
+        "--dimensions",
+        "16",
+    )
+    code, out, err = export(*named, "--budget", "1MB")
+    assert code == 0, err
+    table = out[: out.index("no other is as small")]
+    assert all(len(line) <= 80 for line in table.splitlines()) and table.count("corpus (") == 4 == table.count("whole (")
+    assert "the original, run by torch" in table and table.count("←") == 1
+    assert "embeddings are cut" not in out  # without a teacher there is no index
+    model = tmp_path / "table-budget" / "model"
+    assert (model / "onnx" / "model.onnx").is_file() and (tmp_path / "table-budget" / "frontier.html").is_file()
+    code, out, err = export(*named, "--budget", "1MB", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["model"] == "table-budget/model" and len(found["tried"]) == 8
+    assert found["megabytes"] <= found["budget_megabytes"] == 1.0 and "embedding, no layers" not in err  # measured once
+    before = (model / "onnx" / "model.onnx").read_bytes()
+    code, _, err = export(*named, "--budget", "2KB")
+    assert code == 2 and "nothing fits into 0.0 MB" in err and "--to static" in err
+    assert (model / "onnx" / "model.onnx").read_bytes() == before
+
+
+def test_mistakes_about_budgets_are_explained(export: Call, tmp_path: Path) -> None:
+    for arguments, said in (
+        (("--budget", "60"), "is not a size"),
+        (("--budget", "60MB", "--to", "static"), "--budget writes ONNX folders"),
+        (("--budget", "60MB", "--layers", "six"), "is not a list of whole numbers"),
+        (("--budget", "60MB", "--trims", "words"), "words"),
+    ):
+        code, out, err = export("table", *arguments)
+        assert code == 2 and said in err and "Traceback" not in err and not out
+    assert [place.name for place in tmp_path.iterdir()] == ["table"]

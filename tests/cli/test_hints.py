@@ -55,6 +55,13 @@ SHOWN_BY = {
     "index/building/file_writer.py": "index build",
     "index/building/search_server_writer.py": "index build",
     "cli/index.py": "",  # two verbs
+    "config/exporting.py": "export",
+    "exporting/budget/amounts.py": "export",
+    "exporting/budget/forms.py": "export",
+    "exporting/budget/search.py": "export",
+    "exporting/static.py": "export",
+    "exporting/onnx.py": "export",
+    "exporting/output.py": "export",
     "cli/options.py": "",
     "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",

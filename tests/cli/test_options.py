@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from isogloss import recipes
 from isogloss.cli.app import app
-from isogloss.cli.options import option_for
+from isogloss.cli.options import as_setting, option_for
 from isogloss.config import Settings, StudentSettings, TeacherSettings, TrainingSettings
+from isogloss.config.exporting import BudgetSettings
 from isogloss.config.mining import MiningSettings, ScoringSettings
+from isogloss.errors import RecipeError
 
 
 def test_an_option_is_made_of_its_setting() -> None:
@@ -48,3 +50,12 @@ def test_init_prints_the_schema_and_writes_nothing(tmp_path: Path, monkeypatch: 
     done = CliRunner().invoke(app, ["init", "--schema"])
     assert done.exit_code == 0 and json.loads(done.output) == json.loads(json.dumps(recipes.json_schema()))
     assert not list(tmp_path.iterdir())
+
+
+def test_lists_are_separated_by_commas() -> None:
+    assert as_setting(BudgetSettings, "layers", "8, 6") == (8, 6) and as_setting(BudgetSettings, "layers", "") == ()
+    assert as_setting(BudgetSettings, "trims", "off,corpus") == ("off", "corpus")
+    assert as_setting(BudgetSettings, "retrain_pairs", 5) == 5
+    assert option_for(BudgetSettings, "precisions").default == "fp32,fp16,int8"
+    with pytest.raises(RecipeError, match="--layers '8,six' is not a list of whole numbers"):
+        as_setting(BudgetSettings, "layers", "8,six")

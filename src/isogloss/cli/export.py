@@ -3,32 +3,38 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
-from isogloss.cli.options import JsonFlag, settings_as_options
-from isogloss.config.exporting import ExportSettings
+from isogloss.cli.options import JsonFlag, given_options, settings_as_options
+from isogloss.config.exporting import BudgetSettings, ExportSettings
 
 if TYPE_CHECKING:
     from isogloss.exporting.export import Artefact, Exported
 
-TARGETS_HELP = "What to write: folder, onnx, openvino."
-PRECISIONS = ExportSettings.model_fields["precisions"]
+TARGETS_HELP = "What to write: folder, onnx, openvino, static.  [default: folder; onnx with --budget]"
+PRECISIONS = ",".join(ExportSettings.model_fields["precisions"].default)
+PRECISIONS_HELP = "Precisions of ONNX files: fp32, fp16, int8; --budget tries all."
 
 
 @settings_as_options(
-    ExportSettings,
-    skip=["precisions"],
+    BudgetSettings,
+    skip=[],
+    precisions={"metavar": "NAME,…", "default": PRECISIONS, "help": PRECISIONS_HELP},
     suite={"metavar": "NAME,…"},
     data={"metavar": "FOLDER|hub"},
+    trims={"metavar": "NAME,…"},
+    layers={"metavar": "N,…"},
+    dimensions={"metavar": "N,…"},
 )
 def export(
+    context: Context,
     model: Annotated[str, Argument(metavar="MODEL", help="Finished run, folder or hub name.")],
     values: dict[str, Any],
-    to: Annotated[str, Option("--to", metavar="TARGET", help=TARGETS_HELP)] = "folder",
+    to: Annotated[str | None, Option("--to", metavar="TARGET", help=TARGETS_HELP)] = None,
+    budget: Annotated[
+        str | None, Option("--budget", metavar="SIZE", help="Write the best ONNX folder that fits, such as 60MB.")
+    ] = None,
     out: Annotated[Path | None, Option("--out", metavar="FOLDER", help="Where to write.  [default: RUN/export/TARGET]")] = None,
-    precisions: Annotated[str, Option("--precisions", metavar="NAME,…", help=PRECISIONS.description)] = ",".join(
-        PRECISIONS.default
-    ),
     pairs: Annotated[
         list[str] | None,
         Option("--pairs", metavar="FILE", help="Pairs to measure on; repeatable.  [default: the run's]"),
@@ -36,23 +42,84 @@ def export(
     teacher: Annotated[
         str | None, Option(metavar="MODEL", help="Model whose index is searched; '' for none.  [default: the run's]")
     ] = None,
+    scores: Annotated[
+        list[Path] | None, Option("--scores", metavar="FILE", help="Scores for the card, of evaluate --json; repeatable.")
+    ] = None,
+    push: Annotated[
+        str | None, Option("--push", metavar="REPOSITORY", help="Upload the folder to the Hugging Face Hub.")
+    ] = None,
+    private: Annotated[bool, Option("--private", help="Make a new repository private.")] = False,
+    add_to_repository: Annotated[bool, Option("--add-to-repository", help="Upload to a repository that exists.")] = False,
     json: JsonFlag = False,
 ) -> None:
     """Write a model for other programs, and measure it.
 
     isogloss export runs/quickstart --to onnx
+
+    isogloss export runs/quickstart --budget 60MB
+
+    isogloss export runs/quickstart --push me/my-model
     """
     from isogloss.cli.screens.progress import progress, show_json
     from isogloss.exporting.export import export
 
-    values["precisions"] = tuple(name.strip() for name in precisions.split(","))
-    settings = ExportSettings(**values)
+    refuse_ignored(context, push, scores)
+    if budget is not None:
+        if not given_options(context, ["precisions"]):
+            del values["precisions"]  # the default is that of other exports
+        _export_within(budget, to, BudgetSettings(**values), json, model=model, out=out, pairs=pairs or (), teacher=teacher)
+        return
+    settings = ExportSettings(**{name: values[name] for name in ExportSettings.model_fields})
     with progress() as bars:
-        exported = export(model, to, out, pairs=pairs or (), teacher=teacher, settings=settings, on_progress=bars)
+        exported = export(
+            model,
+            to or "folder",
+            out,
+            pairs=pairs or (),
+            teacher=teacher,
+            settings=settings,
+            scores=scores or (),
+            on_progress=bars,
+        )
+        url = None if push is None else _push(exported.folder, push, private, add_to_repository)
     if json:
-        show_json(_as_data(exported))
+        show_json(_as_data(exported) | ({} if url is None else {"url": url}))
     else:
-        _show(exported)
+        _show(exported, url)
+
+
+def refuse_ignored(context: Context, push: str | None, scores: list[Path] | None) -> None:
+    """Raise for options that would have no effect."""
+    from isogloss.errors import RecipeError
+
+    without_push = given_options(context, ["private", "add_to_repository"])
+    if push is None and without_push:
+        raise RecipeError(f"{without_push[0]} works only with --push", hint="name a repository: --push me/my-model")
+    if given_options(context, ["budget"]) and (push is not None or scores):
+        raise RecipeError(
+            f"{'--push' if push else '--scores'} does not work with --budget",
+            hint="look at the folder first, then: isogloss export FOLDER --push REPOSITORY",
+        )
+
+
+def _push(folder: Path, repository: str, private: bool, exist_ok: bool) -> str:
+    from isogloss.models.hub import push_folder
+
+    return push_folder(folder, repository, private=private or None, exist_ok=exist_ok)
+
+
+def _export_within(budget: str, to: str | None, settings: BudgetSettings, json: bool, **given: Any) -> None:  # noqa: ANN401
+    """Search, and show what was found; `given` is what else `export_within_budget` takes."""
+    from isogloss.cli.screens.frontier import show_frontier
+    from isogloss.cli.screens.progress import progress
+    from isogloss.errors import RecipeError
+    from isogloss.exporting.budget.search import export_within_budget
+
+    if to not in (None, "onnx"):
+        raise RecipeError(f"--budget writes ONNX folders, not --to {to}", hint="leave --to out, or leave --budget out")
+    with progress() as bars:
+        result = export_within_budget(budget=budget, settings=settings, on_progress=bars, **given)
+    show_frontier(result, json)
 
 
 def _as_data(exported: "Exported") -> dict[str, Any]:
@@ -67,7 +134,7 @@ def _as_data(exported: "Exported") -> dict[str, Any]:
     }
 
 
-def _show(exported: "Exported") -> None:
+def _show(exported: "Exported", url: str | None = None) -> None:
     """A table of what was written, what was refused, and the folder."""
     from isogloss.cli.screens.progress import output, percent, plain_table, say
 
@@ -81,6 +148,8 @@ def _show(exported: "Exported") -> None:
     for name, reason in exported.refused.items():
         output.print(f"refused: {name} ({reason})")
     say(f"{exported.folder}")
+    if url is not None:
+        say(f"uploaded: {url}")
 
 
 def _measured_by(artefact: "Artefact") -> str:

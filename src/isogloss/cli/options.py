@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from typer import Argument, Context, Option
@@ -82,6 +82,8 @@ def option_for(settings: type[Settings], name: str, *flags: str, **changes: Any)
         low, high = (None if hasattr(limit, "gt") else low), (None if hasattr(limit, "lt") else high)
     values = {"help": field.description, "min": low, "max": high, "metavar": _metavar(name, field), **changes}
     default, presets = values.pop("default", field.default), values.pop("presets", {})
+    if isinstance(default, tuple):
+        default = ",".join(map(str, default))
     if default is None and field.default not in (None, ""):
         also = [f"; {preset}: {data['stage'][name]}" for preset, data in presets.items() if name in data.get("stage", {})]
         values["help"] += f"  [default: {field.default}{''.join(also)}]"
@@ -103,7 +105,7 @@ def settings_as_options(kind: type[Settings], skip: Sequence[str], **changes: di
 
     def decorate(function: Command) -> Command:
         def command(**given: Any) -> None:  # noqa: ANN401
-            function(values={name: given.pop(name) for name in options}, **given)
+            function(values={name: as_setting(kind, name, given.pop(name)) for name in options}, **given)
 
         return with_options(command, function, options, place="values")
 
@@ -193,6 +195,22 @@ def recipe_field(key: str) -> FieldInfo:
     owner: Any = Recipe.model_fields[table].annotation if table else Recipe
     found: FieldInfo = owner.model_fields[name]
     return found
+
+
+def as_setting(settings: type[Settings], name: str, value: Any) -> Any:  # noqa: ANN401
+    """The value of an option as its setting takes it: the text "8, 6" of a list as (8, 6)."""
+    field = settings.model_fields[name]
+    if get_origin(field.annotation) is not tuple or not isinstance(value, str):
+        return value
+    parts, kind = as_languages(value), get_args(field.annotation)[0]
+    whole = int in (kind, *get_args(kind))
+    try:
+        return tuple(map(int, parts)) if whole else parts
+    except ValueError as error:
+        from isogloss.errors import RecipeError
+
+        message = f"--{name.replace('_', '-')} {value!r} is not a list of whole numbers"
+        raise RecipeError(message, hint="separate them with commas, such as 8,6,4") from error
 
 
 def given_options(context: Context, names: Sequence[str]) -> list[str]:

@@ -12,13 +12,16 @@ from typing import Any, Protocol
 from isogloss.config.exporting import ExportSettings
 from isogloss.errors import RecipeError
 from isogloss.exporting.source import ExportSource
+from isogloss.models.encoder import fingerprint
 from isogloss.progress import OnProgress, silent
+from isogloss.report.eval_results import add_scores, read_scores
 
 # Target: module. What each writes stands in its docstring.
 TARGETS = {
     "folder": "folder",
     "onnx": "onnx",
     "openvino": "openvino",
+    "static": "static",
 }
 
 
@@ -61,6 +64,7 @@ def export(
     pairs: Sequence[str] = (),
     teacher: str | None = None,
     settings: ExportSettings | None = None,
+    scores: Sequence[Path | str] = (),
     on_progress: OnProgress = silent,
 ) -> Exported:
     """Export a model: a finished run, a folder or a hub name.
@@ -68,13 +72,17 @@ def export(
         ig.export("runs/mine", "onnx")
 
     `out` is by default `export/TARGET` in the run's folder. Every file is measured beside the original, on held-out pairs of
-    the run or on `pairs`, and refused if it loses more than the settings allow.
+    the run or on `pairs`, and refused if it loses more than the settings allow. `scores` are files that `isogloss evaluate
+    --json` printed for this model: the card and `.eval_results/` get them. `models.hub.push_folder` uploads the folder.
     """
     if to not in TARGETS:
         raise RecipeError(f"{to!r} is not something to export to", hint=f"choose one of {', '.join(TARGETS)}")
     source = ExportSource(model, settings or ExportSettings(), pairs, teacher, on_progress)
+    known = [score for path in scores for score in read_scores(Path(path), fingerprint(source.student.model))]
     target: Target = import_module(f"isogloss.exporting.{TARGETS[to]}")
     exported = target.write(source, Path(out) if out is not None else default_folder(source, to))
+    if known:
+        add_scores(exported.folder, known)
     if not source.settings.suite:
         return exported
     from isogloss.exporting.suite import measure_suite

@@ -25,6 +25,7 @@ from isogloss.exporting.output import export_folder, finish
 from isogloss.exporting.portable_tokenizer import make_portable
 from isogloss.exporting.source import ExportSource
 from isogloss.models.encoders.onnx import OnnxEncoder
+from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.storage import remove
 
@@ -38,7 +39,7 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 def write(source: ExportSource, folder: Path) -> Exported:
     """Write the precisions that the settings name, measured; those that differ too much are left out."""
     with export_folder(folder) as temporary:
-        write_model_files(source, temporary)
+        write_model_files(source.student, temporary)
         artefacts, refused = write_precisions(source, temporary)
         if not artefacts:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
@@ -51,25 +52,18 @@ def write(source: ExportSource, folder: Path) -> Exported:
 HINT = "allow more with --min-cosine and --max-loss, or name other --precisions; nothing was written"
 
 
-def write_model_files(source: ExportSource, folder: Path) -> None:
+def write_model_files(student: Student, folder: Path, card: str = "") -> None:
     """Tokenizer, modules and their settings as in a saved model, without the weights of the first module."""
     saved = folder / "saved"
-    source.student.save_pretrained(saved)
+    student.save_pretrained(saved, card)
     for file in saved.iterdir():
         if file.name not in (*WEIGHTS, "SHA256SUMS"):
             file.rename(folder / file.name)
     remove(saved)
     if not (folder / "tokenizer.json").is_file():  # BiLSTMs have it in the folder of a module
-        source.student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    use_old_tokenizer_class(folder / "tokenizer_config.json")
-
-
-def use_old_tokenizer_class(path: Path) -> None:
-    """Name the class of tokenizers that transformers 4 knows too: optimum's ONNX models need that version."""
-    if path.is_file():
-        config = read_json(path)
-        if config.get("tokenizer_class") == "TokenizersBackend":
-            path.write_text(json_text(config | {"tokenizer_class": "PreTrainedTokenizerFast"}), encoding="utf-8")
+        student.tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+    for tokenizer in folder.rglob("tokenizer.json"):
+        make_portable(tokenizer)
 
 
 def write_precisions(source: ExportSource, folder: Path) -> tuple[list[Artefact], dict[str, str]]:

@@ -41,7 +41,7 @@ def write(source: ExportSource, folder: Path) -> Exported:
         message = f"{source.name}: OpenVINO computes an LSTM over the padding of a batch, so its embeddings would be wrong"
         raise ModelError(message, hint="export it with --to onnx")
     with export_folder(folder) as temporary:
-        write_model_files(source, temporary)
+        write_model_files(source.student, temporary)
         artefacts, refused = write_precisions(source, temporary)
         if not artefacts:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in refused.items())

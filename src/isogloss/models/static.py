@@ -99,10 +99,14 @@ class StaticStudent(Student):
             super().add_bridge(bridge, normalize)
             return
         weight, bias = (torch.from_numpy(part.copy()).to(self.table) for part in (bridge.weight, bridge.bias))
-        self._set_table(self.table.detach() @ weight.T + bias)
+        self.set_table(self.table.detach() @ weight.T + bias)
         if normalize:
             self.add_normalization()
         self.model.eval()
+
+    def cut_columns(self, dimension: int) -> None:
+        """Keep the first columns of the table."""
+        self.set_table(self.table.detach()[:, :dimension].clone())
 
     def batch(self, tokens: TokenStore, rows: IntArray, frozen: Frozen | None = None) -> Tensor:
         """Embeddings of some rows, with gradients if they are enabled; that of an empty sentence is zero."""
@@ -118,9 +122,10 @@ class StaticStudent(Student):
         backend.enable_truncation(self.max_tokens)
         self.model[0].tokenizer = backend
         self.__dict__.pop("tokenizer", None)  # cached
-        self._set_table(table)
+        self.set_table(table)
 
-    def _set_table(self, table: Tensor) -> None:
+    def set_table(self, table: Tensor) -> None:
+        """Replace the table, in place."""
         first = self.model[0]
         first.embedding = nn.EmbeddingBag.from_pretrained(table, freeze=False)
         first.num_embeddings, first.embedding_dim = table.shape

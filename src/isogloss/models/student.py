@@ -4,6 +4,7 @@ It works on token ids, without padding if the transformer allows it (`kernels/pa
 embeddings in plain `SentenceTransformer(path)`. `static` and `bilstm` have the students without a transformer.
 """
 
+import copy
 import logging
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -108,6 +109,10 @@ class Student:
         student = kind(model, name, prompt, max_tokens)
         student.origin = origin
         return student
+
+    def copy(self) -> Self:
+        """The same model once more: whoever changes one of them does not change the other."""
+        return type(self)(copy.deepcopy(self.model), self.name, max_tokens=self.max_tokens)
 
     def save_pretrained(self, folder: Path | str, card: str = "", training: dict[str, Any] | None = None) -> None:
         """Save to a folder that plain `SentenceTransformer(folder)` loads, replacing a model in it.

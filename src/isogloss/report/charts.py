@@ -205,27 +205,66 @@ def line_chart(
 
     Labels are outside the frame, so they cover neither lines nor each other.
     """
-    right, bottom = room - RIGHT, high - BOTTOM
-
-    def x(value: float) -> float:
-        return LEFT + (right - LEFT) * (value - across.low) / (across.high - across.low)
-
-    def y(value: float) -> float:
-        return bottom - (bottom - TOP) * (value - down.low) / (down.high - down.low)
-
-    marked = None
-    if mark is not None and across.low <= mark[0] <= across.high:
-        share = (x(mark[0]) - LEFT) / (right - LEFT)  # the label is on the side that has space
-        marked = (x(mark[0]), mark[1], "start" if share < 1 / 3 else "end" if share > 2 / 3 else "middle")
+    frame = _Frame(across, down, room, high)
     return _draw(
         "line_chart",
-        lines=[(line.kind, [(x(one), y(other)) for one, other in line.points], line.hovers) for line in lines],
-        across=[(x(value), text) for value, text in across.ticks(max(2, (right - LEFT) // TICK_ROOM))],
-        down=[(y(value), text) for value, text in down.ticks(max(2, (bottom - TOP) // TICK_ROOM_DOWN))],
+        lines=[(line.kind, [(frame.x(one), frame.y(other)) for one, other in line.points], line.hovers) for line in lines],
         name=name,
         label=what,
-        frame=(LEFT, TOP, right, bottom),
-        mark=marked,
-        width=room,
-        height=high,
+        **frame.drawn(mark),
     )
+
+
+Dot = tuple[float, float, str, str]  # across, down, its color in the style sheet (`train`, `quiet`), and its hover text
+
+
+def scatter(
+    dots: Sequence[Dot], across: Axis, down: Axis, name: str, what: str, room: int, high: int, mark: tuple[float, str] | None
+) -> Markup:
+    """Dots in the frame of a line chart; later ones cover earlier ones."""
+    frame = _Frame(across, down, room, high)
+    return _draw(
+        "scatter",
+        dots=[(frame.x(one), frame.y(other), kind, hover) for one, other, kind, hover in dots],
+        name=name,
+        label=what,
+        **frame.drawn(mark),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The frame of a chart with two axes, in pixels."""
+
+    across: Axis
+    down: Axis
+    room: int
+    high: int
+
+    @property
+    def _corner(self) -> tuple[int, int]:
+        return self.room - RIGHT, self.high - BOTTOM
+
+    def x(self, value: float) -> float:
+        """Where a value is across."""
+        return LEFT + (self._corner[0] - LEFT) * (value - self.across.low) / (self.across.high - self.across.low)
+
+    def y(self, value: float) -> float:
+        """Where a value is down."""
+        return self._corner[1] - (self._corner[1] - TOP) * (value - self.down.low) / (self.down.high - self.down.low)
+
+    def drawn(self, mark: tuple[float, str] | None) -> dict[str, object]:
+        """Ticks, frame, size and the mark, as the templates take them."""
+        right, bottom = self._corner
+        marked = None
+        if mark is not None and self.across.low <= mark[0] <= self.across.high:
+            share = (self.x(mark[0]) - LEFT) / (right - LEFT)  # the label is on the side that has space
+            marked = (self.x(mark[0]), mark[1], "start" if share < 1 / 3 else "end" if share > 2 / 3 else "middle")
+        return {
+            "across": [(self.x(value), text) for value, text in self.across.ticks(max(2, (right - LEFT) // TICK_ROOM))],
+            "down": [(self.y(value), text) for value, text in self.down.ticks(max(2, (bottom - TOP) // TICK_ROOM_DOWN))],
+            "frame": (LEFT, TOP, right, bottom),
+            "mark": marked,
+            "width": self.room,
+            "height": self.high,
+        }
