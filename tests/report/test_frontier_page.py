@@ -49,4 +49,4 @@ def test_page_has_everything_in_escaped_text() -> None:
     ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
     assert page.count("<circle") == 4 * len(POINTS) and "<td><b></td>" not in page and "&lt;b&gt;" in page
     assert "-1.0" in page and "60.0 MB" in page and page.count("chosen") >= 3
-    assert page.index("30.0<") < page.index("90.0<")
+    assert page.index(">30.0</th>") < page.index(">60.0</th>") < page.index(">90.0</th>")
