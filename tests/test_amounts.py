@@ -71,7 +71,10 @@ EXCEPTIONS = {
 }
 NO_COUNTS = {"points", "per_unit", "value", "name", "where", "empty", "end", "row.pairs", "training.batch_pairs"}
 NO_COUNTS |= {"wish.entry.name", "summary.source_language", "settings.vocabulary_kind", "type(body).__name__"}
-NO_COUNTS |= {"', '.join(map(str, BINS[first:]))"}
+NO_COUNTS |= {"', '.join(map(str, BINS[first:]))", "shown", "model.name", "stored", "found", "own", "language"}
+# Always more than one, or numbers with decimals.
+NO_COUNTS |= {"built.dimension", "form.dimension", "self.dimension", "candidate.rows", "prepared.tokens", "self.seconds"}
+NO_COUNTS |= {"self.speed", "abs(average.points)", "artefact.lost", "of", "whole", "result.all_layers", "form.layers or 'no'"}
 
 
 def _counts_beside_plurals(path: Path) -> Iterator[str]:

@@ -42,7 +42,6 @@ from isogloss.system_errors import explained
 STARTS_AGAIN = (
     "init",
     "evaluate",
-    "export",
     "doctor",
     "clean",
     "serve",

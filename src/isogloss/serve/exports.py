@@ -76,7 +76,7 @@ def _checked_or_made(model: str, files: str, on_progress: OnProgress) -> Export:
     from isogloss.exporting.export import default_folder, export
     from isogloss.exporting.source import ExportSource
 
-    settings = ExportSettings(precisions=(INT8,), int8_for=this_cpu(), max_queries=MEASURED, max_candidates=MEASURED)
+    settings = ExportSettings(precisions=(INT8,), cpu=this_cpu(), max_queries=MEASURED, max_candidates=MEASURED)
     source = ExportSource(model, settings, on_progress=on_progress)
     fingerprint = source.student.fingerprint
     for folder in _places(model, files or fingerprint):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.config.serving import ServeSettings
 from isogloss.errors import IsoglossError, ModelError, optional_package
 from isogloss.progress import OnProgress, Step, silent
@@ -67,7 +68,9 @@ def served_name(model: str) -> str:
 def names_of(models: Sequence[str], names: Sequence[str]) -> list[str]:
     """A name for each model: those that were given, in order, then what the models are called."""
     if len(names) > len(models):
-        raise IsoglossError(f"{len(names)} names for {len(models)} models", hint="give --name once per model, or not at all")
+        raise IsoglossError(
+            f"{amount(len(names), 'name')} for {amount(len(models), 'model')}", hint="give --name once per model, or not at all"
+        )
     found = [*names, *map(served_name, models[len(names) :])]
     for name in found:
         if not name.strip() or found.count(name) > 1:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
+from isogloss.amounts import amount
 from isogloss.corpora.reading.compression import PARQUET_FAULTS, unpacked_name
 from isogloss.corpora.reading.lines import numbered_lines
 from isogloss.errors import DataError
@@ -136,7 +137,9 @@ def _of_table(path: Path, rows: Iterator[Row], plain: bool) -> Iterator[tuple[st
         return
     for place, cells in rows:
         if len(cells) < len(header):
-            raise DataError(f"{place}: {len(cells)} columns, expected {len(header)}", hint="is a quote or a tab missing?")
+            raise DataError(
+                f"{place}: {amount(len(cells), 'column')}, expected {len(header)}", hint="is a quote or a tab missing?"
+            )
         yield cells[key], joined_title(None if title is None else cells[title], cells[text])
 
 

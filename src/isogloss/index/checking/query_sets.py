@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from isogloss.amounts import amount
 from isogloss.corpora import questions
 from isogloss.corpora.reading.compression import unpacked_name
 from isogloss.corpora.reading.filenames import format_of
@@ -159,7 +160,9 @@ def _wide(
     width = 1 + max(columns)
     for number, cells in rows:
         if len(cells) < width:
-            raise DataError(f"{path} line {number}: {len(cells)} columns, expected {width}", hint="separate them by tabs")
+            raise DataError(
+                f"{path} line {number}: {amount(len(cells), 'column')}, expected {width}", hint="separate them by tabs"
+            )
         name = cells[ids].strip() if ids is not None else str(number)
         for place, language in columns.items():
             yield number, name, language, cells[place], _documents(_cell(cells, gold))
