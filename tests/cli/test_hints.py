@@ -103,12 +103,16 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
+FOLDERS = {"papers/": "reproduce", "serve/": "serve", "index/checking/": "index check"}  # shown by one verb
+
+
 def verb_of(place: str) -> str:
     """The verbs that show a module's messages."""
     if place in SHOWN_BY:
         return SHOWN_BY[place]
-    if place.startswith("papers/"):
-        return "reproduce"
+    for folder, verb in FOLDERS.items():
+        if place.startswith(folder):
+            return verb
     name = place.removeprefix("cli/").removesuffix(".py").replace("_", "-")
     assert place.startswith("cli/") and name in options(), f"{place} names options: say in SHOWN_BY which verbs show them"
     return name
