@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +150,8 @@ def test_connections_without_a_request_are_ended(service: Running) -> None:
         loop = next(iter(service.server.server_state.connections)).loop
         loop.call_soon_threadsafe(end)
         assert ended.wait(PATIENCE)
-        assert connection.recv(1) == b""
+        with suppress(ConnectionResetError):  # there was something that the service had not read
+            assert connection.recv(1) == b""
 
 
 def test_many_requests_on_one_connection(service: Running) -> None:

@@ -75,10 +75,13 @@ class Student:
 
     def set_prompts(self, query: str = "", document: str = "") -> None:
         """Set the prompts of `encode_query` and `encode_document`; empty: the prompt of `encode`."""
+        self._write_prompts(query, document)
+        self._keeps_prompts = True
+
+    def _write_prompts(self, query: str, document: str) -> None:
         for name in DOCUMENT_PROMPTS:
             self.model.prompts.pop(name, None)
         self.model.prompts |= {QUERY_PROMPT: query or self.prompt, DOCUMENT_PROMPTS[0]: document or self.prompt}
-        self._keeps_prompts = True
 
     def _set_max_tokens(self, max_tokens: int | None) -> None:
         """Truncate text at `max_tokens`, or at the stored limit, at most 128; never beyond the transformer's positions.
@@ -112,7 +115,8 @@ class Student:
 
     def copy(self) -> Self:
         """The same model once more: whoever changes one of them does not change the other."""
-        return type(self)(copy.deepcopy(self.model), self.name, max_tokens=self.max_tokens)
+        prompt = None if self._keeps_prompts else ""
+        return type(self)(copy.deepcopy(self.model), self.name, prompt, self.max_tokens)
 
     def save_pretrained(self, folder: Path | str, card: str = "", training: dict[str, Any] | None = None) -> None:
         """Save to a folder that plain `SentenceTransformer(folder)` loads, replacing a model in it.
@@ -120,11 +124,14 @@ class Student:
         `card` is the model card (README.md), `training` describes the training data. Without both, those of the folder it was
         loaded from are kept if the weights are the same.
         """
+        origin, prompts = None if card else self.origin, dict(self.model.prompts)
         if not self._keeps_prompts:
-            self.set_prompts()
+            self._write_prompts("", "")
         self.model.prompts.setdefault(PROMPT_NAME, self.prompt)  # says that the others are meant
-        origin = None if card else self.origin
-        save_model(self.model, Path(folder), card or f"# {self.name}\n", training, origin)
+        try:
+            save_model(self.model, Path(folder), card or f"# {self.name}\n", training, origin)
+        finally:
+            self.model.prompts = prompts  # part of the fingerprint
 
     def push_to_hub(self, repo_id: str, card: str = "", **options: Any) -> str:  # noqa: ANN401 - those of push_folder
         """Upload what `save_pretrained` writes to the Hugging Face Hub, and return the URL of the commit.

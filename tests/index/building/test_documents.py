@@ -68,7 +68,7 @@ def test_batches_leave_out_what_is_done_and_what_is_empty() -> None:
         ("docs.jsonl", "eins\n", "docs.jsonl line 1"),
         ("docs.jsonl", "", "there are no documents"),
         ("docs.tsv", "eins\nzwei\n", "its columns are eins"),
-        ("docs.tsv", "id\ttext\nb\n", "docs.tsv line 2: 1 columns, expected 2"),
+        ("docs.tsv", "id\ttext\nb\n", "docs.tsv line 2: 1 column, expected 2"),
         ("docs.tsv", "\ta\n", "document 1 has no id"),
         ("docs.tsv", "a\tx\nb\ty\na\tz\n", "the id 'a' is that of documents 1 and 3"),
         ("docs.csv", "name,text\n1,2\n", "its columns are name, text"),
