@@ -31,6 +31,7 @@ PROGRESS_EVERY = 64
 WORTH_PREPARING = 256  # sentences
 SAMPLE = 32  # sentences on which the fast encoder is compared with the model
 MAX_TOKENS = 512  # per text when unknown tokens are counted, if the model has no limit
+PROMPT_NAME = "isogloss"
 PRECISIONS = ("auto", "float32", "float16")
 NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 
@@ -180,7 +181,10 @@ def embedding_dimension(model: "SentenceTransformer") -> int:
 def fingerprint(model: "SentenceTransformer", prompt: str = "") -> str:
     """Hash the weights themselves: a renamed copy has the same fingerprint, a retrained model another."""
     digest = ContentHash()
-    digest.add(prompt, str(model.max_seq_length), repr(model.prompts), repr(model.default_prompt_name))
+    prompts = {
+        name: text for name, text in model.prompts.items() if text or name != PROMPT_NAME
+    }  # empty, it only marks a folder
+    digest.add(prompt, str(model.max_seq_length), repr(prompts), repr(model.default_prompt_name))
     for module in model:  # pooling mode, activation, number of heads: not visible in the weights
         settings = dict(module.get_config_dict()) if hasattr(module, "get_config_dict") else {}
         body = getattr(module, "auto_model", None)
