@@ -181,9 +181,8 @@ def embedding_dimension(model: "SentenceTransformer") -> int:
 def fingerprint(model: "SentenceTransformer", prompt: str = "") -> str:
     """Hash the weights themselves: a renamed copy has the same fingerprint, a retrained model another."""
     digest = ContentHash()
-    prompts = {
-        name: text for name, text in model.prompts.items() if text or name != PROMPT_NAME
-    }  # empty, it only marks a folder
+    # Empty, our own prompt only marks a folder.
+    prompts = {name: text for name, text in model.prompts.items() if text or name != PROMPT_NAME}
     digest.add(prompt, str(model.max_seq_length), repr(prompts), repr(model.default_prompt_name))
     for module in model:  # pooling mode, activation, number of heads: not visible in the weights
         settings = dict(module.get_config_dict()) if hasattr(module, "get_config_dict") else {}
