@@ -17,7 +17,7 @@ def results_table(quickstart: Result, versus: Result) -> str:
     queries = next(iter(languages.values()))["queries"]
     rows = [
         ("multilingual-e5-small, untouched", before),
-        (f"sentence-transformers' recipe, same data, {versus['budget_seconds']:.0f} s", versus["peer"]),
+        (f"sentence-transformers' recipe, same pairs, {versus['budget_seconds']:.0f} s", versus["peer"]),
         ("isogloss, closed-form bridge only", bridge),
         ("**isogloss**", after),
     ]
