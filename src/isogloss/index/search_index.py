@@ -10,7 +10,7 @@ from isogloss.index.open import open_index
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex, has_unit_norm
 from isogloss.models.cached_encoder import embed
 from isogloss.models.encoder import Encoder
-from isogloss.models.encoders.open import open_encoder
+from isogloss.models.encoders.open import open_for_queries
 from isogloss.progress import OnProgress, silent
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def search_index(
     if isinstance(address, str):
         with open_index(address) as index:
             return search_index(model, queries, index, k, on_progress)
-    encoder = open_encoder(model) if isinstance(model, str) else model
+    encoder = open_for_queries(model) if isinstance(model, str) else model
     vectors = embed(encoder, list(queries), on_progress=on_progress, stage=STAGE)
     report(address, address.facts(), model_facts(encoder, has_unit_norm(vectors)))
     found = address.search(vectors, k)

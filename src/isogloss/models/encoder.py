@@ -31,7 +31,7 @@ PROGRESS_EVERY = 64
 WORTH_PREPARING = 256  # sentences
 SAMPLE = 32  # sentences on which the fast encoder is compared with the model
 MAX_TOKENS = 512  # per text when unknown tokens are counted, if the model has no limit
-PROMPT_NAME = "isogloss"
+PROMPT_NAME, QUERY_PROMPT = "isogloss", "query"
 PRECISIONS = ("auto", "float32", "float16")
 NOT_COMPUTED_WITH = {"_name_or_path", "transformers_version", "architectures", "dtype", "torch_dtype"}
 

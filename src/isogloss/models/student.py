@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from isogloss.errors import ModelError
 from isogloss.kernels.packed import Packed, hidden_states, packing, packs_exactly, pooled, runs_of
 from isogloss.models.bridge import Bridge
-from isogloss.models.encoder import PROMPT_NAME, embedding_dimension, fingerprint, refuse_broken
+from isogloss.models.encoder import PROMPT_NAME, QUERY_PROMPT, embedding_dimension, fingerprint, refuse_broken
 from isogloss.models.fast_encode import POOLINGS, Done, FastEncoder, pooled_runs, trusted_encoder
 from isogloss.models.frozen_layers import Activations, Frozen, SplitBody, alike, on_all_cores, pack, split_layers
 from isogloss.models.hub import push_folder
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 PADDED_AT_ONCE, PACKED_AT_ONCE, AT_ONCE_ACCELERATED = 640, 8192, 16_384  # tokens
 FAST_FROM, SAMPLE = 512, 24  # sentences
-QUERY_PROMPT, DOCUMENT_PROMPTS = "query", ("document", "passage", "corpus")  # as sentence-transformers looks for them
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as sentence-transformers looks for them
 MAX_TOKENS = 128
 AS_STORED = 0
 

@@ -11,14 +11,28 @@ import pytest
 from isogloss.errors import ModelError
 from isogloss.models.encoder import SentenceEncoder
 from isogloss.models.encoders.external import ExternalEncoder
-from isogloss.models.encoders.open import open_encoder
+from isogloss.models.encoders.open import open_encoder, open_for_queries
+from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.types import FloatArray
+from tiny import TEXTS
 
 
 def test_a_folder_is_opened_as_before(models: Path) -> None:
     encoder = open_encoder(str(models / "teacher"), "cpu")
     assert isinstance(encoder, SentenceEncoder) and encoder.dimension == 16
+
+
+def test_queries_get_the_prompt_that_a_model_has_for_them(models: Path, tmp_path: Path) -> None:
+    student = Student.from_pretrained(str(models / "student"), device="cpu")
+    student.set_prompts(query="the dog ")
+    student.save_pretrained(tmp_path / "model")
+    plain = open_encoder(str(tmp_path / "model"), "cpu")
+    asked = open_for_queries(str(tmp_path / "model"))
+    assert np.allclose(asked.encode(TEXTS[:5]), plain.encode(["the dog " + text for text in TEXTS[:5]]), atol=1e-6)
+    assert asked.fingerprint != plain.fingerprint
+    other = open_for_queries(str(models / "student"))
+    assert np.allclose(other.encode(TEXTS[:5]), open_encoder(str(models / "student"), "cpu").encode(TEXTS[:5]), atol=1e-6)
 
 
 def test_a_prompt_goes_before_every_sentence(models: Path, tmp_path: Path) -> None:

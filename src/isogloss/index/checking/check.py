@@ -28,7 +28,7 @@ from isogloss.index.checks import Finding, ModelFacts, check_fit, model_facts, r
 from isogloss.index.open import open_index
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex
 from isogloss.models.encoder import Encoder
-from isogloss.models.encoders.open import open_encoder
+from isogloss.models.encoders.open import open_for_queries
 from isogloss.progress import OnProgress, Step, silent
 from isogloss.storage import content_hash
 from isogloss.types import FloatArray
@@ -131,7 +131,7 @@ class _Models:
         named = open_teacher_of([name], teacher) if teacher is None or isinstance(teacher, str) else teacher
         if named is None:
             raise DataError(f"{name}: its teacher is not known", hint="name the model that made the index: --teacher MODEL")
-        learned = open_encoder(student) if isinstance(student, str) else student
+        learned = open_for_queries(student) if isinstance(student, str) else student
         return cls(named, learned, model_facts(learned))
 
 

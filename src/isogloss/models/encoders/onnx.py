@@ -61,7 +61,7 @@ class OnnxEncoder(ExternalEncoder):
         self._tokenizer.no_padding()
         self.vocabulary = self._tokenizer.get_vocab_size()
         self._special_tokens = not _is_static(self.folder)
-        self.default_prompt = _default_prompt(self.folder)
+        self.prompts, self.default_prompt = _prompts(self.folder)
 
     def token_ids(self, texts: Sequence[str], prompt: str | None = None) -> list[list[int]]:
         """The token ids of `texts`, prompted and truncated as the model does it, without padding."""
@@ -194,9 +194,11 @@ def _is_static(folder: Path) -> bool:
     return bool(modules) and modules[0]["type"].endswith(".StaticEmbedding")
 
 
-def _default_prompt(folder: Path) -> str:
+def _prompts(folder: Path) -> tuple[dict[str, str], str]:
+    """The prompts by name, and the one that is the default."""
     settings = _read_settings(folder / "config_sentence_transformers.json", PROMPTS)
-    return str((settings.get("prompts") or {}).get(settings.get("default_prompt_name") or "", ""))
+    prompts = dict(settings.get("prompts") or {})
+    return prompts, str(prompts.get(settings.get("default_prompt_name") or "", ""))
 
 
 def _read_settings(path: Path, shape: Any) -> Any:  # noqa: ANN401 - whatever JSON can hold

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from isogloss.errors import ModelError
 from isogloss.models import loading
-from isogloss.models.encoder import Encoder, load
+from isogloss.models.encoder import QUERY_PROMPT, Encoder, load
 from isogloss.models.encoders.external import ExternalEncoder
 
 # Pattern of names: module and class. The group, if there is one, is the argument.
@@ -46,6 +46,15 @@ def open_encoder(name: str, device: str = "auto", prompt: str = "", batch_size: 
     kind: type[ExternalEncoder] = getattr(import_module(f"{__package__}.{module}"), class_name)
     encoder = kind(*arguments)
     encoder.prompt = prompt
+    return encoder
+
+
+def open_for_queries(name: str) -> Encoder:
+    """Open an encoder to embed queries: with its prompt for queries, if the model was saved with one of its own for them."""
+    encoder = open_encoder(name)
+    prompts = getattr(encoder, "prompts", None) or getattr(getattr(encoder, "model", None), "prompts", None) or {}
+    if prompt := prompts.get(QUERY_PROMPT):
+        encoder.prompt = prompt  # type: ignore[attr-defined]  # those that have prompts have this, too
     return encoder
 
 
