@@ -19,7 +19,7 @@ from isogloss.types import FloatArray
 logger = logging.getLogger(__name__)
 
 SMOOTHING = 0.1  # weight of the newest batch in the measured speed
-LONGEST_WAIT = 60  # seconds that a client is told to wait at most
+LONGEST_WAIT = 60  # the most seconds in a Retry-After header
 LAST_BATCH = 1.0  # seconds
 OnBatch = Callable[[str, int, int, float], None]  # the model's name, sentences, tokens, seconds
 
