@@ -9,7 +9,8 @@ An index is opened to read: nothing here writes to it. Each kind of index is one
 writers that `isogloss index build` fills.
 """
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
@@ -24,6 +25,7 @@ from isogloss.index.build_record import BuildRecord
 from isogloss.types import FloatArray
 
 SAMPLED = 256  # stored vectors whose length is looked at
+Nearest = tuple[Sequence[str], NDArray[np.floating]]  # ids and scores, the best first
 UNIT_TOLERANCE = 5e-3  # a vector of length 1 in half precision, or in a database's own codes, is this close to it
 
 
@@ -103,12 +105,30 @@ class CopiedIndex(Protocol):
         ...
 
 
-class ReadIndex:
+class ReadIndex(ABC):
     """What opened indexes have in common."""
 
     address: str
+    _dimension: int
 
-    def close(self) -> None:
+    def search(self, vectors: FloatArray, k: int) -> list[Hits]:
+        """The k nearest rows of each vector."""
+        refuse_misfit(self.address, self._dimension, vectors, k)
+        return [found_hits(ids, scores) for ids, scores in self._nearest(vectors, k)]
+
+    @abstractmethod
+    def sample(self, count: int) -> StoredRows:
+        """Up to `count` rows, the same ones each time."""
+
+    @abstractmethod
+    def _nearest(self, vectors: FloatArray, k: int) -> Iterable[Nearest]:
+        """Ids and scores of the k nearest rows of each vector."""
+
+    def _unit_norm(self) -> bool | None:
+        """Whether a sample of the stored vectors has length 1; None if there are none."""
+        return has_unit_norm(self.sample(SAMPLED).vectors)
+
+    def close(self) -> None:  # noqa: B027 - optional
         """Nothing is held open, unless a subclass says otherwise."""
 
     def __enter__(self) -> Self:
@@ -118,7 +138,7 @@ class ReadIndex:
         self.close()
 
 
-def found_hits(ids: Sequence[str], scores: "Sequence[float] | NDArray[np.floating]") -> Hits:
+def found_hits(ids: Sequence[str], scores: "NDArray[np.floating]") -> Hits:
     """Hits in the order given; rows whose vectors cannot be compared (NaN) are left out."""
     values = np.asarray(scores, dtype=np.float32)
     kept = np.flatnonzero(np.isfinite(values))

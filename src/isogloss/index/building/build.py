@@ -12,7 +12,7 @@ from isogloss.index.address import parse_address
 from isogloss.index.build_record import BuildRecord
 from isogloss.index.building.documents import Survey, batches, read_documents, survey
 from isogloss.index.building.writer import Batch, IndexWriter, open_writer
-from isogloss.index.checks import ModelFacts, model_facts
+from isogloss.index.fit import ModelFacts, model_facts
 from isogloss.index.vector_index import Metric
 from isogloss.models.encoder import Encoder, refuse_broken
 from isogloss.models.encoders.open import open_encoder

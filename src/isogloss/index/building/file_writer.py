@@ -21,11 +21,11 @@ import numpy as np
 from isogloss.checksums import load_array, save_array
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.faiss_file import FaissIndex
+from isogloss.index.backends.file_index import FileIndex
 from isogloss.index.build_record import BuildRecord, read_record, record_in, record_path
 from isogloss.index.building.assemble_files import ASSEMBLE, Rows
 from isogloss.index.building.writer import Batch, ClosingWriter
-from isogloss.index.faiss_file import FaissIndex
-from isogloss.index.file_index import FileIndex
 from isogloss.index.open import open_index
 from isogloss.index.unfinished import MARK, unfinished_folder
 from isogloss.index.vector_index import StoredRows

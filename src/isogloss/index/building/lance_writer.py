@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 
 from isogloss.index.address import Address
+from isogloss.index.backends.lance_table import connect, record_place
 from isogloss.index.build_record import BuildRecord, read_record, write_record
 from isogloss.index.building.assemble_files import as_table, embedding_type
 from isogloss.index.building.writer import Batch, ClosingWriter
-from isogloss.index.lance_table import connect, record_place
 from isogloss.index.vector_index import StoredRows
 from isogloss.storage import make_folder
 

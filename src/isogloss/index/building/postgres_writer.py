@@ -12,10 +12,10 @@ from typing import Any
 
 from isogloss.errors import DataError
 from isogloss.index.address import Address
+from isogloss.index.backends.postgres_catalog import connect, find_table, sentence_of, split_name
+from isogloss.index.backends.postgres_table import as_text
 from isogloss.index.build_record import BuildRecord, record_in
 from isogloss.index.building.writer import Batch, ClosingWriter
-from isogloss.index.postgres_catalog import connect, find_table, sentence_of, split_name
-from isogloss.index.postgres_table import as_text
 
 logger = logging.getLogger(__name__)
 OPERATOR_CLASSES = {"cosine": "cosine_ops", "dot": "ip_ops", "l2": "l2_ops"}

@@ -24,7 +24,7 @@ from isogloss.index.checking.certificate import IndexCheck, Miss, ModelUsed, Que
 from isogloss.index.checking.query_sets import QuerySet, held_out_queries, queries_of_pairs, read_queries
 from isogloss.index.checking.teacher_match import Nearness, TeacherMatch, match_teacher, match_without_texts, nearness
 from isogloss.index.checking.verdict import Verdict, judge, overall
-from isogloss.index.checks import Finding, ModelFacts, check_fit, model_facts, refuse_errors
+from isogloss.index.fit import Finding, ModelFacts, check_fit, model_facts, refuse_errors
 from isogloss.index.open import open_index
 from isogloss.index.vector_index import Hits, IndexFacts, VectorIndex
 from isogloss.models.encoder import Encoder

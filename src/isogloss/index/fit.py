@@ -45,7 +45,7 @@ def model_facts(encoder: Encoder, unit_norm: bool | None = None) -> ModelFacts:
     return ModelFacts(encoder.name, encoder.dimension, unit, encoder.fingerprint, _teacher_of(encoder.name))
 
 
-def check_index(index: VectorIndex, facts: IndexFacts, model: ModelFacts) -> list[Finding]:
+def check_before_search(index: VectorIndex, facts: IndexFacts, model: ModelFacts) -> list[Finding]:
     """Everything that `check_fit` finds, and stored vectors that are not finite."""
     found = check_fit(index.address, facts, model)
     sample = index.sample(CHECKED)
