@@ -54,8 +54,6 @@ SHOWN_BY = {
     "index/building/build.py": "index build",
     "index/building/file_writer.py": "index build",
     "index/building/search_server_writer.py": "index build",
-    "cli/index.py": "",  # two verbs
-    "cli/index_check.py": "index check",
     "config/exporting.py": "export",
     "exporting/budget/amounts.py": "export",
     "exporting/budget/forms.py": "export",
@@ -70,8 +68,6 @@ SHOWN_BY = {
     "cli/options.py": "",
     "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",
-    "cli/corpora.py": "corpora list",
-    "cli/screens/corpora_show.py": "corpora show",
     "cli/screens/outcome.py": "",
 }
 # Verbs that read the same files by a recipe need the recipe's key beside the option.
@@ -113,7 +109,7 @@ def verb_of(place: str) -> str:
     for folder, verb in FOLDERS.items():
         if place.startswith(folder):
             return verb
-    name = place.removeprefix("cli/").removesuffix(".py").replace("_", "-")
+    name = place.removeprefix("cli/").removesuffix(".py").replace("_", "-").replace("/", " ")
     assert place.startswith("cli/") and name in options(), f"{place} names options: say in SHOWN_BY which verbs show them"
     return name
 
