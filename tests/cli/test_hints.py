@@ -63,11 +63,13 @@ SHOWN_BY = {
     "models/hub.py": "export",
     "report/eval_results.py": "export",
     "exporting/export.py": "export",
-    "exporting/onnx.py": "export",
+    "exporting/graph_folder.py": "export",
     "exporting/output.py": "export",
     "cli/options.py": "",
     "cli/short_commands.py": "",  # four verbs
     "cli/app.py": "",
+    "cli/corpora/group.py": "corpora list",
+    "cli/index/group.py": "index search",
     "cli/screens/outcome.py": "",
 }
 # Verbs that read the same files by a recipe need the recipe's key beside the option.

@@ -6,9 +6,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from isogloss.cli.corpora.show import _overlap
 
 from isogloss.cli.app import main
+from isogloss.cli.corpora.show import _overlap
 from isogloss.corpora.overlap import Overlap
 from isogloss.corpora.prepare import prepare
 from isogloss.corpora.summary import Summary
