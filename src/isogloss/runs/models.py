@@ -14,8 +14,8 @@ from isogloss.errors import RecipeError
 from isogloss.models.bilstm import EncoderSizes, bilstm_student
 from isogloss.models.encoder import Encoder, SentenceEncoder
 from isogloss.models.encoders.open import open_encoder
-from isogloss.models.layer_dropping import drop_layers
 from isogloss.models.loading import choose_device, open_model
+from isogloss.models.shrinking.layer_dropping import drop_layers
 from isogloss.models.static import StaticStudent, static_student
 from isogloss.models.student import Student
 from isogloss.models.teacher_body import with_vocabulary

@@ -10,7 +10,7 @@ from isogloss.config.exporting import BudgetSettings, Trim
 from isogloss.errors import RecipeError
 from isogloss.exporting.budget.retraining import ShortModels
 from isogloss.exporting.source import ExportSource
-from isogloss.models.shorter_embeddings import cut_embeddings
+from isogloss.models.shrinking.shorter_embeddings import cut_embeddings
 from isogloss.models.student import Student
 from isogloss.models.vocabulary.coverage import Survey, survey
 from isogloss.models.vocabulary.resize import state_of, with_rows

@@ -15,7 +15,7 @@ from isogloss.amounts import amount
 from isogloss.config.exporting import BudgetSettings
 from isogloss.errors import ModelError
 from isogloss.exporting.source import ExportSource
-from isogloss.models.layer_dropping import drop_layers, spread
+from isogloss.models.shrinking.layer_dropping import drop_layers, spread
 from isogloss.models.student import Student
 from isogloss.progress import Step
 from isogloss.runs.replay import draw, held_out_text

@@ -26,8 +26,8 @@ from transformers import (
 
 from isogloss.errors import ModelError
 from isogloss.models.frozen_layers import layers_of
-from isogloss.models.layer_dropping import drop_layers, spread
 from isogloss.models.loading import quiet_transformers
+from isogloss.models.shrinking.layer_dropping import drop_layers, spread
 from isogloss.models.student import Student
 from isogloss.models.token_store import TextTokenizer
 from tiny import TEXTS, unigram
