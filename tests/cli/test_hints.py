@@ -55,7 +55,7 @@ SHOWN_BY = {
     "index/building/file_writer.py": "index build",
     "index/building/search_server_writer.py": "index build",
     "config/exporting.py": "export",
-    "exporting/budget/amounts.py": "export",
+    "exporting/budget/megabytes.py": "export",
     "exporting/budget/forms.py": "export",
     "exporting/budget/search.py": "export",
     "exporting/openvino.py": "export",

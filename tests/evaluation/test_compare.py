@@ -9,7 +9,7 @@ import pytest
 from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import fixed, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
-from isogloss.evaluation.leak_report import Origin, Scan
+from isogloss.evaluation.leak_report import Scan, SetFile
 from isogloss.evaluation.tables import grids, latex, markdown, score, short_names, with_interval
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
@@ -21,7 +21,7 @@ def outcome(model: str, good: float, seed: int = 0, scan: Scan | None = None) ->
         hard = np.random.default_rng(place).random(200)
         hits = hard + 0.02 * np.random.default_rng(seed).normal(size=200) < good
         others = {"en → xx": good, "xx → en": good / 2}
-        origin = (Origin(f"sets/{name}.txt", Path(f"sets/{name}.txt")),)
+        origin = (SetFile(f"sets/{name}.txt", Path(f"sets/{name}.txt")),)
         shown = ("en → xx", "xx → en")
         columns.append(TaskScore("Tatoeba", name, "accuracy", share(hits, f"set {name}"), others, origin, shown=shown))
     columns.append(TaskScore("Tatoeba", "group", "accuracy", share(np.ones(3), "g"), averaged=False, note="a note"))

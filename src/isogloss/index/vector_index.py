@@ -22,6 +22,7 @@ from isogloss.config.indexing import METRICS as METRICS
 from isogloss.config.indexing import Metric as Metric
 from isogloss.errors import DataError
 from isogloss.index.build_record import BuildRecord
+from isogloss.index.closing import Closing
 from isogloss.types import FloatArray
 
 SAMPLED = 256  # stored vectors whose length is looked at
@@ -105,7 +106,7 @@ class CopiedIndex(Protocol):
         ...
 
 
-class ReadIndex(ABC):
+class ReadIndex(Closing, ABC):
     """What opened indexes have in common."""
 
     address: str
@@ -128,15 +129,6 @@ class ReadIndex(ABC):
         """Whether a sample of the stored vectors has length 1; None if there are none."""
         return has_unit_norm(self.sample(SAMPLED).vectors)
 
-    def close(self) -> None:  # noqa: B027 - optional
-        """Nothing is held open, unless a subclass says otherwise."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
 
 def found_hits(ids: Sequence[str], scores: "NDArray[np.floating]") -> Hits:
     """Hits in the order given; rows whose vectors cannot be compared (NaN) are left out."""
@@ -153,7 +145,7 @@ def has_unit_norm(vectors: FloatArray) -> bool | None:
     return bool(np.abs(lengths - 1).max() <= UNIT_TOLERANCE)
 
 
-def spread(count: int, wanted: int) -> list[int]:
+def spread_rows(count: int, wanted: int) -> list[int]:
     """Up to `wanted` of `count` row numbers, evenly spread, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, wanted)).astype(int)).tolist() if count and wanted else []
 

@@ -21,7 +21,7 @@ from isogloss.models.bridge import Bridge
 from isogloss.models.encoder import PROMPT_NAME, QUERY_PROMPT, fingerprint, refuse_broken
 from isogloss.models.frozen_layers import SplitBody
 from isogloss.models.hub import push_folder
-from isogloss.models.loading import choose_device, open_model, position_count, refuse_missing
+from isogloss.models.loading import choose_device, local_model_folder, open_model, position_count
 from isogloss.models.saving import save_model
 from isogloss.models.token_encoder import TokenEncoder
 from isogloss.models.token_store import TextTokenizer, TokenStore
@@ -100,7 +100,7 @@ class Student(TokenEncoder):
         keeps all prompts of the model. Text is truncated at `max_tokens` (default: the model's own limit, at most 128; 0: that
         limit). `Student` loads every kind of student, a subclass only its own.
         """
-        origin, model = refuse_missing(name), open_model(name).to(choose_device(device))
+        origin, model = local_model_folder(name), open_model(name).to(choose_device(device))
         kind = cast("type[Self]", _kind_of(model) or Student) if cls is Student else cls
         student = kind(model, name, prompt, max_tokens)
         student.origin = origin

@@ -32,7 +32,7 @@ from isogloss.runs.models import open_models, text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.run import vector_folder
 from isogloss.runs.stages.data import StageData
-from isogloss.runs.trackers import refuse_missing
+from isogloss.runs.trackers import refuse_missing_trackers
 from isogloss.storage import cache_folder
 from isogloss.training.batches import PairRows, Schedule
 from isogloss.training.engines.choose import ignored_settings, refuse_misfits
@@ -89,7 +89,7 @@ def examine_recipe(recipe: Recipe) -> list[Finding]:
     """Everything about a recipe that can be known before training: data, models, how they fit, each language."""
     findings = [_disk(Path(recipe.output.folder)), *([_cache(vector_folder(recipe))] if recipe.teacher.model else [])]
     try:
-        refuse_missing(recipe.training.trackers)
+        refuse_missing_trackers(recipe.training.trackers)
     except IsoglossError as error:
         findings.append(Finding("trackers", "bad", error.message, error.hint))
     bitext, about = None, "pairs"

@@ -18,7 +18,7 @@ from isogloss.index.backends.array_files import AGAIN, MISSING
 from isogloss.index.build_record import read_record
 from isogloss.index.exact_search import BLOCK, unit
 from isogloss.index.row_labels import OPTIONS, labels_of
-from isogloss.index.vector_index import SAMPLED, IndexFacts, Metric, Nearest, ReadIndex, StoredRows, has_unit_norm, spread
+from isogloss.index.vector_index import SAMPLED, IndexFacts, Metric, Nearest, ReadIndex, StoredRows, has_unit_norm, spread_rows
 from isogloss.types import FloatArray, IntArray
 
 CODES_TOLERANCE = 0.2  # compressed vectors that come out with a length this close to 1 had length 1
@@ -71,7 +71,7 @@ class FaissIndex(ReadIndex):
 
     def sample(self, count: int) -> StoredRows:
         """Rows that are evenly spread; compressed vectors are only similar to those that were added."""
-        rows = spread(self._size, count)
+        rows = spread_rows(self._size, count)
         ids = [self._name(int(self._row_ids[row])) for row in rows]
         texts = self.labels.by_id(ids)
         return StoredRows(ids, self._vectors(rows), [texts.get(one, "") for one in ids] if self.labels.has_texts else None)
@@ -112,7 +112,7 @@ class FaissIndex(ReadIndex):
         return found
 
     def _unit_norm(self) -> bool | None:
-        rows = spread(self._size, SAMPLED)
+        rows = spread_rows(self._size, SAMPLED)
         try:
             vectors = self._vectors(rows)
         except DataError:

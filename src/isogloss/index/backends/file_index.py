@@ -9,7 +9,7 @@ from isogloss.index.address import Address
 from isogloss.index.build_record import BuildRecord
 from isogloss.index.exact_search import nearest_rows
 from isogloss.index.row_labels import RowLabels
-from isogloss.index.vector_index import IndexFacts, Nearest, ReadIndex, StoredRows, spread
+from isogloss.index.vector_index import IndexFacts, Nearest, ReadIndex, StoredRows, spread_rows
 from isogloss.types import FloatArray
 
 
@@ -50,7 +50,7 @@ class FileIndex(ReadIndex):
 
     def sample(self, count: int) -> StoredRows:
         """Rows that are evenly spread."""
-        rows = spread(self._size, count)
+        rows = spread_rows(self._size, count)
         return StoredRows([self.labels.ids[row] for row in rows], self.vectors.at(rows), self.labels.texts_of(rows))
 
     def stored_blocks(self) -> Iterator[StoredRows]:

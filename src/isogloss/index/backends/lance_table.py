@@ -17,7 +17,7 @@ from isogloss.index.address import Address
 from isogloss.index.backends.parquet_file import VECTOR_NAMES, is_vector, vectors_in
 from isogloss.index.build_record import read_record
 from isogloss.index.columns import ID_NAMES, TEXT_NAMES, chosen_column
-from isogloss.index.vector_index import METRICS, IndexFacts, Metric, Nearest, ReadIndex, StoredRows, spread
+from isogloss.index.vector_index import METRICS, IndexFacts, Metric, Nearest, ReadIndex, StoredRows, spread_rows
 from isogloss.types import FloatArray
 
 OPTIONS = ("column", "id", "text", "metric", "nprobes")
@@ -76,7 +76,7 @@ class LanceTable(ReadIndex):
     def sample(self, count: int) -> StoredRows:
         """Rows that are evenly spread."""
         columns = [self._id, self._vector, *([self._text] if self._text else [])]
-        rows = self._table.take_offsets(spread(int(self._table.count_rows()), count)).select(columns).to_arrow()
+        rows = self._table.take_offsets(spread_rows(int(self._table.count_rows()), count)).select(columns).to_arrow()
         chunks = rows.column(self._vector).chunks
         vectors = [vectors_in(chunk, self._dimension, f"{self.address} row", 0) for chunk in chunks]
         texts = [text or "" for text in rows.column(self._text).to_pylist()] if self._text else None
