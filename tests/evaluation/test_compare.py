@@ -10,7 +10,7 @@ from isogloss.errors import IsoglossError
 from isogloss.evaluation.bootstrap import fixed, share
 from isogloss.evaluation.compare import AVERAGE, Comparison, Outcome, TaskScore, compare
 from isogloss.evaluation.leak_report import Scan, SetFile
-from isogloss.evaluation.tables import grids, latex, markdown, score, short_names, with_interval
+from isogloss.evaluation.tables import grids, latex, markdown, score_text, short_names, with_interval
 from isogloss.evaluation.tasks.bias import DIFFERENCE
 
 
@@ -116,7 +116,9 @@ def test_wide_tables_are_turned_and_differences_have_signs() -> None:
     many = tuple(TaskScore("T", f"l{n}", "accuracy", share(np.ones(2), f"{n}")) for n in range(20))
     (grid,) = grids(compare([Outcome("m", many), Outcome("n", many)], resamples=10))
     assert grid.header == ("m", "n") and grid.lines[0].label == "l0" and len(grid.lines) == 21
-    assert score(-0.0092, DIFFERENCE) == "−0.92" and score(0.001, DIFFERENCE) == "+0.10" and score(0.8151) == "81.5"
+    assert (
+        score_text(-0.0092, DIFFERENCE) == "−0.92" and score_text(0.001, DIFFERENCE) == "+0.10" and score_text(0.8151) == "81.5"
+    )
 
 
 def test_names_are_as_short_as_they_can_be_told_apart() -> None:

@@ -161,7 +161,7 @@ def _open_e5_small() -> "SentenceTransformer":
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertModel
 
-    file = bundled_e5.read(bundled_e5.locate())
+    file = bundled_e5.read_q4(bundled_e5.locate())
     body, tokenizer = bundled_e5.to_bert(file), bundled_e5.to_tokenizer(file)
     small = type(body.config).from_dict(body.config.to_dict() | {"num_hidden_layers": 0, "vocab_size": FEW_PIECES})
     with tempfile.TemporaryDirectory() as folder, quiet_transformers():

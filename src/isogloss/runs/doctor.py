@@ -28,7 +28,7 @@ from isogloss.models.vector_cache import refuse_unwritable
 from isogloss.models.vocabulary.coverage import UNSPACED
 from isogloss.runs.clean import size_of
 from isogloss.runs.gathering import gather_pairs
-from isogloss.runs.models import open_models, text_blocks
+from isogloss.runs.models import open_models, training_text_blocks
 from isogloss.runs.record import memory_gib, processor_name, versions
 from isogloss.runs.run import vector_folder
 from isogloss.runs.stages.data import StageData
@@ -222,7 +222,7 @@ def _student(student: Student, recipe: Recipe, wanted: int | None) -> Finding:
 def _languages(student: Student, bitext: Bitext, recipe: Recipe) -> list[Finding]:
     """For each language the number of pairs, and how the student's vocabulary splits its text."""
     texts: dict[str, list[str]] = {language: [] for language in (*map(canonical, recipe.languages), *bitext.languages)}
-    for language, some in text_blocks(bitext):
+    for language, some in training_text_blocks(bitext):
         sample = texts.setdefault(language, [])
         sample += some[: SAMPLE - len(sample)]
     pairs = Counter(zip(bitext.column("language"), bitext.column("split"), strict=True))
